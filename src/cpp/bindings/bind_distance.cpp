@@ -1,0 +1,101 @@
+#include "arrays.hpp"
+#include "common.hpp"
+
+namespace metricfast::python {
+
+namespace {
+
+bool all_finite(const py::array &a) {
+    return points(a).visit([](auto v) {
+        for (Index i = 0; i < v.rows; ++i) {
+            // x * 0 is 0 for finite x and NaN otherwise; sums of it stay in registers.
+            auto poison = v.row(i)[0] * 0;
+            for (Index k = 0; k < v.cols; ++k)
+                poison += v.row(i)[k] * 0;
+            if (!(poison == 0))
+                return false;
+        }
+        return true;
+    });
+}
+
+void pairwise(const py::array &x, const py::array &y, const py::object &U, const py::object &V,
+              bool squared, py::array out, int threads) {
+    const Maps maps(U, V);
+    const Points queries = points(x), database = points(y);
+    by_precision(out, [&](auto zero) {
+        using T = decltype(zero);
+        const View<T> result = writable<T>(out);
+        const Control run = control(threads);
+        const py::gil_scoped_release release;
+        with_embedded(queries, database, maps, run, [&](const Points &q, const Points &d) {
+            pairwise_distances<T>(q, d, squared, result, run);
+        });
+    });
+}
+
+void paired(const py::array &x, const py::array &y, const py::object &pairs, const py::object &U,
+            const py::object &V, bool squared, py::array out, int threads) {
+    const Maps maps(U, V);
+    const Points left = points(x), right = points(y);
+    const Index count = out.size();
+    const PairList list{elements<std::int64_t>(pairs, 2 * count, "pairs"), count};
+    by_precision(out, [&](auto zero) {
+        using T = decltype(zero);
+        T *result = writable_elements<T>(out, count, "out");
+        const Control run = control(threads);
+        const py::gil_scoped_release release;
+        if (maps.any())
+            paired_distances<T>(left, right, list, maps.query, maps.of_database(), squared, result, run);
+        else
+            paired_distances<T>(left, right, list, squared, result, run);
+    });
+}
+
+void forward(const py::array &x, const py::array &L, py::array z, int threads) {
+    by_precision(x, [&](auto zero) {
+        using T = decltype(zero);
+        const auto points = matrix<T>(x), map = matrix<T>(L);
+        const View<T> result = writable<T>(z);
+        const Control run = control(threads);
+        const py::gil_scoped_release release;
+        linear_forward<T>(points, map, result, run);
+    });
+}
+
+py::array_t<double> backward(const py::array &dz, const py::array &x, int threads) {
+    RowMatrix<double> gradient;
+    by_precision(x, [&](auto zero) {
+        using T = decltype(zero);
+        const auto upstream = matrix<T>(dz), points = matrix<T>(x);
+        const Control run = control(threads);
+        const py::gil_scoped_release release;
+        gradient = linear_backward<T>(upstream, points, run);
+    });
+    py::array_t<double> result({gradient.rows(), gradient.cols()});
+    std::copy(gradient.data(), gradient.data() + gradient.size(), result.mutable_data());
+    return result;
+}
+
+} // namespace
+
+void register_distance(py::module_ &m) {
+    m.def("default_threads", &default_threads);
+    m.def("available_cpus", &available_cpus);
+    m.def("all_finite", &all_finite, py::arg("x").noconvert());
+    m.def("pairwise_distances", &pairwise);
+    m.def("paired_distances", &paired);
+    m.def("linear_forward", &forward);
+    m.def("linear_backward", &backward);
+    py::register_exception_translator([](std::exception_ptr error) {
+        try {
+            if (error)
+                std::rethrow_exception(error);
+        } catch (const Cancelled &) {
+            if (!PyErr_Occurred())
+                PyErr_SetNone(PyExc_KeyboardInterrupt);
+        }
+    });
+}
+
+} // namespace metricfast::python

@@ -1,0 +1,129 @@
+#include "arrays.hpp"
+#include "common.hpp"
+
+namespace metricfast::python {
+
+namespace {
+
+/// What every loss is called with, unpacked once.
+struct Call {
+    py::array queries;
+    py::object database; ///< None: the queries themselves
+    py::object exclude;
+    py::object row_starts; ///< candidate lists, or None
+    py::object columns;
+    std::string reduction;
+    py::array grad_queries;
+    py::object grad_database;
+    int threads;
+
+    Index n() const { return queries.shape(0); }
+    Index m() const { return database.is_none() ? n() : py::cast<py::array>(database).shape(0); }
+
+    template <class T> py::tuple run(const RowLoss<T> &loss) {
+        RowProblem<T> problem;
+        problem.queries = matrix<T>(queries);
+        problem.symmetric = database.is_none();
+        problem.database = problem.symmetric ? problem.queries : matrix<T>(py::cast<py::array>(database));
+        problem.exclude = elements<std::int64_t>(exclude, n(), "exclude");
+        problem.candidates.row_starts = elements<std::int64_t>(row_starts, n() + 1, "row_starts");
+        if (problem.candidates.row_starts != nullptr)
+            problem.candidates.columns = elements<std::int64_t>(
+                columns, static_cast<Index>(problem.candidates.row_starts[n()]), "columns");
+        problem.reduction = reduction == "sum"    ? Reduction::sum
+                            : reduction == "mean" ? Reduction::mean
+                                                  : Reduction::mean_nonzero;
+        const View<T> grad = writable<T>(grad_queries);
+        View<T> other;
+        py::array holder;
+        if (!problem.symmetric) {
+            holder = py::cast<py::array>(grad_database);
+            other = writable<T>(holder);
+        }
+        RowTotals totals;
+        const Control how = control(threads);
+        {
+            const py::gil_scoped_release release;
+            totals = RowEngine<T>(problem, loss, how).value_and_gradient(grad, other);
+        }
+        return py::make_tuple(totals.value, totals.terms, totals.anchors, totals.skipped);
+    }
+};
+
+std::vector<std::int64_t> codes(const py::object &labels, Index size, const char *name) {
+    const auto *data = elements<std::int64_t>(labels, size, name);
+    return {data, data + size};
+}
+
+py::tuple nca(Call &call, bool log_form, const py::object &query_labels,
+              const py::object &database_labels, const py::object &anchor_weights,
+              const py::object &column_weights, const py::object &self) {
+    return by_precision(call.queries, [&](auto zero) {
+        using T = decltype(zero);
+        using Loss = NcaLoss<T>;
+        const Loss loss(log_form ? Loss::Form::log : Loss::Form::sum,
+                        codes(query_labels, call.n(), "y"), codes(database_labels, call.m(), "y_database"),
+                        elements<double>(anchor_weights, call.n(), "sample_weight"),
+                        elements<double>(column_weights, call.m(), "sample_weight"),
+                        elements<std::int64_t>(self, call.n(), "exclude"));
+        return call.run<T>(loss);
+    });
+}
+
+py::tuple lmnn(Call &call, double regularization, double margin, const py::array &targets,
+               const py::object &query_labels, const py::object &database_labels,
+               const py::object &anchor_weights) {
+    return by_precision(call.queries, [&](auto zero) {
+        using T = decltype(zero);
+        const Index k = targets.ndim() == 2 ? targets.shape(1) : 0;
+        const auto *rows = elements<std::int64_t>(targets, call.n() * k, "targets");
+        for (Index t = 0; t < call.n() * k; ++t)
+            require(rows[t] < call.m(), "targets holds an index outside the database");
+        const LmnnLoss<T> loss(regularization, margin, rows, k,
+                               elements<std::int64_t>(query_labels, call.n(), "y"),
+                               elements<std::int64_t>(database_labels, call.m(), "y_database"),
+                               elements<double>(anchor_weights, call.n(), "sample_weight"));
+        return call.run<T>(loss);
+    });
+}
+
+/// `weights`: a matrix, or the values of the candidate lists.
+py::tuple given(Call &call, const py::array &weights) {
+    return by_precision(call.queries, [&](auto zero) {
+        using T = decltype(zero);
+        if (call.row_starts.is_none()) {
+            const View<const T> dense = matrix<T>(weights);
+            require(dense.rows == call.n() && dense.cols == call.m(),
+                    "weights must be (n_queries, n_database)");
+            return call.run<T>(DenseWeightsLoss<T>(dense));
+        }
+        const auto *starts = elements<std::int64_t>(call.row_starts, call.n() + 1, "row_starts");
+        return call.run<T>(SparseWeightsLoss<T>(
+            starts, elements<T>(weights, static_cast<Index>(starts[call.n()]), "weights")));
+    });
+}
+
+} // namespace
+
+void register_engine(py::module_ &m) {
+    m.def("nca", [](py::array q, py::object d, py::object exclude, std::string reduction, py::array gq,
+                   py::object gd, int threads, bool log_form, py::object yq, py::object yd,
+                   py::object sq, py::object sd, py::object self) {
+        Call call{q, d, exclude, py::none(), py::none(), reduction, gq, gd, threads};
+        return nca(call, log_form, yq, yd, sq, sd, self);
+    });
+    m.def("lmnn", [](py::array q, py::object d, py::object exclude, py::object starts,
+                    py::object columns, std::string reduction, py::array gq, py::object gd,
+                    int threads, double regularization, double margin, py::array targets,
+                    py::object yq, py::object yd, py::object sq) {
+        Call call{q, d, exclude, starts, columns, reduction, gq, gd, threads};
+        return lmnn(call, regularization, margin, targets, yq, yd, sq);
+    });
+    m.def("given", [](py::array q, py::object d, py::object exclude, py::object starts,
+                     py::object columns, py::array gq, py::object gd, int threads, py::array weights) {
+        Call call{q, d, exclude, starts, columns, "sum", gq, gd, threads};
+        return given(call, weights);
+    });
+}
+
+} // namespace metricfast::python

@@ -1,0 +1,75 @@
+#include "arrays.hpp"
+#include "common.hpp"
+
+namespace metricfast::python {
+
+namespace {
+
+void nearest(const py::array &x, const py::array &y, Index k, const py::object &U,
+             const py::object &V, const py::object &exclude, bool squared, py::array distances,
+             py::array indices, int threads) {
+    const Maps maps(U, V);
+    const Points queries = points(x), database = points(y);
+    const auto *excluded = elements<std::int64_t>(exclude, queries.rows(), "exclude");
+    const View<std::int64_t> rows = writable<std::int64_t>(indices);
+    by_precision(distances, [&](auto zero) {
+        using T = decltype(zero);
+        const View<T> result = writable<T>(distances);
+        const Control run = control(threads);
+        const py::gil_scoped_release release;
+        with_embedded(queries, database, maps, run, [&](const Points &q, const Points &d) {
+            kneighbors<T>(q, d, k, excluded, squared, result, rows, run);
+        });
+    });
+}
+
+void nearest_per_class(const py::array &x, const py::array &y, const py::object &labels,
+                       Index classes, Index k, const py::object &U, const py::object &V,
+                       const py::object &exclude, bool squared, py::array distances,
+                       py::array indices, int threads) {
+    const Maps maps(U, V);
+    const Points queries = points(x), database = points(y);
+    const auto *codes = elements<std::int64_t>(labels, database.rows(), "labels");
+    const auto *excluded = elements<std::int64_t>(exclude, queries.rows(), "exclude");
+    const Index size = queries.rows() * classes * k;
+    auto *rows = writable_elements<std::int64_t>(indices, size, "indices");
+    by_precision(distances, [&](auto zero) {
+        using T = decltype(zero);
+        T *result = writable_elements<T>(distances, size, "distances");
+        const Control run = control(threads);
+        const py::gil_scoped_release release;
+        with_embedded(queries, database, maps, run, [&](const Points &q, const Points &d) {
+            kneighbors_per_class<T>(q, d, codes, classes, k, excluded, squared, result, rows, run);
+        });
+    });
+}
+
+/// (row_starts, columns), or None where the lists would be longer than `limit`.
+py::object impostors(const py::array &x, const py::object &labels, Index classes,
+                     const py::object &radius, std::size_t limit, int threads) {
+    const Points all = points(x);
+    const auto *codes = elements<std::int64_t>(labels, all.rows(), "labels");
+    const auto *reach = elements<double>(radius, all.rows(), "radius");
+    CandidateLists lists;
+    {
+        const Control run = control(threads);
+        const py::gil_scoped_release release;
+        lists = find_impostors(all, codes, classes, reach, limit, run);
+    }
+    if (!lists.complete)
+        return py::none();
+    const auto array = [](const std::vector<std::int64_t> &v) {
+        return py::array_t<std::int64_t>(static_cast<py::ssize_t>(v.size()), v.data());
+    };
+    return py::make_tuple(array(lists.row_starts), array(lists.columns));
+}
+
+} // namespace
+
+void register_neighbors(py::module_ &m) {
+    m.def("kneighbors", &nearest);
+    m.def("kneighbors_per_class", &nearest_per_class);
+    m.def("find_impostors", &impostors);
+}
+
+} // namespace metricfast::python

@@ -1,0 +1,95 @@
+/// Candidate impostors: points of other classes within a radius of each point.
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+
+#include "metricfast/screen.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// Lists in compressed sparse rows.
+struct CandidateLists {
+    std::vector<std::int64_t> row_starts;
+    std::vector<std::int64_t> columns;
+    bool complete = true; ///< false: the lists would have exceeded the limit, and were dropped
+};
+
+/// For each point i every l with labels[l] != labels[i] and ||z_i - z_l|| <= radius[i], in ascending
+/// order; a few that lie beyond by rounding may be among them, none is missing.
+///
+/// The database is sorted by class, so that a block of queries of one class skips its own.
+/// \param labels class codes in [0, classes). \param radius plain (unsquared) distances.
+/// \param limit largest total length of the lists.
+inline CandidateLists find_impostors(const Points &points, const std::int64_t *labels, Index classes,
+                                     const double *radius, std::size_t limit,
+                                     const Control &control = {}) {
+    const Index n = points.rows();
+    std::vector<Index> starts(static_cast<std::size_t>(classes) + 1, 0);
+    for (Index i = 0; i < n; ++i) {
+        require(labels[i] >= 0 && labels[i] < classes, "find_impostors: label out of range");
+        ++starts[labels[i] + 1];
+    }
+    std::partial_sum(starts.begin(), starts.end(), starts.begin());
+    auto order = identity_order(n);
+    std::stable_sort(order.begin(), order.end(), [labels](std::int64_t a, std::int64_t b) {
+        return labels[a] < labels[b];
+    });
+    const Frame frame = Frame::of(points, points);
+    const ScreenedDatabase<float> screen(points, frame, order, {starts.begin(), starts.end() - 1}, control);
+    const auto &packed = screen.packed();
+
+    constexpr Index rows = TileShape<float>::rows;
+    const Index cached = (Index(1) << 18) / std::max<Index>(1, points.cols() * Index(sizeof(float)));
+    const Index block = std::max<Index>(1, std::min<Index>(cached, 240) / rows) * rows;
+    struct Block {
+        Index label, first, count;
+    };
+    std::vector<Block> blocks;
+    for (Index c = 0; c < classes; ++c)
+        for (Index first = starts[c]; first < starts[c + 1]; first += block)
+            blocks.push_back({c, first, std::min(block, starts[c + 1] - first)});
+
+    std::vector<std::vector<std::int64_t>> found(static_cast<std::size_t>(n));
+    std::atomic<std::size_t> total{0};
+    parallel_blocks(static_cast<Index>(blocks.size()), control, [&](Index b, Worker &) {
+        if (total > limit)
+            return;
+        const Block &part = blocks[b];
+        PackedQueries<float> queries(points.cols());
+        queries.pack(points, frame, &order[part.first], 0, part.count);
+        std::vector<float> thresholds(static_cast<std::size_t>(queries.micro_panels() * rows),
+                                      -std::numeric_limits<float>::infinity());
+        for (Index r = 0; r < part.count; ++r) {
+            const double reach = radius[order[part.first + r]] * frame.scale;
+            const double norm = queries.norm(r);
+            thresholds[r] = above<float>(reach * reach * (1 + 1e-12) - norm * (1 - 2 * screen.error()));
+        }
+        const auto hit = [&](Index r, Index position, float) {
+            found[order[part.first + r]].push_back(packed.id(position));
+        };
+        screen.sweep(0, packed.segment_begin(part.label), queries, thresholds.data(), hit);
+        screen.sweep(packed.segment_end(part.label), packed.panels(), queries, thresholds.data(), hit);
+        std::size_t length = 0;
+        for (Index r = 0; r < part.count; ++r) {
+            auto &list = found[order[part.first + r]];
+            std::sort(list.begin(), list.end());
+            length += list.size();
+        }
+        total += length;
+    });
+    CandidateLists lists;
+    if (total > limit) {
+        lists.complete = false;
+        return lists;
+    }
+    lists.row_starts.assign(static_cast<std::size_t>(n) + 1, 0);
+    for (Index i = 0; i < n; ++i)
+        lists.row_starts[i + 1] = lists.row_starts[i] + static_cast<std::int64_t>(found[i].size());
+    lists.columns.reserve(static_cast<std::size_t>(lists.row_starts[n]));
+    for (const auto &list : found)
+        lists.columns.insert(lists.columns.end(), list.begin(), list.end());
+    return lists;
+}
+
+METRICFAST_NAMESPACE_END

@@ -1,0 +1,55 @@
+/// Weights that are given rather than derived: sum_ij w_ij D_ij.
+#pragma once
+
+#include "metricfast/losses/row_loss.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+template <class T> class DenseWeightsLoss : public RowLoss<T> {
+  public:
+    explicit DenseWeightsLoss(View<const T> weights) : weights_(weights) {}
+
+    bool sparse() const override { return false; }
+
+    RowValue evaluate(Row<T> &row) const override {
+        RowValue result;
+        const T *w = weights_.row(row.anchor);
+        for (Index j = 0; j < row.count; ++j) {
+            // A zero weight takes no part, whatever the distance (the excluded one is infinite).
+            if (w[j] != T(0))
+                result.value += static_cast<double>(w[j]) * static_cast<double>(row.values[j]);
+            row.values[j] = w[j];
+        }
+        result.terms = row.count;
+        return result;
+    }
+
+  private:
+    View<const T> weights_;
+};
+
+/// Weights in compressed sparse rows. The engine must be given the same rows as candidates.
+template <class T> class SparseWeightsLoss : public RowLoss<T> {
+  public:
+    SparseWeightsLoss(const std::int64_t *row_starts, const T *weights)
+        : row_starts_(row_starts), weights_(weights) {}
+
+    bool sparse() const override { return true; }
+
+    RowValue evaluate(Row<T> &row) const override {
+        RowValue result;
+        const T *w = weights_ + row_starts_[row.anchor];
+        for (Index r = 0; r < row.count; ++r) {
+            result.value += static_cast<double>(w[r]) * static_cast<double>(row.values[r]);
+            row.entries->push_back({static_cast<Index>(row.columns[r]), w[r]});
+        }
+        result.terms = row.count;
+        return result;
+    }
+
+  private:
+    const std::int64_t *row_starts_;
+    const T *weights_;
+};
+
+METRICFAST_NAMESPACE_END

@@ -1,0 +1,186 @@
+/// Neighbourhood components analysis (Goldberger et al., 2004).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "metricfast/losses/row_loss.hpp"
+#include "metricfast/simd.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// With p_ij = c_j exp(-D_ij) / sum_l c_l exp(-D_il) and p_i the sum of p_ij over the anchor's class,
+/// the anchor's loss is -s_i p_i (sum) or -s_i log p_i (log).
+/// Its weights are s_i p_ij ([same class] - p_i), divided by p_i for the log form.
+template <class T> class NcaLoss : public RowLoss<T> {
+  public:
+    enum class Form { sum, log };
+
+    /// \param query_labels, database_labels class codes, compared for equality.
+    /// \param anchor_weights s_i or null (1). \param column_weights c_j or null (1).
+    /// \param self with column weights: for each anchor its own database row or -1; there the column
+    ///   weighs max(c - 1, 0), so that integer weights equal repetition. May be null.
+    NcaLoss(Form form, std::vector<std::int64_t> query_labels,
+            const std::vector<std::int64_t> &database_labels, const double *anchor_weights,
+            const double *column_weights, const std::int64_t *self)
+        : form_(form), query_labels_(std::move(query_labels)),
+          database_labels_(padded(database_labels)), anchor_weights_(anchor_weights), self_(self) {
+        if (column_weights != nullptr)
+            column_weights_ = padded(std::vector<double>(
+                column_weights, column_weights + database_labels.size()));
+    }
+
+    bool sparse() const override { return false; }
+
+    RowValue evaluate(Row<T> &row) const override {
+        const double s = anchor_weights_ != nullptr ? anchor_weights_[row.anchor] : 1.0;
+        const T label = static_cast<T>(query_labels_[row.anchor]);
+        Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>> values(row.values, row.count);
+        if (!column_weights_.empty())
+            leave_out_weightless(row);
+        const double nearest = smallest(row);
+        const double within = form_ == Form::log ? smallest(row, label) : nearest;
+        RowValue result;
+        if (s == 0 || !std::isfinite(nearest) || !std::isfinite(within)) {
+            values.setZero();
+            result.skipped = !std::isfinite(within);
+            return result;
+        }
+        result.terms = 1;
+        const double room = static_cast<double>(std::log(std::numeric_limits<T>::max())) / 2;
+        if (within - nearest > room) {
+            result.value = evaluate_far(row, label, s, nearest, within);
+            return result;
+        }
+        values = (static_cast<T>(nearest) - values).exp();
+        if (!column_weights_.empty())
+            for (Index j = 0; j < row.count; ++j)
+                row.values[j] *= column_weight(row, j);
+        const Sums sums = sum(row, label);
+        const double p = sums.same / sums.all, factor = s / sums.all;
+        if (form_ == Form::sum) {
+            result.value = -s * p;
+            weigh(row, label, factor, factor * p);
+        } else {
+            result.value = -s * std::log(p);
+            weigh(row, label, factor / p, factor);
+        }
+        return result;
+    }
+
+  private:
+    struct Sums {
+        double all = 0;
+        double same = 0;
+    };
+
+    /// Labels (or weights) as T, with room for a last partial register.
+    template <class U> static std::vector<T> padded(const std::vector<U> &values) {
+        std::vector<T> result(values.begin(), values.end());
+        result.resize(result.size() + Vec<T>::width, T(-1));
+        return result;
+    }
+
+    /// Weight of a column; the anchor's own point counts once less.
+    T column_weight(const Row<T> &row, Index j) const {
+        const bool own = self_ != nullptr && self_[row.anchor] == j;
+        return own ? std::max(column_weights_[j] - T(1), T(0)) : column_weights_[j];
+    }
+
+    void leave_out_weightless(Row<T> &row) const {
+        for (Index j = 0; j < row.count; ++j)
+            if (!(column_weight(row, j) > 0))
+                row.values[j] = std::numeric_limits<T>::infinity();
+    }
+
+    static double smallest(const Row<T> &row) {
+        constexpr int W = Vec<T>::width;
+        Vec<T> least = Vec<T>::broadcast(std::numeric_limits<T>::infinity());
+        Index j = 0;
+        for (; j + W <= row.count; j += W)
+            least = min(least, Vec<T>::load(row.values + j));
+        T lanes[W];
+        least.store(lanes);
+        T result = *std::min_element(lanes, lanes + W);
+        for (; j < row.count; ++j)
+            result = std::min(result, row.values[j]);
+        return static_cast<double>(result);
+    }
+
+    double smallest(const Row<T> &row, T label) const {
+        T result = std::numeric_limits<T>::infinity();
+        for (Index j = 0; j < row.count; ++j)
+            if (database_labels_[j] == label)
+                result = std::min(result, row.values[j]);
+        return static_cast<double>(result);
+    }
+
+    /// The log form where the class is so far away that its kernels vanish beside the nearest
+    /// point's: each sum gets a shift of its own.
+    double evaluate_far(Row<T> &row, T label, double s, double nearest, double within) const {
+        double all = 0, same = 0;
+        const auto kernel = [&](Index j, double shift) {
+            const double c = column_weights_.empty() ? 1.0 : static_cast<double>(column_weight(row, j));
+            return c > 0 ? c * std::exp(shift - static_cast<double>(row.values[j])) : 0.0;
+        };
+        for (Index j = 0; j < row.count; ++j) {
+            all += kernel(j, nearest);
+            if (database_labels_[j] == label)
+                same += kernel(j, within);
+        }
+        for (Index j = 0; j < row.count; ++j) {
+            const double q = database_labels_[j] == label ? kernel(j, within) / same : 0.0;
+            row.values[j] = static_cast<T>(s * (q - kernel(j, nearest) / all));
+        }
+        return -s * ((std::log(same) - within) - (std::log(all) - nearest));
+    }
+
+    Sums sum(const Row<T> &row, T label) const {
+        constexpr int W = Vec<T>::width;
+        constexpr Index stretch = 64 * W; // partial sums stay short in T and meet in double
+        const Vec<T> wanted = Vec<T>::broadcast(label), zero = Vec<T>::broadcast(T(0));
+        Sums sums;
+        Index j = 0;
+        while (j + W <= row.count) {
+            Vec<T> all = zero, same = zero;
+            for (const Index end = std::min(row.count, j + stretch); j + W <= end; j += W) {
+                const Vec<T> e = Vec<T>::load(row.values + j);
+                all = all + e;
+                same = same + where_equal(Vec<T>::load(&database_labels_[j]), wanted, e);
+            }
+            sums.all += horizontal_sum(all);
+            sums.same += horizontal_sum(same);
+        }
+        for (; j < row.count; ++j) {
+            sums.all += static_cast<double>(row.values[j]);
+            if (database_labels_[j] == label)
+                sums.same += static_cast<double>(row.values[j]);
+        }
+        return sums;
+    }
+
+    /// values := values * (same class ? a : 0) - values * b.
+    void weigh(Row<T> &row, T label, double a, double b) const {
+        constexpr int W = Vec<T>::width;
+        const Vec<T> wanted = Vec<T>::broadcast(label);
+        const Vec<T> va = Vec<T>::broadcast(static_cast<T>(a));
+        const Vec<T> vb = Vec<T>::broadcast(static_cast<T>(-b));
+        Index j = 0;
+        for (; j + W <= row.count; j += W) {
+            const Vec<T> e = Vec<T>::load(row.values + j);
+            const Vec<T> same = where_equal(Vec<T>::load(&database_labels_[j]), wanted, va);
+            (e * (same + vb)).store(row.values + j);
+        }
+        for (; j < row.count; ++j)
+            row.values[j] *= static_cast<T>((database_labels_[j] == label ? a : 0.0) - b);
+    }
+
+    Form form_;
+    std::vector<std::int64_t> query_labels_;
+    std::vector<T> database_labels_;
+    const double *anchor_weights_;
+    std::vector<T> column_weights_;
+    const std::int64_t *self_;
+};
+
+METRICFAST_NAMESPACE_END

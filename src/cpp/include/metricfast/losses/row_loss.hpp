@@ -1,0 +1,45 @@
+/// What a loss is to the row engine: a function of one anchor's distances.
+#pragma once
+
+#include <limits>
+
+#include "metricfast/types.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// What one anchor contributes.
+struct RowValue {
+    double value = 0;
+    Index terms = 0;      ///< active terms, for the reduction mean_nonzero
+    bool skipped = false; ///< the anchor has no part in the loss (no neighbour it could use)
+};
+
+template <class T> struct RowEntry {
+    Index column; ///< database row
+    T weight;
+};
+
+/// One anchor's row, as a loss sees it.
+template <class T> struct Row {
+    Index anchor = 0;
+    Index count = 0;
+    /// Database rows of the entries; null for all of 0..count-1.
+    const std::int64_t *columns = nullptr;
+    /// In: squared distances (or inner products); the excluded point's is +inf (-inf).
+    /// Out, for losses with dense weights: d loss / d value, in place.
+    T *values = nullptr;
+    /// Out, for losses with sparse weights: the non-zero weights, by database row.
+    std::vector<RowEntry<T>> *entries = nullptr;
+};
+
+/// The one call through which the engine, compiled once per precision, reaches every loss.
+template <class T> class RowLoss {
+  public:
+    virtual ~RowLoss() = default;
+    /// True: weights go to `entries`; false: they replace `values`.
+    virtual bool sparse() const = 0;
+    /// Called from several threads at once.
+    virtual RowValue evaluate(Row<T> &row) const = 0;
+};
+
+METRICFAST_NAMESPACE_END

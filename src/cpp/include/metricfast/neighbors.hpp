@@ -1,0 +1,300 @@
+/// Exact k nearest neighbours, over the whole database or class by class, without an n x m matrix.
+#pragma once
+
+#include <algorithm>
+
+#include "metricfast/distance.hpp"
+#include "metricfast/screen.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// A neighbour: squared distance in the frame, and database row. Ordered by (D, row).
+struct Neighbor {
+    double distance;
+    std::int64_t index;
+    friend bool operator<(const Neighbor &a, const Neighbor &b) {
+        return a.distance < b.distance || (a.distance == b.distance && a.index < b.index);
+    }
+};
+
+/// The candidates of one query in one segment: those whose lower bound does not exceed the k-th
+/// smallest upper bound seen.
+template <class S> class CandidateList {
+  public:
+    struct Entry {
+        S lower;
+        S upper;
+        std::int32_t position;
+    };
+
+    void reset(Index k, Index capacity, double row_slack) {
+        k_ = k;
+        capacity_ = capacity;
+        row_slack_ = row_slack;
+        overflown_ = false;
+        entries_.clear();
+    }
+
+    /// Returns false when the list had to be tightened: read threshold() again.
+    bool add(S lower, double slack, Index position) {
+        entries_.push_back({lower, above<S>(static_cast<double>(lower) + slack + row_slack_),
+                            static_cast<std::int32_t>(position)});
+        if (static_cast<Index>(entries_.size()) < capacity_)
+            return true;
+        tighten();
+        return false;
+    }
+
+    void tighten() {
+        if (static_cast<Index>(entries_.size()) <= k_)
+            return;
+        const auto by_upper = [](const Entry &a, const Entry &b) { return a.upper < b.upper; };
+        std::nth_element(entries_.begin(), entries_.begin() + (k_ - 1), entries_.end(), by_upper);
+        threshold_ = entries_[k_ - 1].upper;
+        const S t = threshold_;
+        entries_.erase(std::remove_if(entries_.begin(), entries_.end(),
+                                      [t](const Entry &e) { return e.lower > t; }),
+                       entries_.end());
+        overflown_ = static_cast<Index>(entries_.size()) > (capacity_ + k_) / 2;
+    }
+
+    bool overflown() const { return overflown_; }
+    /// Entries below this may still be among the k nearest.
+    S threshold() const {
+        if (overflown_)
+            return -std::numeric_limits<S>::infinity();
+        return std::nextafter(threshold_, std::numeric_limits<S>::infinity());
+    }
+    const std::vector<Entry> &entries() const { return entries_; }
+
+  private:
+    Index k_ = 0;
+    Index capacity_ = 0;
+    double row_slack_ = 0;
+    S threshold_ = 0;
+    bool overflown_ = false;
+    std::vector<Entry> entries_;
+};
+
+/// k nearest in each segment of an ordered database, exactly; segment s holds the packed positions
+/// `order[segments[s]] .. order[segments[s + 1] - 1]`.
+class SegmentSearch {
+  public:
+    /// `exclude`: for each query the database row to leave out, -1 for none; may be null.
+    SegmentSearch(const Points &queries, const Points &database, Index k, const std::int64_t *exclude,
+                  std::vector<std::int64_t> order, std::vector<Index> segments)
+        : queries_(queries), database_(database), k_(k), exclude_(exclude), order_(std::move(order)),
+          segments_(std::move(segments)), frame_(Frame::of(database, queries)) {}
+
+    double scale() const { return frame_.scale; }
+
+    /// emit(query, segment, sorted neighbours): at most k, fewer where the segment has fewer.
+    template <class Emit> void run(const Control &control, Emit &&emit) const {
+        const auto all = identity_order(queries_.rows());
+        const auto crowded = screened<float>(all, control, emit);
+        const auto crowded_still = screened<double>(crowded, quiet(control), emit);
+        exhaustive(crowded_still, quiet(control), emit);
+    }
+
+  private:
+    static Control quiet(const Control &control) { return {control.threads, control.keep_going, {}}; }
+
+    /// Searches for `ids` with bounds in S. Returns the queries whose candidates were too many.
+    template <class S, class Emit>
+    std::vector<std::int64_t> screened(const std::vector<std::int64_t> &ids, const Control &control,
+                                       Emit &emit) const {
+        if (ids.empty())
+            return {};
+        const ScreenedDatabase<S> screen(database_, frame_, order_, segments_, control);
+        const Index n = static_cast<Index>(ids.size());
+        const Index rows = TileShape<S>::rows;
+        const Index capacity = 4 * k_ + 64;
+        // A block's packed queries share the second-level cache with a panel.
+        const Index cached = (Index(1) << 18) / std::max<Index>(1, database_.cols() * Index(sizeof(S)));
+        const Index listed = (Index(1) << 25) / (capacity * Index(sizeof(typename CandidateList<S>::Entry)));
+        const Index block = std::max<Index>(1, std::min({cached, listed, Index(240)}) / rows) * rows;
+        std::vector<std::vector<std::int64_t>> crowded(static_cast<std::size_t>((n + block - 1) / block));
+        parallel_blocks(static_cast<Index>(crowded.size()), control, [&](Index b, Worker &) {
+            const Index first = b * block, count = std::min(block, n - first);
+            search_block<S>(screen, &ids[first], count, capacity, emit, crowded[b]);
+        });
+        std::vector<std::int64_t> result;
+        for (const auto &part : crowded)
+            result.insert(result.end(), part.begin(), part.end());
+        return result;
+    }
+
+    template <class S, class Emit>
+    void search_block(const ScreenedDatabase<S> &screen, const std::int64_t *ids, Index count,
+                      Index capacity, Emit &emit, std::vector<std::int64_t> &crowded) const {
+        const auto &packed = screen.packed();
+        PackedQueries<S> queries(database_.cols());
+        queries.pack(queries_, frame_, ids, 0, count);
+        const Index padded = queries.micro_panels() * PackedQueries<S>::rows;
+        std::vector<S> thresholds(static_cast<std::size_t>(padded));
+        std::vector<CandidateList<S>> lists(static_cast<std::size_t>(count));
+        std::vector<std::vector<Neighbor>> found(static_cast<std::size_t>(count * packed.segments()));
+        std::vector<char> failed(static_cast<std::size_t>(count), 0);
+        std::vector<double> row(static_cast<std::size_t>(database_.cols()));
+        for (Index s = 0; s < packed.segments(); ++s) {
+            for (Index i = 0; i < padded; ++i) {
+                const bool active = i < count && !failed[i];
+                thresholds[i] = (active ? 1 : -1) * std::numeric_limits<S>::infinity();
+                if (i < count)
+                    lists[i].reset(k_, capacity, 2 * screen.error() * queries.norm(i));
+            }
+            screen.sweep(packed.segment_begin(s), packed.segment_end(s), queries, thresholds.data(),
+                         [&](Index i, Index position, S lower) {
+                             if (!(lower < thresholds[i]) ||
+                                 (exclude_ != nullptr && exclude_[ids[i]] == packed.id(position)))
+                                 return;
+                             if (!lists[i].add(lower, screen.slack(position), position))
+                                 thresholds[i] = lists[i].threshold();
+                         });
+            for (Index i = 0; i < count; ++i) {
+                if (failed[i])
+                    continue;
+                lists[i].tighten();
+                if (lists[i].overflown()) {
+                    failed[i] = 1;
+                    continue;
+                }
+                queries_.read_row(static_cast<Index>(ids[i]), row.data());
+                auto &best = found[i * packed.segments() + s];
+                for (const auto &entry : lists[i].entries()) {
+                    const std::int64_t j = packed.id(entry.position);
+                    best.push_back({exact_squared_distance(row.data(), database_,
+                                                           static_cast<Index>(j), frame_.scale),
+                                    j});
+                }
+                keep_nearest(best);
+            }
+        }
+        for (Index i = 0; i < count; ++i) {
+            if (failed[i]) {
+                crowded.push_back(ids[i]);
+                continue;
+            }
+            for (Index s = 0; s < packed.segments(); ++s)
+                emit(static_cast<Index>(ids[i]), s, found[i * packed.segments() + s]);
+        }
+    }
+
+    /// Every distance computed directly: for queries with too many (near-)equal neighbours.
+    template <class Emit>
+    void exhaustive(const std::vector<std::int64_t> &ids, const Control &control, Emit &emit) const {
+        parallel_blocks(static_cast<Index>(ids.size()), control, [&](Index b, Worker &) {
+            std::vector<double> row(static_cast<std::size_t>(database_.cols()));
+            queries_.read_row(static_cast<Index>(ids[b]), row.data());
+            for (std::size_t s = 0; s < segments_.size(); ++s) {
+                const std::size_t end = s + 1 < segments_.size() ? static_cast<std::size_t>(segments_[s + 1]) : order_.size();
+                std::vector<Neighbor> best;
+                for (std::size_t o = static_cast<std::size_t>(segments_[s]); o < end; ++o) {
+                    const std::int64_t j = order_[o];
+                    if (exclude_ != nullptr && exclude_[ids[b]] == j)
+                        continue;
+                    const Neighbor candidate{exact_squared_distance(row.data(), database_,
+                                                                    static_cast<Index>(j), frame_.scale),
+                                             j};
+                    if (static_cast<Index>(best.size()) < k_ || candidate < best.front()) {
+                        if (static_cast<Index>(best.size()) == k_) {
+                            std::pop_heap(best.begin(), best.end());
+                            best.pop_back();
+                        }
+                        best.push_back(candidate);
+                        std::push_heap(best.begin(), best.end());
+                    }
+                }
+                keep_nearest(best);
+                emit(static_cast<Index>(ids[b]), static_cast<Index>(s), best);
+            }
+        });
+    }
+
+    void keep_nearest(std::vector<Neighbor> &neighbors) const {
+        std::sort(neighbors.begin(), neighbors.end());
+        if (static_cast<Index>(neighbors.size()) > k_)
+            neighbors.resize(static_cast<std::size_t>(k_));
+    }
+
+    const Points &queries_;
+    const Points &database_;
+    Index k_;
+    const std::int64_t *exclude_;
+    std::vector<std::int64_t> order_;
+    std::vector<Index> segments_;
+    Frame frame_;
+};
+
+namespace detail {
+
+inline void check_search(const Points &queries, const Points &database, Index k) {
+    require(queries.cols() == database.cols(), "kneighbors: queries and database differ in width");
+    require(k >= 1, "kneighbors: n_neighbors must be at least 1");
+    require(database.rows() <= std::numeric_limits<std::int32_t>::max() / 2,
+            "kneighbors: the database has more than 2^30 points");
+}
+
+/// Writes one query's neighbours in one segment; missing ones become inf and -1.
+template <class T>
+void write_neighbors(const std::vector<Neighbor> &found, double scale, bool squared, Index k,
+                     T *distances, std::int64_t *indices) {
+    for (Index r = 0; r < k; ++r) {
+        const bool has = r < static_cast<Index>(found.size());
+        const double d = has ? found[r].distance : std::numeric_limits<double>::infinity();
+        distances[r] = static_cast<T>(squared ? d / scale / scale : std::sqrt(d) / scale);
+        indices[r] = has ? found[r].index : -1;
+    }
+}
+
+} // namespace detail
+
+/// The k nearest database rows of each query, nearest first, ties by the lower row.
+///
+/// \tparam T precision of the reported distances; the choice and order of neighbours is that of
+///   sum (a-b)^2 in double, in index order, whatever T is.
+/// \param exclude per query a database row to leave out, -1 for none, or null.
+/// \param distances, indices (queries.rows x k), row-major, written.
+template <class T>
+void kneighbors(const Points &queries, const Points &database, Index k, const std::int64_t *exclude,
+                bool squared, View<T> distances, View<std::int64_t> indices,
+                const Control &control = {}) {
+    detail::check_search(queries, database, k);
+    require(k <= database.rows(), "kneighbors: n_neighbors exceeds the number of database points");
+    require(distances.rows == queries.rows() && distances.cols == k &&
+                indices.rows == queries.rows() && indices.cols == k,
+            "kneighbors: distances and indices must be (n_queries, n_neighbors)");
+    const SegmentSearch search(queries, database, k, exclude, identity_order(database.rows()), {0});
+    search.run(control, [&](Index i, Index, const std::vector<Neighbor> &found) {
+        detail::write_neighbors(found, search.scale(), squared, k, distances.row(i), indices.row(i));
+    });
+}
+
+/// The k nearest database rows of each class: like kneighbors, outputs (n, classes, k) contiguous,
+/// padded with inf and -1 where a class has fewer than k points.
+/// \param labels database labels in [0, classes).
+template <class T>
+void kneighbors_per_class(const Points &queries, const Points &database, const std::int64_t *labels,
+                          Index classes, Index k, const std::int64_t *exclude, bool squared,
+                          T *distances, std::int64_t *indices, const Control &control = {}) {
+    detail::check_search(queries, database, k);
+    std::vector<Index> starts(static_cast<std::size_t>(classes) + 1, 0);
+    for (Index j = 0; j < database.rows(); ++j) {
+        require(labels[j] >= 0 && labels[j] < classes, "kneighbors_per_class: label out of range");
+        ++starts[labels[j] + 1];
+    }
+    for (Index c = 0; c < classes; ++c)
+        starts[c + 1] += starts[c];
+    std::vector<std::int64_t> order(static_cast<std::size_t>(database.rows()));
+    std::vector<Index> fill(starts.begin(), starts.end() - 1);
+    for (Index j = 0; j < database.rows(); ++j)
+        order[fill[labels[j]]++] = j;
+    starts.pop_back();
+    const SegmentSearch search(queries, database, k, exclude, std::move(order), std::move(starts));
+    search.run(control, [&](Index i, Index s, const std::vector<Neighbor> &found) {
+        const Index at = (i * classes + s) * k;
+        detail::write_neighbors(found, search.scale(), squared, k, distances + at, indices + at);
+    });
+}
+
+METRICFAST_NAMESPACE_END

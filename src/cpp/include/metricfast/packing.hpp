@@ -1,0 +1,196 @@
+/// Points centred, scaled by a power of two and laid out for the micro-kernel.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "metricfast/parallel.hpp"
+#include "metricfast/tile.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+template <class T> using AlignedVector = std::vector<T, Eigen::aligned_allocator<T>>;
+
+namespace detail {
+inline double largest_magnitude(const Points &points) {
+    return points.visit([](auto v) {
+        double m = 0;
+        for (Index i = 0; i < v.rows; ++i)
+            for (Index c = 0; c < v.cols; ++c)
+                m = std::max(m, std::abs(static_cast<double>(v.row(i)[c])));
+        return m;
+    });
+}
+
+/// 2^e with x <= 2^e < 2x; 1 for zero.
+inline double power_of_two_above(double x) {
+    if (!(x > 0) || !std::isfinite(x))
+        return 1.0;
+    int exponent = 0;
+    std::frexp(x, &exponent);
+    return std::ldexp(1.0, std::max(-1020, std::min(exponent, 1020)));
+}
+} // namespace detail
+
+/// A power of two that brings the largest coordinate to about 1, so that squares neither overflow
+/// nor vanish whatever the units.
+inline double power_of_two_scale(const Points &x, const Points &y) {
+    return 1.0 / detail::power_of_two_above(
+                     std::max(detail::largest_magnitude(x), detail::largest_magnitude(y)));
+}
+
+/// A translation and a power-of-two scale that leave distances as they are, up to the scale.
+/// Distances in the frame are `scale` times the real ones.
+struct Frame {
+    std::vector<double> centre;
+    double scale = 1.0;
+
+    /// Centred at the mean of `database`; the largest centred coordinate becomes about 1.
+    static Frame of(const Points &database, const Points &queries) {
+        Frame frame;
+        const Index p = database.cols(), n = database.rows();
+        // Summing scaled values cannot overflow, whatever the units.
+        const double unit = 1.0 / power_of_two_scale(database, queries);
+        frame.centre.assign(static_cast<std::size_t>(p), 0.0);
+        database.visit([&](auto v) {
+            for (Index i = 0; i < n; ++i)
+                for (Index c = 0; c < p; ++c)
+                    frame.centre[c] += static_cast<double>(v.row(i)[c]) / unit;
+        });
+        for (double &c : frame.centre)
+            c = c / static_cast<double>(std::max<Index>(n, 1)) * unit;
+        frame.scale = 1.0 / detail::power_of_two_above(std::max(frame.spread(database), frame.spread(queries)));
+        return frame;
+    }
+
+    double apply(double x, Index c) const { return (x - centre[c]) * scale; }
+
+  private:
+    double spread(const Points &points) const {
+        return points.visit([this](auto v) {
+            double m = 0;
+            for (Index i = 0; i < v.rows; ++i)
+                for (Index c = 0; c < v.cols; ++c)
+                    m = std::max(m, std::abs(static_cast<double>(v.row(i)[c]) - centre[c]));
+            return m;
+        });
+    }
+};
+
+/// Packs up to `count` rows `ids[0..]` (or first, first+1, ... without ids) into one panel of
+/// `lanes` interleaved points, missing ones zero. `factor` multiplies the coordinates after rounding.
+/// `norms`, where given, receives the squared norms of the rounded, unmultiplied points.
+template <class T>
+void pack_panel(const Points &points, const Frame &frame, const std::int64_t *ids, Index first,
+                Index count, int lanes, T factor, T *out, double *norms) {
+    const Index p = points.cols();
+    std::fill(out, out + p * lanes, T(0));
+    points.visit([&](auto v) {
+        for (Index lane = 0; lane < count; ++lane) {
+            const auto *x = v.row(ids != nullptr ? static_cast<Index>(ids[lane]) : first + lane);
+            double norm = 0;
+            for (Index k = 0; k < p; ++k) {
+                const T y = static_cast<T>(frame.apply(static_cast<double>(x[k]), k));
+                norm += static_cast<double>(y) * static_cast<double>(y);
+                out[k * lanes + lane] = factor * y;
+            }
+            if (norms != nullptr)
+                norms[lane] = norm;
+        }
+    });
+}
+
+/// A database in panels. Points may be permuted (`order`) and start new panels at `segments`, so
+/// that, say, each class of a sorted database is a range of whole panels.
+template <class T> class PackedDatabase {
+  public:
+    static constexpr int cols = TileShape<T>::cols;
+
+    /// `order`: n original rows in packed order; `segments`: ascending starts into `order`, first 0.
+    PackedDatabase(const Points &points, const Frame &frame, std::vector<std::int64_t> order,
+                   std::vector<Index> segments, const Control &control)
+        : depth_(points.cols()) {
+        const Index n = static_cast<Index>(order.size());
+        segments.push_back(n);
+        segment_panels_.push_back(0);
+        for (std::size_t s = 0; s + 1 < segments.size(); ++s) {
+            for (Index first = segments[s]; first < segments[s + 1]; first += cols) {
+                const Index count = std::min<Index>(cols, segments[s + 1] - first);
+                for (Index lane = 0; lane < cols; ++lane)
+                    ids_.push_back(lane < count ? order[first + lane] : -1);
+            }
+            segment_panels_.push_back(static_cast<Index>(ids_.size()) / cols);
+        }
+        data_.resize(ids_.size() * static_cast<std::size_t>(depth_));
+        norms_.assign(ids_.size(), std::numeric_limits<double>::infinity());
+        constexpr Index chunk = 16;
+        parallel_blocks((panels() + chunk - 1) / chunk, control, [&](Index b, Worker &) {
+            for (Index q = b * chunk; q < std::min(panels(), (b + 1) * chunk); ++q) {
+                Index count = 0;
+                while (count < cols && ids_[q * cols + count] >= 0)
+                    ++count;
+                pack_panel<T>(points, frame, &ids_[q * cols], 0, count, cols, T(1),
+                              data_.data() + q * cols * depth_, &norms_[q * cols]);
+            }
+        });
+    }
+
+    Index depth() const { return depth_; }
+    Index panels() const { return static_cast<Index>(ids_.size()) / cols; }
+    Index segment_begin(Index s) const { return segment_panels_[s]; }
+    Index segment_end(Index s) const { return segment_panels_[s + 1]; }
+    Index segments() const { return static_cast<Index>(segment_panels_.size()) - 1; }
+    const T *panel(Index q) const { return data_.data() + q * cols * depth_; }
+    /// Original row of a packed position, -1 for padding.
+    std::int64_t id(Index position) const { return ids_[position]; }
+    /// Squared norm of the packed point, +inf for padding.
+    double norm(Index position) const { return norms_[position]; }
+    Index positions() const { return static_cast<Index>(ids_.size()); }
+
+  private:
+    Index depth_;
+    std::vector<std::int64_t> ids_;
+    std::vector<Index> segment_panels_;
+    AlignedVector<T> data_;
+    std::vector<double> norms_;
+};
+
+/// Queries in micro-panels, multiplied by -2 so that a dot product completes a squared distance.
+template <class T> class PackedQueries {
+  public:
+    static constexpr int rows = TileShape<T>::rows;
+
+    explicit PackedQueries(Index depth) : depth_(depth) {}
+
+    /// Packs `count` queries: rows `ids[0..]`, or first, first+1, ... where `ids` is null.
+    void pack(const Points &queries, const Frame &frame, const std::int64_t *ids, Index first,
+              Index count) {
+        micro_panels_ = (count + rows - 1) / rows;
+        data_.resize(static_cast<std::size_t>(micro_panels_ * rows * depth_));
+        norms_.assign(static_cast<std::size_t>(micro_panels_ * rows), 0.0);
+        for (Index m = 0; m < micro_panels_; ++m)
+            pack_panel<T>(queries, frame, ids != nullptr ? ids + m * rows : nullptr, first + m * rows,
+                          std::min<Index>(rows, count - m * rows), rows, T(-2),
+                          data_.data() + m * rows * depth_, &norms_[m * rows]);
+    }
+
+    Index micro_panels() const { return micro_panels_; }
+    const T *micro_panel(Index m) const { return data_.data() + m * rows * depth_; }
+    double norm(Index row) const { return norms_[row]; }
+
+  private:
+    Index depth_;
+    Index micro_panels_ = 0;
+    AlignedVector<T> data_;
+    std::vector<double> norms_;
+};
+
+/// 0, 1, ..., n-1.
+inline std::vector<std::int64_t> identity_order(Index n) {
+    std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+    for (Index i = 0; i < n; ++i)
+        order[i] = i;
+    return order;
+}
+
+METRICFAST_NAMESPACE_END

@@ -1,0 +1,110 @@
+/// Distances between given pairs of rows, always from differences: nothing cancels.
+#pragma once
+
+#include "metricfast/embeddings/linear.hpp"
+#include "metricfast/packing.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// Which rows are paired: row i of x with row i of y, or x[pairs[2i]] with y[pairs[2i+1]].
+struct PairList {
+    const std::int64_t *pairs = nullptr; ///< (count x 2) or null
+    Index count = 0;
+
+    Index left(Index i) const { return pairs != nullptr ? static_cast<Index>(pairs[2 * i]) : i; }
+    Index right(Index i) const { return pairs != nullptr ? static_cast<Index>(pairs[2 * i + 1]) : i; }
+
+    void check(const Points &x, const Points &y) const {
+        require(pairs != nullptr || (x.rows() == count && y.rows() == count),
+                "paired_distances: X and Y must have the same number of rows");
+        for (Index i = 0; pairs != nullptr && i < count; ++i)
+            require(left(i) >= 0 && left(i) < x.rows() && right(i) >= 0 && right(i) < y.rows(),
+                    "paired_distances: pairs holds an index outside X or Y");
+    }
+};
+
+namespace detail {
+inline constexpr Index pair_block = 256;
+
+/// f(first, count) over blocks of pairs.
+template <class F> void for_pair_blocks(Index count, const Control &control, F &&f) {
+    parallel_blocks((count + pair_block - 1) / pair_block, control, [&](Index b, Worker &) {
+        f(b * pair_block, std::min(pair_block, count - b * pair_block));
+    });
+}
+
+template <class T> T finish_pair(double squared_distance, double scale, bool squared) {
+    return static_cast<T>(squared ? squared_distance / scale / scale
+                                  : std::sqrt(squared_distance) / scale);
+}
+} // namespace detail
+
+/// out[i] = distance of the i-th pair, for points as they are.
+template <class T>
+void paired_distances(const Points &x, const Points &y, const PairList &list, bool squared, T *out,
+                      const Control &control = {}) {
+    require(x.cols() == y.cols(), "paired_distances: X and Y differ in width");
+    list.check(x, y);
+    const double scale = power_of_two_scale(x, y);
+    x.visit([&](auto u) {
+        y.visit([&](auto v) {
+            detail::for_pair_blocks(list.count, control, [&](Index first, Index count) {
+                for (Index i = first; i < first + count; ++i) {
+                    const auto *a = u.row(list.left(i));
+                    const auto *b = v.row(list.right(i));
+                    constexpr int lanes = 8;
+                    double part[lanes] = {};
+                    Index k = 0;
+                    for (; k + lanes <= u.cols; k += lanes)
+                        for (int l = 0; l < lanes; ++l) {
+                            const double d = (static_cast<double>(a[k + l]) - static_cast<double>(b[k + l])) * scale;
+                            part[l] += d * d;
+                        }
+                    for (int l = 0; k < u.cols; ++k, ++l) {
+                        const double d = (static_cast<double>(a[k]) - static_cast<double>(b[k])) * scale;
+                        part[l] += d * d;
+                    }
+                    double sum = 0;
+                    for (double value : part)
+                        sum += value;
+                    out[i] = detail::finish_pair<T>(sum, scale, squared);
+                }
+            });
+        });
+    });
+}
+
+/// out[i] = ||U x - V y|| of the i-th pair. With U and V the same object the difference x - y is
+/// formed first; where points are shared by many pairs they are embedded once instead.
+template <class T>
+void paired_distances(const Points &x, const Points &y, const PairList &list,
+                      const RowMatrix<double> &U, const RowMatrix<double> &V, bool squared, T *out,
+                      const Control &control = {}) {
+    require(U.rows() == V.rows(), "paired_distances: U and V must have the same number of rows");
+    require(x.cols() == U.cols() && y.cols() == V.cols(),
+            "paired_distances: points and components differ in width");
+    list.check(x, y);
+    if (list.pairs != nullptr && list.count > x.rows() + y.rows()) {
+        const EmbeddedPair z(x, y, U, V, control);
+        paired_distances<T>(Points(view(z.queries)), Points(view(z.database)), list, squared, out,
+                            control);
+        return;
+    }
+    const bool same_map = &U == &V;
+    const double scale = power_of_two_scale(x, y);
+    detail::for_pair_blocks(list.count, control, [&](Index first, Index count) {
+        RowMatrix<double> a(count, x.cols()), b(count, y.cols()), z;
+        for (Index i = 0; i < count; ++i) {
+            x.read_row(list.left(first + i), a.row(i).data());
+            y.read_row(list.right(first + i), b.row(i).data());
+        }
+        if (same_map)
+            z.noalias() = ((a - b) * scale) * U.transpose();
+        else
+            z.noalias() = (a * scale) * U.transpose() - (b * scale) * V.transpose();
+        for (Index i = 0; i < count; ++i)
+            out[first + i] = detail::finish_pair<T>(z.row(i).squaredNorm(), scale, squared);
+    });
+}
+
+METRICFAST_NAMESPACE_END

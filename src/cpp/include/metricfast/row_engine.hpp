@@ -1,0 +1,312 @@
+/// Value and gradient of any row loss.
+///
+/// Rows are shared out over a fixed number of lanes; a lane handles its blocks in order and owns an
+/// accumulator of the database-side gradient, and lanes are added in order at the end. Nothing
+/// depends on the number of threads, so results are bit-identical for any of them.
+#pragma once
+
+#include <memory>
+
+#include "metricfast/distance.hpp"
+#include "metricfast/losses/row_loss.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+enum class RowKind { distance, inner_product };
+enum class Reduction { sum, mean, mean_nonzero };
+
+/// Columns that a row needs, in compressed sparse rows; null members: all columns.
+struct Candidates {
+    const std::int64_t *row_starts = nullptr; ///< queries + 1 entries
+    const std::int64_t *columns = nullptr;
+};
+
+/// What the engine runs on. Queries and database are embedded points, (n x p) and (m x p).
+template <class T> struct RowProblem {
+    View<const T> queries;
+    View<const T> database;
+    bool symmetric = false; ///< both are the same points: gradients of both roles are added
+    const std::int64_t *exclude = nullptr; ///< per query a database row to leave out, -1: none
+    RowKind kind = RowKind::distance;
+    Candidates candidates;
+    Reduction reduction = Reduction::sum;
+    std::size_t memory_budget = std::size_t(256) << 20; ///< bytes of working memory, all threads
+};
+
+struct RowTotals {
+    double value = 0;
+    Index terms = 0;
+    Index anchors = 0; ///< anchors that took part
+    Index skipped = 0;
+};
+
+template <class T> class RowEngine {
+  public:
+    RowEngine(const RowProblem<T> &problem, const RowLoss<T> &loss, const Control &control)
+        : problem_(problem), loss_(loss), control_(control),
+          query_points_(problem.queries), database_points_(problem.database) {
+        require(problem.queries.cols == problem.database.cols,
+                "row engine: queries and database differ in width");
+        require(!problem.symmetric || problem.queries.rows == problem.database.rows,
+                "row engine: symmetric problems have one set of points");
+        require(problem.candidates.columns == nullptr || loss.sparse(),
+                "row engine: candidate lists need a loss with sparse weights");
+        require(problem.kind == RowKind::distance || problem.candidates.columns == nullptr,
+                "row engine: candidate lists need a loss of distances");
+        check_indices();
+    }
+
+    /// Writes the gradients (same shapes as the points; `grad_database` is ignored when symmetric).
+    RowTotals value_and_gradient(View<T> grad_queries, View<T> grad_database) {
+        require(grad_queries.rows == n() && grad_queries.cols == p(),
+                "row engine: the gradient must have the queries' shape");
+        require(problem_.symmetric || (grad_database.rows == m() && grad_database.cols == p()),
+                "row engine: the gradient must have the database's shape");
+        centre();
+        const Index lanes = lane_count();
+        std::vector<Lane> work(static_cast<std::size_t>(lanes));
+        if (problem_.candidates.columns == nullptr && problem_.kind == RowKind::distance)
+            pairs_.reset(new AllPairs<T>(query_points_, database_points_, control_));
+        const Index rows = rows_per_block(), blocks = (n() + rows - 1) / rows;
+        parallel_blocks(lanes, control_, [&](Index l, Worker &worker) {
+            Lane &lane = work[l];
+            lane.database.setZero(m(), p());
+            lane.column_sums.setZero(m());
+            for (Index b = l; b < blocks; b += lanes) {
+                const Index first = b * rows;
+                run_block(lane, first, std::min(rows, n() - first), grad_queries);
+                worker.checkpoint(static_cast<double>(b + 1) / static_cast<double>(blocks));
+            }
+            lane.release_scratch();
+        });
+        RowTotals totals;
+        for (const Lane &lane : work) {
+            totals.value += lane.totals.value;
+            totals.terms += lane.totals.terms;
+            totals.skipped += lane.totals.skipped;
+        }
+        totals.anchors = n() - totals.skipped;
+        const double factor = reduction_factor(totals);
+        totals.value *= factor;
+        gather(work, static_cast<T>(factor), grad_queries, grad_database);
+        return totals;
+    }
+
+  private:
+    using Accumulator = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+    struct Lane {
+        Accumulator database;        ///< this lane's share of the database-side gradient
+        Eigen::VectorXd column_sums; ///< sum_i w_ij, for distances with dense weights
+        RowTotals totals;
+        RowMatrix<T> values;
+        RowMatrix<T> product;
+        std::vector<RowEntry<T>> entries;
+        std::vector<T> listed;
+
+        void release_scratch() {
+            values.resize(0, 0);
+            product.resize(0, 0);
+        }
+    };
+
+    Index n() const { return problem_.queries.rows; }
+    Index m() const { return problem_.database.rows; }
+    Index p() const { return problem_.queries.cols; }
+
+    void check_indices() const {
+        const auto &c = problem_.candidates;
+        for (Index i = 0; problem_.exclude != nullptr && i < n(); ++i)
+            require(problem_.exclude[i] < m(), "row engine: exclude holds an index outside the database");
+        if (c.columns == nullptr)
+            return;
+        require(c.row_starts[0] == 0, "row engine: candidate lists must start at 0");
+        for (Index i = 0; i < n(); ++i)
+            require(c.row_starts[i] <= c.row_starts[i + 1], "row engine: candidate lists must ascend");
+        for (std::int64_t e = 0; e < c.row_starts[n()]; ++e)
+            require(c.columns[e] >= 0 && c.columns[e] < m(),
+                    "row engine: a candidate is outside the database");
+    }
+
+    /// Gradients of distances do not change with the origin, and lose fewer digits at the mean.
+    void centre() {
+        const bool shift = problem_.kind == RowKind::distance;
+        Eigen::RowVectorXd mean = Eigen::RowVectorXd::Zero(p());
+        for (Index j = 0; shift && j < m(); ++j)
+            mean += problem_.database.eigen().row(j).template cast<double>() / static_cast<double>(m());
+        const auto centred = [&](View<const T> z) {
+            return RowMatrix<T>(
+                (z.eigen().template cast<double>().rowwise() - mean).template cast<T>());
+        };
+        centred_database_ = centred(problem_.database);
+        if (!problem_.symmetric)
+            centred_queries_ = centred(problem_.queries);
+    }
+
+    const RowMatrix<T> &centred_queries() const {
+        return problem_.symmetric ? centred_database_ : centred_queries_;
+    }
+
+    /// Fixed by the problem's size and the memory budget alone.
+    Index lane_count() const {
+        const std::size_t each = static_cast<std::size_t>(m()) * static_cast<std::size_t>(p() + 1) * sizeof(double);
+        const std::size_t fit = problem_.memory_budget / 2 / std::max<std::size_t>(each, 1);
+        return static_cast<Index>(std::max<std::size_t>(1, std::min<std::size_t>(fit, 8)));
+    }
+
+    Index rows_per_block() const {
+        constexpr Index tile = TileShape<T>::rows;
+        if (problem_.candidates.columns != nullptr)
+            return 64;
+        const std::size_t row = static_cast<std::size_t>(std::max<Index>(m(), 1)) * sizeof(T);
+        const std::size_t cached = (std::size_t(1) << 20) / row, allowed = problem_.memory_budget / 16 / row;
+        const Index rows = static_cast<Index>(std::min(std::max<std::size_t>(cached, 4 * tile), allowed));
+        return std::max<Index>(tile, std::min<Index>(rows, 20 * tile) / tile * tile);
+    }
+
+    void run_block(Lane &lane, Index first, Index count, View<T> grad_queries) const {
+        if (problem_.candidates.columns != nullptr) {
+            for (Index i = first; i < first + count; ++i)
+                run_listed_row(lane, i, grad_queries.row(i));
+            return;
+        }
+        lane.values.resize(count, m());
+        const T nowhere = std::numeric_limits<T>::infinity();
+        if (problem_.kind == RowKind::distance)
+            pairs_->fill(first, view(lane.values), true);
+        else
+            lane.values.noalias() =
+                centred_queries().middleRows(first, count) * centred_database_.transpose();
+        for (Index r = 0; r < count; ++r) {
+            T *values = lane.values.row(r).data();
+            const std::int64_t excluded = problem_.exclude != nullptr ? problem_.exclude[first + r] : -1;
+            if (excluded >= 0)
+                values[excluded] = problem_.kind == RowKind::distance ? nowhere : -nowhere;
+            lane.entries.clear();
+            Row<T> row{first + r, m(), nullptr, values, &lane.entries};
+            count_row(lane, loss_.evaluate(row));
+            if (loss_.sparse())
+                spread(lane, first + r, grad_queries.row(first + r));
+            else if (excluded >= 0)
+                values[excluded] = T(0);
+        }
+        if (!loss_.sparse())
+            multiply(lane, first, count, grad_queries);
+    }
+
+    static void count_row(Lane &lane, const RowValue &value) {
+        lane.totals.value += value.value;
+        lane.totals.terms += value.terms;
+        lane.totals.skipped += value.skipped;
+    }
+
+    /// Distances to the listed columns only, from differences.
+    void run_listed_row(Lane &lane, Index i, T *grad) const {
+        const auto &c = problem_.candidates;
+        const std::int64_t begin = c.row_starts[i], end = c.row_starts[i + 1];
+        lane.listed.resize(static_cast<std::size_t>(end - begin));
+        const auto query = problem_.queries.eigen().row(i);
+        const auto database = problem_.database.eigen();
+        const std::int64_t excluded = problem_.exclude != nullptr ? problem_.exclude[i] : -1;
+        for (std::int64_t e = begin; e < end; ++e)
+            lane.listed[e - begin] = c.columns[e] == excluded
+                                         ? std::numeric_limits<T>::infinity()
+                                         : (query - database.row(c.columns[e])).squaredNorm();
+        lane.entries.clear();
+        Row<T> row{i, static_cast<Index>(end - begin), c.columns + begin, lane.listed.data(), &lane.entries};
+        count_row(lane, loss_.evaluate(row));
+        spread(lane, i, grad);
+    }
+
+    /// Sparse weights of anchor i: its own gradient, and the database's through the lane.
+    void spread(Lane &lane, Index i, T *grad) const {
+        const auto query = centred_queries().row(i);
+        Eigen::RowVectorXd own = Eigen::RowVectorXd::Zero(p());
+        const bool distance = problem_.kind == RowKind::distance;
+        for (const auto &[j, weight] : lane.entries) {
+            const double w = distance ? 2.0 * static_cast<double>(weight) : static_cast<double>(weight);
+            const auto other = centred_database_.row(j);
+            if (distance) {
+                for (Index k = 0; k < p(); ++k) {
+                    const double push = w * (static_cast<double>(query[k]) - static_cast<double>(other[k]));
+                    own[k] += push;
+                    lane.database(j, k) -= push;
+                }
+            } else {
+                own += w * other.template cast<double>();
+                lane.database.row(j) += w * query.template cast<double>();
+            }
+        }
+        Eigen::Map<Eigen::Matrix<T, 1, Eigen::Dynamic>>(grad, p()) = own.template cast<T>();
+    }
+
+    /// Dense weights W of a block: dZq = 2 (diag(W 1) Zq - W Zd), dZd = 2 (diag(1 W) Zd - W^T Zq);
+    /// for inner products W Zd and W^T Zq.
+    void multiply(Lane &lane, Index first, Index count, View<T> grad_queries) const {
+        const auto queries = centred_queries().middleRows(first, count);
+        View<T> out(grad_queries.row(first), count, p(), grad_queries.stride);
+        lane.product.resize(m(), p());
+        lane.product.noalias() = lane.values.transpose() * queries;
+        if (problem_.kind == RowKind::inner_product) {
+            lane.database += lane.product.template cast<double>();
+            out.eigen().noalias() = lane.values * centred_database_;
+            return;
+        }
+        lane.database -= 2.0 * lane.product.template cast<double>();
+        lane.column_sums += lane.values.colwise().sum().transpose().template cast<double>();
+        RowMatrix<T> own(count, p());
+        own.noalias() = lane.values * centred_database_;
+        for (Index r = 0; r < count; ++r) {
+            const double sum = lane.values.row(r).template cast<double>().sum();
+            out.eigen().row(r) =
+                (2.0 * (sum * queries.row(r).template cast<double>() - own.row(r).template cast<double>()))
+                    .template cast<T>();
+        }
+    }
+
+    double reduction_factor(const RowTotals &totals) const {
+        if (problem_.reduction == Reduction::sum)
+            return 1.0;
+        const Index by = problem_.reduction == Reduction::mean ? totals.anchors : totals.terms;
+        return 1.0 / static_cast<double>(std::max<Index>(by, 1));
+    }
+
+    /// Adds the lanes, in order, and the two roles of symmetric problems.
+    void gather(const std::vector<Lane> &work, T factor, View<T> grad_queries, View<T> grad_database) const {
+        constexpr Index rows = 512;
+        const bool dense_distance = problem_.kind == RowKind::distance && !loss_.sparse();
+        const Index total = std::max(n(), m());
+        parallel_blocks((total + rows - 1) / rows, {control_.threads, control_.keep_going, {}}, [&](Index b, Worker &) {
+            for (Index i = b * rows; i < std::min(total, (b + 1) * rows); ++i) {
+                if (i < n())
+                    grad_queries.eigen().row(i) *= factor;
+                if (i >= m())
+                    continue;
+                Eigen::RowVectorXd sum = Eigen::RowVectorXd::Zero(p());
+                double column_sum = 0;
+                for (const Lane &lane : work) {
+                    sum += lane.database.row(i);
+                    column_sum += lane.column_sums[i];
+                }
+                if (dense_distance)
+                    sum += 2.0 * column_sum * centred_database_.row(i).template cast<double>();
+                const auto scaled = (static_cast<double>(factor) * sum).template cast<T>();
+                if (problem_.symmetric)
+                    grad_queries.eigen().row(i) += scaled;
+                else
+                    grad_database.eigen().row(i) = scaled;
+            }
+        });
+    }
+
+    RowProblem<T> problem_;
+    const RowLoss<T> &loss_;
+    Control control_;
+    Points query_points_;
+    Points database_points_;
+    std::unique_ptr<AllPairs<T>> pairs_;
+    RowMatrix<T> centred_database_;
+    RowMatrix<T> centred_queries_;
+};
+
+METRICFAST_NAMESPACE_END

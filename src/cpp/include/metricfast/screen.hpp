@@ -1,0 +1,83 @@
+/// Lower and upper bounds of all squared distances, tested against a threshold per query while a
+/// tile is still in registers. What passes is few; what is thrown away is proven to be too far.
+///
+/// For a query a and a database point b, both centred and rounded to S, the micro-kernel computes
+///   c = n - 2 a.b,  n = |b|^2 (1 - 2e) - t,
+/// with e = (p + 8) u, u the unit roundoff of S, and t an allowance for underflow. All roundings
+/// together are below e (|b|^2 + 2|a||b|) <= e (|a|^2 + 2|b|^2), so
+///   c - e|a|^2 <= D - |a|^2 <= c + e|a|^2 + 4e|b|^2 + 2t.
+#pragma once
+
+#include "metricfast/packing.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// A database with what the bounds need.
+template <class S> class ScreenedDatabase {
+  public:
+    static constexpr int cols = TileShape<S>::cols;
+
+    ScreenedDatabase(const Points &points, const Frame &frame, std::vector<std::int64_t> order,
+                     std::vector<Index> segments, const Control &control)
+        : packed_(points, frame, std::move(order), std::move(segments), control) {
+        const double u = static_cast<double>(std::numeric_limits<S>::epsilon()) / 2;
+        error_ = 1.01 * static_cast<double>(packed_.depth() + 8) * u;
+        tiny_ = static_cast<double>(packed_.depth() + 8) *
+                static_cast<double>(std::numeric_limits<S>::min());
+        lower_.resize(static_cast<std::size_t>(packed_.positions()));
+        for (Index j = 0; j < packed_.positions(); ++j) {
+            const double n = packed_.norm(j) * (1 - 2 * error_) - tiny_;
+            lower_[j] = std::nextafter(static_cast<S>(n), -std::numeric_limits<S>::infinity());
+            if (packed_.id(j) < 0)
+                lower_[j] = std::numeric_limits<S>::infinity();
+        }
+    }
+
+    const PackedDatabase<S> &packed() const { return packed_; }
+    double error() const { return error_; }
+
+    /// Distance between the two bounds, without the query's share 2 e |a|^2.
+    double slack(Index position) const { return 4 * error_ * packed_.norm(position) + 2 * tiny_; }
+
+    /// Visits every entry of (panels [begin, end)) x (all queries) with c < thresholds[row]:
+    /// hit(row, position, c). `hit` may lower thresholds.
+    template <class Hit>
+    void sweep(Index begin, Index end, const PackedQueries<S> &queries, const S *thresholds,
+               Hit &&hit) const {
+        constexpr int W = Vec<S>::width;
+        constexpr int rows = TileShape<S>::rows;
+        alignas(64) S spilled[2 * W];
+        for (Index q = begin; q < end; ++q)
+            for (Index m = 0; m < queries.micro_panels(); ++m) {
+                Tile<S> tile;
+                tile.fill_rows(&lower_[q * cols]);
+                tile.accumulate_dot(packed_.depth(), queries.micro_panel(m), packed_.panel(q));
+                unrolled<rows>([&](auto r) METRICFAST_INLINE {
+                    const Vec<S> t = Vec<S>::broadcast(thresholds[m * rows + r]);
+                    unsigned mask = less(tile.v[r][0], t) | less(tile.v[r][1], t) << W;
+                    if (mask != 0) {
+                        tile.v[r][0].store(spilled);
+                        tile.v[r][1].store(spilled + W);
+                        for (; mask != 0; mask &= mask - 1) {
+                            const int c = lowest_bit(mask);
+                            hit(m * rows + r, q * cols + c, spilled[c]);
+                        }
+                    }
+                });
+            }
+    }
+
+  private:
+    PackedDatabase<S> packed_;
+    double error_ = 0;
+    double tiny_ = 0;
+    AlignedVector<S> lower_;
+};
+
+/// The smallest S above x: a threshold t = above(x) passes exactly the c <= x.
+template <class S> S above(double x) {
+    const S t = static_cast<S>(x);
+    return static_cast<double>(t) > x ? t : std::nextafter(t, std::numeric_limits<S>::infinity());
+}
+
+METRICFAST_NAMESPACE_END

@@ -1,0 +1,120 @@
+/// One register of T and the few operations that the kernels need, for each instruction set.
+#pragma once
+
+#include <cmath>
+
+#if defined(__SSE4_2__) || defined(__AVX__) || defined(_M_X64)
+#include <immintrin.h>
+#endif
+
+#include "metricfast/types.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// Portable fallback: 16 bytes that the compiler may or may not vectorise.
+template <class T> struct Vec {
+    static constexpr int width = 16 / sizeof(T);
+    static constexpr int registers = 32;
+    T v[width];
+
+    static Vec load(const T *p) { return map([p](int i) { return p[i]; }); }
+    static Vec broadcast(T x) {
+        return map([x](int) { return x; });
+    }
+    void store(T *p) const {
+        for (int i = 0; i < width; ++i)
+            p[i] = v[i];
+    }
+    friend Vec operator+(Vec a, Vec b) { return map([&](int i) { return a.v[i] + b.v[i]; }); }
+    friend Vec operator-(Vec a, Vec b) { return map([&](int i) { return a.v[i] - b.v[i]; }); }
+    friend Vec operator*(Vec a, Vec b) { return map([&](int i) { return a.v[i] * b.v[i]; }); }
+    friend Vec fma(Vec a, Vec b, Vec c) { return map([&](int i) { return a.v[i] * b.v[i] + c.v[i]; }); }
+    friend Vec max(Vec a, Vec b) { return map([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; }); }
+    friend Vec min(Vec a, Vec b) { return map([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; }); }
+    friend Vec sqrt(Vec a) { return map([&](int i) { return std::sqrt(a.v[i]); }); }
+    /// x where a == b, else 0.
+    friend Vec where_equal(Vec a, Vec b, Vec x) {
+        return map([&](int i) { return a.v[i] == b.v[i] ? x.v[i] : T(0); });
+    }
+    /// Bit i is set where a[i] < b[i].
+    friend unsigned less(Vec a, Vec b) {
+        unsigned mask = 0;
+        for (int i = 0; i < width; ++i)
+            mask |= static_cast<unsigned>(a.v[i] < b.v[i]) << i;
+        return mask;
+    }
+
+  private:
+    template <class F> static Vec map(F f) {
+        Vec r;
+        for (int i = 0; i < width; ++i)
+            r.v[i] = f(i);
+        return r;
+    }
+};
+
+#define METRICFAST_VEC(T, REG, OP, SUFFIX, WIDTH, REGISTERS, FMA, LESS, EQUAL)                            \
+    template <> struct Vec<T> {                                                                    \
+        static constexpr int width = WIDTH;                                                        \
+        static constexpr int registers = REGISTERS;                                                \
+        REG v;                                                                                     \
+        static Vec load(const T *p) { return {OP##_loadu_##SUFFIX(p)}; }                           \
+        static Vec broadcast(T x) { return {OP##_set1_##SUFFIX(x)}; }                              \
+        void store(T *p) const { OP##_storeu_##SUFFIX(p, v); }                                     \
+        friend Vec operator+(Vec a, Vec b) { return {OP##_add_##SUFFIX(a.v, b.v)}; }               \
+        friend Vec operator-(Vec a, Vec b) { return {OP##_sub_##SUFFIX(a.v, b.v)}; }               \
+        friend Vec operator*(Vec a, Vec b) { return {OP##_mul_##SUFFIX(a.v, b.v)}; }               \
+        friend Vec fma(Vec a, Vec b, Vec c) { return {FMA}; }                                      \
+        friend Vec max(Vec a, Vec b) { return {OP##_max_##SUFFIX(a.v, b.v)}; }                     \
+        friend Vec min(Vec a, Vec b) { return {OP##_min_##SUFFIX(a.v, b.v)}; }                     \
+        friend Vec sqrt(Vec a) { return {OP##_sqrt_##SUFFIX(a.v)}; }                               \
+        friend unsigned less(Vec a, Vec b) { return static_cast<unsigned>(LESS); }                 \
+        friend Vec where_equal(Vec a, Vec b, Vec x) { return {EQUAL}; }                            \
+    };
+
+#if defined(__AVX512F__)
+METRICFAST_VEC(float, __m512, _mm512, ps, 16, 32, _mm512_fmadd_ps(a.v, b.v, c.v),
+               _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ),
+               _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ), x.v))
+METRICFAST_VEC(double, __m512d, _mm512, pd, 8, 32, _mm512_fmadd_pd(a.v, b.v, c.v),
+               _mm512_cmp_pd_mask(a.v, b.v, _CMP_LT_OQ),
+               _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a.v, b.v, _CMP_EQ_OQ), x.v))
+#elif defined(__AVX2__)
+METRICFAST_VEC(float, __m256, _mm256, ps, 8, 16, _mm256_fmadd_ps(a.v, b.v, c.v),
+               _mm256_movemask_ps(_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)),
+               _mm256_and_ps(_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ), x.v))
+METRICFAST_VEC(double, __m256d, _mm256, pd, 4, 16, _mm256_fmadd_pd(a.v, b.v, c.v),
+               _mm256_movemask_pd(_mm256_cmp_pd(a.v, b.v, _CMP_LT_OQ)),
+               _mm256_and_pd(_mm256_cmp_pd(a.v, b.v, _CMP_EQ_OQ), x.v))
+#elif defined(__SSE4_2__) || defined(_M_X64)
+METRICFAST_VEC(float, __m128, _mm, ps, 4, 16, _mm_add_ps(_mm_mul_ps(a.v, b.v), c.v),
+               _mm_movemask_ps(_mm_cmplt_ps(a.v, b.v)),
+               _mm_and_ps(_mm_cmpeq_ps(a.v, b.v), x.v))
+METRICFAST_VEC(double, __m128d, _mm, pd, 2, 16, _mm_add_pd(_mm_mul_pd(a.v, b.v), c.v),
+               _mm_movemask_pd(_mm_cmplt_pd(a.v, b.v)),
+               _mm_and_pd(_mm_cmpeq_pd(a.v, b.v), x.v))
+#endif
+#undef METRICFAST_VEC
+
+template <class T> double horizontal_sum(Vec<T> a) {
+    T lanes[Vec<T>::width];
+    a.store(lanes);
+    double sum = 0;
+    for (T x : lanes)
+        sum += static_cast<double>(x);
+    return sum;
+}
+
+/// Index of the lowest set bit of a non-zero mask.
+inline int lowest_bit(unsigned mask) {
+#if defined(__GNUC__) || defined(__clang__)
+    return __builtin_ctz(mask);
+#else
+    int i = 0;
+    while (!((mask >> i) & 1u))
+        ++i;
+    return i;
+#endif
+}
+
+METRICFAST_NAMESPACE_END

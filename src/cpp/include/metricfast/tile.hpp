@@ -1,0 +1,88 @@
+/// The packed, register-blocked micro-kernel under every all-pairs computation.
+///
+/// Database points are packed into panels of `TileShape::cols` points, queries into micro-panels of
+/// `TileShape::rows`; a tile of rows x cols results never leaves the registers before its consumer
+/// has seen it.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "metricfast/simd.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+template <class T> struct TileShape {
+    static constexpr int rows = Vec<T>::registers == 32 ? 12 : 6;
+    static constexpr int cols = 2 * Vec<T>::width;
+};
+
+#if defined(_MSC_VER)
+#define METRICFAST_INLINE [[msvc::forceinline]]
+#else
+#define METRICFAST_INLINE __attribute__((always_inline))
+#endif
+
+namespace detail {
+template <class F, int... I>
+METRICFAST_INLINE inline void unrolled(F &f, std::integer_sequence<int, I...>) {
+    (f(std::integral_constant<int, I>{}), ...);
+}
+} // namespace detail
+
+/// f(0), ..., f(N-1) with compile-time arguments: arrays indexed by them stay in registers.
+template <int N, class F> METRICFAST_INLINE inline void unrolled(F &&f) {
+    detail::unrolled(f, std::make_integer_sequence<int, N>{});
+}
+
+/// rows x cols results in registers.
+template <class T> struct Tile {
+    using Shape = TileShape<T>;
+    static constexpr int rows = Shape::rows;
+    static constexpr int width = Vec<T>::width;
+    Vec<T> v[rows][2];
+
+    /// Every row starts as the same `cols` values.
+    METRICFAST_INLINE void fill_rows(const T *values) {
+        const Vec<T> v0 = Vec<T>::load(values), v1 = Vec<T>::load(values + width);
+        unrolled<rows>([&](auto r) METRICFAST_INLINE {
+            v[r][0] = v0;
+            v[r][1] = v1;
+        });
+    }
+
+    METRICFAST_INLINE void fill(T value) {
+        const Vec<T> x = Vec<T>::broadcast(value);
+        unrolled<rows>([&](auto r) METRICFAST_INLINE { v[r][0] = v[r][1] = x; });
+    }
+
+    /// v[r][c] += sum_k a[k][r] * b[k][c], k = 0..depth-1 in that order, for packed panels a, b.
+    METRICFAST_INLINE void accumulate_dot(Index depth, const T *a, const T *b) {
+        accumulate(depth, a, b, [](Vec<T> x, Vec<T> y, Vec<T> sum) METRICFAST_INLINE {
+            return fma(x, y, sum);
+        });
+    }
+
+    /// v[r][c] += sum_k (a[k][r] - b[k][c])^2: slower, and right where the product form cancels.
+    METRICFAST_INLINE void accumulate_squared_difference(Index depth, const T *a, const T *b) {
+        accumulate(depth, a, b, [](Vec<T> x, Vec<T> y, Vec<T> sum) METRICFAST_INLINE {
+            const Vec<T> d = x - y;
+            return fma(d, d, sum);
+        });
+    }
+
+  private:
+    template <class Step>
+    METRICFAST_INLINE void accumulate(Index depth, const T *a, const T *b, Step step) {
+        for (Index k = 0; k < depth; ++k, a += Shape::rows, b += Shape::cols) {
+            const Vec<T> b0 = Vec<T>::load(b), b1 = Vec<T>::load(b + width);
+            unrolled<rows>([&](auto r) METRICFAST_INLINE {
+                const Vec<T> ar = Vec<T>::broadcast(a[r]);
+                v[r][0] = step(ar, b0, v[r][0]);
+                v[r][1] = step(ar, b1, v[r][1]);
+            });
+        }
+    }
+};
+
+METRICFAST_NAMESPACE_END

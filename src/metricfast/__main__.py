@@ -1,0 +1,121 @@
+"""The command line: ``python -m metricfast demo`` and ``python -m metricfast info``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from sklearn import datasets
+from sklearn.base import BaseEstimator
+from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import zero_one_loss
+from sklearn.model_selection import StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
+
+import metricfast
+from metricfast import plotting
+
+__all__ = ["main"]
+
+DATA = ("digits", "wine", "breast_cancer", "iris")
+N_NEIGHBORS = 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; bad arguments exit with code 2."""
+    parser = argparse.ArgumentParser(prog="python -m metricfast", description="metric learning")
+    commands = parser.add_subparsers(dest="command", required=True)
+    demo_parser = commands.add_parser("demo", help="learn metrics, print a table, draw a picture")
+    demo_parser.add_argument("--data", choices=DATA, default="digits")
+    demo_parser.add_argument("--output", type=Path, default=Path("metricfast-demo.png"))
+    commands.add_parser("info", help="print how this copy was built and what it runs on")
+    options = parser.parse_args(arguments)
+    if options.command == "info":
+        for key, value in metricfast.build_info().items():
+            print(f"{key}: {value}")
+        return 0
+    if options.output.suffix != ".png" or not options.output.parent.is_dir():
+        demo_parser.error(f"argument --output: no PNG file can be written at {options.output}")
+    return demo(options.data, options.output)
+
+
+def demo(name: str, output: Path) -> int:
+    """Compare every supervised learner with the Euclidean metric and draw a 2-D embedding."""
+    if not plotting.available():
+        print("the demo draws a picture: pip install 'metricfast[plot]'", file=sys.stderr)
+        return 1
+    X, y = load(name)
+    folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))
+    print(
+        f"{name}: {len(X)} points, {X.shape[1]} features, {len(np.unique(y))} classes\n"
+        f"{N_NEIGHBORS}-NN error on points held out, each point once in {len(folds)} folds\n"
+    )
+    before = np.mean([knn_error(X, y, *fold) for fold in folds])
+    print(f"{'learner':<12}{'Euclidean':>12}{'learned':>12}{'fit':>12}")
+    for learner in supervised_learners():
+        errors, seconds = zip(*(fit_and_score(learner, X, y, *fold) for fold in folds), strict=True)
+        print(
+            f"{learner.__name__:<12}{before:>12.2%}{np.mean(errors):>12.2%}"
+            f"{np.mean(seconds):>10.2f} s"
+        )
+    train, test = folds[0]
+    figure = plotting.plot_before_after(
+        PCA(2).fit(X[train]).transform(X[test]),
+        fit(metricfast.NCA(n_components=2, random_state=0), X[train], y[train]).transform(X[test]),
+        y[test],
+        titles=("PCA to 2", "NCA to 2"),
+    )
+    figure.savefig(output, dpi=100)
+    print(f"\nheld-out points in two dimensions, before and after: {output.resolve()}")
+    return 0
+
+
+def load(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Load a data set that ships with scikit-learn, with features on comparable scales."""
+    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    # pixels share a unit, so one factor brings them to [0, 1] and leaves Euclidean kNN as it is
+    return (X / 16 if name == "digits" else StandardScaler().fit_transform(X)), y
+
+
+def supervised_learners() -> list[type[BaseEstimator]]:
+    """Every public learner that is fitted on points and labels."""
+    learners = [getattr(metricfast, name) for name in metricfast.learners.__all__]
+    return [
+        learner
+        for learner in learners
+        if learner().__sklearn_tags__().target_tags.required and not hasattr(learner, "_tuple_size")
+    ]
+
+
+def fit(learner: BaseEstimator, X: np.ndarray, y: np.ndarray) -> BaseEstimator:
+    """Fit without the warning that the iteration limit was reached: the table shows the result."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return learner.fit(X, y)
+
+
+def knn_error(X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> float:
+    """Share of test points that their nearest training points vote into a wrong class."""
+    classifier = KNeighborsClassifier(N_NEIGHBORS).fit(X[train], y[train])
+    return zero_one_loss(y[test], classifier.predict(X[test]))
+
+
+def fit_and_score(
+    learner: type[BaseEstimator], X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray
+) -> tuple[float, float]:
+    """Error after learning on the training points, and the seconds that learning took."""
+    start = time.perf_counter()
+    estimator = fit(learner(), X[train], y[train])
+    seconds = time.perf_counter() - start
+    return knn_error(estimator.transform(X), y, train, test), seconds
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""What the functional interface accepts: arrays checked, converted, and never modified."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metricfast._dispatch import get_kernels
+
+__all__ = ["as_codes", "as_exclude", "as_points", "as_real", "as_threads", "as_vector"]
+
+
+def as_real(X: ArrayLike, name: str) -> NDArray[Any]:
+    """Array in native float32 or float64, C order. Integers and other floats become float64."""
+    if hasattr(X, "toarray") and hasattr(X, "tocsr"):
+        raise TypeError(
+            f"{name} is a sparse matrix; dense data are required here: "
+            f"pass {name}.toarray(), or reduce its width first."
+        )
+    array = np.asarray(X)
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}.")
+    if array.dtype != np.float32 and array.dtype != np.float64 or not array.dtype.isnative:
+        single = array.dtype.kind == "f" and array.dtype.itemsize == 4
+        try:
+            array = array.astype(np.float32 if single else np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{name} must hold numbers; found dtype {array.dtype}: {error}"
+            ) from error
+    return np.ascontiguousarray(array)
+
+
+def as_points(X: ArrayLike, name: str, *, width: int | None = None) -> NDArray[Any]:
+    """Finite points, one a row; ``width`` is the number of columns they must have."""
+    array = as_real(X, name)
+    if array.ndim != 2:
+        raise ValueError(
+            f"{name} must be a 2-dimensional array (points, features); "
+            f"found {array.ndim} dimension(s), shape {array.shape}."
+        )
+    if array.shape[0] == 0 or array.shape[1] == 0:
+        raise ValueError(f"{name} is empty: found shape {array.shape}.")
+    if width is not None and array.shape[1] != width:
+        raise ValueError(f"{name} must have {width} columns; found {array.shape[1]}.")
+    if not get_kernels().all_finite(array):
+        raise ValueError(f"{name} contains NaN or infinity; remove or impute these values.")
+    return array
+
+
+def as_vector(values: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
+    """Non-negative finite weights, one for each of ``size`` points."""
+    array = np.ascontiguousarray(as_real(values, name), dtype=np.float64)
+    if array.shape != (size,):
+        raise ValueError(f"{name} must have shape ({size},); found {array.shape}.")
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise ValueError(f"{name} must be finite and not negative.")
+    return array
+
+
+def as_codes(
+    labels: ArrayLike, name: str, size: int, classes: NDArray[Any] | None = None
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Sorted classes and the labels as codes into them; unknown labels get codes past the end."""
+    array = np.asarray(labels)
+    if array.shape != (size,):
+        raise ValueError(f"{name} must hold one label a point: expected ({size},), found {array.shape}.")
+    if array.dtype.kind in "fc" and not np.isfinite(array).all():
+        raise ValueError(f"{name} contains NaN or infinity.")
+    if classes is not None:
+        array = np.concatenate([classes, array])
+    known, codes = np.unique(array, return_inverse=True)
+    codes = codes.reshape(-1).astype(np.int64)
+    if classes is None:
+        return known, codes
+    return known, codes[len(classes) :]
+
+
+def as_exclude(exclude: ArrayLike | None, size: int, database: int) -> NDArray[np.int64] | None:
+    """For each of ``size`` queries the database row to leave out, or -1."""
+    if exclude is None:
+        return None
+    array = np.asarray(exclude)
+    if array.shape != (size,) or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"exclude must hold one database index (or -1) a query: expected {size} integers, "
+            f"found shape {array.shape}, dtype {array.dtype}."
+        )
+    if array.size and (array.min() < -1 or array.max() >= database):
+        raise ValueError(
+            f"exclude must hold indices from -1 to {database - 1}; "
+            f"found {array.min()} to {array.max()}."
+        )
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def as_threads(n_jobs: int | None) -> int:
+    """Thread count of ``n_jobs`` by scikit-learn's rules: None is the default, -1 all CPUs."""
+    kernels = get_kernels()
+    if n_jobs is None:
+        return int(kernels.default_threads())
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
+        raise ValueError(f"n_jobs must be None or a non-zero integer; found {n_jobs!r}.")
+    if n_jobs < 0:
+        return max(1, int(kernels.available_cpus()) + 1 + int(n_jobs))
+    return int(n_jobs)

@@ -1,0 +1,244 @@
+"""Saving and loading fitted learners as safetensors files.
+
+A model file holds arrays and JSON only, so loading one never runs code, and a C++ program can read it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+import metricfast
+
+__all__ = ["load", "save"]
+
+FORMAT = "metricfast"
+FORMAT_VERSION = "1"
+STORED_DTYPES = {"bool", "float16", "float32", "float64"} | {
+    f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
+}
+
+
+def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
+    """Save a fitted learner of metricfast to a safetensors file.
+
+    The file appears under its name only when it is complete: if saving fails, a model that was there
+    before is still there.
+
+    Parameters
+    ----------
+    estimator : BaseMetricLearner
+        A fitted learner. Its parameters and fitted attributes must be None, booleans, numbers,
+        strings, arrays of these, or lists, tuples and dictionaries of these.
+    path : str or path-like
+        The file to write, by custom with the suffix ``.safetensors``.
+
+    Raises
+    ------
+    TypeError
+        If `estimator` is not a learner of metricfast, or holds something that is not data, such as
+        a function as `preprocessor`, `callbacks` or a `RandomState`. The message names it.
+    sklearn.exceptions.NotFittedError
+        If `estimator` is not fitted.
+    ImportError
+        If the package safetensors is missing.
+
+    Examples
+    --------
+    >>> import metricfast
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> metricfast.save(metricfast.NCA(max_iter=5).fit(X, y), "iris.safetensors")
+    >>> metricfast.load("iris.safetensors").transform(X).shape
+    (150, 4)
+    """
+    name = type(estimator).__name__
+    if _learners().get(name) is not type(estimator):
+        raise TypeError(f"estimator must be a learner of metricfast, got {type(estimator)!r}")
+    check_is_fitted(estimator)
+    tensors: dict[str, np.ndarray] = {}
+    fitted = {key: value for key, value in vars(estimator).items() if _is_fitted_name(key)}
+    state = {
+        "params": {
+            key: _encode(value, f"params.{key}", f"{name}: parameter {key!r}", tensors)
+            for key, value in estimator.get_params(deep=False).items()
+        },
+        "fitted": {
+            key: _encode(value, key, f"{name}: fitted attribute {key!r}", tensors)
+            for key, value in fitted.items()
+        },
+    }
+    metadata = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "learner": name,
+        "state": json.dumps(state, allow_nan=False),
+    }
+    metadata["checksum"] = _checksum(metadata, tensors)
+    _write(Path(path), _safetensors().numpy.save(tensors, metadata))
+
+
+def load(path: str | os.PathLike[str]) -> BaseEstimator:
+    """Load a learner that `save` wrote.
+
+    Only the learners of metricfast are ever built, from arrays and JSON: no code in the file runs.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file to read.
+
+    Returns
+    -------
+    estimator : BaseMetricLearner
+        The fitted learner, with the parameters, fitted attributes and dtypes that were saved. Arrays
+        come back C-contiguous, NumPy scalars as Python ones.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, or is no model of metricfast. The message names the path.
+    OSError
+        If the file cannot be read.
+    ImportError
+        If the package safetensors is missing.
+    """
+    metadata, tensors = _read(path)
+    if metadata.get("format") != FORMAT:
+        raise ValueError(f"{path} is a safetensors file, but not a model of metricfast")
+    if metadata.get("format_version") != FORMAT_VERSION:
+        raise ValueError(
+            f"{path} has format version {metadata.get('format_version')}, "
+            f"this metricfast reads {FORMAT_VERSION}"
+        )
+    if metadata.get("checksum") != _checksum(metadata, tensors):
+        raise ValueError(f"{path} is damaged: its checksum does not match its content")
+    name = metadata.get("learner", "")
+    learner = _learners().get(name)
+    if learner is None:
+        raise ValueError(f"{path} holds a {name!r}, which this metricfast does not have")
+    try:
+        return _build(learner, json.loads(metadata["state"]), tensors)
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path} does not describe a {name}: {error!r}") from error
+
+
+def _safetensors() -> ModuleType:
+    try:
+        import safetensors.numpy
+    except ImportError as error:
+        raise ImportError(
+            "saving and loading models needs the package safetensors: pip install 'metricfast[io]'"
+        ) from error
+    return safetensors
+
+
+def _learners() -> dict[str, type[BaseEstimator]]:
+    return {name: getattr(metricfast, name) for name in metricfast.learners.__all__}
+
+
+def _build(
+    learner: type[BaseEstimator], state: dict[str, Any], tensors: dict[str, np.ndarray]
+) -> BaseEstimator:
+    params = {key: _decode(value, tensors) for key, value in state["params"].items()}
+    estimator = learner(**params)
+    for key, value in state["fitted"].items():
+        if not _is_fitted_name(key):
+            raise ValueError(f"{key!r} is no fitted attribute")
+        setattr(estimator, key, _decode(value, tensors))
+    estimator._check_preprocessor()
+    return estimator
+
+
+def _is_fitted_name(name: str) -> bool:
+    # preprocessor_ is made again from the parameter it comes from
+    return name.endswith("_") and not name.startswith("_") and name != "preprocessor_"
+
+
+def _encode(value: Any, key: str, what: str, tensors: dict[str, np.ndarray]) -> Any:
+    """Return `value` as JSON; arrays go to `tensors` under `key`, which the JSON then refers to."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": str(value)}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.ndarray) and value.dtype.name in STORED_DTYPES:
+        tensors[key] = np.asarray(value, dtype=value.dtype.newbyteorder("<"), order="C")
+        return {"tensor": key}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OU" and _all_strings(value.flat):
+        strings = [str(item) for item in value.flat]
+        return {"strings": strings, "shape": value.shape, "dtype": value.dtype.str}
+    if type(value) in (list, tuple):
+        items = [_encode(item, f"{key}.{i}", what, tensors) for i, item in enumerate(value)]
+        return {type(value).__name__: items}
+    if type(value) is dict and _all_strings(value):
+        return {"dict": {k: _encode(v, f"{key}.{k}", what, tensors) for k, v in value.items()}}
+    raise TypeError(f"{what} cannot be stored in a model file: {type(value)!r} is not plain data")
+
+
+def _all_strings(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def _decode(value: Any, tensors: dict[str, np.ndarray]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "strings" in value:
+        return np.array(value["strings"], dtype=value["dtype"]).reshape(value["shape"])
+    ((kind, content),) = value.items()
+    if kind == "tensor":
+        return tensors[content]
+    if kind == "float":
+        return float(content)
+    if kind == "dict":
+        return {key: _decode(item, tensors) for key, item in content.items()}
+    items = [_decode(item, tensors) for item in content]
+    return {"list": items, "tuple": tuple(items)}[kind]
+
+
+def _checksum(metadata: dict[str, str], tensors: dict[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for key in sorted(metadata.keys() - {"checksum"}):
+        digest.update(json.dumps([key, metadata[key]]).encode())
+    for key in sorted(tensors):
+        array = tensors[key]
+        digest.update(json.dumps([key, array.dtype.name, array.shape]).encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _write(path: Path, content: bytes) -> None:
+    target = path.resolve()
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    safetensors = _safetensors()
+    with open(path, "rb"):  # a file that cannot be opened is an OSError, not a damaged model
+        pass
+    try:
+        with safetensors.safe_open(path, framework="np") as file:
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            return file.metadata() or {}, tensors
+    except (safetensors.SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{path} is not a readable safetensors file: {error}") from error

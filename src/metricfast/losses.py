@@ -1,0 +1,338 @@
+"""Losses on embedded points: value and gradient, computed row by row in compiled code.
+
+A loss is called on embedded queries and database points (by default the same points, each left
+out of its own row by index) and returns its value and gradient::
+
+    loss(Z, y, Z_database=None, y_database=None, *, sample_weight=None, exclude=None, n_jobs=None)
+        -> (value, grad)                       # Z_database is None: both roles of a point added
+        -> (value, (grad_queries, grad_database))
+
+All n x m distances are visited; none of the n x m matrices is ever held.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from metricfast._arrays import as_codes, as_exclude, as_points, as_threads, as_vector
+from metricfast._dispatch import get_kernels
+from metricfast.neighbors import kneighbors, paired_distances
+
+__all__ = ["LMNN", "NCA"]
+
+_Gradient = NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]
+
+
+class _Call:
+    """The arguments that every loss has, checked, and its gradient arrays."""
+
+    def __init__(
+        self,
+        Z: ArrayLike,
+        y: ArrayLike,
+        Z_database: ArrayLike | None,
+        y_database: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        exclude: ArrayLike | None,
+        n_jobs: int | None,
+    ) -> None:
+        self.queries = as_points(Z, "Z")
+        n, width = self.queries.shape
+        if (Z_database is None) != (y_database is None):
+            raise ValueError("Z_database and y_database must be given together.")
+        classes, self.y = as_codes(y, "y", n)
+        self.symmetric = Z_database is None
+        if Z_database is None or y_database is None:
+            self.database, self.m, self.y_database = None, n, self.y
+            exclude = np.arange(n) if exclude is None else exclude
+        else:
+            self.database = as_points(Z_database, "Z_database", width=width)
+            self.m = len(self.database)
+            known, self.y_database = as_codes(y_database, "y_database", self.m, classes)
+            self.y = np.searchsorted(known, classes)[self.y].astype(np.int64)
+            if self.database.dtype != self.queries.dtype:
+                self.queries = self.queries.astype(np.float64)
+                self.database = self.database.astype(np.float64)
+        self.exclude = as_exclude(exclude, n, self.m)
+        self.weight = None if sample_weight is None else as_vector(sample_weight, "sample_weight", n)
+        self.threads = as_threads(n_jobs)
+        self.grad = np.empty_like(self.queries)
+        self.grad_database = None if self.database is None else np.empty_like(self.database)
+
+    def result(self, totals: tuple[float, int, int, int]) -> tuple[float, _Gradient]:
+        if self.grad_database is None:
+            return totals[0], self.grad
+        return totals[0], (self.grad, self.grad_database)
+
+
+class NCA(BaseEstimator):  # type: ignore[misc]
+    """Neighbourhood components analysis.
+
+    With ``p_ij`` the softmax of ``-D_ij`` over the database and ``p_i`` its sum over the anchor's
+    own class, the loss is ``-sum_i s_i p_i`` ("sum") or ``-sum_i s_i log p_i`` ("log").
+
+    Parameters
+    ----------
+    form : {"sum", "log"}, default="sum"
+        Expected number of correctly classified points, or their log-likelihood. With "log", anchors
+        without a neighbour of their class are skipped.
+    reduction : {"sum", "mean"}, default="sum"
+        "mean" divides by the number of anchors that took part.
+
+    Notes
+    -----
+    On one set of points ``sample_weight`` weighs both anchors and kernel columns, a point's own
+    column with ``max(w - 1, 0)``: integer weights equal repetition. With a database of its own it
+    weighs the anchors alone.
+
+    References
+    ----------
+    Goldberger, Roweis, Hinton, Salakhutdinov. Neighbourhood components analysis. NeurIPS 2004.
+
+    Examples
+    --------
+    >>> from metricfast.losses import NCA
+    >>> value, grad = NCA()([[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1])
+    >>> round(value, 3)
+    -4.0
+    """
+
+    def __init__(self, form: str = "sum", reduction: str = "sum") -> None:
+        self.form = form
+        self.reduction = reduction
+
+    def __call__(
+        self,
+        Z: ArrayLike,
+        y: ArrayLike,
+        Z_database: ArrayLike | None = None,
+        y_database: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        exclude: ArrayLike | None = None,
+        n_jobs: int | None = None,
+    ) -> tuple[float, _Gradient]:
+        """Value and gradient; see the module's description."""
+        if self.form not in ("sum", "log"):
+            raise ValueError(f"form must be 'sum' or 'log'; found {self.form!r}.")
+        if self.reduction not in ("sum", "mean"):
+            raise ValueError(f"reduction must be 'sum' or 'mean'; found {self.reduction!r}.")
+        call = _Call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
+        columns = call.weight if call.symmetric else None
+        # A weighted point stays in its own row with what is left of its weight.
+        left_out, own = (call.exclude, None) if columns is None else (None, call.exclude)
+        totals = get_kernels().nca(
+            call.queries, call.database, left_out, self.reduction, call.grad, call.grad_database,
+            call.threads, self.form == "log", call.y, call.y_database, call.weight, columns, own,
+        )  # fmt: skip
+        return call.result(totals)
+
+
+class LMNN(BaseEstimator):  # type: ignore[misc]
+    """Large margin nearest neighbours, with fixed target neighbours.
+
+    ``reg sum_i s_i sum_t D_it + (1 - reg) sum_i s_i sum_t sum_l [margin + D_it - D_il]_+`` with t
+    over the anchor's targets and l over all points of other classes.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=3
+        Targets per anchor, where they are not given.
+    regularization : float, default=0.5
+        ``reg``: the share of the pull.
+    margin : float, default=1.0
+    reduction : {"sum", "mean", "mean_nonzero"}, default="sum"
+
+    References
+    ----------
+    Weinberger, Saul. Distance metric learning for large margin nearest neighbor classification.
+    JMLR 10, 2009.
+
+    Examples
+    --------
+    >>> from metricfast.losses import LMNN
+    >>> value, grad = LMNN(n_neighbors=1)([[0.0], [1.0], [1.5], [9.0]], [0, 0, 1, 1])
+    >>> value > 0, grad.shape
+    (True, (4, 1))
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int = 3,
+        regularization: float = 0.5,
+        margin: float = 1.0,
+        reduction: str = "sum",
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.regularization = regularization
+        self.margin = margin
+        self.reduction = reduction
+
+    def __call__(
+        self,
+        Z: ArrayLike,
+        y: ArrayLike,
+        Z_database: ArrayLike | None = None,
+        y_database: ArrayLike | None = None,
+        *,
+        targets: ArrayLike | None = None,
+        impostors: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+        sample_weight: ArrayLike | None = None,
+        exclude: ArrayLike | None = None,
+        n_jobs: int | None = None,
+    ) -> tuple[float, _Gradient]:
+        """Value and gradient.
+
+        Parameters
+        ----------
+        targets : array-like of int of shape (n, k), optional
+            Database indices of each anchor's targets, -1 for none; by default the ``n_neighbors``
+            nearest points of its class at Z.
+        impostors : pair of arrays (row_starts, columns), optional
+            For each anchor, in compressed sparse rows, the columns to look at, as
+            :meth:`find_impostors` gives: its targets and at least all active impostors. By default
+            every point of the database is looked at.
+        Z, y, Z_database, y_database, sample_weight, exclude, n_jobs
+            See the module's description; ``sample_weight`` weighs anchors alone.
+        """
+        if self.reduction not in ("sum", "mean", "mean_nonzero"):
+            raise ValueError(f"reduction must be sum, mean or mean_nonzero; found {self.reduction!r}.")
+        call = _Call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
+        if targets is None:
+            database = call.queries if call.database is None else call.database
+            rows = _nearest_of_class(
+                call.queries, call.y, database, call.y_database, self.n_neighbors, call.exclude,
+                call.threads,
+            )  # fmt: skip
+        else:
+            rows = _as_targets(targets, len(call.queries), call.m)
+        starts, columns = (None, None) if impostors is None else impostors
+        totals = get_kernels().lmnn(
+            call.queries, call.database, call.exclude, starts, columns, self.reduction, call.grad,
+            call.grad_database, call.threads, float(self.regularization), float(self.margin), rows,
+            call.y, call.y_database, call.weight,
+        )  # fmt: skip
+        return call.result(totals)
+
+    @staticmethod
+    def find_targets(
+        Z: ArrayLike, y: ArrayLike, n_neighbors: int = 3, *, n_jobs: int | None = None
+    ) -> NDArray[np.int64]:
+        """The nearest points of each point's own class.
+
+        Returns
+        -------
+        ndarray of int64 of shape (n, n_neighbors)
+            Indices into Z, nearest first.
+
+        Raises
+        ------
+        ValueError
+            If a class has no more than ``n_neighbors`` members.
+        """
+        points = as_points(Z, "Z")
+        classes, codes = as_codes(y, "y", len(points))
+        counts = np.bincount(codes, minlength=len(classes))
+        if (counts <= n_neighbors).any():
+            label = classes[np.argmax(counts <= n_neighbors)]
+            raise ValueError(
+                f"Class {label!r} of y has {counts.min()} member(s): each class needs more than "
+                f"n_neighbors={n_neighbors}. Lower n_neighbors or leave the class out."
+            )
+        own = np.arange(len(points))
+        return _nearest_of_class(points, codes, points, codes, n_neighbors, own, as_threads(n_jobs))
+
+    @staticmethod
+    def find_impostors(
+        Z: ArrayLike,
+        y: ArrayLike,
+        targets: NDArray[np.int64],
+        slack: float = 0.0,
+        margin: float = 1.0,
+        *,
+        n_jobs: int | None = None,
+        max_candidates: int = 50_000_000,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """Each anchor's targets, and all l of other classes that may be its impostors.
+
+        Those are the l with ``d(i, l) <= sqrt(max_t D_it + margin) + slack`` (plain distances):
+        with a slack the lists outlast small moves of the points, since
+        ``|d(i, l) - d0(i, l)| <= |z_i - z0_i| + |z_l - z0_l|``.
+
+        Returns
+        -------
+        (row_starts, columns), or None
+            Lists in compressed sparse rows; None where they would exceed ``max_candidates``.
+        """
+        points = as_points(Z, "Z")
+        classes, codes = as_codes(y, "y", len(points))
+        reach = np.zeros(len(points))
+        anchors = np.arange(len(points))
+        for column in np.asarray(targets).T:
+            known = np.flatnonzero(column >= 0)
+            pairs = np.stack([anchors[known], column[known]], axis=1)
+            d = paired_distances(points, pairs=pairs, squared=True, n_jobs=n_jobs)
+            reach[known] = np.maximum(reach[known], d)
+        radius = np.sqrt(reach + margin) + slack
+        if points.dtype == np.float32:
+            radius *= 1 + 1e-6  # the loss compares distances that are rounded to float32
+        lists = get_kernels().find_impostors(
+            points, codes, len(classes), radius, int(max_candidates), as_threads(n_jobs)
+        )
+        return lists if lists is None else _with_targets(lists, np.asarray(targets))
+
+
+def _nearest_of_class(
+    queries: NDArray[Any],
+    y: NDArray[np.int64],
+    database: NDArray[Any],
+    y_database: NDArray[np.int64],
+    k: int,
+    exclude: NDArray[np.int64] | None,
+    threads: int,
+) -> NDArray[np.int64]:
+    """(n, k) database rows of the anchor's class, nearest first, -1 where there are fewer."""
+    rows = np.full((len(queries), k), -1, np.int64)
+    position = np.empty(len(database), np.int64)
+    for label in np.unique(y):
+        anchors, members = np.flatnonzero(y == label), np.flatnonzero(y_database == label)
+        if len(members) == 0:
+            continue
+        position[:] = -1
+        position[members] = np.arange(len(members))
+        left_out = None
+        if exclude is not None:
+            own = exclude[anchors]
+            left_out = np.where(own >= 0, position[own], -1)
+        available = len(members) - int(left_out is not None and (left_out >= 0).any())
+        count = min(k, available)
+        if count > 0:
+            _, found = kneighbors(
+                queries[anchors], database[members], count, exclude=left_out, n_jobs=threads
+            )
+            rows[anchors, :count] = members[found]
+    return rows
+
+
+def _as_targets(targets: ArrayLike, n: int, m: int) -> NDArray[np.int64]:
+    rows = np.ascontiguousarray(targets, dtype=np.int64)
+    if rows.ndim != 2 or len(rows) != n:
+        raise ValueError(f"targets must have shape ({n}, k); found {rows.shape}.")
+    if rows.size and (rows.min() < -1 or rows.max() >= m):
+        raise ValueError(f"targets must hold indices from -1 to {m - 1}.")
+    return rows
+
+
+def _with_targets(
+    impostors: tuple[NDArray[np.int64], NDArray[np.int64]], targets: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The lists with each anchor's targets in front: the columns that its row needs."""
+    starts, columns = impostors
+    known = targets >= 0
+    counts = known.sum(1)
+    merged = np.insert(columns, np.repeat(starts[:-1], counts), targets[known])
+    return starts + np.concatenate([[0], np.cumsum(counts)]), merged

@@ -1,0 +1,109 @@
+"""Pictures of an embedding; needs the extra ``plot``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.decomposition import PCA
+
+import metricfast
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike
+
+__all__ = ["available", "plot_before_after"]
+
+
+def available() -> bool:
+    """Return whether matplotlib can be imported."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def plot_before_after(
+    before: ArrayLike,
+    after: ArrayLike,
+    y: ArrayLike,
+    *,
+    n_neighbors: int = 3,
+    titles: tuple[str, str] = ("before", "after"),
+) -> Figure:
+    """Scatter the same points before and after a metric was learned, coloured by class.
+
+    Each panel shows the first two principal components. Its title gives the leave-one-out error of
+    a k-nearest-neighbour classifier in the whole space that was given, not only in the two
+    components shown.
+
+    Parameters
+    ----------
+    before, after : array-like of shape (n_samples, n_features) and (n_samples, n_components)
+        The points, and the same points transformed; each with at least two columns.
+    y : array-like of shape (n_samples,)
+        Class labels.
+    n_neighbors : int, default=3
+        The k of the error in the titles.
+    titles : pair of str
+        What stands before the error in the titles.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+        A figure of its own, known to no window: ``figure.savefig(path)`` writes it.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is missing.
+    ValueError
+        If the arrays differ in length, or hold fewer than two columns.
+
+    Examples
+    --------
+    >>> from metricfast import NCA
+    >>> from metricfast.plotting import plot_before_after
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> figure = plot_before_after(X, NCA(n_components=2).fit(X, y).transform(X), y)
+    >>> [axes.get_title().split(":")[0] for axes in figure.axes]
+    ['before', 'after']
+    """
+    if not available():
+        raise ImportError("plotting needs matplotlib: pip install 'metricfast[plot]'")
+    from matplotlib.figure import Figure
+
+    classes, labels = np.unique(np.asarray(y), return_inverse=True)
+    figure = Figure(figsize=(9, 4.5), layout="constrained")
+    for axes, points, title in zip(figure.subplots(1, 2), (before, after), titles, strict=True):
+        points = np.asarray(points)
+        if points.ndim != 2 or points.shape[0] != len(labels) or points.shape[1] < 2:
+            raise ValueError(
+                f"{title}: expected {len(labels)} points with two columns or more, "
+                f"got shape {points.shape}"
+            )
+        shown = PCA(2).fit_transform(points)
+        for label, name in enumerate(classes):
+            axes.scatter(*shown[labels == label].T, s=8, color=_colour(label), label=str(name))
+        error = _leave_one_out_error(points, labels, n_neighbors)
+        axes.set_title(f"{title}: {n_neighbors}-NN error {error:.1%}")
+        axes.set(xticks=[], yticks=[])
+    figure.legend(
+        *figure.axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False
+    )
+    return figure
+
+
+def _colour(label: int) -> tuple[float, ...]:
+    from matplotlib import colormaps
+
+    return colormaps["tab20"]((2 * label + label // 10) % 20)
+
+
+def _leave_one_out_error(points: np.ndarray, labels: np.ndarray, n_neighbors: int) -> float:
+    _, indices = metricfast.kneighbors(points, n_neighbors=n_neighbors)
+    votes = np.apply_along_axis(np.bincount, 1, labels[indices], minlength=labels.max() + 1)
+    return float(np.mean(votes.argmax(axis=1) != labels))
