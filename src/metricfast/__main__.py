@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 import time
 import warnings
@@ -15,26 +16,30 @@ from sklearn.base import BaseEstimator
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import zero_one_loss
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
 import metricfast
-from metricfast import plotting
 
 __all__ = ["main"]
 
 DATA = ("digits", "wine", "breast_cancer", "iris")
 N_NEIGHBORS = 3
+N_FOLDS = 5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; bad arguments exit with code 2."""
-    parser = argparse.ArgumentParser(prog="python -m metricfast", description="metric learning")
+    parser = argparse.ArgumentParser(prog="python -m metricfast", description="Metric learning.")
     commands = parser.add_subparsers(dest="command", required=True)
     demo_parser = commands.add_parser("demo", help="learn metrics, print a table, draw a picture")
-    demo_parser.add_argument("--data", choices=DATA, default="digits")
-    demo_parser.add_argument("--output", type=Path, default=Path("metricfast-demo.png"))
+    demo_parser.add_argument(
+        "--data", choices=DATA, nargs="+", default=DATA, help="data sets; the first is drawn"
+    )
+    demo_parser.add_argument(
+        "--output", type=Path, default=Path("metricfast-demo.png"), help="the picture, a PNG file"
+    )
     commands.add_parser("info", help="print how this copy was built and what it runs on")
     options = parser.parse_args(arguments)
     if options.command == "info":
@@ -46,35 +51,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return demo(options.data, options.output)
 
 
-def demo(name: str, output: Path) -> int:
+def demo(names: Sequence[str], output: Path) -> int:
     """Compare every supervised learner with the Euclidean metric and draw a 2-D embedding."""
-    if not plotting.available():
-        print("the demo draws a picture: pip install 'metricfast[plot]'", file=sys.stderr)
+    try:
+        plotting = importlib.import_module("metricfast.plotting")
+    except ImportError as error:
+        print(error, file=sys.stderr)
         return 1
-    X, y = load(name)
-    folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))
-    print(
-        f"{name}: {len(X)} points, {X.shape[1]} features, {len(np.unique(y))} classes\n"
-        f"{N_NEIGHBORS}-NN error on points held out, each point once in {len(folds)} folds\n"
-    )
-    before = np.mean([knn_error(X, y, *fold) for fold in folds])
-    print(f"{'learner':<12}{'Euclidean':>12}{'learned':>12}{'fit':>12}")
-    for learner in supervised_learners():
-        errors, seconds = zip(*(fit_and_score(learner, X, y, *fold) for fold in folds), strict=True)
-        print(
-            f"{learner.__name__:<12}{before:>12.2%}{np.mean(errors):>12.2%}"
-            f"{np.mean(seconds):>10.2f} s"
-        )
-    train, test = folds[0]
+    print(f"{N_NEIGHBORS}-NN error on held-out points, each held out once in {N_FOLDS} folds")
+    print(f"{'data':<16}{'learner':<12}{'Euclidean':>10}{'learned':>10}{'fit':>10}")
+    for name in names:
+        print_comparison(name)
+    X_train, X_test, y_train, y_test = train_test_split(*load(names[0]), random_state=0)
+    nca = fit(metricfast.NCA(n_components=2, random_state=0), X_train, y_train)
     figure = plotting.plot_before_after(
-        PCA(2).fit(X[train]).transform(X[test]),
-        fit(metricfast.NCA(n_components=2, random_state=0), X[train], y[train]).transform(X[test]),
-        y[test],
+        PCA(2).fit(X_train).transform(X_test),
+        nca.transform(X_test),
+        y_test,
         titles=("PCA to 2", "NCA to 2"),
     )
     figure.savefig(output, dpi=100)
-    print(f"\nheld-out points in two dimensions, before and after: {output.resolve()}")
+    print(f"held-out {names[0]} in two dimensions, before and after: {output.resolve()}")
     return 0
+
+
+def print_comparison(name: str) -> None:
+    """Print a row for each learner as soon as it is known."""
+    X, y = load(name)
+    folds = list(StratifiedKFold(N_FOLDS, shuffle=True, random_state=0).split(X, y))
+    before = np.mean([knn_error(X, y, *fold) for fold in folds])
+    for learner in supervised_learners():
+        errors, seconds = zip(*(fit_and_score(learner, X, y, *fold) for fold in folds), strict=True)
+        print(
+            f"{name:<16}{learner.__name__:<12}{before:>10.2%}{np.mean(errors):>10.2%}"
+            f"{np.mean(seconds):>8.2f} s",
+            flush=True,
+        )
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -87,10 +99,11 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 def supervised_learners() -> list[type[BaseEstimator]]:
     """Every public learner that is fitted on points and labels."""
     learners = [getattr(metricfast, name) for name in metricfast.learners.__all__]
+    tags = {learner: learner().__sklearn_tags__() for learner in learners}
     return [
         learner
         for learner in learners
-        if learner().__sklearn_tags__().target_tags.required and not hasattr(learner, "_tuple_size")
+        if tags[learner].target_tags.required and not tags[learner].input_tags.three_d_array
     ]
 
 
@@ -104,7 +117,7 @@ def fit(learner: BaseEstimator, X: np.ndarray, y: np.ndarray) -> BaseEstimator:
 def knn_error(X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> float:
     """Share of test points that their nearest training points vote into a wrong class."""
     classifier = KNeighborsClassifier(N_NEIGHBORS).fit(X[train], y[train])
-    return zero_one_loss(y[test], classifier.predict(X[test]))
+    return float(zero_one_loss(y[test], classifier.predict(X[test])))
 
 
 def fit_and_score(

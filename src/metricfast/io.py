@@ -1,11 +1,12 @@
 """Saving and loading fitted learners as safetensors files.
 
-A model file holds arrays and JSON only, so loading one never runs code, and a C++ program can read it.
+A model file holds arrays and JSON only: loading one never runs code, and a C++ program can read it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import math
 import os
@@ -33,8 +34,8 @@ STORED_DTYPES = {"bool", "float16", "float32", "float64"} | {
 def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     """Save a fitted learner of metricfast to a safetensors file.
 
-    The file appears under its name only when it is complete: if saving fails, a model that was there
-    before is still there.
+    The file appears under its name only when it is complete: where saving fails, a model that was
+    there before is still there.
 
     Parameters
     ----------
@@ -59,9 +60,9 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     >>> import metricfast
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> metricfast.save(metricfast.NCA(max_iter=5).fit(X, y), "iris.safetensors")
+    >>> metricfast.save(metricfast.NCA(n_components=2, tol=1e-3).fit(X, y), "iris.safetensors")
     >>> metricfast.load("iris.safetensors").transform(X).shape
-    (150, 4)
+    (150, 2)
     """
     name = type(estimator).__name__
     if _learners().get(name) is not type(estimator):
@@ -102,8 +103,8 @@ def load(path: str | os.PathLike[str]) -> BaseEstimator:
     Returns
     -------
     estimator : BaseMetricLearner
-        The fitted learner, with the parameters, fitted attributes and dtypes that were saved. Arrays
-        come back C-contiguous, NumPy scalars as Python ones.
+        The fitted learner, with the parameters, fitted attributes and dtypes that were saved.
+        Arrays come back C-contiguous, NumPy scalars as Python ones.
 
     Raises
     ------
@@ -113,6 +114,15 @@ def load(path: str | os.PathLike[str]) -> BaseEstimator:
         If the file cannot be read.
     ImportError
         If the package safetensors is missing.
+
+    Examples
+    --------
+    >>> import metricfast
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> metricfast.save(metricfast.LMNN(n_neighbors=5).fit(X, y), "iris.safetensors")
+    >>> metricfast.load("iris.safetensors").n_neighbors
+    5
     """
     metadata, tensors = _read(path)
     if metadata.get("format") != FORMAT:
@@ -136,12 +146,12 @@ def load(path: str | os.PathLike[str]) -> BaseEstimator:
 
 def _safetensors() -> ModuleType:
     try:
-        import safetensors.numpy
+        importlib.import_module("safetensors.numpy")
+        return importlib.import_module("safetensors")
     except ImportError as error:
         raise ImportError(
             "saving and loading models needs the package safetensors: pip install 'metricfast[io]'"
         ) from error
-    return safetensors
 
 
 def _learners() -> dict[str, type[BaseEstimator]]:
@@ -223,18 +233,18 @@ def _write(path: Path, content: bytes) -> None:
     target = path.resolve()
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     try:
-        with open(temporary, "xb") as file:
+        with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, target)
+        temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     safetensors = _safetensors()
-    with open(path, "rb"):  # a file that cannot be opened is an OSError, not a damaged model
+    with Path(path).open("rb"):  # a file that cannot be opened is an OSError, not a damaged model
         pass
     try:
         with safetensors.safe_open(path, framework="np") as file:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.decomposition import PCA
 
-import metricfast
+from metricfast.neighbors import kneighbors
 
-if TYPE_CHECKING:
+try:
+    from matplotlib import colormaps
     from matplotlib.figure import Figure
-    from numpy.typing import ArrayLike
+except ImportError as error:
+    raise ImportError("plotting needs matplotlib: pip install 'metricfast[plot]'") from error
 
-__all__ = ["available", "plot_before_after"]
-
-
-def available() -> bool:
-    """Return whether matplotlib can be imported."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        return False
-    return True
+__all__ = ["plot_before_after"]
 
 
 def plot_before_after(
@@ -57,8 +51,6 @@ def plot_before_after(
 
     Raises
     ------
-    ImportError
-        If matplotlib is missing.
     ValueError
         If the arrays differ in length, or hold fewer than two columns.
 
@@ -72,14 +64,10 @@ def plot_before_after(
     >>> [axes.get_title().split(":")[0] for axes in figure.axes]
     ['before', 'after']
     """
-    if not available():
-        raise ImportError("plotting needs matplotlib: pip install 'metricfast[plot]'")
-    from matplotlib.figure import Figure
-
     classes, labels = np.unique(np.asarray(y), return_inverse=True)
     figure = Figure(figsize=(9, 4.5), layout="constrained")
-    for axes, points, title in zip(figure.subplots(1, 2), (before, after), titles, strict=True):
-        points = np.asarray(points)
+    for axes, given, title in zip(figure.subplots(1, 2), (before, after), titles, strict=True):
+        points = np.asarray(given)
         if points.ndim != 2 or points.shape[0] != len(labels) or points.shape[1] < 2:
             raise ValueError(
                 f"{title}: expected {len(labels)} points with two columns or more, "
@@ -98,12 +86,11 @@ def plot_before_after(
 
 
 def _colour(label: int) -> tuple[float, ...]:
-    from matplotlib import colormaps
-
+    # dark colours first, then their light partners
     return colormaps["tab20"]((2 * label + label // 10) % 20)
 
 
-def _leave_one_out_error(points: np.ndarray, labels: np.ndarray, n_neighbors: int) -> float:
-    _, indices = metricfast.kneighbors(points, n_neighbors=n_neighbors)
+def _leave_one_out_error(points: NDArray[Any], labels: NDArray[np.intp], n_neighbors: int) -> float:
+    _, indices = kneighbors(points, n_neighbors=n_neighbors)
     votes = np.apply_along_axis(np.bincount, 1, labels[indices], minlength=labels.max() + 1)
     return float(np.mean(votes.argmax(axis=1) != labels))

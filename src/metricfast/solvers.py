@@ -153,7 +153,13 @@ def minimize_smooth(
             raise StopIteration
 
     result = minimize(
-        fun, x0, jac=True, method="L-BFGS-B", tol=tol, callback=report, options={"maxiter": max_iter}
+        fun,
+        x0,
+        jac=True,
+        method="L-BFGS-B",
+        tol=tol,
+        callback=report,
+        options={"maxiter": max_iter},
     )
     if not monitor.curve:
         monitor.best_x, monitor.best_value = result.x, float(result.fun)
@@ -217,7 +223,7 @@ def minimize_hinge(
     if not monitor.curve:
         monitor.best_x, monitor.best_value = x, value
     if gradient.any():
-        _warn(f"L-BFGS has not converged in {max_iter} iterations: raise max_iter or the tolerance.")
+        _warn(f"No convergence in {max_iter} iterations: raise max_iter or the tolerance.")
 
 
 class _Pair(NamedTuple):
@@ -229,7 +235,7 @@ class _Pair(NamedTuple):
 
 
 def _descent(gradient: Vector, pairs: Sequence[_Pair], x: Vector) -> Vector:
-    """The L-BFGS direction; without memory, a tenth of the length of x down the gradient."""
+    """Return the L-BFGS direction; without memory, a tenth of the length of x downhill."""
     if not pairs:
         length = 0.1 * (np.linalg.norm(x) or 1.0)
         return gradient * (-length / np.linalg.norm(gradient))
@@ -249,9 +255,9 @@ def _descent(gradient: Vector, pairs: Sequence[_Pair], x: Vector) -> Vector:
 def _weak_wolfe(
     fun: Objective, x: Vector, value: float, gradient: Vector, direction: Vector
 ) -> tuple[Vector, float, Vector] | None:
-    """A step of sufficient decrease, and where possible of sufficient change of slope.
+    """Find a step of sufficient decrease and, where possible, of sufficient change of slope.
 
-    Bisection, which unlike interpolation trusts no derivative across a kink. None: no decrease.
+    By bisection, which unlike interpolation trusts no derivative across a kink. None: no decrease.
     """
     slope = float(gradient @ direction)
     if not slope < 0:

@@ -1,0 +1,8 @@
+"""The learners, one file each."""
+
+from __future__ import annotations
+
+from metricfast.learners.lmnn import LMNN
+from metricfast.learners.nca import NCA
+
+__all__ = ["LMNN", "NCA"]

@@ -11,7 +11,7 @@ __all__ = ["ImpostorLists"]
 
 # Work on a listed pair, in units of a pair of the full search (which runs at the speed of a product
 # of matrices).
-_PAIR_COST = 8
+_PAIR_COST = 64
 _MAX_CANDIDATES = 32_000_000
 _MAX_WAIT = 8
 
@@ -72,7 +72,7 @@ class ImpostorLists:
         self._served = self._wait = self._failures = 0
         self.n_searches = 0
 
-    def __call__(self, Z: NDArray[np.floating]) -> tuple[NDArray, NDArray] | None:
+    def __call__(self, Z: NDArray[np.floating]) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Complete lists for the embedding Z as (indptr, indices), or None: too many to list."""
         reach = self._reach(Z)
         if self._lists is not None:

@@ -72,6 +72,14 @@ template <class T> class AllPairs {
         }
     };
 
+    /// A call of its own: what the caller keeps for later would push accumulators out of registers.
+    METRICFAST_NOINLINE void products(const T *norms, const T *a, const T *b, Tile<T> &result) const {
+        Tile<T> tile;
+        tile.fill_rows(norms);
+        tile.accumulate_dot(packed_.depth(), a, b);
+        result = tile;
+    }
+
     /// False, with the block left unfinished, once more than `limit` entries have cancelled.
     bool by_products(const PackedQueries<T> &queries, Index begin, Index end, View<T> out,
                      const Finish &finish, Index limit,
@@ -86,8 +94,7 @@ template <class T> class AllPairs {
                 Tile<T> tile;
                 const Index column = q * cols;
                 const Vec<T> n0 = Vec<T>::load(&norms_[column]), n1 = Vec<T>::load(&norms_[column + W]);
-                tile.fill_rows(&norms_[column]);
-                tile.accumulate_dot(packed_.depth(), queries.micro_panel(m), packed_.panel(q));
+                products(&norms_[column], queries.micro_panel(m), packed_.panel(q), tile);
                 const bool whole = column + cols <= out.cols && (m + 1) * rows <= out.rows;
                 unrolled<TileShape<T>::rows>([&](auto r) METRICFAST_INLINE {
                     const Index i = m * rows + r;

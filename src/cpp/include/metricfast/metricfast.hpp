@@ -10,3 +10,4 @@
 #include "metricfast/neighbors.hpp"
 #include "metricfast/paired.hpp"
 #include "metricfast/row_engine.hpp"
+#include "metricfast/window.hpp"

@@ -23,57 +23,70 @@ template <class S> class CandidateList {
   public:
     struct Entry {
         S lower;
-        S upper;
         std::int32_t position;
     };
 
-    void reset(Index k, Index capacity, double row_slack) {
-        k_ = k;
-        capacity_ = capacity;
+    void reset(Index k, double row_slack) {
+        k_ = static_cast<std::size_t>(k);
         row_slack_ = row_slack;
-        overflown_ = false;
         entries_.clear();
+        uppers_.clear();
+        threshold_ = std::numeric_limits<S>::infinity();
+        full_ = longest();
+        overflown_ = false;
     }
 
-    /// Returns false when the list had to be tightened: read threshold() again.
-    bool add(S lower, double slack, Index position) {
-        entries_.push_back({lower, above<S>(static_cast<double>(lower) + slack + row_slack_),
-                            static_cast<std::int32_t>(position)});
-        if (static_cast<Index>(entries_.size()) < capacity_)
-            return true;
-        tighten();
-        return false;
+    /// The largest number of entries that may be held at a time.
+    static Index capacity(Index k) { return 8 * k + 128; }
+
+    /// Entries below this may still be among the k nearest.
+    S threshold() const { return threshold_; }
+
+    /// `slack`: by how much the upper bound exceeds `lower`, without the query's share.
+    void add(S lower, double slack, Index position) {
+        entries_.push_back({lower, static_cast<std::int32_t>(position)});
+        const S upper = above<S>(static_cast<double>(lower) + slack + row_slack_);
+        if (uppers_.size() == k_) {
+            if (!(upper < uppers_.back()))
+                return;
+            uppers_.pop_back();
+        }
+        // Sorted insertion: few get here, and moving a short tail is cheap.
+        uppers_.insert(std::upper_bound(uppers_.begin(), uppers_.end(), upper), upper);
+        if (uppers_.size() == k_)
+            threshold_ = above<S>(uppers_.back());
+        if (entries_.size() >= full_)
+            tighten();
     }
 
     void tighten() {
-        if (static_cast<Index>(entries_.size()) <= k_)
+        if (overflown_)
             return;
-        const auto by_upper = [](const Entry &a, const Entry &b) { return a.upper < b.upper; };
-        std::nth_element(entries_.begin(), entries_.begin() + (k_ - 1), entries_.end(), by_upper);
-        threshold_ = entries_[k_ - 1].upper;
         const S t = threshold_;
         entries_.erase(std::remove_if(entries_.begin(), entries_.end(),
-                                      [t](const Entry &e) { return e.lower > t; }),
+                                      [t](const Entry &e) { return !(e.lower < t); }),
                        entries_.end());
-        overflown_ = static_cast<Index>(entries_.size()) > (capacity_ + k_) / 2;
+        full_ = entries_.size() + longest();
+        overflown_ = entries_.size() > longest();
+        if (overflown_)
+            threshold_ = -std::numeric_limits<S>::infinity();
     }
 
+    /// So many entries are too close to call that exact distances of all would cost more than a
+    /// search in higher precision.
     bool overflown() const { return overflown_; }
-    /// Entries below this may still be among the k nearest.
-    S threshold() const {
-        if (overflown_)
-            return -std::numeric_limits<S>::infinity();
-        return std::nextafter(threshold_, std::numeric_limits<S>::infinity());
-    }
     const std::vector<Entry> &entries() const { return entries_; }
 
   private:
-    Index k_ = 0;
-    Index capacity_ = 0;
+    std::size_t longest() const { return 4 * k_ + 64; }
+
+    std::size_t k_ = 0;
+    std::size_t full_ = 0;
     double row_slack_ = 0;
     S threshold_ = 0;
     bool overflown_ = false;
     std::vector<Entry> entries_;
+    std::vector<S> uppers_; ///< the k smallest so far, ascending
 };
 
 /// k nearest in each segment of an ordered database, exactly; segment s holds the packed positions
@@ -108,15 +121,15 @@ class SegmentSearch {
         const ScreenedDatabase<S> screen(database_, frame_, order_, segments_, control);
         const Index n = static_cast<Index>(ids.size());
         const Index rows = TileShape<S>::rows;
-        const Index capacity = 4 * k_ + 64;
         // A block's packed queries share the second-level cache with a panel.
         const Index cached = (Index(1) << 18) / std::max<Index>(1, database_.cols() * Index(sizeof(S)));
-        const Index listed = (Index(1) << 25) / (capacity * Index(sizeof(typename CandidateList<S>::Entry)));
+        const Index listed = (Index(1) << 25) / (CandidateList<S>::capacity(k_) *
+                                                 Index(sizeof(typename CandidateList<S>::Entry)));
         const Index block = std::max<Index>(1, std::min({cached, listed, Index(240)}) / rows) * rows;
         std::vector<std::vector<std::int64_t>> crowded(static_cast<std::size_t>((n + block - 1) / block));
         parallel_blocks(static_cast<Index>(crowded.size()), control, [&](Index b, Worker &) {
             const Index first = b * block, count = std::min(block, n - first);
-            search_block<S>(screen, &ids[first], count, capacity, emit, crowded[b]);
+            search_block<S>(screen, &ids[first], count, emit, crowded[b]);
         });
         std::vector<std::int64_t> result;
         for (const auto &part : crowded)
@@ -126,7 +139,7 @@ class SegmentSearch {
 
     template <class S, class Emit>
     void search_block(const ScreenedDatabase<S> &screen, const std::int64_t *ids, Index count,
-                      Index capacity, Emit &emit, std::vector<std::int64_t> &crowded) const {
+                      Emit &emit, std::vector<std::int64_t> &crowded) const {
         const auto &packed = screen.packed();
         PackedQueries<S> queries(database_.cols());
         queries.pack(queries_, frame_, ids, 0, count);
@@ -141,15 +154,16 @@ class SegmentSearch {
                 const bool active = i < count && !failed[i];
                 thresholds[i] = (active ? 1 : -1) * std::numeric_limits<S>::infinity();
                 if (i < count)
-                    lists[i].reset(k_, capacity, 2 * screen.error() * queries.norm(i));
+                    lists[i].reset(k_, 2 * screen.error() * queries.norm(i));
             }
             screen.sweep(packed.segment_begin(s), packed.segment_end(s), queries, thresholds.data(),
                          [&](Index i, Index position, S lower) {
+                             // A row's threshold may have sunk since its tile was tested.
                              if (!(lower < thresholds[i]) ||
                                  (exclude_ != nullptr && exclude_[ids[i]] == packed.id(position)))
                                  return;
-                             if (!lists[i].add(lower, screen.slack(position), position))
-                                 thresholds[i] = lists[i].threshold();
+                             lists[i].add(lower, screen.slack(position), position);
+                             thresholds[i] = lists[i].threshold();
                          });
             for (Index i = 0; i < count; ++i) {
                 if (failed[i])
@@ -161,13 +175,9 @@ class SegmentSearch {
                 }
                 queries_.read_row(static_cast<Index>(ids[i]), row.data());
                 auto &best = found[i * packed.segments() + s];
-                for (const auto &entry : lists[i].entries()) {
-                    const std::int64_t j = packed.id(entry.position);
-                    best.push_back({exact_squared_distance(row.data(), database_,
-                                                           static_cast<Index>(j), frame_.scale),
-                                    j});
-                }
-                keep_nearest(best);
+                for (const auto &entry : lists[i].entries())
+                    best.push_back({0, packed.id(entry.position)});
+                rank(row.data(), best);
             }
         }
         for (Index i = 0; i < count; ++i) {
@@ -209,6 +219,32 @@ class SegmentSearch {
                 emit(static_cast<Index>(ids[b]), static_cast<Index>(s), best);
             }
         });
+    }
+
+    /// Exact distances of all candidates, a few at a time so that their sums overlap.
+    void rank(const double *query, std::vector<Neighbor> &candidates) const {
+        database_.visit([&](auto v) {
+            constexpr std::size_t lanes = 4;
+            for (const Neighbor &c : candidates)
+                prefetch(v.row(static_cast<Index>(c.index)), v.cols);
+            for (std::size_t first = 0; first < candidates.size(); first += lanes) {
+                const std::size_t count = std::min(lanes, candidates.size() - first);
+                const decltype(v.row(0)) rows[lanes] = {
+                    v.row(static_cast<Index>(candidates[first].index)),
+                    v.row(static_cast<Index>(candidates[first + (count > 1 ? 1 : 0)].index)),
+                    v.row(static_cast<Index>(candidates[first + (count > 2 ? 2 : 0)].index)),
+                    v.row(static_cast<Index>(candidates[first + (count > 3 ? 3 : 0)].index))};
+                double sums[lanes] = {};
+                for (Index k = 0; k < v.cols; ++k)
+                    for (std::size_t l = 0; l < lanes; ++l) {
+                        const double d = (query[k] - static_cast<double>(rows[l][k])) * frame_.scale;
+                        sums[l] += d * d;
+                    }
+                for (std::size_t l = 0; l < count; ++l)
+                    candidates[first + l].distance = sums[l];
+            }
+        });
+        keep_nearest(candidates);
     }
 
     void keep_nearest(std::vector<Neighbor> &neighbors) const {

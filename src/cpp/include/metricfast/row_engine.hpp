@@ -6,9 +6,11 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 
 #include "metricfast/distance.hpp"
 #include "metricfast/losses/row_loss.hpp"
+#include "metricfast/window.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -65,8 +67,9 @@ template <class T> class RowEngine {
         centre();
         const Index lanes = lane_count();
         std::vector<Lane> work(static_cast<std::size_t>(lanes));
-        if (problem_.candidates.columns == nullptr && problem_.kind == RowKind::distance)
-            pairs_.reset(new AllPairs<T>(query_points_, database_points_, control_));
+        const double window = loss_.window(m());
+        if (whole_rows() && problem_.kind == RowKind::distance && std::isfinite(window))
+            near_.reset(new WindowSearch(query_points_, database_points_, problem_.exclude, window, control_));
         const Index rows = rows_per_block(), blocks = (n() + rows - 1) / rows;
         parallel_blocks(lanes, control_, [&](Index l, Worker &worker) {
             Lane &lane = work[l];
@@ -102,7 +105,8 @@ template <class T> class RowEngine {
         RowMatrix<T> values;
         RowMatrix<T> product;
         std::vector<RowEntry<T>> entries;
-        std::vector<T> listed;
+        AlignedVector<T> listed; // aligned: vectorised exp peels unaligned ends, with other roundings
+        WindowLists near;
 
         void release_scratch() {
             values.resize(0, 0);
@@ -110,6 +114,7 @@ template <class T> class RowEngine {
         }
     };
 
+    bool whole_rows() const { return problem_.candidates.columns == nullptr; }
     Index n() const { return problem_.queries.rows; }
     Index m() const { return problem_.database.rows; }
     Index p() const { return problem_.queries.cols; }
@@ -155,9 +160,15 @@ template <class T> class RowEngine {
     }
 
     Index rows_per_block() const {
-        constexpr Index tile = TileShape<T>::rows;
-        if (problem_.candidates.columns != nullptr)
+        if (!whole_rows())
             return 64;
+        if (near_)
+            return WindowSearch::block;
+        return dense_rows();
+    }
+
+    Index dense_rows() const {
+        constexpr Index tile = TileShape<T>::rows;
         const std::size_t row = static_cast<std::size_t>(std::max<Index>(m(), 1)) * sizeof(T);
         const std::size_t cached = (std::size_t(1) << 20) / row, allowed = problem_.memory_budget / 16 / row;
         const Index rows = static_cast<Index>(std::min(std::max<std::size_t>(cached, 4 * tile), allowed));
@@ -165,15 +176,37 @@ template <class T> class RowEngine {
     }
 
     void run_block(Lane &lane, Index first, Index count, View<T> grad_queries) const {
-        if (problem_.candidates.columns != nullptr) {
+        const auto &given = problem_.candidates;
+        if (!whole_rows()) {
             for (Index i = first; i < first + count; ++i)
-                run_listed_row(lane, i, grad_queries.row(i));
+                run_listed_row(lane, i, given.columns + given.row_starts[i],
+                               given.row_starts[i + 1] - given.row_starts[i], grad_queries.row(i));
             return;
         }
+        // A listed entry costs about eight times one of a whole row.
+        if (near_ && near_->find(first, count, count * m() / 8, lane.near)) {
+            for (Index r = 0; r < count; ++r)
+                run_listed_row(lane, first + r, lane.near.columns.data() + lane.near.starts[r],
+                               lane.near.starts[r + 1] - lane.near.starts[r],
+                               grad_queries.row(first + r));
+            return;
+        }
+        for (Index done = 0; done < count; done += dense_rows())
+            run_whole_rows(lane, first + done, std::min(dense_rows(), count - done), grad_queries);
+    }
+
+    const AllPairs<T> &pairs() const {
+        std::call_once(pairs_once_, [this] {
+            pairs_.reset(new AllPairs<T>(query_points_, database_points_, {1, {}, {}}));
+        });
+        return *pairs_;
+    }
+
+    void run_whole_rows(Lane &lane, Index first, Index count, View<T> grad_queries) const {
         lane.values.resize(count, m());
         const T nowhere = std::numeric_limits<T>::infinity();
         if (problem_.kind == RowKind::distance)
-            pairs_->fill(first, view(lane.values), true);
+            pairs().fill(first, view(lane.values), true);
         else
             lane.values.noalias() =
                 centred_queries().middleRows(first, count) * centred_database_.transpose();
@@ -201,20 +234,22 @@ template <class T> class RowEngine {
     }
 
     /// Distances to the listed columns only, from differences.
-    void run_listed_row(Lane &lane, Index i, T *grad) const {
-        const auto &c = problem_.candidates;
-        const std::int64_t begin = c.row_starts[i], end = c.row_starts[i + 1];
-        lane.listed.resize(static_cast<std::size_t>(end - begin));
-        const auto query = problem_.queries.eigen().row(i);
-        const auto database = problem_.database.eigen();
+    void run_listed_row(Lane &lane, Index i, const std::int64_t *columns, std::int64_t count,
+                        T *grad) const {
+        lane.listed.resize(static_cast<std::size_t>(count));
+        const T *query = problem_.queries.row(i);
         const std::int64_t excluded = problem_.exclude != nullptr ? problem_.exclude[i] : -1;
-        for (std::int64_t e = begin; e < end; ++e)
-            lane.listed[e - begin] = c.columns[e] == excluded
-                                         ? std::numeric_limits<T>::infinity()
-                                         : (query - database.row(c.columns[e])).squaredNorm();
+        for (std::int64_t e = 0; e < count; ++e)
+            lane.listed[e] = columns[e] == excluded
+                                 ? std::numeric_limits<T>::infinity()
+                                 : squared_distance(query, problem_.database.row(columns[e]), p());
         lane.entries.clear();
-        Row<T> row{i, static_cast<Index>(end - begin), c.columns + begin, lane.listed.data(), &lane.entries};
+        Row<T> row{i, static_cast<Index>(count), columns, lane.listed.data(), &lane.entries};
         count_row(lane, loss_.evaluate(row));
+        if (!loss_.sparse())
+            for (std::int64_t e = 0; e < count; ++e)
+                if (lane.listed[e] != T(0) && columns[e] != excluded)
+                    lane.entries.push_back({static_cast<Index>(columns[e]), lane.listed[e]});
         spread(lane, i, grad);
     }
 
@@ -274,7 +309,7 @@ template <class T> class RowEngine {
     /// Adds the lanes, in order, and the two roles of symmetric problems.
     void gather(const std::vector<Lane> &work, T factor, View<T> grad_queries, View<T> grad_database) const {
         constexpr Index rows = 512;
-        const bool dense_distance = problem_.kind == RowKind::distance && !loss_.sparse();
+        const bool dense_distance = problem_.kind == RowKind::distance;
         const Index total = std::max(n(), m());
         parallel_blocks((total + rows - 1) / rows, {control_.threads, control_.keep_going, {}}, [&](Index b, Worker &) {
             for (Index i = b * rows; i < std::min(total, (b + 1) * rows); ++i) {
@@ -304,7 +339,9 @@ template <class T> class RowEngine {
     Control control_;
     Points query_points_;
     Points database_points_;
-    std::unique_ptr<AllPairs<T>> pairs_;
+    std::unique_ptr<WindowSearch> near_;
+    mutable std::unique_ptr<AllPairs<T>> pairs_; ///< made where whole rows turn out to be needed
+    mutable std::once_flag pairs_once_;
     RowMatrix<T> centred_database_;
     RowMatrix<T> centred_queries_;
 };

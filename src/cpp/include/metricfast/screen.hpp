@@ -47,8 +47,13 @@ template <class S> class ScreenedDatabase {
         constexpr int W = Vec<S>::width;
         constexpr int rows = TileShape<S>::rows;
         alignas(64) S spilled[2 * W];
+        const Index panel = packed_.depth() * cols;
+        const Index ahead = panel / std::max<Index>(1, queries.micro_panels()) + 1;
         for (Index q = begin; q < end; ++q)
             for (Index m = 0; m < queries.micro_panels(); ++m) {
+                // Each tile fetches its share of the next panel, which is far from the cores.
+                if (q + 1 < end)
+                    prefetch(packed_.panel(q + 1) + m * ahead, std::min(ahead, panel - m * ahead));
                 Tile<S> tile;
                 tile.fill_rows(&lower_[q * cols]);
                 tile.accumulate_dot(packed_.depth(), queries.micro_panel(m), packed_.panel(q));
@@ -74,10 +79,10 @@ template <class S> class ScreenedDatabase {
     AlignedVector<S> lower_;
 };
 
-/// The smallest S above x: a threshold t = above(x) passes exactly the c <= x.
+/// An S above x by a unit or two in the last place: c < above(x) holds for every c <= x.
 template <class S> S above(double x) {
     const S t = static_cast<S>(x);
-    return static_cast<double>(t) > x ? t : std::nextafter(t, std::numeric_limits<S>::infinity());
+    return t + std::abs(t) * std::numeric_limits<S>::epsilon() + std::numeric_limits<S>::min();
 }
 
 METRICFAST_NAMESPACE_END

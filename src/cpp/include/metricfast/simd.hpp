@@ -105,6 +105,37 @@ template <class T> double horizontal_sum(Vec<T> a) {
     return sum;
 }
 
+/// Sum of (a_k - b_k)^2 over `count` elements, in several partial sums.
+template <class T> T squared_distance(const T *a, const T *b, Index count) {
+    constexpr int W = Vec<T>::width;
+    Vec<T> sum0 = Vec<T>::broadcast(T(0)), sum1 = sum0;
+    Index k = 0;
+    for (; k + 2 * W <= count; k += 2 * W) {
+        const Vec<T> d0 = Vec<T>::load(a + k) - Vec<T>::load(b + k);
+        const Vec<T> d1 = Vec<T>::load(a + k + W) - Vec<T>::load(b + k + W);
+        sum0 = fma(d0, d0, sum0);
+        sum1 = fma(d1, d1, sum1);
+    }
+    for (; k + W <= count; k += W) {
+        const Vec<T> d = Vec<T>::load(a + k) - Vec<T>::load(b + k);
+        sum0 = fma(d, d, sum0);
+    }
+    double sum = horizontal_sum(sum0 + sum1);
+    for (; k < count; ++k)
+        sum += static_cast<double>((a[k] - b[k]) * (a[k] - b[k]));
+    return static_cast<T>(sum);
+}
+
+/// Asks for `count` elements from p on to be brought near; never faults.
+template <class T> void prefetch(const T *p, Index count) {
+#if defined(__GNUC__) || defined(__clang__)
+    for (Index i = 0; i < count; i += static_cast<Index>(64 / sizeof(T)))
+        __builtin_prefetch(p + i, 0, 2);
+#else
+    (void)p, (void)count;
+#endif
+}
+
 /// Index of the lowest set bit of a non-zero mask.
 inline int lowest_bit(unsigned mask) {
 #if defined(__GNUC__) || defined(__clang__)

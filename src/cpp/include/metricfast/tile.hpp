@@ -19,8 +19,10 @@ template <class T> struct TileShape {
 
 #if defined(_MSC_VER)
 #define METRICFAST_INLINE [[msvc::forceinline]]
+#define METRICFAST_NOINLINE __declspec(noinline)
 #else
 #define METRICFAST_INLINE __attribute__((always_inline))
+#define METRICFAST_NOINLINE __attribute__((noinline))
 #endif
 
 namespace detail {
@@ -74,14 +76,24 @@ template <class T> struct Tile {
   private:
     template <class Step>
     METRICFAST_INLINE void accumulate(Index depth, const T *a, const T *b, Step step) {
+        // A local copy whose address nobody takes: compilers keep it in registers throughout.
+        Vec<T> acc[rows][2];
+        unrolled<rows>([&](auto r) METRICFAST_INLINE {
+            acc[r][0] = v[r][0];
+            acc[r][1] = v[r][1];
+        });
         for (Index k = 0; k < depth; ++k, a += Shape::rows, b += Shape::cols) {
             const Vec<T> b0 = Vec<T>::load(b), b1 = Vec<T>::load(b + width);
             unrolled<rows>([&](auto r) METRICFAST_INLINE {
                 const Vec<T> ar = Vec<T>::broadcast(a[r]);
-                v[r][0] = step(ar, b0, v[r][0]);
-                v[r][1] = step(ar, b1, v[r][1]);
+                acc[r][0] = step(ar, b0, acc[r][0]);
+                acc[r][1] = step(ar, b1, acc[r][1]);
             });
         }
+        unrolled<rows>([&](auto r) METRICFAST_INLINE {
+            v[r][0] = acc[r][0];
+            v[r][1] = acc[r][1];
+        });
     }
 };
 

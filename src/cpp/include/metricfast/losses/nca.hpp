@@ -32,6 +32,15 @@ template <class T> class NcaLoss : public RowLoss<T> {
 
     bool sparse() const override { return false; }
 
+    /// All that is left out weighs less than a rounding of the sum. The log form sees a class however
+    /// far it is, and weights would have to be bounded, so these look at every column.
+    double window(Index columns) const override {
+        if (form_ == Form::log || !column_weights_.empty())
+            return std::numeric_limits<double>::infinity();
+        return std::log(static_cast<double>(std::max<Index>(columns, 1))) -
+               std::log(static_cast<double>(std::numeric_limits<T>::epsilon()) / 2);
+    }
+
     RowValue evaluate(Row<T> &row) const override {
         const double s = anchor_weights_ != nullptr ? anchor_weights_[row.anchor] : 1.0;
         const T label = static_cast<T>(query_labels_[row.anchor]);
@@ -56,14 +65,23 @@ template <class T> class NcaLoss : public RowLoss<T> {
         if (!column_weights_.empty())
             for (Index j = 0; j < row.count; ++j)
                 row.values[j] *= column_weight(row, j);
-        const Sums sums = sum(row, label);
+        // A listed row brings the labels of its columns together; a whole row has them so already.
+        std::vector<T> gathered;
+        const T *labels = database_labels_.data();
+        if (row.columns != nullptr) {
+            gathered.resize(static_cast<std::size_t>(row.count));
+            for (Index r = 0; r < row.count; ++r)
+                gathered[r] = database_labels_[row.columns[r]];
+            labels = gathered.data();
+        }
+        const Sums sums = sum(row, labels, label);
         const double p = sums.same / sums.all, factor = s / sums.all;
         if (form_ == Form::sum) {
             result.value = -s * p;
-            weigh(row, label, factor, factor * p);
+            weigh(row, labels, label, factor, factor * p);
         } else {
             result.value = -s * std::log(p);
-            weigh(row, label, factor / p, factor);
+            weigh(row, labels, label, factor / p, factor);
         }
         return result;
     }
@@ -135,7 +153,7 @@ template <class T> class NcaLoss : public RowLoss<T> {
         return -s * ((std::log(same) - within) - (std::log(all) - nearest));
     }
 
-    Sums sum(const Row<T> &row, T label) const {
+    static Sums sum(const Row<T> &row, const T *labels, T label) {
         constexpr int W = Vec<T>::width;
         constexpr Index stretch = 64 * W; // partial sums stay short in T and meet in double
         const Vec<T> wanted = Vec<T>::broadcast(label), zero = Vec<T>::broadcast(T(0));
@@ -146,21 +164,21 @@ template <class T> class NcaLoss : public RowLoss<T> {
             for (const Index end = std::min(row.count, j + stretch); j + W <= end; j += W) {
                 const Vec<T> e = Vec<T>::load(row.values + j);
                 all = all + e;
-                same = same + where_equal(Vec<T>::load(&database_labels_[j]), wanted, e);
+                same = same + where_equal(Vec<T>::load(labels + j), wanted, e);
             }
             sums.all += horizontal_sum(all);
             sums.same += horizontal_sum(same);
         }
         for (; j < row.count; ++j) {
             sums.all += static_cast<double>(row.values[j]);
-            if (database_labels_[j] == label)
+            if (labels[j] == label)
                 sums.same += static_cast<double>(row.values[j]);
         }
         return sums;
     }
 
     /// values := values * (same class ? a : 0) - values * b.
-    void weigh(Row<T> &row, T label, double a, double b) const {
+    static void weigh(Row<T> &row, const T *labels, T label, double a, double b) {
         constexpr int W = Vec<T>::width;
         const Vec<T> wanted = Vec<T>::broadcast(label);
         const Vec<T> va = Vec<T>::broadcast(static_cast<T>(a));
@@ -168,11 +186,11 @@ template <class T> class NcaLoss : public RowLoss<T> {
         Index j = 0;
         for (; j + W <= row.count; j += W) {
             const Vec<T> e = Vec<T>::load(row.values + j);
-            const Vec<T> same = where_equal(Vec<T>::load(&database_labels_[j]), wanted, va);
+            const Vec<T> same = where_equal(Vec<T>::load(labels + j), wanted, va);
             (e * (same + vb)).store(row.values + j);
         }
         for (; j < row.count; ++j)
-            row.values[j] *= static_cast<T>((database_labels_[j] == label ? a : 0.0) - b);
+            row.values[j] *= static_cast<T>((labels[j] == label ? a : 0.0) - b);
     }
 
     Form form_;

@@ -26,7 +26,7 @@ template <class T> struct Row {
     /// Database rows of the entries; null for all of 0..count-1.
     const std::int64_t *columns = nullptr;
     /// In: squared distances (or inner products); the excluded point's is +inf (-inf).
-    /// Out, for losses with dense weights: d loss / d value, in place.
+    /// Out, for losses with dense weights: d loss / d value, in place, for the columns given.
     T *values = nullptr;
     /// Out, for losses with sparse weights: the non-zero weights, by database row.
     std::vector<RowEntry<T>> *entries = nullptr;
@@ -38,6 +38,9 @@ template <class T> class RowLoss {
     virtual ~RowLoss() = default;
     /// True: weights go to `entries`; false: they replace `values`.
     virtual bool sparse() const = 0;
+    /// Columns whose distance exceeds the row's smallest by more than this change neither value nor
+    /// weights in T, and may be left out; infinite where every column matters.
+    virtual double window(Index /*columns*/) const { return std::numeric_limits<double>::infinity(); }
     /// Called from several threads at once.
     virtual RowValue evaluate(Row<T> &row) const = 0;
 };

@@ -1,0 +1,44 @@
+"""The measured rates of this machine, from which lower bounds are computed."""
+
+from __future__ import annotations
+
+__all__ = ["Rates", "measure"]
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.peers import Worker
+
+REPEATS = 7
+
+
+@dataclass
+class Rates:
+    """Flops per second of a matrix product by dtype; bytes per second written."""
+
+    gemm: dict[str, float]
+    write: float
+    first_touch: float
+
+
+def _best(call: str, threads: int, **params: Any) -> float:
+    worker = Worker("numpy", call, {}, params, threads)
+    try:
+        worker.run(60)
+        return min(worker.run(60).seconds for _ in range(REPEATS))
+    finally:
+        worker.close()
+
+
+def measure(size: int = 2048, memory: int = 400_000_000) -> Rates:
+    """Measure on all cores; the best of several runs, since a bound must not depend on the load."""
+    threads = os.cpu_count() or 1
+    return Rates(
+        gemm={
+            dtype: 2 * size**3 / _best("blas.gemm", threads, size=size, dtype=dtype)
+            for dtype in ("float32", "float64")
+        },
+        write=memory / _best("baseline.write", threads, size=memory),
+        first_touch=memory / _best("baseline.first_touch", threads, size=memory),
+    )

@@ -1,0 +1,49 @@
+"""What a worker can time: one module per package, one function per kind of work.
+
+A function prepares what a user would have at hand and returns a `Call`. The modules run in the
+peers' environments too, so each uses the standard library, numpy and its package alone.
+"""
+
+from __future__ import annotations
+
+__all__ = ["SAMPLE", "Call", "Data", "fitting", "found", "sampled"]
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Data = dict[str, np.ndarray]
+SAMPLE = 97
+
+
+@dataclass
+class Call:
+    """The timed work, and the few numbers of its result that are compared."""
+
+    run: Callable[[], Any]
+    digest: Callable[[Any], Data] = field(default=lambda result: {})
+
+
+def sampled(distances: Any) -> Data:
+    """Return a grid of entries of a matrix: a full copy would double the memory."""
+    rows, columns = (np.linspace(0, size - 1, SAMPLE).astype(int) for size in distances.shape)
+    return {"sample": np.asarray(distances[rows][:, columns], dtype=np.float64)}
+
+
+def found(result: Any) -> Data:
+    """Return the distances and indices of neighbours."""
+    return {"distances": np.asarray(result[0]), "indices": np.asarray(result[1])}
+
+
+def fitting(estimator: Any, data: Data) -> Call:
+    """Time the fit of an estimator; keep the learned map and the number of iterations."""
+
+    def digest(fitted: Any) -> Data:
+        iterations = (
+            {"iterations": np.asarray(fitted.n_iter_)} if hasattr(fitted, "n_iter_") else {}
+        )
+        return {"components": fitted.components_} | iterations
+
+    return Call(lambda: estimator.fit(data["X"], data["y"]), digest)

@@ -1,0 +1,58 @@
+"""What needs no package: writing memory, importing, learning nothing."""
+
+from __future__ import annotations
+
+__all__ = ["euclidean", "first_touch", "importing", "write"]
+
+import subprocess
+import sys
+import threading
+
+import numpy as np
+
+from benchmarks.calls import Call, Data
+
+PROGRAM = """
+from time import perf_counter
+start = perf_counter()
+import {name}
+print(perf_counter() - start)
+"""
+
+
+def _fill(array: np.ndarray, threads: int) -> None:
+    workers = [
+        threading.Thread(target=part.fill, args=(1.0,)) for part in np.array_split(array, threads)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+
+def first_touch(data: Data, threads: int, size: int) -> Call:
+    """Time writing a new array of `size` bytes: page faults included."""
+    return Call(lambda: _fill(np.empty(size // 8), threads))
+
+
+def write(data: Data, threads: int, size: int) -> Call:
+    """Time writing an array of `size` bytes that has been touched before."""
+    array = np.ones(size // 8)
+    return Call(lambda: _fill(array, threads))
+
+
+def importing(data: Data, threads: int, name: str) -> Call:
+    """Time `import name` in a fresh interpreter, whose own start is not counted."""
+    __import__(name)
+
+    def run() -> float:
+        program = [sys.executable, "-c", PROGRAM.format(name=name)]
+        return float(subprocess.run(program, check=True, capture_output=True, text=True).stdout)
+
+    return Call(run)
+
+
+def euclidean(data: Data, threads: int) -> Call:
+    """Learn nothing."""
+    identity = np.eye(data["X"].shape[1])
+    return Call(lambda: None, lambda _: {"components": identity})

@@ -1,0 +1,32 @@
+"""This library."""
+
+from __future__ import annotations
+
+__all__ = ["fit", "neighbors", "pairwise"]
+
+from typing import Any
+
+import numpy as np
+
+import metricfast
+from benchmarks.calls import Call, Data, fitting, found, sampled
+
+
+def pairwise(data: Data, threads: int, given: bool = False) -> Call:
+    """Time all pairs of distances through L, into a new array or into a given one."""
+    x, y, linear = data["X"], data["Y"], data["L"]
+    out = np.zeros((len(x), len(y)), x.dtype) if given else None
+    return Call(
+        lambda: metricfast.pairwise_distances(x, y, L=linear, out=out, n_jobs=threads), sampled
+    )
+
+
+def neighbors(data: Data, threads: int, k: int) -> Call:
+    """Time the k nearest neighbours."""
+    queries, database = data["queries"], data["database"]
+    return Call(lambda: metricfast.kneighbors(queries, database, k, n_jobs=threads), found)
+
+
+def fit(data: Data, threads: int, learner: str, **params: Any) -> Call:
+    """Time a learner."""
+    return fitting(getattr(metricfast, learner)(n_jobs=threads, **params), data)

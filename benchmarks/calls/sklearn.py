@@ -1,0 +1,35 @@
+"""scikit-learn."""
+
+from __future__ import annotations
+
+__all__ = ["nca", "neighbors", "pairwise", "pca"]
+
+from typing import Any
+
+from sklearn.decomposition import PCA
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.neighbors import NearestNeighbors, NeighborhoodComponentsAnalysis
+
+from benchmarks.calls import Call, Data, fitting, found, sampled
+
+
+def pairwise(data: Data, threads: int) -> Call:
+    """Time euclidean_distances on mapped points."""
+    x, y, linear = data["X"], data["Y"], data["L"]
+    return Call(lambda: euclidean_distances(x @ linear.T, y @ linear.T), sampled)
+
+
+def neighbors(data: Data, threads: int, k: int) -> Call:
+    """Time NearestNeighbors by brute force; storing the database is not counted."""
+    model = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(data["database"])
+    return Call(lambda: model.kneighbors(data["queries"]), found)
+
+
+def nca(data: Data, threads: int, **params: Any) -> Call:
+    """Time NeighborhoodComponentsAnalysis."""
+    return fitting(NeighborhoodComponentsAnalysis(**params), data)
+
+
+def pca(data: Data, threads: int, n_components: int) -> Call:
+    """Time the projection on principal components, which learns from no labels."""
+    return fitting(PCA(n_components, random_state=0), data)

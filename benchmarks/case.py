@@ -1,0 +1,109 @@
+"""What a row of the benchmark is: data, contestants, a lower bound and what is to be reached."""
+
+from __future__ import annotations
+
+__all__ = ["LEVELS", "OURS", "Case", "Entry", "Level", "Outcome", "Row", "Target", "Verdict"]
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from benchmarks.bounds import Rates
+
+OURS = "metricfast"
+Level = Literal["quick", "normal", "full"]
+LEVELS: tuple[Level, ...] = ("quick", "normal", "full")
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass
+class Entry:
+    """One contestant of a case.
+
+    `label` names it in the table, `peer` the package. `probe` holds parameters that shorten a long
+    fit while the best thread count is searched; below the level `when` the entry does not run and
+    its recorded result is shown; `rounds` caps how often a long one is repeated.
+    """
+
+    label: str
+    peer: str
+    call: str
+    params: dict[str, Any] = field(default_factory=dict)
+    probe: dict[str, Any] = field(default_factory=dict)
+    threads: tuple[int, ...] = ()
+    when: Level = "quick"
+    rounds: int = 100
+
+
+@dataclass
+class Outcome:
+    """What became of one contestant: `status` is ok, missing, failed, skipped or recorded.
+
+    `seconds` is the median of `samples`; `cpu_seconds` the least processor time of a run, summed
+    over threads, which suffers less from other processes; `peak_bytes` counts from the input.
+    """
+
+    label: str
+    status: str
+    detail: str = ""
+    threads: int = 0
+    seconds: float | None = None
+    samples: list[float] = field(default_factory=list)
+    cpu_seconds: float | None = None
+    peak_bytes: int | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def usable(self) -> bool:
+        """Tell whether there is a result to compare with."""
+        return self.status in ("ok", "recorded")
+
+
+@dataclass
+class Verdict:
+    """Whether one target was reached; `reached` is None where it cannot be told."""
+
+    text: str
+    reached: bool | None
+
+
+class Target(Protocol):
+    """Something that a case is to reach."""
+
+    def judge(self, outcomes: dict[str, Outcome]) -> Verdict:
+        """Compare the outcomes, by label."""
+
+
+@dataclass
+class Case:
+    """A row of the benchmark.
+
+    `check` compares the digests of all contestants with the truth and returns complaints by label;
+    `score` turns a digest into the numbers printed beside the time. `warm` runs every contestant
+    once, checked, before anything is timed; fits, which are long, are checked after their runs.
+    """
+
+    name: str
+    title: str
+    arrays: Callable[[], Arrays]
+    entries: list[Entry]
+    bound: Callable[[Rates], float] | None = None
+    targets: list[Target] = field(default_factory=list)
+    check: Callable[[Arrays, dict[str, Arrays]], dict[str, str]] = lambda arrays, digests: {}
+    score: Callable[[Arrays, Arrays], dict[str, float]] = lambda arrays, digest: {}
+    warm: bool = True
+    when: Level = "quick"
+
+
+@dataclass
+class Row:
+    """A case that has run; `busy_cores` is how many cores other processes used just before."""
+
+    case: Case
+    outcomes: list[Outcome]
+    verdicts: list[Verdict]
+    bound: float | None
+    busy_cores: float | None

@@ -1,0 +1,139 @@
+"""Cases: all pairs of distances, and exact nearest neighbours."""
+
+from __future__ import annotations
+
+__all__ = ["neighbors", "pairwise"]
+
+import os
+from functools import partial
+
+import numpy as np
+
+from benchmarks.bounds import Rates
+from benchmarks.calls import SAMPLE
+from benchmarks.case import OURS, Arrays, Case, Entry, Target
+from benchmarks.targets import Speedup
+
+TOLERANCE = {"float32": 1e-4, "float64": 1e-12}
+CHECKED_QUERIES = 100
+CORES = os.cpu_count() or 1
+
+
+def _normal(shapes: dict[str, tuple[int, int]], dtype: str) -> Arrays:
+    rng = np.random.default_rng(0)
+    return {name: rng.standard_normal(shape).astype(dtype) for name, shape in shapes.items()}
+
+
+def _check_pairwise(dtype: str, arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
+    x, y = (arrays[name].astype(np.float64) @ arrays["L"].T for name in ("X", "Y"))
+    rows, columns = (np.linspace(0, len(z) - 1, SAMPLE).astype(int) for z in (x, y))
+    truth = np.sqrt(((x[rows][:, None] - y[columns][None]) ** 2).sum(-1))
+    complaints = {}
+    for label, digest in digests.items():
+        error = np.max(np.abs(digest["sample"] - truth) / truth)
+        if not error <= TOLERANCE[dtype]:
+            complaints[label] = f"disagrees: relative error {error:.1e}"
+    return complaints
+
+
+def pairwise(dtype: str, n: int = 10_000, d: int = 128, p: int = 64) -> Case:
+    """Return the case of all distances between two sets of n points, through a map from d to p."""
+    itemsize = np.dtype(dtype).itemsize
+
+    def bound(rates: Rates) -> float:
+        flops = 2 * n * n * p + 4 * n * d * p
+        return max(flops / rates.gemm[dtype], n * n * itemsize / rates.write)
+
+    entries = [
+        Entry(OURS, "metricfast", "metricfast.pairwise", threads=(CORES,)),
+        Entry(
+            f"{OURS} out=", "metricfast", "metricfast.pairwise", {"given": True}, threads=(CORES,)
+        ),
+        Entry("scikit-learn", "scikit-learn", "sklearn.pairwise"),
+        Entry("torch", "torch", "torch.pairwise"),
+        Entry("scipy", "scipy", "scipy.pairwise", threads=(1,), when="full", rounds=1),
+    ]
+    if dtype == "float32":
+        entries.insert(3, Entry("faiss", "faiss", "faiss.pairwise"))
+        targets: list[Target] = [Speedup("faiss", 1.2), Speedup("faiss", 2.0, f"{OURS} out=")]
+    else:
+        targets = [Speedup("scikit-learn", 3.0)]
+    products = [
+        Entry("products", "numpy", "blas.pairwise", threads=(CORES,)),
+        Entry("products out=", "numpy", "blas.pairwise", {"given": True}, threads=(CORES,)),
+    ]
+
+    def check(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
+        return _check_pairwise(dtype, arrays, digests)
+
+    return Case(
+        f"pairwise-{dtype}",
+        f"all pairs, {n}x{n}, d={d} to {p}, {dtype}",
+        partial(_normal, {"X": (n, d), "Y": (n, d), "L": (p, d)}, dtype),
+        entries + products,
+        bound,
+        targets,
+        check,
+    )
+
+
+def _check_neighbors(
+    dtype: str, k: int, arrays: Arrays, digests: dict[str, Arrays]
+) -> dict[str, str]:
+    """float64 results must be the exact ones; float32 peers may swap what rounding cannot tell."""
+    queries, database = (arrays[name].astype(np.float64) for name in ("queries", "database"))
+    some = np.linspace(0, len(queries) - 1, min(CHECKED_QUERIES, len(queries))).astype(int)
+    truth = np.stack([((database - query) ** 2).sum(1) for query in queries[some]])
+    nearest = np.argsort(truth, axis=1, kind="stable")[:, :k]
+    distances = np.sqrt(np.take_along_axis(truth, nearest, axis=1))
+    complaints = {}
+    for label, digest in digests.items():
+        wrong = np.mean(digest["indices"][some] != nearest)
+        error = np.max(np.abs(digest["distances"][some] - distances) / distances)
+        if wrong > (0.01 if dtype == "float32" else 0.0) or not error <= 10 * TOLERANCE[dtype]:
+            complaints[label] = f"disagrees: {wrong:.1%} other indices, relative error {error:.1e}"
+    if dtype == "float64" and {OURS, "scikit-learn"} <= digests.keys():
+        different = digests[OURS]["indices"] != digests["scikit-learn"]["indices"]
+        if different.any():
+            complaints[OURS] = f"disagrees: {different.mean():.1%} indices not scikit-learn's"
+    return complaints
+
+
+def neighbors(
+    dtype: str, n_queries: int = 20_000, n_database: int = 60_000, d: int = 64, k: int = 10
+) -> Case:
+    """Return the case of the k nearest neighbours of every query."""
+
+    def bound(rates: Rates) -> float:
+        return 2 * n_queries * n_database * d / rates.gemm[dtype]
+
+    params = {"k": k}
+    entries = [
+        Entry(OURS, "metricfast", "metricfast.neighbors", params, threads=(CORES,)),
+        Entry("scikit-learn", "scikit-learn", "sklearn.neighbors", params, threads=(CORES,)),
+        Entry(
+            "torch", "torch", "torch.neighbors", params, threads=(CORES,), when="normal", rounds=2
+        ),
+        Entry("products", "numpy", "blas.neighbors", params, threads=(CORES,)),
+    ]
+    if dtype == "float32":
+        faiss = Entry("faiss", "faiss", "faiss.neighbors", params, threads=(CORES,))
+        entries.insert(1, faiss)
+        targets: list[Target] = [Speedup("faiss", 2.5)]
+    else:
+        targets = [Speedup("scikit-learn", 2.5)]
+
+    def check(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
+        return _check_neighbors(
+            dtype, k, arrays, {label: d for label, d in digests.items() if "indices" in d}
+        )
+
+    return Case(
+        f"neighbors-{dtype}",
+        f"{k} nearest neighbours, {n_queries} queries x {n_database}, d={d}, {dtype}",
+        partial(_normal, {"queries": (n_queries, d), "database": (n_database, d)}, dtype),
+        entries,
+        bound,
+        targets,
+        check,
+    )

@@ -1,0 +1,137 @@
+"""Cases: fitting NCA and LMNN on synthetic data, and on MNIST."""
+
+from __future__ import annotations
+
+__all__ = ["contestants", "fit", "mnist", "scores"]
+
+import os
+from functools import partial
+
+import numpy as np
+
+from benchmarks import data, objectives
+from benchmarks.bounds import Rates
+from benchmarks.case import OURS, Arrays, Case, Entry, Level, Target
+from benchmarks.targets import ErrorAtMost, MemoryAtMost, SecondsAtMost, Speedup
+
+CORES = (os.cpu_count() or 1,)
+GIBIBYTE = 2**30 / 1e6
+
+
+def _ours(learner: str, **params: object) -> Entry:
+    return Entry(
+        OURS, "metricfast", "metricfast.fit", {"learner": learner, **params}, threads=CORES
+    )
+
+
+def contestants(learner: str, peer: Level, metric_learn: Level) -> list[Entry]:
+    """Return who fits `learner`, all from the identity, and at which level the peers take part."""
+    start = {"init": "identity", "random_state": 0}
+    if learner == "NCA":
+        alike = {**start, "max_iter": 50, "tol": 1e-5}
+        peers = [
+            Entry(
+                "scikit-learn",
+                "scikit-learn",
+                "sklearn.nca",
+                alike,
+                probe={"max_iter": 2},
+                when=peer,
+                rounds=1,
+            ),
+            Entry(
+                "metric-learn",
+                "metric-learn",
+                "metric_learn.fit",
+                {"learner": "NCA", **start},
+                probe={"max_iter": 2},
+                when=metric_learn,
+                rounds=1,
+            ),
+        ]
+        return [_ours("NCA", **alike), *peers]
+    alike = {**start, "n_neighbors": 3}
+    return [
+        _ours("LMNN", **alike),
+        Entry("PyLMNN", "PyLMNN", "pylmnn.fit", alike, probe={"max_iter": 3}, when=peer, rounds=3),
+        Entry(
+            "metric-learn",
+            "metric-learn",
+            "metric_learn.fit",
+            {"learner": "LMNN", **alike},
+            probe={"max_iter": 3},
+            when=metric_learn,
+            rounds=1,
+        ),
+    ]
+
+
+def scores(learner: str, arrays: Arrays, digest: Arrays) -> dict[str, float]:
+    """Return the final objective, the test error and the number of iterations."""
+    linear, x, y = digest["components"], arrays["X"], arrays["y"]
+    objective = objectives.nca_objective if learner == "NCA" else objectives.lmnn_objective
+    error = objectives.test_error(linear, x, y, arrays["X_test"], arrays["y_test"])
+    found = {"objective": objective(linear, x, y), "error": error}
+    if "iterations" in digest:
+        found["iterations"] = float(digest["iterations"])
+    return found
+
+
+def fit(learner: str, n: int, when: Level, peer: Level, metric_learn: Level) -> Case:
+    """Return the case of fitting a learner to n synthetic points.
+
+    The bound counts what no exact method avoids: for NCA, three products of nxnxd an evaluation and
+    as few evaluations as the 48 iterations that reach scikit-learn's optimum; for LMNN, the search
+    for targets and one for impostors.
+    """
+    d = 32
+
+    def bound(rates: Rates) -> float:
+        products = 3 * 48 if learner == "NCA" else 2
+        return products * 2 * n * n * d / rates.gemm["float64"]
+
+    targets: list[Target]
+    if learner == "NCA":
+        targets = [Speedup("scikit-learn", 12), MemoryAtMost(150)]
+    else:
+        targets = [Speedup("PyLMNN", 5), Speedup("metric-learn", 30)]
+    return Case(
+        f"{learner.lower()}-{n}",
+        f"{learner} fit, n={n}, d={d}, 10 classes, float64",
+        partial(data.synthetic, n),
+        contestants(learner, peer, metric_learn),
+        bound,
+        targets,
+        score=partial(scores, learner),
+        warm=False,
+        when=when,
+    )
+
+
+def mnist(learner: str) -> Case:
+    """Return the case of fitting a learner to MNIST in bounded memory."""
+    options: dict[str, object] = {"init": "pca", "n_components": 50, "random_state": 0}
+    options |= {"solver": "sgd"} if learner == "NCA" else {"convergence_tol": 1e-4}
+    ours = _ours(learner, **options)
+    ours.rounds = 1
+    pca = Entry("PCA", "scikit-learn", "sklearn.pca", {"n_components": 50}, threads=CORES, rounds=1)
+
+    def score(arrays: Arrays, digest: Arrays) -> dict[str, float]:
+        linear = digest["components"].astype(np.float32)
+        split = (arrays[name] for name in ("X", "y", "X_test", "y_test"))
+        return {"error": objectives.test_error(linear, *split)}
+
+    return Case(
+        f"mnist-{learner.lower()}",
+        f"{learner} on MNIST, 60000x784 to 50, float32",
+        data.mnist,
+        [ours, pca],
+        targets=[
+            MemoryAtMost(2 * GIBIBYTE),
+            SecondsAtMost(15 * 60),
+            ErrorAtMost(("PCA",), strictly=True),
+        ],
+        score=score,
+        warm=False,
+        when="full",
+    )

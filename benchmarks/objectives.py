@@ -1,0 +1,60 @@
+"""What every fit is judged by: final objective and test error, computed alike for all packages."""
+
+from __future__ import annotations
+
+__all__ = ["lmnn_objective", "nca_objective", "test_error"]
+
+from collections.abc import Iterator
+
+import numpy as np
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
+
+BLOCK = 500
+
+
+def _blocks(z: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield row numbers and squared distances from those rows to all, the diagonal infinite."""
+    squared = (z**2).sum(axis=1)
+    for start in range(0, len(z), BLOCK):
+        rows = np.arange(start, min(start + BLOCK, len(z)))
+        distances = squared[rows][:, None] + squared - 2 * z[rows] @ z.T
+        np.maximum(distances, 0, out=distances)
+        distances[np.arange(len(rows)), rows] = np.inf
+        yield rows, distances
+
+
+def nca_objective(linear: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
+    """Return minus the expected number of points classified right by their stochastic neighbour."""
+    total = 0.0
+    for rows, distances in _blocks(x @ linear.T):
+        weights = np.exp(distances.min(axis=1, keepdims=True) - distances)
+        same = y[rows][:, None] == y
+        total += float(((weights * same).sum(axis=1) / weights.sum(axis=1)).sum())
+    return -total
+
+
+def lmnn_objective(
+    linear: np.ndarray, x: np.ndarray, y: np.ndarray, k: int = 3, regularization: float = 0.5
+) -> float:
+    """Return the pull towards k Euclidean target neighbours plus the hinges against impostors."""
+    targets = np.empty((len(x), k), dtype=int)
+    for label in np.unique(y):
+        members = np.flatnonzero(y == label)
+        nearest = NearestNeighbors(n_neighbors=k).fit(x[members]).kneighbors(return_distance=False)
+        targets[members] = members[nearest]
+    pull = push = 0.0
+    for rows, distances in _blocks(x @ linear.T):
+        to_targets = np.take_along_axis(distances, targets[rows], axis=1)
+        distances[y[rows][:, None] == y] = np.inf
+        pull += float(to_targets.sum())
+        for column in to_targets.T:
+            push += float(np.maximum(1 + column[:, None] - distances, 0).sum())
+    return regularization * pull + (1 - regularization) * push
+
+
+def test_error(
+    linear: np.ndarray, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray
+) -> float:
+    """Return the 3-NN error on the test points under the map."""
+    model = KNeighborsClassifier(n_neighbors=3, algorithm="brute").fit(x @ linear.T, y)
+    return float(1 - model.score(x_test @ linear.T, y_test))

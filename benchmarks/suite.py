@@ -1,0 +1,33 @@
+"""The list of cases."""
+
+from __future__ import annotations
+
+__all__ = ["cases"]
+
+from benchmarks.case import LEVELS, Case, Level
+from benchmarks.imports import imports
+from benchmarks.kernels import neighbors, pairwise
+from benchmarks.learners import fit, mnist
+from benchmarks.quality import quality
+
+
+def cases(level: Level = "normal", only: list[str] | None = None) -> list[Case]:
+    """Return the cases of a run; `only` selects by parts of names, whatever their level."""
+    found = [imports()]
+    found += [pairwise(dtype) for dtype in ("float32", "float64")]
+    found += [neighbors(dtype) for dtype in ("float32", "float64")]
+    found += [
+        fit("NCA", 2000, when="quick", peer="quick", metric_learn="normal"),
+        fit("NCA", 5000, when="quick", peer="normal", metric_learn="full"),
+        fit("LMNN", 5000, when="quick", peer="quick", metric_learn="normal"),
+        fit("LMNN", 10000, when="normal", peer="normal", metric_learn="full"),
+    ]
+    found += [
+        quality(name, learner)
+        for name in ("letter", "usps", "isolet")
+        for learner in ("NCA", "LMNN")
+    ]
+    found += [mnist(learner) for learner in ("NCA", "LMNN")]
+    if only:
+        return [case for case in found if any(part in case.name for part in only)]
+    return [case for case in found if LEVELS.index(case.when) <= LEVELS.index(level)]

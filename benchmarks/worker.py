@@ -1,0 +1,115 @@
+"""A long-lived process that prepares one call and times it on request.
+
+It speaks one JSON object per line. It runs under the interpreter of the package that it times, with
+the thread limits in its environment, so no two packages share a thread pool, a BLAS or a heap.
+"""
+
+from __future__ import annotations
+
+__all__ = ["main"]
+
+import gc
+import importlib
+import importlib.metadata
+import json
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.calls import Call
+
+PACKAGES = {
+    "metricfast": "metricfast",
+    "numpy": "numpy",
+    "scipy": "scipy",
+    "sklearn": "scikit-learn",
+    "torch": "torch",
+    "faiss": "faiss-cpu",
+    "metric_learn": "metric-learn",
+    "pylmnn": "PyLMNN",
+}
+
+
+def _memory(field: str) -> int:
+    """Return a field of this process's memory status in bytes."""
+    with Path("/proc/self/status").open() as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+
+
+def _new_peak() -> int | None:
+    """Forget the highest memory use so far; return the present one, None where Linux is not."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return None
+    return _memory("VmRSS")
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": sys.version.split()[0]}
+    for module, distribution in PACKAGES.items():
+        if module in sys.modules:
+            try:
+                found[distribution] = importlib.metadata.version(distribution)
+            except importlib.metadata.PackageNotFoundError:
+                found[distribution] = getattr(sys.modules[module], "__version__", "unknown")
+    return found
+
+
+class Session:
+    """The call being timed."""
+
+    call: Call
+
+    def open(self, function: str, arrays: dict[str, str], threads: int, params: Any) -> Any:
+        """Import the package, load the arrays and prepare the call."""
+        module, name = function.split(".")
+        data = {key: np.load(path) for key, path in arrays.items()}
+        for key, value in params.items():
+            if isinstance(value, dict):  # an estimator parameter that is one of the arrays
+                params[key] = data[value["array"]]
+        prepare = getattr(importlib.import_module(f"benchmarks.calls.{module}"), name)
+        self.call = prepare(data, threads, **params)
+        return {"versions": _versions()}
+
+    def run(self, digest: str | None) -> Any:
+        """Time the call once; save the digest of its result where asked to."""
+        gc.collect()
+        before = _new_peak()
+        cpu_start, start = time.process_time(), time.perf_counter()
+        result = self.call.run()
+        seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
+        peak = None if before is None else max(0, _memory("VmHWM") - before)
+        if digest is not None:
+            numbers: dict[str, Any] = self.call.digest(result)
+            np.savez(digest, **numbers)
+        if isinstance(result, float):  # the call is its own clock
+            seconds = result
+        return {"seconds": seconds, "cpu_seconds": cpu_seconds, "peak_bytes": peak}
+
+
+def main() -> None:
+    """Answer requests until the input ends."""
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever a package prints must not end up between the replies
+    session = Session()
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = getattr(session, request.pop("do"))(**request)
+        except ImportError as error:
+            answer = {"missing": str(error)}
+        except Exception as error:
+            traceback.print_exc()
+            answer = {"failed": f"{type(error).__name__}: {error}"}
+        replies.write(json.dumps(answer) + "\n")
+        replies.flush()
+
+
+if __name__ == "__main__":
+    main()

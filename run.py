@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Run the demo or the tests on a machine that has Python and a C++17 compiler and nothing else.
+
+python3 run.py demo [options]    learn metrics on data that ships with scikit-learn
+python3 run.py test [options]    run all tests; options go to pytest
+
+Everything is installed into .venv in this directory, and compiled again where the sources changed.
+"""
+
+import hashlib
+import os
+import pathlib
+import subprocess
+import sys
+import venv
+
+ROOT = pathlib.Path(__file__).resolve().parent
+ENVIRONMENT = ROOT / ".venv"
+PYTHON = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+COMMANDS = {"demo": ("plot", ["metricfast", "demo"]), "test": ("test", ["pytest"])}
+
+
+def main():
+    if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
+        sys.exit(__doc__)
+    if sys.version_info < (3, 10):
+        sys.exit(f"metricfast needs Python 3.10 or newer, this is {sys.version.split()[0]}")
+    extra, command = COMMANDS[sys.argv[1]]
+    install(extra)
+    sys.exit(subprocess.call([PYTHON, "-m", *command, *sys.argv[2:]], cwd=ROOT))
+
+
+def install(extra):
+    if not PYTHON.exists():
+        try:
+            venv.create(ENVIRONMENT, with_pip=True)
+        except subprocess.CalledProcessError:
+            sys.exit("this Python cannot make virtual environments: install its package python3-venv")
+    stamp = ENVIRONMENT / "installed-sources"
+    sources = digest()
+    if not stamp.exists() or stamp.read_text() != sources:
+        print("compiling metricfast, which takes some minutes", flush=True)
+        pip("install", ".")
+        stamp.write_text(sources)
+    pip("install", f"metricfast[{extra}]")
+
+
+def pip(*arguments):
+    command = [PYTHON, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
+    if subprocess.call(command, cwd=ROOT):
+        sys.exit("installation failed, see above")
+
+
+def digest():
+    """Fingerprint of what the installed package is made of."""
+    files = [ROOT / "CMakeLists.txt", ROOT / "pyproject.toml"]
+    for directory in ("cmake", "src"):
+        files += sorted(f for f in (ROOT / directory).rglob("*") if f.suffix != ".pyc")
+    content = hashlib.sha256()
+    for file in files:
+        if file.is_file():
+            content.update(f"{file.relative_to(ROOT)}\n".encode() + file.read_bytes())
+    return content.hexdigest()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,13 @@
+/// One function an area: each adds its functions to the module.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace metricfast::python {
+
+void register_build(pybind11::module_ &m);
+void register_distance(pybind11::module_ &m);
+void register_neighbors(pybind11::module_ &m);
+void register_engine(pybind11::module_ &m);
+
+} // namespace metricfast::python

@@ -1,0 +1,9 @@
+#include "common.hpp"
+
+PYBIND11_MODULE(METRICFAST_MODULE_NAME, m) {
+    using namespace metricfast::python;
+    register_build(m);
+    register_distance(m);
+    register_neighbors(m);
+    register_engine(m);
+}

@@ -1,0 +1,27 @@
+/// The instruction set that this translation unit is compiled for, and a namespace named after it.
+///
+/// Templates and inline functions compiled for two instruction sets are different functions. As the
+/// inline namespace tells them apart, objects of both can be linked into one program.
+#pragma once
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512CD__) && \
+    defined(__AVX512DQ__) && defined(__AVX512VL__)
+#define METRICFAST_ISA_LEVEL 4
+#define METRICFAST_ISA_NAMESPACE v4
+#elif defined(__AVX2__) && (defined(__FMA__) || defined(_MSC_VER)) // MSVC has no __FMA__
+#define METRICFAST_ISA_LEVEL 3
+#define METRICFAST_ISA_NAMESPACE v3
+#elif defined(__SSE4_2__)
+#define METRICFAST_ISA_LEVEL 2
+#define METRICFAST_ISA_NAMESPACE v2
+#else
+#define METRICFAST_ISA_LEVEL 0
+#define METRICFAST_ISA_NAMESPACE base
+#endif
+
+#define METRICFAST_NAMESPACE_BEGIN                                                                 \
+    namespace metricfast {                                                                         \
+    inline namespace METRICFAST_ISA_NAMESPACE {
+#define METRICFAST_NAMESPACE_END                                                                   \
+    }                                                                                              \
+    }

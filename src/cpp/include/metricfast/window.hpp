@@ -1,0 +1,80 @@
+/// For each query the database points that are not much farther than its nearest one: all that a
+/// softmax of negated distances can see.
+#pragma once
+
+#include "metricfast/screen.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// The columns of a block of rows: row r's are columns[starts[r]] .. columns[starts[r + 1] - 1].
+struct WindowLists {
+    std::vector<std::int64_t> starts;
+    std::vector<std::int64_t> columns;
+};
+
+/// Thread-safe once constructed; refers to the points, which must outlive it.
+class WindowSearch {
+  public:
+    /// \param window every j with D_ij <= min_l D_il + window is listed (squared distances).
+    WindowSearch(const Points &queries, const Points &database, const std::int64_t *exclude,
+                 double window, const Control &control)
+        : queries_(queries), exclude_(exclude), frame_(Frame::of(database, queries)),
+          screen_(database, frame_, identity_order(database.rows()), {0}, control),
+          window_(window * frame_.scale * frame_.scale) {}
+
+    /// Rows that find() should be given at a time.
+    static constexpr Index block = 20 * TileShape<float>::rows;
+
+    /// Lists of queries first .. first + count - 1; a few columns beyond the window may be among
+    /// them. False, with the lists unfinished, once they hold more than `limit` columns.
+    bool find(Index first, Index count, Index limit, WindowLists &lists) const {
+        struct Entry {
+            float lower;
+            std::int32_t position;
+        };
+        const auto &packed = screen_.packed();
+        PackedQueries<float> packed_queries(packed.depth());
+        packed_queries.pack(queries_, frame_, nullptr, first, count);
+        std::vector<float> thresholds(
+            static_cast<std::size_t>(packed_queries.micro_panels() * PackedQueries<float>::rows),
+            -std::numeric_limits<float>::infinity());
+        std::fill(thresholds.begin(), thresholds.begin() + count, std::numeric_limits<float>::infinity());
+        std::vector<std::vector<Entry>> entries(static_cast<std::size_t>(count));
+        Index held = 0;
+        // In stretches, so that a search that lists too much ends early.
+        constexpr Index stretch = 64;
+        for (Index begin = 0; begin < packed.panels(); begin += stretch) {
+            screen_.sweep(begin, std::min(begin + stretch, packed.panels()), packed_queries,
+                          thresholds.data(), [&](Index r, Index position, float lower) {
+                              if (!(lower < thresholds[r]) ||
+                                  (exclude_ != nullptr && exclude_[first + r] == packed.id(position)))
+                                  return;
+                              entries[r].push_back({lower, static_cast<std::int32_t>(position)});
+                              ++held;
+                              const double upper = static_cast<double>(lower) + screen_.slack(position) +
+                                                   2 * screen_.error() * packed_queries.norm(r);
+                              thresholds[r] = std::min(thresholds[r], above<float>(upper + window_));
+                          });
+            if (held > limit)
+                return false;
+        }
+        lists.starts.assign(1, 0);
+        lists.columns.clear();
+        for (Index r = 0; r < count; ++r) {
+            for (const Entry &entry : entries[r])
+                if (entry.lower < thresholds[r])
+                    lists.columns.push_back(packed.id(entry.position));
+            lists.starts.push_back(static_cast<std::int64_t>(lists.columns.size()));
+        }
+        return true;
+    }
+
+  private:
+    const Points &queries_;
+    const std::int64_t *exclude_;
+    Frame frame_;
+    ScreenedDatabase<float> screen_;
+    double window_;
+};
+
+METRICFAST_NAMESPACE_END

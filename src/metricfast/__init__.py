@@ -1,0 +1,49 @@
+"""Metric learning: distances learned from data.
+
+Every name loads the module behind it when it is first used, so that ``import metricfast`` is cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_MODULE_OF = {
+    "BaseMetricLearner": "base",
+    "LMNN": "learners.lmnn",
+    "MahalanobisMixin": "base",
+    "MetricTransformer": "base",
+    "NCA": "learners.nca",
+    "build_info": "_dispatch",
+    "get_cmake_dir": "_paths",
+    "get_include": "_paths",
+    "kneighbors": "neighbors",
+    "kneighbors_per_class": "neighbors",
+    "load": "io",
+    "metric_gradient": "neighbors",
+    "paired_distances": "neighbors",
+    "pairwise_distances": "neighbors",
+    "save": "io",
+}
+_SUBMODULES = ("exceptions", "learners", "losses", "neighbors")
+
+__all__ = ["__version__", *_MODULE_OF, *_SUBMODULES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULE_OF:
+        value = getattr(importlib.import_module(f"metricfast.{_MODULE_OF[name]}"), name)
+    elif name in _SUBMODULES:
+        value = importlib.import_module(f"metricfast.{name}")
+    elif name == "__version__":
+        from importlib.metadata import version
+
+        value = version("metricfast")
+    else:
+        raise AttributeError(f"module 'metricfast' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

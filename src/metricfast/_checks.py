@@ -1,0 +1,180 @@
+"""Input of learners: points and tuples, given as they are or as indicators for a preprocessor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, validate_data
+
+from metricfast._preprocessors import Preprocessor, form
+
+__all__ = ["check_points", "check_tuples"]
+
+# The first is what everything that is in neither becomes.
+_FLOATS = [np.float64, np.float32]
+
+
+def check_points(
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any = "no_validation",
+    *,
+    preprocessor: Preprocessor | None,
+    reset: bool,
+    **params: Any,
+) -> Any:
+    """Form and check points, and labels if `y` is given.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Whose name errors carry, and whose `n_features_in_` and `feature_names_in_` are set
+        (`reset`) or compared with.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples,)
+        Points, or indicators for the preprocessor.
+    y : array-like of shape (n_samples,), or None, optional
+        Labels. None is an error for an estimator that requires labels.
+    preprocessor : callable or None
+    reset : bool
+        True in `fit`.
+    **params
+        Further parameters of :func:`sklearn.utils.check_array`.
+
+    Returns
+    -------
+    X, or (X, y)
+        X in native float32 if it was float32, otherwise float64; never modified in place.
+    """
+    X = _with_shape(X)
+    applied = False
+    if preprocessor is not None and len(X.shape) == 1:
+        X, applied = _with_shape(form(preprocessor, X)), True
+    if len(X.shape) != 2:
+        expected = "2D array of formed points"
+        indicators = None if preprocessor is None else "1D array of indicators"
+        raise ValueError(_wrong_ndim(X, expected, indicators, applied, estimator))
+    X = _as_numbers(X)
+    return validate_data(estimator, X, y, reset=reset, **{"dtype": _FLOATS, **params})
+
+
+def check_tuples(
+    estimator: BaseEstimator,
+    tuples: Any,
+    y: Any = "no_validation",
+    *,
+    preprocessor: Preprocessor | None,
+    reset: bool,
+    tuple_size: int | None,
+    **params: Any,
+) -> Any:
+    """Form and check tuples of points, and labels if `y` is given.
+
+    Parameters
+    ----------
+    tuples : array-like of shape (n_tuples, t, n_features) or (n_tuples, t)
+        Tuples, or indicators for the preprocessor.
+    tuple_size : int or None
+        The only t to accept. Labels of pairs must be -1 and 1.
+    estimator, y, preprocessor, reset, **params
+        As for :func:`check_points`.
+
+    Returns
+    -------
+    tuples, or (tuples, y)
+    """
+    tuples = np.asarray(_with_shape(tuples))
+    applied = False
+    if preprocessor is not None and tuples.ndim == 2:
+        tuples, applied = form(preprocessor, *tuples.T), True
+    if tuples.ndim != 3:
+        expected = "3D array of formed tuples"
+        indicators = None if preprocessor is None else "2D array of indicators"
+        raise ValueError(_wrong_ndim(tuples, expected, indicators, applied, estimator))
+    tuples = _as_numbers(tuples)
+    params = {"dtype": _FLOATS, **params, "ensure_2d": False, "allow_nd": True}
+    if reset:
+        checked = validate_data(estimator, tuples, y, reset=True, **params)
+    else:
+        # Tuples cannot have feature names, so their absence is nothing to warn of.
+        checked = check_array(tuples, estimator=estimator, input_name="X", **params)
+    tuples, y = checked if isinstance(checked, tuple) else (checked, None)
+    _check_tuple_shape(tuples, tuple_size, estimator, reset)
+    if y is None:
+        return tuples
+    if tuples.shape[1] == 2 and not np.isin(y, (-1, 1)).all():
+        raise ValueError(
+            "When training on pairs, the labels (y) should contain "
+            "only values in [-1, 1]. Found an incorrect value."
+        )
+    return tuples, y
+
+
+def _with_shape(X: Any) -> Any:
+    """Leave a table as it is, since a frame carries feature names; make anything else an array."""
+    if len(getattr(X, "shape", ())) == 2:
+        return X
+    try:
+        return np.asarray(X)
+    except ValueError as error:
+        raise ValueError(f"X must be a rectangular array: {error}") from error
+
+
+def _as_numbers(X: Any) -> Any:
+    """Arrays in a native real dtype; anything else is left to scikit-learn."""
+    if not isinstance(X, np.ndarray) and not issparse(X):
+        return X
+    kind = X.dtype.kind
+    if kind == "c":
+        raise ValueError(f"Complex data not supported: X has dtype {X.dtype}.")
+    if kind in "mM":
+        raise ValueError(f"X must hold numbers only: it has dtype {X.dtype}.")
+    try:
+        if kind not in "biuf":
+            return X.astype(np.float64)
+        return X.astype(X.dtype.newbyteorder("="), copy=False)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"X must hold numbers only: {error}") from error
+
+
+def _wrong_ndim(
+    X: Any, expected: str, indicators: str | None, applied: bool, estimator: BaseEstimator
+) -> str:
+    """Say which shapes would have been accepted; `indicators` is None without a preprocessor."""
+    context, hint = "", ""
+    if applied:
+        context = " after the preprocessor has been applied"
+    elif indicators is not None:
+        expected, context = f"{indicators} or {expected}", " when using a preprocessor"
+    if applied or (indicators is None and len(X.shape) == int(expected[0]) - 1):
+        hint = " and/or use a preprocessor"
+    return (
+        f"{expected} expected by {type(estimator).__name__}{context}. Found {len(X.shape)}D array "
+        f"instead:\ninput={X}. Reshape your data{hint}.\n"
+    )
+
+
+def _check_tuple_shape(
+    tuples: NDArray[Any], tuple_size: int | None, estimator: BaseEstimator, reset: bool
+) -> None:
+    name, (_, size, n_features) = type(estimator).__name__, tuples.shape
+    if n_features < 1:
+        raise ValueError(
+            f"Found array with {n_features} feature(s) (shape={tuples.shape}) while"
+            f" a minimum of 1 is required by {name}."
+        )
+    if tuple_size is not None and size != tuple_size:
+        raise ValueError(
+            f"Tuples of {tuple_size} element(s) expected by {name}. Got tuples of {size} "
+            f"element(s) instead (shape={tuples.shape}):\ninput={tuples}.\n"
+        )
+    if reset:
+        estimator.n_features_in_ = n_features
+    elif n_features != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {n_features} features, but {name} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )

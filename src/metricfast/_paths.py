@@ -1,0 +1,52 @@
+"""Where the C++ headers and the CMake package are, for programs that embed the core."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import metricfast
+
+__all__ = ["get_cmake_dir", "get_include"]
+
+
+def get_include() -> str:
+    """Return the directory to put on a C++ compiler's include path.
+
+    The headers need Eigen 3.4 or newer, a C++17 compiler and the platform's threads.
+
+    Returns
+    -------
+    directory : str
+        The directory that holds ``metricfast/metricfast.hpp``.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the headers are missing from the installed package.
+    """
+    return _find("include")
+
+
+def get_cmake_dir() -> str:
+    """Return the directory to pass to CMake as ``metricfast_DIR``, for ``find_package(metricfast)``.
+
+    Returns
+    -------
+    directory : str
+        The directory that holds ``metricfast-config.cmake``.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the CMake package is missing from the installed package.
+    """
+    return _find("share/cmake/metricfast")
+
+
+def _find(relative: str) -> str:
+    # An editable install has two places: the sources and what was built.
+    for root in metricfast.__path__:
+        directory = Path(root, relative)
+        if directory.is_dir():
+            return str(directory)
+    raise FileNotFoundError(f"no {relative} in {list(metricfast.__path__)}")

@@ -1,0 +1,144 @@
+"""Principal and discriminant components of weighted data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh, svd
+from scipy.sparse import csr_matrix
+
+__all__ = ["discriminant_components", "principal_components", "repetitions"]
+
+_Floats = NDArray[np.float64]
+
+# Doubles held at a time, so that float32 data are never copied whole.
+_BLOCK_SIZE = 1 << 20
+# Directions whose standard deviation, relative to the largest, is below this carry no information.
+_RANK_TOL = 1e-4
+
+
+def repetitions(sample_weight: _Floats | None, n_samples: int) -> _Floats:
+    """How often each sample counts.
+
+    Whole weights count as they are; others are scaled to a mean of one over the samples of positive
+    weight, since neither the number of samples nor a rank may depend on the unit of weights.
+    """
+    if sample_weight is None:
+        return np.ones(n_samples)
+    if np.array_equal(sample_weight, np.floor(sample_weight)):
+        return sample_weight
+    count = np.count_nonzero(sample_weight)
+    return np.asarray(sample_weight * (count / sample_weight.sum()))
+
+
+def principal_components(X: NDArray[Any], weights: _Floats, n_components: int) -> _Floats:
+    """Orthonormal directions of greatest variance in descending order, one per row.
+
+    The entry of largest absolute value of each is positive.
+    """
+    most = int(min(X.shape[1], weights.sum()))
+    if n_components > most:
+        raise ValueError(
+            f"n_components={n_components} must be between 0 and min(n_samples, n_features)={most}"
+        )
+    group = np.zeros(len(X), dtype=np.int64)
+    means = _group_means(X, weights, group, 1)
+    _, axes = _axes(X, weights, group, means, at_least=n_components)
+    return _with_signs(axes[:n_components])
+
+
+def discriminant_components(
+    X: NDArray[Any], y: NDArray[Any], weights: _Floats, n_components: int
+) -> _Floats:
+    """Directions that best separate the class means, in units of the deviation within classes.
+
+    Rows beyond the rank of the problem are zero; where the classes have no deviation, or equal
+    means, the principal components are returned.
+    """
+    seen = weights > 0
+    X, weights = (X, weights) if seen.all() else (X[seen], weights[seen])
+    classes, group = np.unique(y[seen], return_inverse=True)
+    n_samples, n_classes = weights.sum(), len(classes)
+    if n_components > min(X.shape[1], n_classes - 1):
+        raise ValueError("n_components cannot be larger than min(n_features, n_classes - 1).")
+    if n_samples <= n_classes:
+        raise ValueError("The number of samples must be more than the number of classes.")
+    means = _group_means(X, weights, group, n_classes)
+    deviation = _deviation(X, weights, group, means)
+    variances, axes = _axes(X, weights / n_samples, group, means, scale=deviation)
+    kept = variances > _RANK_TOL**2
+    whitening = axes[kept] / deviation / np.sqrt(variances[kept])[:, None]
+    counts = np.bincount(group, weights)
+    spread = (means - counts @ means / n_samples) * np.sqrt(counts / n_samples)[:, None]
+    _, sizes, directions = svd(spread @ whitening.T, full_matrices=False)
+    found = directions[sizes > _RANK_TOL * sizes.max(initial=0)][:n_components] @ whitening
+    if not len(found):
+        return principal_components(X, weights, n_components)
+    components = np.zeros((n_components, X.shape[1]))
+    components[: len(found)] = _with_signs(found)
+    return components
+
+
+def _blocks(X: NDArray[Any]) -> Iterator[slice]:
+    step = max(1, _BLOCK_SIZE // X.shape[1])
+    return (slice(start, start + step) for start in range(0, len(X), step))
+
+
+def _group_means(
+    X: NDArray[Any], weights: _Floats, group: NDArray[np.int64], n_groups: int
+) -> _Floats:
+    sums = np.zeros((n_groups, X.shape[1]))
+    for rows in _blocks(X):
+        members = group[rows]
+        shape = n_groups, len(members)
+        sums += csr_matrix((weights[rows], (members, np.arange(len(members)))), shape) @ X[rows]
+    return sums / np.bincount(group, weights)[:, None]
+
+
+def _deviation(
+    X: NDArray[Any], weights: _Floats, group: NDArray[np.int64], means: _Floats
+) -> _Floats:
+    """Return standard deviations within groups, 1 for columns that are constant within them."""
+    variance = np.zeros(X.shape[1])
+    for rows in _blocks(X):
+        variance += weights[rows] @ (X[rows] - means[group[rows]]) ** 2
+    deviation = np.sqrt(variance / weights.sum())
+    rounding = 16 * np.finfo(np.float64).eps * np.abs(means).max(axis=0)
+    return np.where(deviation > rounding, deviation, 1.0)
+
+
+def _axes(
+    X: NDArray[Any],
+    weights: _Floats,
+    group: NDArray[np.int64],
+    means: _Floats,
+    *,
+    scale: _Floats | float = 1.0,
+    at_least: int = 0,
+) -> tuple[_Floats, _Floats]:
+    """Eigenvalues and eigenvectors (rows) of the scatter around the means, in descending order.
+
+    Those of eigenvalue zero may be missing, but not below a number of `at_least`.
+    """
+    n_samples, n_features = X.shape
+
+    def rows_of(rows: slice) -> _Floats:
+        return (X[rows] - means[group[rows]]) / scale * np.sqrt(weights[rows])[:, None]
+
+    if at_least <= n_samples < n_features:
+        _, sizes, axes = svd(rows_of(slice(None)), full_matrices=False)
+        return sizes**2, axes
+    scatter = np.zeros((n_features, n_features))
+    for rows in _blocks(X):
+        block = rows_of(rows)
+        scatter += block.T @ block
+    values, vectors = eigh(scatter, overwrite_a=True)
+    return np.maximum(values[::-1], 0), vectors.T[::-1]
+
+
+def _with_signs(axes: _Floats) -> _Floats:
+    largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
+    return axes * np.where(largest < 0, -1.0, 1.0)

@@ -1,0 +1,92 @@
+"""What learners are told about each sample: its class and its weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array, column_or_1d
+
+__all__ = ["check_classification_target", "check_sample_weight"]
+
+
+def check_classification_target(
+    y: ArrayLike, n_samples: int | None = None
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Encode class labels.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        Labels: integers, booleans, strings, or floats with whole values.
+    n_samples : int, optional
+        The length that `y` must have.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+        The different labels, sorted.
+    codes : ndarray of shape (n_samples,), int64
+        `classes[codes]` is `y`.
+
+    Raises
+    ------
+    ValueError
+        If `y` has the wrong length, holds NaN or infinity, is continuous, mixes types that have no
+        order, or holds fewer than two classes.
+    """
+    labels = column_or_1d(y, warn=True)
+    if n_samples is not None and len(labels) != n_samples:
+        raise ValueError(f"y must hold {n_samples} labels, one per sample, got {len(labels)}.")
+    if labels.dtype.kind == "f":
+        if not np.isfinite(labels).all():
+            raise ValueError("y must hold class labels, but contains NaN or infinity.")
+        if (labels != np.floor(labels)).any():
+            raise ValueError(
+                "Unknown label type: continuous. y must hold class labels, "
+                "but its values are those of a regression target."
+            )
+    try:
+        classes, codes = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(f"y must hold labels of one type: {error}") from error
+    if len(classes) < 2:
+        raise ValueError(f"y must hold at least 2 classes, got {len(classes)} class.")
+    return classes, codes.astype(np.int64, copy=False)
+
+
+def check_sample_weight(
+    sample_weight: ArrayLike | None, n_samples: int
+) -> NDArray[np.float64] | None:
+    """Check weights of samples.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_samples,), or None
+    n_samples : int
+
+    Returns
+    -------
+    ndarray of shape (n_samples,), float64, or None
+        None if there are no weights.
+
+    Raises
+    ------
+    ValueError
+        If `sample_weight` has another shape, holds NaN, infinity or a negative value, or is zero
+        throughout.
+    """
+    if sample_weight is None:
+        return None
+    shape = np.asarray(sample_weight).shape
+    if shape != (n_samples,):
+        raise ValueError(f"sample_weight must have shape ({n_samples},), got {shape}.")
+    weights: NDArray[np.float64] = check_array(
+        sample_weight, dtype=np.float64, ensure_2d=False, input_name="sample_weight"
+    )
+    if (weights < 0).any():
+        raise ValueError("sample_weight must not be negative.")
+    if not weights.any():
+        raise ValueError("sample_weight must not be zero throughout.")
+    return weights

@@ -1,0 +1,34 @@
+"""Errors of this library that NumPy and scikit-learn have no class for."""
+
+from __future__ import annotations
+
+from numpy.linalg import LinAlgError
+
+__all__ = ["NonPSDError", "PreprocessorError"]
+
+
+class PreprocessorError(Exception):
+    """A preprocessor raised an error, or could not look up the indicators that it was given.
+
+    Parameters
+    ----------
+    original_error : BaseException
+        What the preprocessor raised; kept as the attribute of the same name.
+    """
+
+    def __init__(self, original_error: BaseException) -> None:
+        self.original_error = original_error
+        super().__init__(
+            f"An error occurred when trying to use the preprocessor: {original_error!r}"
+        )
+
+    def __reduce__(self) -> tuple[type[PreprocessorError], tuple[BaseException]]:
+        # The default would wrap the message a second time in another process.
+        return type(self), (self.original_error,)
+
+
+class NonPSDError(LinAlgError):
+    """A matrix that should be positive semidefinite is not."""
+
+    def __init__(self, message: str = "Matrix is not positive semidefinite (PSD).") -> None:
+        super().__init__(message)

@@ -1,0 +1,216 @@
+"""Neighbourhood components analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from metricfast import losses
+from metricfast.learners._linear import (
+    Coordinates,
+    LinearLearner,
+    LinearObjective,
+    TrainingSet,
+    best_scale,
+)
+from metricfast.solvers import (
+    Monitor,
+    SolverState,
+    class_batches,
+    minimize_minibatch,
+    minimize_smooth,
+)
+
+__all__ = ["NCA"]
+
+
+class NCA(LinearLearner):
+    r"""Neighbourhood components analysis.
+
+    Learns a linear map L for nearest neighbour classification by maximising the expected number of
+    points that a neighbour drawn at random classifies correctly:
+
+    .. math::
+
+        \max_L \sum_i w_i \sum_{j \ne i,\, y_j = y_i} p_{ij}, \qquad
+        p_{ij} = \frac{\exp(-\|L x_i - L x_j\|^2)}{\sum_{l \ne i} \exp(-\|L x_i - L x_l\|^2)}
+
+    A point without another one of its class attracts nobody. No matrix over pairs of points is held.
+
+    Parameters
+    ----------
+    init : {"auto", "pca", "lda", "identity", "random"} or ndarray, default="auto"
+        The map to start from. "auto" is "lda" if ``n_components <= min(n_features, n_classes - 1)``,
+        else "pca" if ``n_components < min(n_features, n_samples)``, else "identity". An array has
+        shape (n_components, n_features).
+    n_components : int, optional
+        Number of rows of the map; by default those of `init` if it is an array, else n_features.
+    max_iter : int, default=100
+        Largest number of iterations of "lbfgs".
+    tol : float, optional
+        Tolerance of "lbfgs", as SciPy's `minimize` takes it; by default SciPy's own choice.
+    verbose : bool, default=False
+        Show progress on standard error.
+    preprocessor : array-like or callable, optional
+        Gives the points when `X` holds indicators of points.
+    random_state : int, RandomState or None, default=None
+        For "random" initialisation and for mini-batches.
+    solver : {"lbfgs", "sgd"}, default="lbfgs"
+        "lbfgs" uses all pairs of points in every iteration. "sgd" is for many points: Adam on
+        mini-batches in which the neighbours of a point are those of its batch. It first multiplies the
+        initial map by the power of two that makes the labels of a batch most likely, since the softmax
+        has no gradient where the scale of the data is too large or too small for it.
+    batch_size : int, optional
+        Points per mini-batch; by default a tenth of the points, but at least 100 and at most 1000.
+    learning_rate : float, default=0.01
+        First step of "sgd", relative to the root mean square of the initial map; it falls to zero
+        along half a cosine.
+    max_epochs : int, default=50
+        Number of passes of "sgd" over the points.
+    n_jobs : int, optional
+        Number of threads; results do not depend on it. By default all that the process may use.
+    callbacks : iterable of callables, optional
+        Each is called with a `metricfast.solvers.SolverState` after every iteration (with "sgd":
+        every epoch). One that returns True ends the training.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The learned map, in float32 for float32 points, else in float64.
+    n_iter_ : int
+        Number of iterations, or epochs, done.
+    objective_ : float
+        The negative of the sum above at the learned map; with "sgd" its estimate from the batches of
+        the best epoch.
+    loss_curve_ : list of float
+        That value after each iteration or epoch.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if `X` has any.
+    preprocessor_ : callable or None
+        The preprocessor in use.
+
+    Notes
+    -----
+    An interrupted `fit` (Ctrl-C) raises KeyboardInterrupt and leaves the best map so far in
+    `components_`. Where the iterations run out before convergence, ConvergenceWarning says so.
+
+    References
+    ----------
+    J. Goldberger, S. Roweis, G. Hinton, R. Salakhutdinov, "Neighbourhood components analysis",
+    Advances in Neural Information Processing Systems 17 (2004).
+
+    Examples
+    --------
+    >>> from metricfast import NCA
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> nca = NCA(n_components=2, max_iter=1000).fit(X, y)
+    >>> nca.transform(X).shape
+    (150, 2)
+    """
+
+    def __init__(  # noqa: PLR0917 (the order of metric-learn)
+        self,
+        init: str | NDArray[Any] = "auto",
+        n_components: int | None = None,
+        max_iter: int = 100,
+        tol: float | None = None,
+        verbose: bool = False,
+        preprocessor: Any = None,
+        random_state: int | np.random.RandomState | None = None,
+        *,
+        solver: str = "lbfgs",
+        batch_size: int | None = None,
+        learning_rate: float = 0.01,
+        max_epochs: int = 50,
+        n_jobs: int | None = None,
+        callbacks: Iterable[Callable[[SolverState], object]] | None = None,
+    ) -> None:
+        super().__init__(preprocessor)
+        self.init = init
+        self.n_components = n_components
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+        self.random_state = random_state
+        self.solver = solver
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.max_epochs = max_epochs
+        self.n_jobs = n_jobs
+        self.callbacks = callbacks
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> NCA:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
+            Points. float32 is computed with as it is, everything else as float64.
+        y : array-like of shape (n_samples,)
+            Class labels, of at least two classes.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights, of a point as anchor and as neighbour: with "lbfgs" whole numbers
+            mean the same as repeated points.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument or parameter has a value that cannot be used.
+        """
+        self._check_parameters()
+        data = self._check_data(X, y, sample_weight)
+        rng = check_random_state(self.random_state)
+        L = self._initialize(data, rng)
+        if self.solver == "lbfgs":
+            self._fit_all_pairs(data, L)
+        else:
+            self._fit_batches(data, L, rng)
+        return self
+
+    def _fit_all_pairs(self, data: TrainingSet, L: NDArray[Any]) -> None:
+        loss = partial(losses.NCA(), y=data.labels, sample_weight=data.weight, n_jobs=self.n_jobs)
+        coordinates = Coordinates(data.X.shape[1])
+        objective = LinearObjective(data.X, loss, coordinates, self.n_jobs)
+
+        def run(x0: NDArray[np.float64], monitor: Monitor) -> None:
+            minimize_smooth(objective, x0, monitor, max_iter=self.max_iter, tol=self.tol)
+
+        self._minimize(data, coordinates, L, self.max_iter, run)
+
+    def _fit_batches(self, data: TrainingSet, L: NDArray[Any], rng: np.random.RandomState) -> None:
+        coordinates = Coordinates(data.X.shape[1])
+
+        def of_batch(rows: NDArray[np.int64], form: str = "sum") -> LinearObjective:
+            weight = None if data.weight is None else data.weight[rows]
+            loss = partial(
+                losses.NCA(form), y=data.labels[rows], sample_weight=weight, n_jobs=self.n_jobs
+            )
+            return LinearObjective(data.X[rows], loss, coordinates, self.n_jobs)
+
+        size = self._batch_size(len(data.X))
+        batches = partial(class_batches, data.labels, size, rng)
+        likelihood = of_batch(batches()[0], "log")
+
+        def run(x0: NDArray[np.float64], monitor: Monitor) -> None:
+            minimize_minibatch(
+                lambda x, rows: of_batch(rows)(x),
+                x0 * best_scale(lambda scale: likelihood(scale * x0)[0]),
+                batches,
+                monitor,
+                max_epochs=self.max_epochs,
+                learning_rate=self.learning_rate,
+            )
+
+        self._minimize(data, coordinates, L, self.max_epochs, run)

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from metricfast._dispatch import available_isas
+
+ROOT = Path(__file__).parents[1]
+DATA = Path(os.environ.get("METRICFAST_DATA", ROOT.parent / "shared" / "data"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "levels: needs modules built for x86-64-v2, v3 and v4")
+
+
+def pytest_report_header() -> str:
+    return f"metricfast: {', '.join(available_isas())}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave tests of the levels out where there is one module only: a developer's native build."""
+    if available_isas()[-1] == "native":
+        config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker("levels")])
+        items[:] = [i for i in items if not i.get_closest_marker("levels")]
+
+
+@pytest.fixture
+def real_data() -> Callable[[str], dict[str, np.ndarray]]:
+    """The arrays of a data set, by name; a test without the data folder is skipped."""
+    if not DATA.is_dir():
+        pytest.skip(f"no data folder {DATA}: set METRICFAST_DATA")
+
+    def load(name: str) -> dict[str, np.ndarray]:
+        with np.load(DATA / f"{name}.npz") as arrays:
+            return dict(arrays)
+
+    return load

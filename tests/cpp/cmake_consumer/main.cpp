@@ -1,0 +1,21 @@
+#include <cstdint>
+#include <iostream>
+#include <utility>
+
+#include <metricfast/metricfast.hpp>
+
+// Included by a second source file too: the headers must not define anything twice.
+double distance_of_second_file();
+
+int main() {
+    using metricfast::RowMatrix;
+    using metricfast::view;
+    RowMatrix<double> points(3, 2), distances(3, 1);
+    RowMatrix<std::int64_t> nearest(3, 1);
+    points << 0, 0, 3, 4, 3, 5;
+    const std::int64_t self[] = {0, 1, 2};
+    const metricfast::Points all(view(std::as_const(points)));
+    metricfast::kneighbors<double>(all, all, 1, self, false, view(distances), view(nearest), {});
+    std::cout << METRICFAST_VERSION << ' ' << nearest.transpose() << ' ' << distances.transpose()
+              << ' ' << distance_of_second_file() << '\n';
+}

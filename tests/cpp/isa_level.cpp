@@ -1,0 +1,3 @@
+#include "isa_level.hpp"
+
+int LEVEL_FUNCTION() { return metricfast::isa_level(); }

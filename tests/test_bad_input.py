@@ -1,0 +1,222 @@
+"""The table of learners in docs/bad_input.md: a case for each row, run for each learner."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from bad_input import changed, check, other_layouts, read_table
+from scipy.sparse import csr_array
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+
+import metricfast as mf
+from metricfast.__main__ import supervised_learners
+
+X, Y = load_iris(return_X_y=True)
+TABLE = read_table("Learners")
+
+
+def fit(learner: type, points=X, labels=Y, sample_weight=None, **params):
+    weight = {} if sample_weight is None else {"sample_weight": sample_weight}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return learner(**{"max_iter": 10, "random_state": 0} | params).fit(points, labels, **weight)
+
+
+def where_first_class(value: float) -> np.ndarray:
+    return np.where(Y == 0, value, 1.0)
+
+
+CASES = {
+    "fit-1d": lambda learner: fit(learner, X[0], Y[:4]),
+    "fit-3d": lambda learner: fit(learner, X[:, :, None]),
+    "fit-no-rows": lambda learner: fit(learner, X[:0], Y[:0]),
+    "fit-one-row": lambda learner: fit(learner, X[:1], Y[:1]),
+    "fit-no-columns": lambda learner: fit(learner, X[:, :0]),
+    "fit-nan": lambda learner: fit(learner, changed(np.nan, X)),
+    "fit-inf": lambda learner: fit(learner, changed(-np.inf, X)),
+    "fit-complex": lambda learner: fit(learner, X + 0j),
+    "fit-object-text": lambda learner: fit(learner, changed("text", X.astype(object))),
+    "fit-sparse": lambda learner: fit(learner, csr_array(X)),
+    "fit-y-missing": lambda learner: fit(learner, X, None),
+    "fit-y-length": lambda learner: fit(learner, X, Y[:-1]),
+    "fit-y-nan": lambda learner: fit(learner, X, where_first_class(np.nan)),
+    "fit-y-continuous": lambda learner: fit(learner, X, X[:, 0] + 0.05),
+    "fit-y-2d": lambda learner: fit(learner, X, np.stack([Y, Y], axis=1)),
+    "fit-one-class": lambda learner: fit(learner, X, np.ones_like(Y)),
+    "fit-weight-length": lambda learner: fit(learner, sample_weight=np.ones(149)),
+    "fit-weight-negative": lambda learner: fit(learner, sample_weight=where_first_class(-1)),
+    "fit-weight-nan": lambda learner: fit(learner, sample_weight=where_first_class(np.nan)),
+    "fit-weight-zero": lambda learner: fit(learner, sample_weight=0 * Y),
+    "fit-k-class": lambda learner: fit(learner, X[:103], Y[:103], n_neighbors=3),
+    "fit-k-large": lambda learner: fit(learner, n_neighbors=150),
+    "fit-k-zero": lambda learner: fit(learner, n_neighbors=0),
+    "fit-n_components-zero": lambda learner: fit(learner, n_components=0),
+    "fit-n_components-large": lambda learner: fit(learner, n_components=5),
+    "fit-init-name": lambda learner: fit(learner, init="other"),
+    "fit-init-width": lambda learner: fit(learner, init=np.eye(3)),
+    "fit-init-rows": lambda learner: fit(learner, init=np.eye(4)[:2], n_components=3),
+    "fit-init-tall": lambda learner: fit(learner, init=np.eye(5)[:, :4]),
+    "fit-init-nan": lambda learner: fit(learner, init=np.full((2, 4), np.nan)),
+    "fit-solver-name": lambda learner: fit(learner, solver="other"),
+    "fit-max_iter": lambda learner: fit(learner, max_iter=-1),
+    "fit-batch_size": lambda learner: fit(learner, solver="sgd", batch_size=0),
+    "fit-learning_rate": lambda learner: fit(learner, solver="sgd", learning_rate=0),
+    "fit-max_epochs": lambda learner: fit(learner, solver="sgd", max_epochs=0),
+    "fit-n_jobs": lambda learner: fit(learner, n_jobs=0),
+    "fit-callbacks": lambda learner: fit(learner, callbacks=["text"]),
+    "fit-regularization": lambda learner: fit(learner, regularization=1.5),
+    "fit-preprocessor-type": lambda learner: fit(learner, preprocessor=3.5),
+    "fit-preprocessor-index": lambda learner: fit(learner, np.arange(150) + 1, preprocessor=X),
+    "fit-lone-member": lambda learner: assert_finite(fit(learner, X[:101], Y[:101])),
+    "transform-unfitted": lambda learner: learner().transform(X),
+    "transform-width": lambda learner: fit(learner).transform(X[:, :3]),
+    "transform-nan": lambda learner: fit(learner).transform(changed(np.nan, X)),
+    "pair_distance-2d": lambda learner: fit(learner).pair_distance(X),
+    "pair_distance-triplets": lambda learner: fit(learner).pair_distance(X[:6].reshape(2, 3, 4)),
+    "get_metric-2d": lambda learner: fit(learner).get_metric()(X[:2], X[:2]),
+}
+
+
+def case(function):
+    """Add a case that takes more than a line; `fit_y_strings` is the row `fit-y-strings`."""
+    CASES[function.__name__.replace("_", "-").replace("pair-dist", "pair_dist")] = function
+    return function
+
+
+def assert_finite(model, points=X) -> None:
+    assert np.isfinite(model.components_).all()
+    assert np.isfinite(model.transform(points)).all()
+
+
+def assert_same_fit(learner, points, like=X) -> None:
+    np.testing.assert_array_equal(fit(learner, points).components_, fit(learner, like).components_)
+
+
+@case
+def fit_object_numbers(learner):
+    assert_same_fit(learner, X.astype(object))
+
+
+@case
+def fit_float32(learner):
+    model = fit(learner, X.astype(np.float32))
+    assert model.components_.dtype == np.float32
+    assert model.transform(X.astype(np.float32)).dtype == np.float32
+
+
+@case
+def fit_integers(learner):
+    for points in (X.astype(np.int32), X.astype(np.uint8), X > 2.5):
+        assert fit(learner, points).components_.dtype == np.float64
+        assert_same_fit(learner, points, like=points.astype(np.float64))
+
+
+@case
+def fit_layout(learner):
+    for points in other_layouts(X):
+        assert_same_fit(learner, points)
+
+
+@case
+def fit_byte_order(learner):
+    assert_same_fit(learner, X.astype(X.dtype.newbyteorder()))
+
+
+@case
+def fit_frame(learner):
+    model = fit(learner, pd.DataFrame(X, columns=list("abcd")))
+    assert list(model.feature_names_in_) == list("abcd")
+
+
+@case
+def fit_y_strings(learner):
+    names = np.array(["a", "b", "c"])[Y]
+    for labels in (names, names.astype(object), list(names)):
+        found = fit(learner, X, labels).components_
+        np.testing.assert_array_equal(found, fit(learner).components_)
+
+
+@case
+def fit_constant_columns(learner):
+    points = X.copy()
+    points[:, 1:3] = 0, 5
+    assert_finite(fit(learner, points), points)
+
+
+@case
+def fit_constant(learner):
+    points = np.full_like(X, 0.1)
+    assert_finite(fit(learner, points), points)
+
+
+@case
+def fit_duplicates(learner):
+    assert_finite(fit(learner, np.repeat(X, 2, axis=0), np.repeat(Y, 2)))
+
+
+@case
+def fit_duplicate_columns(learner):
+    points = X[:, [0, 1, 1, 3]]
+    assert_finite(fit(learner, points), points)
+
+
+def assert_scale_is_undone(learner, scale: float) -> None:
+    model = fit(learner, X * scale)
+    assert_finite(model, X * scale)
+    error = np.mean(Y[mf.kneighbors(model.transform(X * scale), n_neighbors=1)[1][:, 0]] != Y)
+    assert error < 0.1  # Euclidean: 0.04, chance: 0.67
+
+
+@case
+def fit_tiny(learner):
+    assert_scale_is_undone(learner, 1e-150)
+
+
+@case
+def fit_huge(learner):
+    assert_scale_is_undone(learner, 1e150)
+
+
+@case
+def transform_sparse(learner):
+    model = fit(learner)
+    np.testing.assert_allclose(model.transform(csr_array(X)), model.transform(X), rtol=1e-9)
+
+
+@case
+def transform_layout(learner):
+    model = fit(learner)
+    for points in other_layouts(X):
+        np.testing.assert_allclose(model.transform(points), model.transform(X), rtol=1e-9)
+
+
+@case
+def save_callable(learner):
+    model = fit(learner, np.arange(150), preprocessor=lambda indices: X[indices])
+    mf.save(model, "model.safetensors")
+
+
+@case
+def load_damaged(learner):
+    path = Path("model.safetensors")
+    mf.save(fit(learner), path)
+    path.write_bytes(path.read_bytes()[:-1])
+    mf.load(path)
+
+
+@pytest.mark.parametrize("learner", supervised_learners(), ids=lambda learner: learner.__name__)
+@pytest.mark.parametrize("name", TABLE)
+def test_row(name, learner, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    row = TABLE[name]
+    if row.learner in (None, learner.__name__):
+        check(row, lambda: CASES[name](learner))
+
+
+def test_every_row_has_a_case_and_every_case_a_row():
+    assert set(TABLE) == set(CASES)

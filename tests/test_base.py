@@ -1,0 +1,358 @@
+"""What a learner inherits, shown on two small ones: one without labels and one with."""
+
+from __future__ import annotations
+
+import pickle
+from copy import deepcopy
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy.sparse import coo_array, csc_array, csr_array, csr_matrix
+from scipy.spatial.distance import cdist
+from sklearn.base import ClassifierMixin, clone
+from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import check_estimator
+
+from metricfast import base
+from metricfast._initialize import components_from_metric, initialize_components
+from metricfast._targets import check_classification_target, check_sample_weight
+from metricfast.base import BaseMetricLearner, MahalanobisMixin, MetricTransformer
+from metricfast.exceptions import PreprocessorError
+
+X, Y = load_iris(return_X_y=True)
+PAIRS = np.random.default_rng(0).integers(0, 150, (400, 2))
+
+
+class Whitening(MahalanobisMixin):
+    def fit(self, X, y=None):
+        X = self._prepare_inputs(X, ensure_min_samples=2)
+        covariance = np.atleast_2d(np.cov(X, rowvar=False)).astype(X.dtype)
+        self.components_ = components_from_metric(np.linalg.pinv(covariance, hermitian=True))
+        return self
+
+
+class Discriminant(MahalanobisMixin):
+    _requires_y = True
+
+    def fit(self, X, y, sample_weight=None):
+        X, y = self._prepare_inputs(X, y, ensure_min_samples=2)
+        classes, codes = check_classification_target(y)
+        weight = check_sample_weight(sample_weight, len(X))
+        n_components = min(X.shape[1], len(classes) - 1)
+        self.components_ = initialize_components(
+            X, codes, "auto", n_components, sample_weight=weight
+        )
+        return self
+
+
+class OfPairs(MahalanobisMixin, ClassifierMixin, BaseMetricLearner):
+    """Keeps the pairs that it is given."""
+
+    _tuple_size = 2
+
+    def fit(self, pairs, y):
+        self.pairs_, self.y_ = self._prepare_inputs(pairs, y, type_of_inputs="tuples")
+        self.components_ = np.eye(self.n_features_in_)
+        return self
+
+
+@pytest.mark.parametrize("learner", [Whitening(), Discriminant()])
+def test_contract_of_scikit_learn(learner):
+    results = check_estimator(learner, on_fail=None, on_skip=None)
+    assert len(results) > 40
+    failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
+    assert failed == {}
+
+
+def distances(L, points=X, pairs=PAIRS):
+    return np.linalg.norm((points[pairs[:, 0]] - points[pairs[:, 1]]) @ L.T, axis=1)
+
+
+def test_bases_are_abstract():
+    for abstract in (BaseMetricLearner, MetricTransformer):
+        with pytest.raises(TypeError, match="abstract"):
+            abstract()
+    assert issubclass(MahalanobisMixin, (BaseMetricLearner, MetricTransformer))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda learner: learner.transform(X),
+        lambda learner: learner.pair_distance(X[PAIRS]),
+        lambda learner: learner.pair_score(X[PAIRS]),
+        lambda learner: learner.get_metric(),
+        lambda learner: learner.get_mahalanobis_matrix(),
+        lambda learner: learner.get_feature_names_out(),
+    ],
+)
+def test_use_before_fit(use):
+    with pytest.raises(NotFittedError, match="This Whitening instance is not fitted yet"):
+        use(Whitening())
+
+
+def test_transform_is_the_product_with_the_map():
+    learner = Whitening().fit(X)
+    np.testing.assert_allclose(learner.transform(X), X @ learner.components_.T)
+    np.testing.assert_allclose(learner.fit_transform(X), learner.transform(X))
+    np.testing.assert_allclose(np.cov(learner.transform(X).T), np.eye(4), atol=1e-9)
+
+
+@pytest.mark.parametrize("container", [csr_array, csr_matrix, csc_array, coo_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_transform_of_sparse_points(container, dtype):
+    learner = Whitening().fit(X)
+    points = X.astype(dtype)
+    found = learner.transform(container(points))
+    assert isinstance(found, np.ndarray)
+    assert found.dtype == learner.transform(points).dtype
+    np.testing.assert_allclose(found, learner.transform(points), rtol=1e-5)
+
+
+def test_fit_refuses_sparse_points():
+    with pytest.raises(TypeError, match="Sparse data was passed for X"):
+        Whitening().fit(csr_array(X))
+    assert not get_tags(Whitening()).input_tags.sparse
+
+
+@pytest.mark.parametrize("fitted", [np.float32, np.float64])
+@pytest.mark.parametrize("given", [np.float32, np.float64])
+def test_results_have_the_dtype_of_the_points(fitted, given):
+    learner = Whitening().fit(X.astype(fitted))
+    points = X.astype(given)
+    assert learner.components_.dtype == fitted
+    assert learner.transform(points).dtype == given
+    assert learner.pair_distance(points[PAIRS]).dtype == given
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda learner: learner.transform(X[0]),
+            "2D array of formed points expected by Whitening. Found 1D array instead:\n"
+            "input=[5.1 3.5 1.4 0.2]. Reshape your data and/or use a preprocessor.\n",
+        ),
+        (
+            lambda learner: learner.transform(X[:, :3]),
+            "X has 3 features, but Whitening is expecting 4 features as input.",
+        ),
+        (
+            lambda learner: learner.pair_distance(X[PAIRS][:, :, :3]),
+            "X has 3 features, but Whitening is expecting 4 features as input.",
+        ),
+        (
+            lambda learner: learner.pair_distance([[0, 1]]),
+            "3D array of formed tuples expected by Whitening. Found 2D array instead:\n"
+            "input=[[0 1]]. Reshape your data and/or use a preprocessor.\n",
+        ),
+        (
+            lambda learner: learner.pair_distance(np.zeros((1, 3, 2))),
+            "Tuples of 2 element(s) expected by Whitening. Got tuples of 3 element(s) instead "
+            "(shape=(1, 3, 2)):\ninput=[[[0. 0.]\n  [0. 0.]\n  [0. 0.]]].\n",
+        ),
+        (
+            lambda learner: learner._prepare_inputs(X, type_of_inputs="rows"),
+            "Unknown value rows for type_of_inputs. Valid values are 'classic' or 'tuples'.",
+        ),
+    ],
+)
+def test_error_text(call, text):
+    with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole text is compared
+        call(Whitening().fit(X))
+    assert str(raised.value) == text
+
+
+def test_pair_distance_and_score():
+    learner = Whitening().fit(X)
+    expected = distances(learner.components_)
+    np.testing.assert_allclose(learner.pair_distance(X[PAIRS]), expected, rtol=1e-12)
+    np.testing.assert_allclose(learner.pair_score(X[PAIRS].tolist()), -expected, rtol=1e-12)
+
+
+def test_score_pairs_is_deprecated():
+    learner = Whitening().fit(X)
+    text = (
+        "^score_pairs will be deprecated in release 0.7.0. Use pair_score to compute similarity "
+        "scores, or pair_distances to compute distances.$"
+    )
+    with pytest.warns(FutureWarning, match=text):
+        found = learner.score_pairs(X[PAIRS])
+    np.testing.assert_array_equal(found, learner.pair_distance(X[PAIRS]))
+
+
+def test_mahalanobis_matrix():
+    learner = Whitening().fit(X)
+    M = learner.get_mahalanobis_matrix()
+    np.testing.assert_allclose(M, np.linalg.inv(np.cov(X.T)), rtol=1e-9)
+    M[:] = 0
+    assert learner.get_mahalanobis_matrix().any()
+
+
+@pytest.mark.parametrize("preprocessor", [X, X.tolist(), lambda indices: X[indices]])
+def test_indicators_give_what_their_points_give(preprocessor):
+    learner = Discriminant(preprocessor).fit(np.arange(150), Y)
+    formed = Discriminant().fit(X, Y)
+    assert learner.n_features_in_ == 4
+    np.testing.assert_array_equal(learner.components_, formed.components_)
+    np.testing.assert_array_equal(learner.transform([3, 1]), formed.transform(X[[3, 1]]))
+    np.testing.assert_array_equal(learner.transform(X), formed.transform(X))
+    expected = formed.pair_distance(X[PAIRS])
+    np.testing.assert_allclose(learner.pair_distance(PAIRS), expected, rtol=1e-12)
+    np.testing.assert_allclose(learner.pair_distance(PAIRS[:1]), expected[:1], rtol=1e-12)
+    np.testing.assert_array_equal(learner.pair_distance(X[PAIRS]), expected)
+
+
+def test_many_indexed_pairs_are_not_formed(monkeypatch):
+    learner = Whitening(X).fit(np.arange(150))
+    expected = distances(learner.components_)
+    monkeypatch.setattr(base, "check_tuples", None)
+    np.testing.assert_allclose(learner.pair_distance(PAIRS), expected, rtol=1e-12)
+    np.testing.assert_allclose(learner.pair_distance(PAIRS - 150), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("pairs", [PAIRS + 150, PAIRS - 300, PAIRS.astype(float)])
+def test_indices_that_cannot_be_looked_up(pairs):
+    learner = Whitening(X).fit(np.arange(150))
+    with pytest.raises(PreprocessorError, match="IndexError"):
+        learner.pair_distance(pairs)
+
+
+def test_points_of_the_preprocessor_are_checked_where_they_are_used():
+    points = X.copy()
+    points[0, 0] = np.nan
+    learner = Whitening(points).fit(np.arange(1, 150))
+    used = np.where(PAIRS == 0, 1, PAIRS)
+    expected = distances(learner.components_, X, used)
+    np.testing.assert_allclose(learner.pair_distance(used), expected, rtol=1e-12)
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        learner.pair_distance(used - used[0, 0])
+
+
+def test_preprocessor_is_replaced_by_the_next_fit():
+    learner = Whitening(X).fit(np.arange(150))
+    learner.set_params(preprocessor=None)
+    np.testing.assert_allclose(learner.transform([0]), learner.transform(X[:1]))
+    with pytest.raises(ValueError, match="2D array of formed points expected by Whitening"):
+        learner.fit(np.arange(150))
+
+
+def test_tags():
+    tags = get_tags(Discriminant())
+    assert tags.target_tags.required
+    assert tags.transformer_tags.preserves_dtype == ["float64", "float32"]
+    assert tags.input_tags.two_d_array
+    assert not tags.input_tags.one_d_array
+    assert get_tags(Discriminant(X)).input_tags.one_d_array
+    tags = get_tags(OfPairs())
+    assert tags.input_tags.three_d_array
+    assert not tags.input_tags.two_d_array
+    assert get_tags(OfPairs(X)).input_tags.two_d_array
+
+
+def test_learner_of_pairs():
+    y = np.where(Y[PAIRS[:, 0]] == Y[PAIRS[:, 1]], 1, -1)
+    for learner, pairs in (OfPairs(), X[PAIRS]), (OfPairs(X), PAIRS):
+        learner.fit(pairs, y)
+        assert learner.n_features_in_ == 4
+        np.testing.assert_array_equal(learner.pairs_, X[PAIRS])
+        np.testing.assert_array_equal(learner.y_, y)
+        np.testing.assert_array_equal(learner.transform(X), X)
+    with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
+        OfPairs().fit(X[PAIRS], None)
+
+
+def test_names_of_features():
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    learner = Whitening().fit(frame).set_output(transform="pandas")
+    assert list(learner.feature_names_in_) == list("abcd")
+    embedded = learner.transform(frame)
+    assert list(embedded.columns) == ["whitening0", "whitening1", "whitening2", "whitening3"]
+    np.testing.assert_array_equal(embedded.index, frame.index)
+    np.testing.assert_array_equal(learner.get_feature_names_out(), embedded.columns)
+    assert learner.pair_distance(X[PAIRS]).shape == (400,)  # and warns of no missing names
+
+
+def test_pipeline_clone_and_pickle():
+    pipeline = make_pipeline(StandardScaler(), Discriminant(), KNeighborsClassifier(3)).fit(X, Y)
+    assert pipeline.score(X, Y) > 0.95
+    again = pickle.loads(pickle.dumps(pipeline))
+    np.testing.assert_array_equal(again[:-1].transform(X), pipeline[:-1].transform(X))
+    fresh = clone(pipeline)
+    assert not hasattr(fresh[1], "components_")
+    learner = pickle.loads(pickle.dumps(Whitening(X).fit(np.arange(150))))
+    assert learner.pair_distance(PAIRS).shape == (400,)
+
+
+def test_sample_weight_is_routed():
+    weight = np.arange(150) % 3
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(Discriminant().set_fit_request(sample_weight=True))
+        pipeline.fit(X, Y, sample_weight=weight)
+    repeated = Discriminant().fit(np.repeat(X, weight, axis=0), np.repeat(Y, weight))
+    np.testing.assert_allclose(pipeline[0].components_, repeated.components_, rtol=1e-6)
+
+
+def test_metric_is_the_distance_of_two_points():
+    learner = Whitening().fit(X)
+    metric = learner.get_metric()
+    expected = distances(learner.components_)
+    for (i, j), distance in zip(PAIRS[:20], expected, strict=False):
+        assert metric(X[i], X[j]) == pytest.approx(distance, rel=1e-9)
+        assert metric(X[i], X[j], squared=True) == pytest.approx(distance**2, rel=1e-9)
+        assert metric(list(X[i]), X[j][None]) == pytest.approx(distance, rel=1e-9)
+        assert metric(X[i][:, None], X[j][:, None]) == pytest.approx(distance, rel=1e-9)
+    assert isinstance(metric(X[0], X[1]), float)
+
+
+def test_metric_of_unsigned_integers_does_not_wrap_around():
+    metric = Whitening().fit(X).get_metric()
+    low, high = np.full(4, 1, np.uint8), np.full(4, 3, np.uint8)
+    assert metric(low, high) == metric(high, low) == metric(low.astype(float), high)
+
+
+@pytest.mark.parametrize("u", [X[:2], X[:2, :2], X[:2, None]])
+def test_metric_takes_vectors_only(u):
+    metric = Whitening().fit(X).get_metric()
+    with pytest.raises(ValueError, match=r"^Input vector should be 1-D\.$"):
+        metric(u, X[0])
+
+
+@pytest.mark.parametrize("points", [X[0, :3], X[0, :1], X[0, 0]])
+def test_metric_takes_vectors_of_one_width_only(points):
+    metric = Whitening().fit(X).get_metric()
+    with pytest.raises(ValueError, match="u and v must have one length"):
+        metric(points, X[0])
+    with pytest.raises(ValueError, match="not aligned"):
+        metric(points, points)
+
+
+def test_metric_outlives_changes_of_the_learner_and_copies():
+    learner = Whitening().fit(X)
+    metric = learner.get_metric()
+    before = metric(X[0], X[1])
+    learner.components_[:] = 0
+    assert metric(X[0], X[1]) == before
+    assert deepcopy(metric)(X[0], X[1]) == before
+    assert pickle.loads(pickle.dumps(metric))(X[0], X[1]) == before
+
+
+@pytest.mark.parametrize("algorithm", ["brute", "ball_tree"])
+def test_metric_serves_scikit_learn_and_scipy(algorithm):
+    learner = Whitening().fit(X)
+    metric = learner.get_metric()
+    by_metric = KNeighborsClassifier(3, metric=metric, algorithm=algorithm).fit(X[::2], Y[::2])
+    embedded = KNeighborsClassifier(3).fit(learner.transform(X[::2]), Y[::2])
+    np.testing.assert_array_equal(
+        by_metric.predict(X[1::2]), embedded.predict(learner.transform(X[1::2]))
+    )
+    pickle.loads(pickle.dumps(by_metric)).predict(X[:2])
+    Z = learner.transform(X[:9])
+    np.testing.assert_allclose(cdist(X[:9], X[:9], metric), cdist(Z, Z), atol=1e-12)

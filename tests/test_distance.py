@@ -1,0 +1,146 @@
+"""Distances against the oracle, in every form in which points come."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from reference import squared_distances
+
+import metricfast as mf
+
+TOLERANCE = {np.float32: 2e-6, np.float64: 1e-13}
+PRECISIONS = [np.float32, np.float64]
+
+
+def points(n, d, dtype, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d)).astype(dtype)
+
+
+@pytest.fixture(params=["euclidean", "L", "UV"])
+def maps(request):
+    rng = np.random.default_rng(3)
+    L, U, V = rng.normal(size=(3, 5, 7))
+    return {"euclidean": {}, "L": {"L": L}, "UV": {"U": U, "V": V}}[request.param]
+
+
+def oracle(X, Y, maps):
+    U = maps.get("L", maps.get("U"))
+    V = maps.get("L", maps.get("V"))
+    return squared_distances(X, Y, U, V)
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("shape", [(1, 1), (3, 50), (97, 13), (130, 70)])
+@pytest.mark.parametrize("squared", [False, True])
+def test_all_pairs(maps, dtype, shape, squared):
+    X, Y = points(shape[0], 7, dtype), points(shape[1], 7, dtype, 1)
+    expected = oracle(X, Y, maps)
+    result = mf.pairwise_distances(X, Y, squared=squared, **maps)
+    assert result.dtype == dtype
+    wanted = expected if squared else np.sqrt(expected)
+    np.testing.assert_allclose(result, wanted, rtol=20 * TOLERANCE[dtype], atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_pairs_by_index_and_by_row(maps, dtype):
+    X, Y = points(40, 7, dtype), points(30, 7, dtype, 1)
+    expected = np.sqrt(oracle(X, Y, maps))
+    rows = mf.paired_distances(X[:30], Y, **maps)
+    np.testing.assert_allclose(rows, np.diag(expected[:30]), rtol=20 * TOLERANCE[dtype])
+    for count in (25, 500):  # fewer and more pairs than points: two ways to compute
+        pairs = np.random.default_rng(5).integers(0, 30, (count, 2))
+        result = mf.paired_distances(X, Y, pairs=pairs, **maps)
+        assert result.dtype == dtype
+        np.testing.assert_allclose(result, expected[pairs[:, 0], pairs[:, 1]], rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_output_is_written_in_place(dtype):
+    X = points(60, 4, dtype)
+    holder = np.full((60, 80), 7, dtype)
+    out = holder[:, 10:70]
+    assert mf.pairwise_distances(X, out=out) is out
+    np.testing.assert_array_equal(out, mf.pairwise_distances(X))
+    assert (holder[:, :10] == 7).all() and (holder[:, 70:] == 7).all()
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+def test_near_duplicates_keep_their_digits(dtype, offset):
+    step = 1e-4 if dtype == np.float32 else 1e-9
+    X = (points(50, 6, dtype) + dtype(offset)).astype(dtype)
+    Y = (X + dtype(step * max(offset, 1))).astype(dtype)
+    result = np.diag(mf.pairwise_distances(X, Y))
+    expected = np.sqrt(((X.astype(np.float64) - Y.astype(np.float64)) ** 2).sum(1))
+    # Half of the digits are promised; distances that lose more are computed from differences.
+    np.testing.assert_allclose(result, expected, rtol=np.sqrt(np.finfo(dtype).eps))
+    assert (np.diag(mf.pairwise_distances(X)) == 0).all()
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_tight_clusters_far_apart(dtype):
+    # Most pairs are near-duplicates: whole blocks are computed from differences.
+    X = np.concatenate([points(90, 5, dtype) * dtype(1e-5), points(90, 5, dtype, 1) * dtype(1e-5) + 9])
+    X = X.astype(dtype)
+    np.testing.assert_allclose(
+        mf.pairwise_distances(X, squared=True), squared_distances(X, X), rtol=1e-6
+    )
+
+
+def test_near_duplicates_under_a_map():
+    L = np.random.default_rng(0).normal(size=(4, 6))
+    X = points(30, 6, np.float32)
+    Y = (X * np.float32(1 + 1e-5)).astype(np.float32)
+    expected = np.linalg.norm((X.astype(float) - Y.astype(float)) @ L.T, axis=1)
+    np.testing.assert_allclose(np.diag(mf.pairwise_distances(X, Y, L=L)), expected, rtol=1e-5)
+    np.testing.assert_allclose(mf.paired_distances(X, Y, L=L), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150, 1e-200, 1e200])
+def test_extreme_units(scale):
+    X = points(20, 3, np.float64)
+    plain = mf.pairwise_distances(X)
+    np.testing.assert_allclose(mf.pairwise_distances(X * scale) / scale, plain, rtol=1e-12)
+    _, near = mf.kneighbors(X * scale, n_neighbors=4)
+    np.testing.assert_array_equal(near, mf.kneighbors(X, n_neighbors=4)[1])
+    pairs = [[0, 1], [2, 3]]
+    np.testing.assert_allclose(
+        mf.paired_distances(X * scale, pairs=pairs) / scale, plain[[0, 2], [1, 3]], rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_threads_do_not_change_a_bit(dtype):
+    X = points(700, 9, dtype)
+    one = mf.pairwise_distances(X, n_jobs=1)
+    for threads in (2, 3, 7):
+        np.testing.assert_array_equal(one, mf.pairwise_distances(X, n_jobs=threads))
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        np.asfortranarray,
+        lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+        lambda X: X[::-1][::-1],
+        lambda X: X.astype(X.dtype.newbyteorder()),
+        lambda X: X.tolist(),
+        lambda X: np.round(X * 0).astype(np.int32),
+        lambda X: np.ones_like(X, dtype=bool),
+    ],
+    ids=["fortran", "strided", "reversed twice", "wrong endian", "list", "int32", "bool"],
+)
+def test_layouts(convert):
+    X = points(25, 4, np.float64)
+    given = convert(X)
+    plain = np.array(given, dtype=np.float64)
+    np.testing.assert_array_equal(mf.pairwise_distances(given), mf.pairwise_distances(plain))
+
+
+def test_inputs_may_be_read_only_and_are_not_changed():
+    X = points(25, 4, np.float64)
+    before = X.copy()
+    X.setflags(write=False)
+    mf.pairwise_distances(X, X)
+    mf.kneighbors(X)
+    np.testing.assert_array_equal(X, before)

@@ -1,0 +1,298 @@
+"""Model files: what is saved comes back, and nothing else is ever built."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import struct
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import save_file
+from sklearn.base import BaseEstimator
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+import metricfast
+from metricfast import io
+
+X, Y = load_iris(return_X_y=True)
+LEARNERS = ["NCA", "LMNN"]
+
+
+def fit(name: str, points=X, labels=Y, **params) -> BaseEstimator:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return getattr(metricfast, name)(max_iter=3, random_state=0, **params).fit(points, labels)
+
+
+def assert_same(a, b) -> None:
+    assert type(a) is type(b)
+    if isinstance(a, np.ndarray):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+    else:
+        assert repr(a) == repr(b)
+
+
+def assert_same_model(saved: BaseEstimator, loaded: BaseEstimator) -> None:
+    assert type(saved) is type(loaded)
+    for key, value in saved.get_params().items():
+        assert_same(value, loaded.get_params()[key])
+    fitted = {key for key in vars(saved) if key.endswith("_")}
+    assert {key for key in vars(loaded) if key.endswith("_")} == fitted
+    for key in fitted - {"preprocessor_", "n_iter_"}:
+        assert_same(getattr(saved, key), getattr(loaded, key))
+    assert loaded.n_iter_ == saved.n_iter_
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.safetensors"
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory) -> bytes:
+    file = tmp_path_factory.mktemp("io") / "model.safetensors"
+    metricfast.save(fit("NCA", n_components=2), file)
+    return file.read_bytes()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_round_trip(name, dtype, path):
+    points = X.astype(dtype)
+    model = fit(name, points, n_components=2)
+    metricfast.save(model, path)
+    loaded = metricfast.load(path)
+    assert_same_model(model, loaded)
+    assert loaded.components_.dtype == dtype
+    np.testing.assert_array_equal(loaded.transform(points), model.transform(points))
+
+
+@pytest.mark.parametrize("kind", [str, object])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_string_labels_and_feature_names(name, kind, path):
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "größe"])
+    model = fit(name, frame, np.array(["x", "y", "žz"])[Y].astype(kind))
+    metricfast.save(model, path)
+    loaded = metricfast.load(path)
+    assert_same_model(model, loaded)
+    assert list(loaded.feature_names_in_) == list(frame.columns)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_preprocessor_array(name, path):
+    model = fit(name, np.arange(len(X)), Y, preprocessor=X)
+    metricfast.save(model, path)
+    loaded = metricfast.load(path)
+    np.testing.assert_array_equal(loaded.preprocessor, X)
+    np.testing.assert_array_equal(loaded.transform(np.arange(9)), model.transform(np.arange(9)))
+
+
+def test_a_loaded_model_can_be_fitted_again(path):
+    model = fit("NCA", init=np.eye(4)[:2])
+    metricfast.save(model, path)
+    with pytest.warns(ConvergenceWarning):
+        again = metricfast.load(path).fit(X, Y)
+    np.testing.assert_array_equal(again.components_, model.components_)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, True, 3, 2.5, float("inf"), float("-inf"), float("nan"), "text", "", [1, [2.0, None]],
+        (1, ("a",)), {"a": {"tensor": 1}, "b": []}, {"strings": (1,)}, np.arange(6).reshape(2, 3),
+        np.asfortranarray(np.ones((3, 2))), np.zeros((0, 4), np.float32), np.array(["a", "bc"]),
+        np.array([["a", ""]], dtype=object), np.array(True), [np.ones(2), {"x": np.ones(1, "i1")}],
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_every_kind_of_value_comes_back(value, path):
+    model = fit("NCA").set_params(tol=value)
+    metricfast.save(model, path)
+    loaded = metricfast.load(path).tol
+    assert pickle.dumps(as_plain(loaded)) == pickle.dumps(as_plain(value))
+
+
+def as_plain(value):
+    if isinstance(value, np.ndarray):
+        return ["array", value.dtype.str, value.shape, [str(item) for item in value.flat]]
+    if isinstance(value, dict):
+        return [(key, as_plain(item)) for key, item in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [type(value).__name__, *map(as_plain, value)]
+    return repr(value)
+
+
+def test_numpy_scalars_and_other_byte_orders_become_native(path):
+    model = fit("NCA").set_params(tol=np.float32(0.5), init=np.eye(4, dtype=">f8"))
+    metricfast.save(model, path)
+    loaded = metricfast.load(path)
+    assert type(loaded.tol) is float
+    assert loaded.init.dtype == np.dtype("=f8")
+    np.testing.assert_array_equal(loaded.init, np.eye(4))
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ("preprocessor", lambda indices: X[indices]),
+        ("callbacks", [print]),
+        ("random_state", np.random.RandomState(0)),
+        ("init", np.array([{}], dtype=object)),
+        ("init", np.ones(2, np.longdouble)),
+        ("init", np.ones(2, complex)),
+        ("tol", {1: 2}),
+        ("tol", 1j),
+        ("tol", b"bytes"),
+    ],
+)
+def test_what_is_not_data_is_refused_by_name(parameter, value, path):
+    model = fit("NCA").set_params(**{parameter: value})
+    with pytest.raises(TypeError, match=f"NCA: parameter '{parameter}' cannot be stored"):
+        metricfast.save(model, path)
+    assert not path.exists()
+
+
+def test_only_fitted_learners_of_metricfast_are_saved(path):
+    with pytest.raises(NotFittedError):
+        metricfast.save(metricfast.NCA(), path)
+    own = fit("NCA")
+    own.__class__ = type("NCA", (metricfast.NCA,), {})
+    for other in (own, object(), "NCA"):
+        with pytest.raises(TypeError, match="estimator must be a learner of metricfast"):
+            metricfast.save(other, path)
+
+
+def test_a_failed_save_leaves_the_old_file(path, monkeypatch):
+    model = fit("NCA")
+    metricfast.save(model, path)
+    before = path.read_bytes()
+
+    def no_space(descriptor):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(os, "fsync", no_space)
+    with pytest.raises(OSError, match="no space"):
+        metricfast.save(fit("LMNN"), path)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_save_replaces_a_file_and_follows_a_link(path, tmp_path):
+    metricfast.save(fit("LMNN"), path)
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    metricfast.save(fit("NCA"), str(link))
+    assert link.is_symlink()
+    assert type(metricfast.load(path)) is metricfast.NCA
+
+
+def test_a_missing_file_or_folder_is_an_os_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        metricfast.load(tmp_path / "none")
+    with pytest.raises(OSError, match="directory"):
+        metricfast.load(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        metricfast.save(fit("NCA"), tmp_path / "none" / "model")
+
+
+def test_safetensors_is_asked_for_by_name(path, monkeypatch):
+    model = fit("NCA")
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
+    for call in (lambda: metricfast.save(model, path), lambda: metricfast.load(path)):
+        with pytest.raises(ImportError, match=r"metricfast\[io\]"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "damaged", [b"", b"\x80\x04.", b"garbage " * 40, b"\xff" * 64, pickle.dumps({"a": np.ones(3)})]
+)
+def test_foreign_bytes(damaged, path):
+    path.write_bytes(damaged)
+    with pytest.raises(ValueError, match=f"{path} is not a readable safetensors file"):
+        metricfast.load(path)
+
+
+def test_the_file_of_another_program(path):
+    save_file({"weight": np.ones((2, 2))}, path, {"format": "pt"})
+    with pytest.raises(ValueError, match=f"{path} is a safetensors file, but not a model"):
+        metricfast.load(path)
+    save_file({"weight": np.ones((2, 2))}, path)
+    with pytest.raises(ValueError, match="not a model of metricfast"):
+        metricfast.load(path)
+
+
+def test_every_truncation_raises(content, path):
+    for size in range(0, len(content), 7):
+        path.write_bytes(content[:size])
+        with pytest.raises(ValueError, match=path.name):
+            metricfast.load(path)
+
+
+def test_every_flipped_bit_raises_or_changes_nothing(content, path):
+    path.write_bytes(content)
+    model = metricfast.load(path)
+    raised = 0
+    for position in range(0, len(content), 3):
+        flipped = bytearray(content)
+        flipped[position] ^= 1 << (position % 8)
+        path.write_bytes(flipped)
+        try:
+            loaded = metricfast.load(path)
+        except ValueError as error:
+            raised += str(path) in str(error)
+        else:
+            assert_same_model(loaded, model)
+    assert raised > len(content) // 3 * 0.9
+
+
+def forged(content: bytes, path, **changes) -> None:
+    """Write a file with other metadata and a right checksum, as an attacker would."""
+    (size,) = struct.unpack("<Q", content[:8])
+    metadata = json.loads(content[8 : 8 + size])["__metadata__"]
+    path.write_bytes(content)
+    with io._safetensors().safe_open(path, framework="np") as file:
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    metadata |= changes
+    metadata["checksum"] = io._checksum(metadata, tensors)
+    save_file(tensors, path, metadata)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format_version": "2"}, "has format version 2, this metricfast reads 1"),
+        ({"learner": "os.system"}, "holds a 'os.system', which this metricfast does not have"),
+        ({"learner": "save"}, "holds a 'save'"),
+        ({"state": "[]"}, "does not describe a NCA"),
+        ({"state": "[" * 100_000}, "does not describe a NCA"),
+        ({"state": '{"params": {"new": 1}, "fitted": {}}'}, "does not describe a NCA"),
+        ({"state": '{"params": {}, "fitted": {"fit": 1}}'}, "'fit' is no fitted attribute"),
+        ({"state": '{"params": {}, "fitted": {"__class__": 1}}'}, "no fitted attribute"),
+        ({"state": '{"params": {}, "fitted": {"components_": {"tensor": "x"}}}'}, "not describe"),
+        ({"state": '{"params": {}, "fitted": {"n_iter_": {"eval": "1"}}}'}, "does not describe"),
+    ],
+)
+def test_a_forged_file_raises(content, path, changes, message):
+    forged(content, path, **changes)
+    with pytest.raises(ValueError, match=message):
+        metricfast.load(path)
+
+
+def test_another_program_finds_the_components(content, path):
+    """The layout that docs/models.md promises to readers in other languages."""
+    (size,) = struct.unpack("<Q", content[:8])
+    entry = json.loads(content[8 : 8 + size])["components_"]
+    begin, end = (8 + size + offset for offset in entry["data_offsets"])
+    path.write_bytes(content)
+    assert entry["dtype"] == "F64"
+    assert entry["shape"] == [2, 4]
+    components = np.frombuffer(content[begin:end], "<f8").reshape(2, 4)
+    np.testing.assert_array_equal(components, metricfast.load(path).components_)

@@ -1,0 +1,140 @@
+"""The architecture: who may import whom, what the core may use, and how long a file may be."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CORE = ROOT / "src" / "cpp" / "include" / "metricfast"
+PACKAGE = ROOT / "src" / "metricfast"
+
+# A file imports from its own layer or from those above it here. "x/" is every file of a directory.
+CPP_LAYERS = [
+    ["config"],
+    ["types"],
+    ["parallel", "simd", "tile", "packing"],
+    ["distance", "screen"],
+    ["neighbors", "impostors"],
+    ["inference"],
+    ["losses/", "row_engine", "embeddings/", "constrained/", "psd", "paired"],
+    ["metricfast"],
+]
+PYTHON_LAYERS = [
+    ["_cpu"],
+    ["_dispatch"],
+    ["exceptions", "neighbors", "losses", "embeddings", "inference"]
+    + ["_arrays", "_checks", "_initialize", "_mahalanobis", "_preprocessors"]
+    + ["_scaling", "_scatter", "_targets"],
+    ["samplers", "solvers", "constraints", "metrics"],
+    ["base"],
+    ["learners/"],
+    ["__init__"],
+    ["io", "plotting", "torch", "_paths"],
+    ["__main__"],
+]
+# Eigen and the C++ standard library, and what some platform offers in their place.
+CORE_MAY_INCLUDE = r"Eigen/\w+|\w+|immintrin\.h|sched\.h|sys/mman\.h"
+MAX_LINES = 400
+
+
+def cpp_includes(name: str) -> Iterator[str]:
+    text = (CORE / f"{name}.hpp").read_text()
+    yield from re.findall(r'^#include "metricfast/(.+)\.hpp"', text, re.MULTILINE)
+
+
+def python_imports(name: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse((PACKAGE / f"{name}.py").read_text())):
+        if isinstance(node, ast.Import):
+            yield from (module_file(a.name) for a in node.names if a.name.split(".")[0] == PACKAGE.name)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name}.py: relative import"
+            module = node.module or ""
+            if module == PACKAGE.name:
+                yield from (module_file(f"{module}.{a.name}") for a in node.names)
+            elif module.split(".")[0] == PACKAGE.name:
+                yield module_file(module)
+
+
+def module_file(dotted: str) -> str:
+    """The file, without suffix, that metricfast.a.b comes from; a compiled one where there is none."""
+    path = "/".join(dotted.split(".")[1:])
+    if (PACKAGE / path / "__init__.py").is_file():
+        return f"{path}/__init__".lstrip("/")
+    return path
+
+
+GRAPHS = {
+    "C++": (
+        CPP_LAYERS,
+        {
+            name: set(cpp_includes(name))
+            for name in (p.relative_to(CORE).with_suffix("").as_posix() for p in CORE.rglob("*.hpp"))
+        },
+    ),
+    "Python": (
+        PYTHON_LAYERS,
+        {
+            name: set(python_imports(name))
+            for name in (
+                p.relative_to(PACKAGE).with_suffix("").as_posix() for p in PACKAGE.rglob("*.py")
+            )
+        },
+    ),
+}
+
+
+def layer_of(name: str, layers: list[list[str]]) -> int:
+    for i, layer in enumerate(layers):
+        if any(name == entry or (entry.endswith("/") and name.startswith(entry)) for entry in layer):
+            return i
+    raise AssertionError(f"{name} is in no layer: place it in {Path(__file__).name}")
+
+
+@pytest.mark.parametrize("language", GRAPHS)
+def test_imports_follow_the_layers(language: str) -> None:
+    layers, graph = GRAPHS[language]
+    assert len(graph) > 5
+    wrong = [
+        f"{name} imports {used}"
+        for name, uses in graph.items()
+        for used in uses
+        if layer_of(used, layers) > layer_of(name, layers)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("language", GRAPHS)
+def test_imports_have_no_cycle(language: str) -> None:
+    TopologicalSorter(GRAPHS[language][1]).prepare()
+
+
+def test_only_dispatch_imports_compiled_modules() -> None:
+    graph = GRAPHS["Python"][1]
+    compiled = {"_cpu"} | {used for uses in graph.values() for used in uses if "_kernels_" in used}
+    assert [name for name, uses in graph.items() if uses & compiled] == ["_dispatch"]
+
+
+@pytest.mark.parametrize("header", sorted(CORE.rglob("*.hpp")), ids=lambda p: p.name)
+def test_core_uses_eigen_and_the_standard_library_alone(header: Path) -> None:
+    text = header.read_text()
+    included = re.findall(r"^\s*#\s*include\s+<(.+)>", text, re.MULTILINE)
+    assert [name for name in included if not re.fullmatch(CORE_MAY_INCLUDE, name)] == []
+    assert not re.search(r"#\s*pragma\s+omp|\bomp_|\bpybind11\b", text)
+
+
+def test_files_are_short() -> None:
+    files = [
+        path
+        for directory in ("src", "tests", "benchmarks", "examples")
+        for path in (ROOT / directory).rglob("*")
+        if path.suffix in {".py", ".hpp", ".cpp"}
+    ]
+    assert len(files) > 20
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in files}
+    assert {name: length for name, length in lengths.items() if length > MAX_LINES} == {}

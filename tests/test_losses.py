@@ -1,0 +1,175 @@
+"""Losses against triple loops and finite differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from reference import lmnn, nca, numeric_gradient, squared_distances
+
+from metricfast.losses import LMNN, NCA
+
+PRECISIONS = [np.float32, np.float64]
+RTOL = {np.float32: 2e-4, np.float64: 1e-6}
+
+
+def problem(n=24, p=3, classes=3, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, p)), rng.integers(0, classes, n)
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("form", ["sum", "log"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_nca(dtype, form, weighted):
+    Z, y = problem()
+    weight = np.random.default_rng(1).integers(0, 4, len(Z)) if weighted else None
+    value, grad = NCA(form)(Z.astype(dtype), y, sample_weight=weight)
+    assert grad.dtype == dtype
+    np.testing.assert_allclose(value, nca(Z, y, form, weight), rtol=RTOL[dtype])
+
+    def smooth(A):
+        D = squared_distances(A, A)
+        c = np.ones(D.shape) if weight is None else np.tile(weight, (len(A), 1)).astype(float)
+        np.fill_diagonal(c, 0 if weight is None else np.maximum(weight - 1, 0))
+        p = c * np.exp(-D)
+        p = (p * (y[:, None] == y)).sum(1) / p.sum(1)
+        s = 1 if weight is None else weight
+        return -np.sum(s * (p if form == "sum" else np.log(p)))
+
+    expected = numeric_gradient(smooth, Z)
+    np.testing.assert_allclose(grad, expected, rtol=RTOL[dtype], atol=RTOL[dtype])
+
+
+def test_nca_of_queries_against_a_database():
+    (Z, y), (B, yb) = problem(10, seed=1), problem(15, classes=2, seed=2)
+
+    def value(A, C):
+        D = squared_distances(A, C)
+        p = np.exp(-(D - D.min(1, keepdims=True)))
+        return -((p * (y[:, None] == yb)).sum(1) / p.sum(1)).sum()
+
+    result, (grad, grad_database) = NCA()(Z, y, B, yb)
+    assert result == pytest.approx(value(Z, B))
+    np.testing.assert_allclose(grad, numeric_gradient(lambda A: value(A, B), Z), atol=1e-7)
+    np.testing.assert_allclose(grad_database, numeric_gradient(lambda C: value(Z, C), B), atol=1e-7)
+
+
+@pytest.mark.parametrize("form", ["sum", "log"])
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_nca_far_classes_do_not_underflow(form, dtype):
+    # The class lies where its kernels vanish beside the nearest point's.
+    Z = np.array([[0.0], [0.1], [40.0], [40.1]], dtype)
+    value, grad = NCA(form)(Z, [0, 1, 0, 1])
+    assert np.isfinite(value) and np.isfinite(grad).all()
+    if form == "log":
+        expected = 2 * (40.0**2 - 0.01) + (39.9**2 - 0.01) + (40.1**2 - 0.01)
+        expected = sum(
+            (a - b) ** 2 - 0.01 for a, b in [(0, 40), (0.1, 40.1), (40, 0), (40.1, 0.1)]
+        )
+        assert value == pytest.approx(expected, rel=1e-5)
+        assert abs(grad).max() > 100
+    else:
+        assert value == 0
+
+
+def test_nca_lone_anchors():
+    Z, y = np.array([[0.0], [1.0], [2.0]]), [0, 0, 1]
+    value_sum, _ = NCA("sum")(Z, y)
+    value_log, grad = NCA("log")(Z, y)
+    e = np.exp
+    p0, p1 = e(-1) / (e(-1) + e(-4)), 0.5
+    assert value_sum == pytest.approx(-(p0 + p1))
+    assert value_log == pytest.approx(-np.log(p0) - np.log(p1))
+    mean, _ = NCA("log", reduction="mean")(Z, y)
+    assert mean == pytest.approx(value_log / 2)
+    assert np.isfinite(grad).all()
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("listed", [False, True])
+def test_lmnn(dtype, k, weighted, listed):
+    Z, y = problem(40, seed=k)
+    weight = np.random.default_rng(1).random(40) if weighted else None
+    loss = LMNN(n_neighbors=k, regularization=0.3, margin=0.7)
+    targets = LMNN.find_targets(Z, y, k)
+    same = [[j for j in np.flatnonzero(y == y[i]) if j != i] for i in range(40)]
+    D = squared_distances(Z, Z)
+    for i in range(40):
+        np.testing.assert_array_equal(targets[i], sorted(same[i], key=lambda j: D[i, j])[:k])
+    Z = Z.astype(dtype)
+    lists = LMNN.find_impostors(Z, y, targets, slack=0.1, margin=0.7) if listed else None
+    value, grad = loss(Z, y, targets=targets, impostors=lists, sample_weight=weight)
+    assert grad.dtype == dtype
+
+    def smooth(A):
+        return lmnn(A, y, targets, 0.3, 0.7, weight)
+
+    assert value == pytest.approx(smooth(Z), rel=RTOL[dtype])
+    expected = numeric_gradient(smooth, Z.astype(float), 1e-7)
+    np.testing.assert_allclose(grad, expected, rtol=100 * RTOL[dtype], atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_threads_do_not_change_a_bit(dtype):
+    Z, y = problem(900, 5, 4)
+    Z = Z.astype(dtype)
+    targets = LMNN.find_targets(Z, y, 3)
+    lists = LMNN.find_impostors(Z, y, targets)
+
+    def run(threads):
+        return [
+            NCA()(Z, y, n_jobs=threads),
+            NCA("log")(Z, y, Z[:300], y[:300], n_jobs=threads),
+            LMNN()(Z, y, targets=targets, n_jobs=threads),
+            LMNN()(Z, y, targets=targets, impostors=lists, n_jobs=threads),
+        ]
+
+    one = run(1)
+    for threads in (2, 3, 8):
+        for (value, grad), (other_value, other_grad) in zip(one, run(threads), strict=True):
+            assert value == other_value
+            np.testing.assert_array_equal(np.vstack(grad), np.vstack(other_grad))
+
+
+def test_off_centre_float32_gradients_keep_their_digits():
+    Z, y = problem(60)
+    _, exact = NCA()(Z, y)
+    shifted = (Z + 1000).astype(np.float32)
+    _, grad = NCA()(shifted, y)
+    _, rounded = NCA()(shifted.astype(np.float64), y)
+    np.testing.assert_allclose(grad, rounded, rtol=1e-3, atol=1e-5)
+    assert abs(exact).max() > 0.1
+
+
+def test_coincident_points_have_no_gradient():
+    Z, y = np.ones((12, 3)), np.arange(12) % 2
+    for loss in (NCA(), NCA("log"), LMNN(n_neighbors=2)):
+        value, grad = loss(Z, y)
+        assert np.isfinite(value)
+        np.testing.assert_array_equal(grad, 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda Z, y: NCA("mean")(Z, y), "form must be"),
+        (lambda Z, y: NCA()(Z, y[:-1]), "y must hold one label a point"),
+        (lambda Z, y: NCA()(Z, y, Z), "given together"),
+        (lambda Z, y: NCA()(Z, y, sample_weight=-np.ones(24)), "sample_weight"),
+        (lambda Z, y: NCA()(Z * np.nan, y), "Z contains NaN"),
+        (lambda Z, y: LMNN()(Z, y, targets=np.full((24, 1), 24)), "targets must hold indices"),
+        (lambda Z, y: LMNN()(Z, y, exclude=np.full(24, 99)), "exclude must hold indices"),
+        (lambda Z, y: LMNN.find_targets(Z, np.arange(24), 1), "has 1 member"),
+        (
+            lambda Z, y: LMNN()(
+                Z, y, targets=np.zeros((24, 1), int), impostors=(np.zeros(25, int), np.empty(0, int))
+            ),
+            "must contain its targets",
+        ),
+    ],
+)
+def test_bad_arguments(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(*problem())

@@ -1,0 +1,94 @@
+"""The command line: what it prints, what it writes, how it fails."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import metricfast
+from metricfast import plotting
+from metricfast.__main__ import DATA, load, main, supervised_learners
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def test_demo_prints_a_row_per_learner_and_draws(tmp_path, capsys):
+    picture = tmp_path / "demo.png"
+    assert main(["demo", "--data", "wine", "--output", str(picture)]) == 0
+    printed = capsys.readouterr().out
+    rows = re.findall(r"^wine +(\w+) +([\d.]+)% +([\d.]+)% +([\d.]+) s$", printed, re.MULTILINE)
+    assert [row[0] for row in rows] == [learner.__name__ for learner in supervised_learners()]
+    assert all(0 <= float(error) < 15 for row in rows for error in row[1:3])
+    assert str(picture) in printed
+    assert picture.read_bytes().startswith(PNG)
+
+
+def test_the_demo_finds_the_learners_of_points_and_labels():
+    assert {metricfast.NCA, metricfast.LMNN} <= set(supervised_learners())
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_every_data_set_loads(name):
+    X, y = load(name)
+    assert X.shape[0] == y.shape[0]
+    assert np.isfinite(X).all()
+
+
+def test_info(capsys):
+    assert main(["info"]) == 0
+    printed = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    assert printed == {key: str(value) for key, value in metricfast.build_info().items()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "required: command"),
+        (["learn"], "invalid choice: 'learn'"),
+        (["demo", "--data", "moons"], "argument --data: invalid choice: 'moons'"),
+        (["demo", "--output", "none/demo.png"], "argument --output: no PNG file can be written"),
+        (["demo", "--output", "demo.pdf"], "argument --output: no PNG file can be written"),
+        (["info", "more"], "unrecognized arguments: more"),
+    ],
+)
+def test_bad_arguments_exit_with_2(arguments, message, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert exit_.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_module_runs_as_a_program():
+    command = [sys.executable, "-m", "metricfast"]
+    info = subprocess.run([*command, "info"], capture_output=True, text=True, check=True)
+    assert "version: " in info.stdout
+    assert subprocess.run(command, check=False, capture_output=True).returncode == 2
+
+
+def test_without_matplotlib_the_demo_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "metricfast.plotting")
+    assert main(["demo"]) == 1
+    assert "pip install 'metricfast[plot]'" in capsys.readouterr().err
+
+
+def test_titles_hold_the_leave_one_out_error():
+    points = np.array([[0, 0], [0, 1], [0, 3], [9, 0], [9, 1], [9, 3.0]])
+    labels = np.array(["a", "a", "a", "b", "b", "b"])
+    mixed = labels[[0, 3, 1, 4, 2, 5]]
+    figure = plotting.plot_before_after(points, points, labels, n_neighbors=1)
+    assert figure.axes[0].get_title() == "before: 1-NN error 0.0%"
+    figure = plotting.plot_before_after(points, points, mixed, n_neighbors=1, titles=("x", "y"))
+    # nearest: 1, 0, 1, 4, 3, 4 with the labels a b a b a b
+    assert figure.axes[1].get_title() == "y: 1-NN error 100.0%"
+
+
+@pytest.mark.parametrize("shape", [(5, 2), (6, 1), (6,)])
+def test_points_that_cannot_be_drawn_are_named(shape):
+    good = np.arange(12.0).reshape(6, 2)
+    with pytest.raises(ValueError, match="after: expected 6 points with two columns or more"):
+        plotting.plot_before_after(good, np.ones(shape), [0, 1] * 3)

@@ -1,0 +1,83 @@
+"""What is installed, and what importing it costs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import metricfast
+
+ROOT = Path(__file__).parents[1]
+HEADERS = ROOT / "src" / "cpp" / "include"
+
+
+def in_new_process(code: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_import_is_lazy() -> None:
+    output = in_new_process("import sys, metricfast; print(*sys.modules)")
+    heavy = {"numpy", "scipy", "sklearn", "metricfast._cpu"}
+    assert not {name for name in output.split() if name in heavy or "._kernels_" in name}
+
+
+@pytest.mark.parametrize("name", metricfast.__all__)
+def test_public_names(name: str) -> None:
+    assert name in dir(metricfast)
+    assert getattr(metricfast, name) is getattr(metricfast, name)
+
+
+def test_learners_are_public() -> None:
+    assert set(metricfast.learners.__all__) <= set(metricfast.__all__)
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(AttributeError, match="module 'metricfast' has no attribute 'nothing'"):
+        metricfast.nothing  # noqa: B018
+
+
+def test_version_is_written_in_one_place() -> None:
+    in_cmake = re.search(r"VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text().split("\n", 1)[1])
+    assert in_cmake is not None
+    assert metricfast.__version__ == version("metricfast") == in_cmake.group(1)
+
+
+def test_headers_are_installed() -> None:
+    installed = Path(metricfast.get_include())
+    assert {p.relative_to(installed) for p in installed.rglob("*.hpp")} == {
+        p.relative_to(HEADERS) for p in HEADERS.rglob("*.hpp")
+    }
+    assert (Path(metricfast.get_cmake_dir()) / "metricfast-config.cmake").is_file()
+
+
+def test_package_is_small() -> None:
+    files = {p for root in metricfast.__path__ for p in Path(root).rglob("*") if p.is_file()}
+    assert sum(p.stat().st_size for p in files) <= 10e6
+
+
+def test_missing_headers_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(metricfast, "__path__", [str(tmp_path)])
+    with pytest.raises(FileNotFoundError, match="no include in"):
+        metricfast.get_include()
+
+
+def test_forked_child_after_use() -> None:
+    code = """
+import multiprocessing
+import numpy as np
+import metricfast
+
+X = np.random.default_rng(0).normal(size=(600, 4))
+expected = metricfast.pairwise_distances(X, n_jobs=2)
+with multiprocessing.get_context("fork").Pool(1) as pool:
+    found = pool.apply(metricfast.pairwise_distances, (X,), {"n_jobs": 2})
+print(np.array_equal(found, expected))
+"""
+    assert in_new_process(code).strip() == "True"

@@ -1,0 +1,78 @@
+"""Labels and weights of samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import DataConversionWarning
+
+from metricfast._targets import check_classification_target, check_sample_weight
+
+
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [
+        ([3, -1, 3], [-1, 3]),
+        ([1.0, 0.0, 1.0], [0.0, 1.0]),
+        ([True, False, True], [False, True]),
+        (["b", "a", "b"], ["a", "b"]),
+        (np.array(["b", "a", "b"], object), ["a", "b"]),
+        (pd.Series(["b", "a", "b"], dtype="category"), ["a", "b"]),
+    ],
+)
+def test_labels_are_encoded(y, classes):
+    found, codes = check_classification_target(y, 3)
+    assert found.tolist() == classes
+    assert codes.dtype == np.int64
+    np.testing.assert_array_equal(codes, [1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("y", "text"),
+    [
+        ([0.5, 1.5], "Unknown label type: continuous. y must hold"),
+        ([0, np.nan], "y must hold class labels, but contains NaN"),
+        ([0, np.inf], "y must hold class labels, but contains NaN or infinity"),
+        (np.array([0, "a"], object), "y must hold labels of one type"),
+        (np.array([None, "a"], object), "y must hold labels of one type"),
+        ([[0, 1], [1, 0]], "y should be a 1d array"),
+        ([0, 1, 1], "y must hold 2 labels, one per sample, got 3"),
+        ([], "y must hold 2 labels"),
+        (["a", "a"], "y must hold at least 2 classes, got 1 class"),
+    ],
+)
+def test_unusable_labels(y, text):
+    with pytest.raises(ValueError, match=text):
+        check_classification_target(y, 2)
+
+
+def test_labels_in_a_column_are_taken_with_a_warning():
+    with pytest.warns(DataConversionWarning, match="column-vector y"):
+        _, codes = check_classification_target([[1], [0]])
+    np.testing.assert_array_equal(codes, [1, 0])
+
+
+def test_weights_are_returned_in_float64():
+    assert check_sample_weight(None, 3) is None
+    for weights in ([1, 0, 2], pd.Series([1, 0, 2]), np.array([1, 0, 2], np.float32)):
+        checked = check_sample_weight(weights, 3)
+        assert checked.dtype == np.float64
+        np.testing.assert_array_equal(checked, [1, 0, 2])
+
+
+@pytest.mark.parametrize(
+    ("weights", "text"),
+    [
+        ([1, 2], r"sample_weight must have shape \(3,\), got \(2,\)"),
+        ([[1, 2, 3]], r"sample_weight must have shape \(3,\), got \(1, 3\)"),
+        (2.0, r"sample_weight must have shape \(3,\), got \(\)"),
+        ([1, -1, 1], "sample_weight must not be negative"),
+        ([0, 0, 0], "sample_weight must not be zero"),
+        ([1, np.nan, 1], "Input sample_weight contains NaN"),
+        ([1, np.inf, 1], "Input sample_weight contains infinity"),
+    ],
+)
+def test_unusable_weights(weights, text):
+    with pytest.raises(ValueError, match=text):
+        check_sample_weight(weights, 3)
