@@ -35,7 +35,9 @@ def install(extra):
         try:
             venv.create(ENVIRONMENT, with_pip=True)
         except subprocess.CalledProcessError:
-            sys.exit("this Python cannot make virtual environments: install its package python3-venv")
+            sys.exit(
+                "this Python cannot make virtual environments: install its package python3-venv"
+            )
     stamp = ENVIRONMENT / "installed-sources"
     sources = digest()
     if not stamp.exists() or stamp.read_text() != sources:

@@ -59,7 +59,6 @@ def set_up(base: str | None = None) -> None:
         venv.create(folder, with_pip=True)
     else:
         subprocess.run([base, "-m", "venv", str(folder)], check=True)
-    # PyLMNN is installed for its code alone: its requirements predate the pinned packages.
     subprocess.run([str(python), "-m", "pip", "install", *OLDER], check=True)
 
 

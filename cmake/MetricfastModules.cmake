@@ -21,5 +21,10 @@ foreach(level IN LISTS metricfast_levels)
     target_compile_definitions(${module} PRIVATE METRICFAST_MODULE_NAME=${module}
                                                  METRICFAST_MODULE_ISA="${level}"
                                                  METRICFAST_EIGEN_VERSION="${Eigen3_VERSION}")
+    if(NOT METRICFAST_NATIVE)
+        # As one translation unit: half the processor time in all, where a developer's build after a
+        # change is better off with several.
+        set_target_properties(${module} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+    endif()
     install(TARGETS ${module} DESTINATION .)
 endforeach()

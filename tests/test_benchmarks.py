@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -27,17 +28,23 @@ def no_older_environment(monkeypatch, tmp_path):
     monkeypatch.setenv("METRICFAST_PEER_PYTHON", str(tmp_path / "absent" / "python"))
 
 
+def on_one_thread(case: Case) -> Case:
+    for entry in case.entries:
+        entry.threads = (1,)
+    return case
+
+
 def tiny_pairwise() -> Case:
     case = kernels.pairwise("float64", n=300, d=20, p=8)
     labels = (OURS, f"{OURS} out=", "scikit-learn", "products")
     case.entries = [entry for entry in case.entries if entry.label in labels]
-    return case
+    return on_one_thread(case)
 
 
 def tiny_fit(learner: str) -> Case:
     case = learners.fit(learner, 400, when="quick", peer="quick", metric_learn="quick")
     case.entries[0].params["max_iter"] = 5
-    return case
+    return on_one_thread(case)
 
 
 def test_kernels_are_timed_and_agree(tmp_path):
@@ -131,8 +138,8 @@ def test_workers_do_not_inherit_a_pinned_core_type(monkeypatch):
 class ClockedWorker:
     """A worker whose times are written down beforehand: two threads are slower than one."""
 
-    log: list[str] = []
-    seconds = {"fast": iter([9.0, 1.0, 2.0]), "slow": iter([9.0, 30.0, 10.0, 20.0])}
+    log: ClassVar[list[str]] = []
+    seconds: ClassVar = {"fast": iter([9.0, 1.0, 2.0]), "slow": iter([9.0, 30.0, 10.0, 20.0])}
 
     def __init__(self, peer, call, arrays, params, threads):
         self.peer, self.threads, self.versions = peer, threads, {}

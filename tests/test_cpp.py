@@ -28,7 +28,11 @@ def run(*command: str | Path) -> str:
         "CMAKE_PREFIX_PATH": os.pathsep.join(str(path) for path in eigen if path.is_dir()),
     }
     result = subprocess.run(
-        [str(part) for part in command], env=environment, capture_output=True, text=True, check=False
+        [str(part) for part in command],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout

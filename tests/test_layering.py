@@ -19,7 +19,7 @@ CPP_LAYERS = [
     ["config"],
     ["types"],
     ["parallel", "simd", "tile", "packing"],
-    ["distance", "screen"],
+    ["distance", "screen", "window"],
     ["neighbors", "impostors"],
     ["inference"],
     ["losses/", "row_engine", "embeddings/", "constrained/", "psd", "paired"],
@@ -28,9 +28,11 @@ CPP_LAYERS = [
 PYTHON_LAYERS = [
     ["_cpu"],
     ["_dispatch"],
-    ["exceptions", "neighbors", "losses", "embeddings", "inference"]
-    + ["_arrays", "_checks", "_initialize", "_mahalanobis", "_preprocessors"]
-    + ["_scaling", "_scatter", "_targets"],
+    [
+        *("exceptions", "neighbors", "gradient", "losses", "embeddings", "inference"),
+        *("_arrays", "_checks", "_initialize", "_mahalanobis", "_preprocessors"),
+        *("_scaling", "_scatter", "_targets"),
+    ],
     ["samplers", "solvers", "constraints", "metrics"],
     ["base"],
     ["learners/"],
@@ -51,7 +53,9 @@ def cpp_includes(name: str) -> Iterator[str]:
 def python_imports(name: str) -> Iterator[str]:
     for node in ast.walk(ast.parse((PACKAGE / f"{name}.py").read_text())):
         if isinstance(node, ast.Import):
-            yield from (module_file(a.name) for a in node.names if a.name.split(".")[0] == PACKAGE.name)
+            yield from (
+                module_file(a.name) for a in node.names if a.name.split(".")[0] == PACKAGE.name
+            )
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name}.py: relative import"
             module = node.module or ""
@@ -62,7 +66,7 @@ def python_imports(name: str) -> Iterator[str]:
 
 
 def module_file(dotted: str) -> str:
-    """The file, without suffix, that metricfast.a.b comes from; a compiled one where there is none."""
+    """The file, without its suffix, that holds the module metricfast.a.b."""
     path = "/".join(dotted.split(".")[1:])
     if (PACKAGE / path / "__init__.py").is_file():
         return f"{path}/__init__".lstrip("/")
@@ -74,7 +78,9 @@ GRAPHS = {
         CPP_LAYERS,
         {
             name: set(cpp_includes(name))
-            for name in (p.relative_to(CORE).with_suffix("").as_posix() for p in CORE.rglob("*.hpp"))
+            for name in (
+                p.relative_to(CORE).with_suffix("").as_posix() for p in CORE.rglob("*.hpp")
+            )
         },
     ),
     "Python": (
@@ -91,7 +97,9 @@ GRAPHS = {
 
 def layer_of(name: str, layers: list[list[str]]) -> int:
     for i, layer in enumerate(layers):
-        if any(name == entry or (entry.endswith("/") and name.startswith(entry)) for entry in layer):
+        if any(
+            name == entry or (entry.endswith("/") and name.startswith(entry)) for entry in layer
+        ):
             return i
     raise AssertionError(f"{name} is in no layer: place it in {Path(__file__).name}")
 

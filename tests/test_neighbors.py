@@ -65,9 +65,7 @@ def test_float32_cannot_tell_but_float64_can():
     X = rng.normal(size=(900, 5)) * 1e-3
     X[450:] += 1e4
     _, indices = mf.kneighbors(X[:40], X, 8, exclude=np.arange(40))
-    np.testing.assert_array_equal(
-        indices, nearest(squared_distances(X[:40], X), 8, np.arange(40))
-    )
+    np.testing.assert_array_equal(indices, nearest(squared_distances(X[:40], X), 8, np.arange(40)))
 
 
 def test_one_outlier_does_not_matter():
@@ -150,10 +148,14 @@ def test_metric_gradient(sparse, form):
     elif form == "UV":
         grad_u, grad_v = mf.metric_gradient(X, weights, Y, U=U, V=V)
         np.testing.assert_allclose(
-            grad_u, numeric_gradient(lambda A: (W * squared_distances(X, Y, A, V)).sum(), U), rtol=1e-5
+            grad_u,
+            numeric_gradient(lambda A: (W * squared_distances(X, Y, A, V)).sum(), U),
+            rtol=1e-5,
         )
         np.testing.assert_allclose(
-            grad_v, numeric_gradient(lambda A: (W * squared_distances(X, Y, U, A)).sum(), V), rtol=1e-5
+            grad_v,
+            numeric_gradient(lambda A: (W * squared_distances(X, Y, U, A)).sum(), V),
+            rtol=1e-5,
         )
     else:
         expected = np.zeros((4, 4))

@@ -44,7 +44,9 @@ def test_unknown_name() -> None:
 
 
 def test_version_is_written_in_one_place() -> None:
-    in_cmake = re.search(r"VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text().split("\n", 1)[1])
+    in_cmake = re.search(
+        r"VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text().split("\n", 1)[1]
+    )
     assert in_cmake is not None
     assert metricfast.__version__ == version("metricfast") == in_cmake.group(1)
 

@@ -20,7 +20,7 @@ _MODULE_OF = {
     "kneighbors": "neighbors",
     "kneighbors_per_class": "neighbors",
     "load": "io",
-    "metric_gradient": "neighbors",
+    "metric_gradient": "gradient",
     "paired_distances": "neighbors",
     "pairwise_distances": "neighbors",
     "save": "io",

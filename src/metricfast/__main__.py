@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ import metricfast
 
 __all__ = ["main"]
 
-DATA = ("digits", "wine", "breast_cancer", "iris")
+DATA = ("wine", "iris", "breast_cancer", "digits")
 N_NEIGHBORS = 3
 N_FOLDS = 5
 
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     demo_parser = commands.add_parser("demo", help="learn metrics, print a table, draw a picture")
     demo_parser.add_argument(
-        "--data", choices=DATA, nargs="+", default=DATA, help="data sets; the first is drawn"
+        "--data", choices=DATA, nargs="+", default=DATA, help="data sets; the last is drawn"
     )
     demo_parser.add_argument(
         "--output", type=Path, default=Path("metricfast-demo.png"), help="the picture, a PNG file"
@@ -62,7 +63,7 @@ def demo(names: Sequence[str], output: Path) -> int:
     print(f"{'data':<16}{'learner':<12}{'Euclidean':>10}{'learned':>10}{'fit':>10}")
     for name in names:
         print_comparison(name)
-    X_train, X_test, y_train, y_test = train_test_split(*load(names[0]), random_state=0)
+    X_train, X_test, y_train, y_test = train_test_split(*load(names[-1]), random_state=0)
     nca = fit(metricfast.NCA(n_components=2, random_state=0), X_train, y_train)
     figure = plotting.plot_before_after(
         PCA(2).fit(X_train).transform(X_test),
@@ -71,7 +72,7 @@ def demo(names: Sequence[str], output: Path) -> int:
         titles=("PCA to 2", "NCA to 2"),
     )
     figure.savefig(output, dpi=100)
-    print(f"held-out {names[0]} in two dimensions, before and after: {output.resolve()}")
+    print(f"held-out {names[-1]} in two dimensions, before and after: {output.resolve()}")
     return 0
 
 
@@ -97,14 +98,14 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def supervised_learners() -> list[type[BaseEstimator]]:
-    """Every public learner that is fitted on points and labels."""
+    """Every public learner whose fit needs points and labels, X and y."""
     learners = [getattr(metricfast, name) for name in metricfast.learners.__all__]
-    tags = {learner: learner().__sklearn_tags__() for learner in learners}
-    return [
-        learner
-        for learner in learners
-        if tags[learner].target_tags.required and not tags[learner].input_tags.three_d_array
-    ]
+    return [learner for learner in learners if _required_arguments(learner.fit) == ["X", "y"]]
+
+
+def _required_arguments(method: Callable[..., object]) -> list[str]:
+    parameters = list(inspect.signature(method).parameters.values())[1:]  # without self
+    return [parameter.name for parameter in parameters if parameter.default is parameter.empty]
 
 
 def fit(learner: BaseEstimator, X: np.ndarray, y: np.ndarray) -> BaseEstimator:

@@ -9,7 +9,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from metricfast._dispatch import get_kernels
 
-__all__ = ["as_codes", "as_exclude", "as_points", "as_real", "as_threads", "as_vector"]
+__all__ = [
+    "as_codes",
+    "as_exclude",
+    "as_maps",
+    "as_points",
+    "as_real",
+    "as_threads",
+    "as_vector",
+    "common_precision",
+]
+
+Map = NDArray[Any] | None
 
 
 def as_real(X: ArrayLike, name: str) -> NDArray[Any]:
@@ -22,7 +33,7 @@ def as_real(X: ArrayLike, name: str) -> NDArray[Any]:
     array = np.asarray(X)
     if array.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}.")
-    if array.dtype != np.float32 and array.dtype != np.float64 or not array.dtype.isnative:
+    if array.dtype not in (np.float32, np.float64) or not array.dtype.isnative:
         single = array.dtype.kind == "f" and array.dtype.itemsize == 4
         try:
             array = array.astype(np.float32 if single else np.float64)
@@ -66,7 +77,9 @@ def as_codes(
     """Sorted classes and the labels as codes into them; unknown labels get codes past the end."""
     array = np.asarray(labels)
     if array.shape != (size,):
-        raise ValueError(f"{name} must hold one label a point: expected ({size},), found {array.shape}.")
+        raise ValueError(
+            f"{name} must hold one label a point: expected shape ({size},), found {array.shape}."
+        )
     if array.dtype.kind in "fc" and not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinity.")
     if classes is not None:
@@ -106,3 +119,29 @@ def as_threads(n_jobs: int | None) -> int:
     if n_jobs < 0:
         return max(1, int(kernels.available_cpus()) + 1 + int(n_jobs))
     return int(n_jobs)
+
+
+def as_maps(
+    L: ArrayLike | None, U: ArrayLike | None, V: ArrayLike | None, width: int
+) -> tuple[Map, Map]:
+    """The maps of queries and database: (L, L), (U, V) or (None, None)."""
+    if L is not None:
+        if U is not None or V is not None:
+            raise ValueError("Give L, or U and V, not both.")
+        array = as_points(L, "L", width=width)
+        return array, array
+    if (U is None) != (V is None):
+        raise ValueError("U and V must be given together.")
+    if U is None or V is None:
+        return None, None
+    query, database = as_points(U, "U", width=width), as_points(V, "V", width=width)
+    if len(query) != len(database):
+        raise ValueError(
+            f"U and V must have the same number of rows; found {len(query)} and {len(database)}."
+        )
+    return query, database
+
+
+def common_precision(*arrays: Map) -> type[np.floating[Any]]:
+    """float32 if every point array is; maps follow the points."""
+    return np.float32 if all(a is None or a.dtype == np.float32 for a in arrays) else np.float64

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["MahalanobisMetric"]
 
+_DOUBLE = np.dtype(np.float64)
+
 
 class MahalanobisMetric:
     r"""The function :math:`\|Lu - Lv\|` of two points.
@@ -25,7 +27,7 @@ class MahalanobisMetric:
     def __init__(self, components: NDArray[Any]) -> None:
         self._components = np.array(components, dtype=np.float64)
 
-    def __call__(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
+    def __call__(self, u: Any, v: Any, squared: bool = False) -> float:
         """Return the distance of u and v.
 
         Parameters
@@ -40,13 +42,12 @@ class MahalanobisMetric:
         """
         # Called for every pair of a search: two vectors pay for little but the arithmetic.
         try:
-            usual = u.ndim == 1 and u.shape == v.shape  # type: ignore[union-attr]
+            usual = u.dtype is v.dtype is _DOUBLE and u.ndim == 1 and u.shape == v.shape
         except AttributeError:
             usual = False
         if not usual:
             u, v = _as_vectors(u, v)
-        difference = np.subtract(u, v, dtype=np.float64)
-        embedded = self._components.dot(difference)
+        embedded = self._components.dot(u - v)
         distance = float(embedded.dot(embedded))
         return distance if squared else math.sqrt(distance)
 

@@ -58,7 +58,9 @@ class _Call:
                 self.queries = self.queries.astype(np.float64)
                 self.database = self.database.astype(np.float64)
         self.exclude = as_exclude(exclude, n, self.m)
-        self.weight = None if sample_weight is None else as_vector(sample_weight, "sample_weight", n)
+        self.weight = (
+            None if sample_weight is None else as_vector(sample_weight, "sample_weight", n)
+        )
         self.threads = as_threads(n_jobs)
         self.grad = np.empty_like(self.queries)
         self.grad_database = None if self.database is None else np.empty_like(self.database)
@@ -200,7 +202,9 @@ class LMNN(BaseEstimator):  # type: ignore[misc]
             See the module's description; ``sample_weight`` weighs anchors alone.
         """
         if self.reduction not in ("sum", "mean", "mean_nonzero"):
-            raise ValueError(f"reduction must be sum, mean or mean_nonzero; found {self.reduction!r}.")
+            raise ValueError(
+                f"reduction must be 'sum', 'mean' or 'mean_nonzero'; found {self.reduction!r}."
+            )
         call = _Call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
         if targets is None:
             database = call.queries if call.database is None else call.database

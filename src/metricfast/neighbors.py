@@ -12,44 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._arrays import as_codes, as_exclude, as_points, as_real, as_threads
+from metricfast._arrays import (
+    as_codes,
+    as_exclude,
+    as_maps,
+    as_points,
+    as_threads,
+    common_precision,
+)
 from metricfast._dispatch import get_kernels
 
 __all__ = [
     "kneighbors",
     "kneighbors_per_class",
-    "metric_gradient",
     "paired_distances",
     "pairwise_distances",
 ]
-
-_Map = NDArray[Any] | None
-
-
-def _maps(
-    L: ArrayLike | None, U: ArrayLike | None, V: ArrayLike | None, width: int
-) -> tuple[_Map, _Map]:
-    """The maps of queries and database: (L, L), (U, V) or (None, None)."""
-    if L is not None:
-        if U is not None or V is not None:
-            raise ValueError("Give L, or U and V, not both.")
-        array = as_points(L, "L", width=width)
-        return array, array
-    if (U is None) != (V is None):
-        raise ValueError("U and V must be given together.")
-    if U is None or V is None:
-        return None, None
-    query, database = as_points(U, "U", width=width), as_points(V, "V", width=width)
-    if len(query) != len(database):
-        raise ValueError(
-            f"U and V must have the same number of rows; found {len(query)} and {len(database)}."
-        )
-    return query, database
-
-
-def _precision(*arrays: _Map) -> type[np.floating[Any]]:
-    """float32 if every point array is; maps follow the points."""
-    return np.float32 if all(a is None or a.dtype == np.float32 for a in arrays) else np.float64
 
 
 def pairwise_distances(
@@ -104,10 +82,10 @@ def pairwise_distances(
     """
     queries = as_points(X, "X")
     database = queries if Y is None else as_points(Y, "Y", width=queries.shape[1])
-    query_map, database_map = _maps(L, U, V, queries.shape[1])
+    query_map, database_map = as_maps(L, U, V, queries.shape[1])
     shape = (len(queries), len(database))
     if out is None:
-        out = np.empty(shape, _precision(queries, database))
+        out = np.empty(shape, common_precision(queries, database))
     else:
         _check_out(out, shape, (queries, database))
     get_kernels().pairwise_distances(
@@ -146,7 +124,7 @@ def paired_distances(
     Parameters
     ----------
     X, Y : array-like of shape (n, d) and (m, d)
-        Points. Without ``pairs`` both have the same number of rows; with ``pairs`` Y is X by default.
+        Points, as many of each where ``pairs`` is not given; with ``pairs`` Y is X by default.
     pairs : array-like of int of shape (n_pairs, 2), optional
         Indices into X and Y.
     L, U, V, squared, n_jobs
@@ -171,13 +149,13 @@ def paired_distances(
     if Y is None and pairs is None:
         raise ValueError("Give Y, or pairs of indices into X.")
     right = left if Y is None else as_points(Y, "Y", width=left.shape[1])
-    query_map, database_map = _maps(L, U, V, left.shape[1])
+    query_map, database_map = as_maps(L, U, V, left.shape[1])
     index = None if pairs is None else _as_pairs(pairs, len(left), len(right))
     if index is None and len(left) != len(right):
         raise ValueError(
             f"X and Y must have the same number of rows; found {len(left)} and {len(right)}."
         )
-    out = np.empty(len(left) if index is None else len(index), _precision(left, right))
+    out = np.empty(len(left) if index is None else len(index), common_precision(left, right))
     get_kernels().paired_distances(
         left, right, index, query_map, database_map, squared, out, as_threads(n_jobs)
     )
@@ -249,8 +227,8 @@ def kneighbors(
     """
     query, base, left_out = _search_arguments(queries, database, exclude)
     _check_count(n_neighbors, len(base), left_out)
-    query_map, database_map = _maps(L, U, V, query.shape[1])
-    distances = np.empty((len(query), n_neighbors), _precision(query, base))
+    query_map, database_map = as_maps(L, U, V, query.shape[1])
+    distances = np.empty((len(query), n_neighbors), common_precision(query, base))
     indices = np.empty((len(query), n_neighbors), np.int64)
     get_kernels().kneighbors(
         query, base, n_neighbors, query_map, database_map, left_out, squared, distances, indices,
@@ -299,9 +277,9 @@ def kneighbors_per_class(
     query, base, left_out = _search_arguments(queries, database, exclude)
     _check_count(n_neighbors, None, None)
     classes, codes = as_codes(labels, "labels", len(base))
-    query_map, database_map = _maps(L, U, V, query.shape[1])
+    query_map, database_map = as_maps(L, U, V, query.shape[1])
     shape = (len(query), len(classes), n_neighbors)
-    distances, indices = np.empty(shape, _precision(query, base)), np.empty(shape, np.int64)
+    distances, indices = np.empty(shape, common_precision(query, base)), np.empty(shape, np.int64)
     get_kernels().kneighbors_per_class(
         query, base, codes, len(classes), n_neighbors, query_map, database_map, left_out, squared,
         distances, indices, as_threads(n_jobs),
@@ -313,12 +291,12 @@ def _search_arguments(
     queries: ArrayLike, database: ArrayLike | None, exclude: ArrayLike | None
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64] | None]:
     query = as_points(queries, "queries")
-    if database is None:
-        base = query
-        left_out = np.arange(len(query)) if exclude is None else exclude
+    if database is not None:
+        base = as_points(database, "database", width=query.shape[1])
     else:
-        base, left_out = as_points(database, "database", width=query.shape[1]), exclude
-    return query, base, as_exclude(left_out, len(query), len(base))
+        base = query
+        exclude = np.arange(len(query)) if exclude is None else exclude
+    return query, base, as_exclude(exclude, len(query), len(base))
 
 
 def _check_count(
@@ -336,93 +314,3 @@ def _check_count(
             f"n_neighbors must be at most {available}, the database points that a query may have; "
             f"found {n_neighbors}."
         )
-
-
-def metric_gradient(
-    X: ArrayLike,
-    weights: Any,
-    Y: ArrayLike | None = None,
-    *,
-    L: ArrayLike | None = None,
-    U: ArrayLike | None = None,
-    V: ArrayLike | None = None,
-    M: ArrayLike | None = None,
-    n_jobs: int | None = None,
-) -> NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]:
-    """Gradient of ``sum_ij weights[i, j] D(X[i], Y[j])``, D the squared distance.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-    weights : array-like or scipy sparse matrix of shape (n, m)
-        Dense or sparse (used as CSR: only its stored entries cost anything).
-    Y : array-like of shape (m, d), optional
-        X itself by default; then both roles of each point count.
-    L : array-like of shape (p, d)
-        The gradient with respect to L is returned, shape (p, d).
-    U, V : array-like of shape (p, d)
-        A pair of gradients is returned.
-    M : array-like of shape (d, d)
-        The gradient with respect to a full M is returned, shape (d, d); it does not depend on M.
-    n_jobs : int, optional
-
-    Returns
-    -------
-    ndarray, or a pair of them for U and V
-        float64.
-
-    Raises
-    ------
-    ValueError
-        Unless exactly one of L, (U, V) and M is given, with matching shapes.
-
-    Examples
-    --------
-    >>> import metricfast as mf
-    >>> mf.metric_gradient([[1.0], [3.0]], [[0.0, 1.0], [0.0, 0.0]], L=[[2.0]])
-    array([[16.]])
-    """
-    points = as_points(X, "X")
-    other = None if Y is None else as_points(Y, "Y", width=points.shape[1])
-    dtype = _precision(points, other)
-    points = points.astype(dtype, copy=False)
-    other = points if other is None else other.astype(dtype, copy=False)
-    threads = as_threads(n_jobs)
-    given = (L is not None) + (U is not None or V is not None) + (M is not None)
-    if given != 1:
-        raise ValueError("Give exactly one of L, (U and V), and M.")
-    width = points.shape[1]
-    query_map, database_map = _maps(L, U, V, width)
-    # Distances of the whole sum do not change when X and Y move together, unless U and V differ.
-    centre = np.zeros(width, dtype) if U is not None else other.mean(0, dtype=np.float64).astype(dtype)
-    x, y = points - centre, other - centre
-    if M is not None and as_points(M, "M", width=width).shape[0] != width:
-        raise ValueError(f"M must have shape ({width}, {width}).")
-    zq = x if query_map is None else x @ query_map.T.astype(dtype)
-    zd = y if database_map is None else y @ database_map.T.astype(dtype)
-    grad_q, grad_d = np.empty_like(zq), np.empty_like(zd)
-    values, starts, columns = _as_weights(weights, (len(x), len(y)), dtype)
-    get_kernels().given(zq, zd, None, starts, columns, grad_q, grad_d, threads, values)
-    grad_u = np.asarray(get_kernels().linear_backward(grad_q, x, threads))
-    grad_v = np.asarray(get_kernels().linear_backward(grad_d, y, threads))
-    if U is not None:
-        return grad_u, grad_v
-    return 0.5 * (grad_u + grad_v) if M is not None else grad_u + grad_v
-
-
-def _as_weights(
-    weights: Any, shape: tuple[int, int], dtype: type[np.floating[Any]]
-) -> tuple[NDArray[Any], NDArray[np.int64] | None, NDArray[np.int64] | None]:
-    """Dense values, or the values, row starts and columns of sparse ones."""
-    if not hasattr(weights, "tocsr"):
-        dense = as_points(as_real(weights, "weights").astype(dtype, copy=False), "weights")
-        if dense.shape != shape:
-            raise ValueError(f"weights must have shape {shape}; found {dense.shape}.")
-        return dense, None, None
-    sparse = weights.tocsr()
-    if sparse.shape != shape:
-        raise ValueError(f"weights must have shape {shape}; found {sparse.shape}.")
-    values = np.ascontiguousarray(sparse.data, dtype=dtype)
-    if not np.isfinite(values).all():
-        raise ValueError("weights contains NaN or infinity.")
-    return values, sparse.indptr.astype(np.int64), sparse.indices.astype(np.int64)

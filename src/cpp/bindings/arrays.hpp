@@ -14,7 +14,8 @@ template <class T> bool holds(const py::array &a) { return py::isinstance<py::ar
 
 /// A matrix whose rows are contiguous; other strides are refused (the Python layer copies those).
 template <class T> View<const T> matrix(const py::array &a) {
-    require(holds<T>(a) && a.ndim() == 2, "expected a two-dimensional array of the right precision");
+    require(holds<T>(a) && a.ndim() == 2,
+            "expected a two-dimensional array of the right precision");
     const Index item = static_cast<Index>(sizeof(T));
     require(a.shape(1) <= 1 || a.strides(1) == item, "expected an array with contiguous rows");
     require(a.shape(0) <= 1 || (a.strides(0) >= item * a.shape(1) && a.strides(0) % item == 0),
@@ -84,7 +85,8 @@ struct Maps {
 
 /// f(queries, database) with both sides embedded first where there are maps.
 template <class F>
-void with_embedded(const Points &x, const Points &y, const Maps &maps, const Control &control, F &&f) {
+void with_embedded(const Points &x, const Points &y, const Maps &maps, const Control &control,
+                   F &&f) {
     if (!maps.any()) {
         f(x, y);
         return;

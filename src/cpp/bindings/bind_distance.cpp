@@ -46,7 +46,8 @@ void paired(const py::array &x, const py::array &y, const py::object &pairs, con
         const Control run = control(threads);
         const py::gil_scoped_release release;
         if (maps.any())
-            paired_distances<T>(left, right, list, maps.query, maps.of_database(), squared, result, run);
+            paired_distances<T>(left, right, list, maps.query, maps.of_database(), squared, result,
+                                run);
         else
             paired_distances<T>(left, right, list, squared, result, run);
     });

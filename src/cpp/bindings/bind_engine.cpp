@@ -24,7 +24,8 @@ struct Call {
         RowProblem<T> problem;
         problem.queries = matrix<T>(queries);
         problem.symmetric = database.is_none();
-        problem.database = problem.symmetric ? problem.queries : matrix<T>(py::cast<py::array>(database));
+        problem.database =
+            problem.symmetric ? problem.queries : matrix<T>(py::cast<py::array>(database));
         problem.exclude = elements<std::int64_t>(exclude, n(), "exclude");
         problem.candidates.row_starts = elements<std::int64_t>(row_starts, n() + 1, "row_starts");
         if (problem.candidates.row_starts != nullptr)
@@ -62,7 +63,8 @@ py::tuple nca(Call &call, bool log_form, const py::object &query_labels,
         using T = decltype(zero);
         using Loss = NcaLoss<T>;
         const Loss loss(log_form ? Loss::Form::log : Loss::Form::sum,
-                        codes(query_labels, call.n(), "y"), codes(database_labels, call.m(), "y_database"),
+                        codes(query_labels, call.n(), "y"),
+                        codes(database_labels, call.m(), "y_database"),
                         elements<double>(anchor_weights, call.n(), "sample_weight"),
                         elements<double>(column_weights, call.m(), "sample_weight"),
                         elements<std::int64_t>(self, call.n(), "exclude"));
@@ -106,24 +108,25 @@ py::tuple given(Call &call, const py::array &weights) {
 } // namespace
 
 void register_engine(py::module_ &m) {
-    m.def("nca", [](py::array q, py::object d, py::object exclude, std::string reduction, py::array gq,
-                   py::object gd, int threads, bool log_form, py::object yq, py::object yd,
-                   py::object sq, py::object sd, py::object self) {
+    m.def("nca", [](py::array q, py::object d, py::object exclude, std::string reduction,
+                    py::array gq, py::object gd, int threads, bool log_form, py::object yq,
+                    py::object yd, py::object sq, py::object sd, py::object self) {
         Call call{q, d, exclude, py::none(), py::none(), reduction, gq, gd, threads};
         return nca(call, log_form, yq, yd, sq, sd, self);
     });
-    m.def("lmnn", [](py::array q, py::object d, py::object exclude, py::object starts,
-                    py::object columns, std::string reduction, py::array gq, py::object gd,
-                    int threads, double regularization, double margin, py::array targets,
-                    py::object yq, py::object yd, py::object sq) {
-        Call call{q, d, exclude, starts, columns, reduction, gq, gd, threads};
-        return lmnn(call, regularization, margin, targets, yq, yd, sq);
-    });
-    m.def("given", [](py::array q, py::object d, py::object exclude, py::object starts,
-                     py::object columns, py::array gq, py::object gd, int threads, py::array weights) {
-        Call call{q, d, exclude, starts, columns, "sum", gq, gd, threads};
-        return given(call, weights);
-    });
+    m.def("lmnn",
+          [](py::array q, py::object d, py::object exclude, py::object starts, py::object columns,
+             std::string reduction, py::array gq, py::object gd, int threads, double regularization,
+             double margin, py::array targets, py::object yq, py::object yd, py::object sq) {
+              Call call{q, d, exclude, starts, columns, reduction, gq, gd, threads};
+              return lmnn(call, regularization, margin, targets, yq, yd, sq);
+          });
+    m.def("given",
+          [](py::array q, py::object d, py::object exclude, py::object starts, py::object columns,
+             py::array gq, py::object gd, int threads, py::array weights) {
+              Call call{q, d, exclude, starts, columns, "sum", gq, gd, threads};
+              return given(call, weights);
+          });
 }
 
 } // namespace metricfast::python

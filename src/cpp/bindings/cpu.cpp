@@ -1,5 +1,5 @@
-/// Which x86-64 levels this processor and operating system support. Built for any processor, since the
-/// module that asks must not contain what it asks about.
+/// Which x86-64 levels this processor and operating system support. Built for any processor, since
+/// the module that asks must not contain what it asks about.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -4,7 +4,7 @@
 /// inline namespace tells them apart, objects of both can be linked into one program.
 #pragma once
 
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512CD__) && \
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512CD__) &&                      \
     defined(__AVX512DQ__) && defined(__AVX512VL__)
 #define METRICFAST_ISA_LEVEL 4
 #define METRICFAST_ISA_NAMESPACE v4

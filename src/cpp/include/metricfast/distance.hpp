@@ -50,13 +50,14 @@ template <class T> class AllPairs {
         std::vector<std::pair<Index, Index>> cancelled;
         for (Index begin = 0; begin < packed_.panels(); begin += panels_in_cache_) {
             const Index end = std::min(begin + panels_in_cache_, packed_.panels());
-            const Index entries = out.rows * (std::min(end * cols, database_.rows()) - begin * cols);
+            const Index entries =
+                out.rows * (std::min(end * cols, database_.rows()) - begin * cols);
             cancelled.clear();
             if (by_products(queries, begin, end, out, finish, 4 + entries / 100, cancelled))
                 by_differences(first, cancelled, out, finish);
             else
-                by_difference_tiles(first, begin * cols, std::min(end * cols, database_.rows()), out,
-                                    finish);
+                by_difference_tiles(first, begin * cols, std::min(end * cols, database_.rows()),
+                                    out, finish);
         }
     }
 
@@ -73,7 +74,8 @@ template <class T> class AllPairs {
     };
 
     /// A call of its own: what the caller keeps for later would push accumulators out of registers.
-    METRICFAST_NOINLINE void products(const T *norms, const T *a, const T *b, Tile<T> &result) const {
+    METRICFAST_NOINLINE void products(const T *norms, const T *a, const T *b,
+                                      Tile<T> &result) const {
         Tile<T> tile;
         tile.fill_rows(norms);
         tile.accumulate_dot(packed_.depth(), a, b);
@@ -93,14 +95,16 @@ template <class T> class AllPairs {
             for (Index q = begin; q < end; ++q) {
                 Tile<T> tile;
                 const Index column = q * cols;
-                const Vec<T> n0 = Vec<T>::load(&norms_[column]), n1 = Vec<T>::load(&norms_[column + W]);
+                const Vec<T> n0 = Vec<T>::load(&norms_[column]),
+                             n1 = Vec<T>::load(&norms_[column + W]);
                 products(&norms_[column], queries.micro_panel(m), packed_.panel(q), tile);
                 const bool whole = column + cols <= out.cols && (m + 1) * rows <= out.rows;
                 unrolled<TileShape<T>::rows>([&](auto r) METRICFAST_INLINE {
                     const Index i = m * rows + r;
                     const Vec<T> norm = Vec<T>::broadcast(static_cast<T>(queries.norm(i)));
                     Vec<T> d0 = max(tile.v[r][0] + norm, zero), d1 = max(tile.v[r][1] + norm, zero);
-                    unsigned mask = less(d0, (n0 + norm) * half) | less(d1, (n1 + norm) * half) << W;
+                    unsigned mask = less(d0, (n0 + norm) * half) | less(d1, (n1 + norm) * half)
+                                                                       << W;
                     if (!finish.squared) {
                         d0 = sqrt(d0);
                         d1 = sqrt(d1);
@@ -128,8 +132,8 @@ template <class T> class AllPairs {
         return true;
     }
 
-    void by_differences(Index first, const std::vector<std::pair<Index, Index>> &entries, View<T> out,
-                        const Finish &finish) const {
+    void by_differences(Index first, const std::vector<std::pair<Index, Index>> &entries,
+                        View<T> out, const Finish &finish) const {
         std::vector<double> query(static_cast<std::size_t>(packed_.depth()));
         Index read = -1;
         for (const auto &[i, j] : entries) {
@@ -152,8 +156,8 @@ template <class T> class AllPairs {
         AlignedVector<double> b(static_cast<std::size_t>(Shape::cols * depth));
         for (Index m = 0; m < micro_panels; ++m)
             pack_panel<double>(queries_, raw_, nullptr, first + m * Shape::rows,
-                               std::min<Index>(Shape::rows, out.rows - m * Shape::rows), Shape::rows,
-                               1.0, &a[m * Shape::rows * depth], nullptr);
+                               std::min<Index>(Shape::rows, out.rows - m * Shape::rows),
+                               Shape::rows, 1.0, &a[m * Shape::rows * depth], nullptr);
         alignas(64) double spilled[Shape::rows][Shape::cols];
         for (Index column = begin; column < end; column += Shape::cols) {
             const Index count = std::min<Index>(Shape::cols, end - column);

@@ -15,14 +15,14 @@ struct CandidateLists {
     bool complete = true; ///< false: the lists would have exceeded the limit, and were dropped
 };
 
-/// For each point i every l with labels[l] != labels[i] and ||z_i - z_l|| <= radius[i], in ascending
-/// order; a few that lie beyond by rounding may be among them, none is missing.
+/// For each point i every l with labels[l] != labels[i] and ||z_i - z_l|| <= radius[i], in
+/// ascending order; a few that lie beyond by rounding may be among them, none is missing.
 ///
 /// The database is sorted by class, so that a block of queries of one class skips its own.
 /// \param labels class codes in [0, classes). \param radius plain (unsquared) distances.
 /// \param limit largest total length of the lists.
-inline CandidateLists find_impostors(const Points &points, const std::int64_t *labels, Index classes,
-                                     const double *radius, std::size_t limit,
+inline CandidateLists find_impostors(const Points &points, const std::int64_t *labels,
+                                     Index classes, const double *radius, std::size_t limit,
                                      const Control &control = {}) {
     const Index n = points.rows();
     std::vector<Index> starts(static_cast<std::size_t>(classes) + 1, 0);
@@ -32,15 +32,16 @@ inline CandidateLists find_impostors(const Points &points, const std::int64_t *l
     }
     std::partial_sum(starts.begin(), starts.end(), starts.begin());
     auto order = identity_order(n);
-    std::stable_sort(order.begin(), order.end(), [labels](std::int64_t a, std::int64_t b) {
-        return labels[a] < labels[b];
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [labels](std::int64_t a, std::int64_t b) { return labels[a] < labels[b]; });
     const Frame frame = Frame::of(points, points);
-    const ScreenedDatabase<float> screen(points, frame, order, {starts.begin(), starts.end() - 1}, control);
+    const ScreenedDatabase<float> screen(points, frame, order, {starts.begin(), starts.end() - 1},
+                                         control);
     const auto &packed = screen.packed();
 
     constexpr Index rows = TileShape<float>::rows;
-    const Index cached = (Index(1) << 18) / std::max<Index>(1, points.cols() * Index(sizeof(float)));
+    const Index cached =
+        (Index(1) << 18) / std::max<Index>(1, points.cols() * Index(sizeof(float)));
     const Index block = std::max<Index>(1, std::min<Index>(cached, 240) / rows) * rows;
     struct Block {
         Index label, first, count;
@@ -63,13 +64,15 @@ inline CandidateLists find_impostors(const Points &points, const std::int64_t *l
         for (Index r = 0; r < part.count; ++r) {
             const double reach = radius[order[part.first + r]] * frame.scale;
             const double norm = queries.norm(r);
-            thresholds[r] = above<float>(reach * reach * (1 + 1e-12) - norm * (1 - 2 * screen.error()));
+            thresholds[r] =
+                above<float>(reach * reach * (1 + 1e-12) - norm * (1 - 2 * screen.error()));
         }
         const auto hit = [&](Index r, Index position, float) {
             found[order[part.first + r]].push_back(packed.id(position));
         };
         screen.sweep(0, packed.segment_begin(part.label), queries, thresholds.data(), hit);
-        screen.sweep(packed.segment_end(part.label), packed.panels(), queries, thresholds.data(), hit);
+        screen.sweep(packed.segment_end(part.label), packed.panels(), queries, thresholds.data(),
+                     hit);
         std::size_t length = 0;
         for (Index r = 0; r < part.count; ++r) {
             auto &list = found[order[part.first + r]];

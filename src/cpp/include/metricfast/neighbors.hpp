@@ -94,10 +94,12 @@ template <class S> class CandidateList {
 class SegmentSearch {
   public:
     /// `exclude`: for each query the database row to leave out, -1 for none; may be null.
-    SegmentSearch(const Points &queries, const Points &database, Index k, const std::int64_t *exclude,
-                  std::vector<std::int64_t> order, std::vector<Index> segments)
-        : queries_(queries), database_(database), k_(k), exclude_(exclude), order_(std::move(order)),
-          segments_(std::move(segments)), frame_(Frame::of(database, queries)) {}
+    SegmentSearch(const Points &queries, const Points &database, Index k,
+                  const std::int64_t *exclude, std::vector<std::int64_t> order,
+                  std::vector<Index> segments)
+        : queries_(queries), database_(database), k_(k), exclude_(exclude),
+          order_(std::move(order)), segments_(std::move(segments)),
+          frame_(Frame::of(database, queries)) {}
 
     double scale() const { return frame_.scale; }
 
@@ -110,7 +112,9 @@ class SegmentSearch {
     }
 
   private:
-    static Control quiet(const Control &control) { return {control.threads, control.keep_going, {}}; }
+    static Control quiet(const Control &control) {
+        return {control.threads, control.keep_going, {}};
+    }
 
     /// Searches for `ids` with bounds in S. Returns the queries whose candidates were too many.
     template <class S, class Emit>
@@ -122,11 +126,14 @@ class SegmentSearch {
         const Index n = static_cast<Index>(ids.size());
         const Index rows = TileShape<S>::rows;
         // A block's packed queries share the second-level cache with a panel.
-        const Index cached = (Index(1) << 18) / std::max<Index>(1, database_.cols() * Index(sizeof(S)));
+        const Index cached =
+            (Index(1) << 18) / std::max<Index>(1, database_.cols() * Index(sizeof(S)));
         const Index listed = (Index(1) << 25) / (CandidateList<S>::capacity(k_) *
                                                  Index(sizeof(typename CandidateList<S>::Entry)));
-        const Index block = std::max<Index>(1, std::min({cached, listed, Index(240)}) / rows) * rows;
-        std::vector<std::vector<std::int64_t>> crowded(static_cast<std::size_t>((n + block - 1) / block));
+        const Index block =
+            std::max<Index>(1, std::min({cached, listed, Index(240)}) / rows) * rows;
+        std::vector<std::vector<std::int64_t>> crowded(
+            static_cast<std::size_t>((n + block - 1) / block));
         parallel_blocks(static_cast<Index>(crowded.size()), control, [&](Index b, Worker &) {
             const Index first = b * block, count = std::min(block, n - first);
             search_block<S>(screen, &ids[first], count, emit, crowded[b]);
@@ -146,7 +153,8 @@ class SegmentSearch {
         const Index padded = queries.micro_panels() * PackedQueries<S>::rows;
         std::vector<S> thresholds(static_cast<std::size_t>(padded));
         std::vector<CandidateList<S>> lists(static_cast<std::size_t>(count));
-        std::vector<std::vector<Neighbor>> found(static_cast<std::size_t>(count * packed.segments()));
+        std::vector<std::vector<Neighbor>> found(
+            static_cast<std::size_t>(count * packed.segments()));
         std::vector<char> failed(static_cast<std::size_t>(count), 0);
         std::vector<double> row(static_cast<std::size_t>(database_.cols()));
         for (Index s = 0; s < packed.segments(); ++s) {
@@ -192,19 +200,23 @@ class SegmentSearch {
 
     /// Every distance computed directly: for queries with too many (near-)equal neighbours.
     template <class Emit>
-    void exhaustive(const std::vector<std::int64_t> &ids, const Control &control, Emit &emit) const {
+    void exhaustive(const std::vector<std::int64_t> &ids, const Control &control,
+                    Emit &emit) const {
         parallel_blocks(static_cast<Index>(ids.size()), control, [&](Index b, Worker &) {
             std::vector<double> row(static_cast<std::size_t>(database_.cols()));
             queries_.read_row(static_cast<Index>(ids[b]), row.data());
             for (std::size_t s = 0; s < segments_.size(); ++s) {
-                const std::size_t end = s + 1 < segments_.size() ? static_cast<std::size_t>(segments_[s + 1]) : order_.size();
+                const std::size_t end = s + 1 < segments_.size()
+                                            ? static_cast<std::size_t>(segments_[s + 1])
+                                            : order_.size();
                 std::vector<Neighbor> best;
                 for (std::size_t o = static_cast<std::size_t>(segments_[s]); o < end; ++o) {
                     const std::int64_t j = order_[o];
                     if (exclude_ != nullptr && exclude_[ids[b]] == j)
                         continue;
                     const Neighbor candidate{exact_squared_distance(row.data(), database_,
-                                                                    static_cast<Index>(j), frame_.scale),
+                                                                    static_cast<Index>(j),
+                                                                    frame_.scale),
                                              j};
                     if (static_cast<Index>(best.size()) < k_ || candidate < best.front()) {
                         if (static_cast<Index>(best.size()) == k_) {
@@ -237,7 +249,8 @@ class SegmentSearch {
                 double sums[lanes] = {};
                 for (Index k = 0; k < v.cols; ++k)
                     for (std::size_t l = 0; l < lanes; ++l) {
-                        const double d = (query[k] - static_cast<double>(rows[l][k])) * frame_.scale;
+                        const double d =
+                            (query[k] - static_cast<double>(rows[l][k])) * frame_.scale;
                         sums[l] += d * d;
                     }
                 for (std::size_t l = 0; l < count; ++l)
@@ -302,7 +315,8 @@ void kneighbors(const Points &queries, const Points &database, Index k, const st
             "kneighbors: distances and indices must be (n_queries, n_neighbors)");
     const SegmentSearch search(queries, database, k, exclude, identity_order(database.rows()), {0});
     search.run(control, [&](Index i, Index, const std::vector<Neighbor> &found) {
-        detail::write_neighbors(found, search.scale(), squared, k, distances.row(i), indices.row(i));
+        detail::write_neighbors(found, search.scale(), squared, k, distances.row(i),
+                                indices.row(i));
     });
 }
 

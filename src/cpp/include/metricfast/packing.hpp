@@ -59,7 +59,8 @@ struct Frame {
         });
         for (double &c : frame.centre)
             c = c / static_cast<double>(std::max<Index>(n, 1)) * unit;
-        frame.scale = 1.0 / detail::power_of_two_above(std::max(frame.spread(database), frame.spread(queries)));
+        frame.scale = 1.0 / detail::power_of_two_above(
+                                std::max(frame.spread(database), frame.spread(queries)));
         return frame;
     }
 
@@ -78,8 +79,8 @@ struct Frame {
 };
 
 /// Packs up to `count` rows `ids[0..]` (or first, first+1, ... without ids) into one panel of
-/// `lanes` interleaved points, missing ones zero. `factor` multiplies the coordinates after rounding.
-/// `norms`, where given, receives the squared norms of the rounded, unmultiplied points.
+/// `lanes` interleaved points, missing ones zero. `factor` multiplies the coordinates after
+/// rounding. `norms`, where given, receives the squared norms of the rounded, unmultiplied points.
 template <class T>
 void pack_panel(const Points &points, const Frame &frame, const std::int64_t *ids, Index first,
                 Index count, int lanes, T factor, T *out, double *norms) {
@@ -106,7 +107,8 @@ template <class T> class PackedDatabase {
   public:
     static constexpr int cols = TileShape<T>::cols;
 
-    /// `order`: n original rows in packed order; `segments`: ascending starts into `order`, first 0.
+    /// `order`: n original rows in packed order; `segments`: ascending starts into `order`, first
+    /// 0.
     PackedDatabase(const Points &points, const Frame &frame, std::vector<std::int64_t> order,
                    std::vector<Index> segments, const Control &control)
         : depth_(points.cols()) {
@@ -169,8 +171,8 @@ template <class T> class PackedQueries {
         data_.resize(static_cast<std::size_t>(micro_panels_ * rows * depth_));
         norms_.assign(static_cast<std::size_t>(micro_panels_ * rows), 0.0);
         for (Index m = 0; m < micro_panels_; ++m)
-            pack_panel<T>(queries, frame, ids != nullptr ? ids + m * rows : nullptr, first + m * rows,
-                          std::min<Index>(rows, count - m * rows), rows, T(-2),
+            pack_panel<T>(queries, frame, ids != nullptr ? ids + m * rows : nullptr,
+                          first + m * rows, std::min<Index>(rows, count - m * rows), rows, T(-2),
                           data_.data() + m * rows * depth_, &norms_[m * rows]);
     }
 

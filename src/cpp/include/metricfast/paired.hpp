@@ -12,7 +12,9 @@ struct PairList {
     Index count = 0;
 
     Index left(Index i) const { return pairs != nullptr ? static_cast<Index>(pairs[2 * i]) : i; }
-    Index right(Index i) const { return pairs != nullptr ? static_cast<Index>(pairs[2 * i + 1]) : i; }
+    Index right(Index i) const {
+        return pairs != nullptr ? static_cast<Index>(pairs[2 * i + 1]) : i;
+    }
 
     void check(const Points &x, const Points &y) const {
         require(pairs != nullptr || (x.rows() == count && y.rows() == count),
@@ -46,27 +48,27 @@ void paired_distances(const Points &x, const Points &y, const PairList &list, bo
     require(x.cols() == y.cols(), "paired_distances: X and Y differ in width");
     list.check(x, y);
     const double scale = power_of_two_scale(x, y);
+    // In all but extreme units the squares of differences fit as they are.
+    const bool single = std::is_same_v<T, float>;
+    const bool safe = single ? scale > 1e-15 && scale < 1e15 : scale > 1e-100 && scale < 1e100;
     x.visit([&](auto u) {
         y.visit([&](auto v) {
             detail::for_pair_blocks(list.count, control, [&](Index first, Index count) {
                 for (Index i = first; i < first + count; ++i) {
                     const auto *a = u.row(list.left(i));
                     const auto *b = v.row(list.right(i));
-                    constexpr int lanes = 8;
-                    double part[lanes] = {};
-                    Index k = 0;
-                    for (; k + lanes <= u.cols; k += lanes)
-                        for (int l = 0; l < lanes; ++l) {
-                            const double d = (static_cast<double>(a[k + l]) - static_cast<double>(b[k + l])) * scale;
-                            part[l] += d * d;
+                    if constexpr (std::is_same_v<decltype(a), decltype(b)>)
+                        if (safe) {
+                            const double sum = squared_distance(a, b, u.cols);
+                            out[i] = detail::finish_pair<T>(sum, 1.0, squared);
+                            continue;
                         }
-                    for (int l = 0; k < u.cols; ++k, ++l) {
-                        const double d = (static_cast<double>(a[k]) - static_cast<double>(b[k])) * scale;
-                        part[l] += d * d;
-                    }
                     double sum = 0;
-                    for (double value : part)
-                        sum += value;
+                    for (Index k = 0; k < u.cols; ++k) {
+                        const double d =
+                            (static_cast<double>(a[k]) - static_cast<double>(b[k])) * scale;
+                        sum += d * d;
+                    }
                     out[i] = detail::finish_pair<T>(sum, scale, squared);
                 }
             });

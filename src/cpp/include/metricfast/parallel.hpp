@@ -45,7 +45,8 @@ inline int default_threads() {
 }
 
 /// How a kernel runs. `keep_going` and `progress` are called on the calling thread alone, between
-/// blocks: `keep_going` at most every 20 ms (return false to cancel), `progress` with the share done.
+/// blocks: `keep_going` at most every 20 ms (return false to cancel), `progress` with the share
+/// done.
 struct Control {
     int threads = 0; ///< 0: default_threads()
     std::function<bool()> keep_going;

@@ -45,8 +45,8 @@ struct RowTotals {
 template <class T> class RowEngine {
   public:
     RowEngine(const RowProblem<T> &problem, const RowLoss<T> &loss, const Control &control)
-        : problem_(problem), loss_(loss), control_(control),
-          query_points_(problem.queries), database_points_(problem.database) {
+        : problem_(problem), loss_(loss), control_(control), query_points_(problem.queries),
+          database_points_(problem.database) {
         require(problem.queries.cols == problem.database.cols,
                 "row engine: queries and database differ in width");
         require(!problem.symmetric || problem.queries.rows == problem.database.rows,
@@ -69,7 +69,8 @@ template <class T> class RowEngine {
         std::vector<Lane> work(static_cast<std::size_t>(lanes));
         const double window = loss_.window(m());
         if (whole_rows() && problem_.kind == RowKind::distance && std::isfinite(window))
-            near_.reset(new WindowSearch(query_points_, database_points_, problem_.exclude, window, control_));
+            near_.reset(new WindowSearch(query_points_, database_points_, problem_.exclude, window,
+                                         control_));
         const Index rows = rows_per_block(), blocks = (n() + rows - 1) / rows;
         parallel_blocks(lanes, control_, [&](Index l, Worker &worker) {
             Lane &lane = work[l];
@@ -105,7 +106,8 @@ template <class T> class RowEngine {
         RowMatrix<T> values;
         RowMatrix<T> product;
         std::vector<RowEntry<T>> entries;
-        AlignedVector<T> listed; // aligned: vectorised exp peels unaligned ends, with other roundings
+        AlignedVector<T>
+            listed; // aligned: vectorised exp peels unaligned ends, with other roundings
         WindowLists near;
 
         void release_scratch() {
@@ -122,12 +124,14 @@ template <class T> class RowEngine {
     void check_indices() const {
         const auto &c = problem_.candidates;
         for (Index i = 0; problem_.exclude != nullptr && i < n(); ++i)
-            require(problem_.exclude[i] < m(), "row engine: exclude holds an index outside the database");
+            require(problem_.exclude[i] < m(),
+                    "row engine: exclude holds an index outside the database");
         if (c.columns == nullptr)
             return;
         require(c.row_starts[0] == 0, "row engine: candidate lists must start at 0");
         for (Index i = 0; i < n(); ++i)
-            require(c.row_starts[i] <= c.row_starts[i + 1], "row engine: candidate lists must ascend");
+            require(c.row_starts[i] <= c.row_starts[i + 1],
+                    "row engine: candidate lists must ascend");
         for (std::int64_t e = 0; e < c.row_starts[n()]; ++e)
             require(c.columns[e] >= 0 && c.columns[e] < m(),
                     "row engine: a candidate is outside the database");
@@ -138,7 +142,8 @@ template <class T> class RowEngine {
         const bool shift = problem_.kind == RowKind::distance;
         Eigen::RowVectorXd mean = Eigen::RowVectorXd::Zero(p());
         for (Index j = 0; shift && j < m(); ++j)
-            mean += problem_.database.eigen().row(j).template cast<double>() / static_cast<double>(m());
+            mean +=
+                problem_.database.eigen().row(j).template cast<double>() / static_cast<double>(m());
         const auto centred = [&](View<const T> z) {
             return RowMatrix<T>(
                 (z.eigen().template cast<double>().rowwise() - mean).template cast<T>());
@@ -154,7 +159,8 @@ template <class T> class RowEngine {
 
     /// Fixed by the problem's size and the memory budget alone.
     Index lane_count() const {
-        const std::size_t each = static_cast<std::size_t>(m()) * static_cast<std::size_t>(p() + 1) * sizeof(double);
+        const std::size_t each =
+            static_cast<std::size_t>(m()) * static_cast<std::size_t>(p() + 1) * sizeof(double);
         const std::size_t fit = problem_.memory_budget / 2 / std::max<std::size_t>(each, 1);
         return static_cast<Index>(std::max<std::size_t>(1, std::min<std::size_t>(fit, 8)));
     }
@@ -170,8 +176,10 @@ template <class T> class RowEngine {
     Index dense_rows() const {
         constexpr Index tile = TileShape<T>::rows;
         const std::size_t row = static_cast<std::size_t>(std::max<Index>(m(), 1)) * sizeof(T);
-        const std::size_t cached = (std::size_t(1) << 20) / row, allowed = problem_.memory_budget / 16 / row;
-        const Index rows = static_cast<Index>(std::min(std::max<std::size_t>(cached, 4 * tile), allowed));
+        const std::size_t cached = (std::size_t(1) << 20) / row,
+                          allowed = problem_.memory_budget / 16 / row;
+        const Index rows =
+            static_cast<Index>(std::min(std::max<std::size_t>(cached, 4 * tile), allowed));
         return std::max<Index>(tile, std::min<Index>(rows, 20 * tile) / tile * tile);
     }
 
@@ -212,7 +220,8 @@ template <class T> class RowEngine {
                 centred_queries().middleRows(first, count) * centred_database_.transpose();
         for (Index r = 0; r < count; ++r) {
             T *values = lane.values.row(r).data();
-            const std::int64_t excluded = problem_.exclude != nullptr ? problem_.exclude[first + r] : -1;
+            const std::int64_t excluded =
+                problem_.exclude != nullptr ? problem_.exclude[first + r] : -1;
             if (excluded >= 0)
                 values[excluded] = problem_.kind == RowKind::distance ? nowhere : -nowhere;
             lane.entries.clear();
@@ -259,11 +268,13 @@ template <class T> class RowEngine {
         Eigen::RowVectorXd own = Eigen::RowVectorXd::Zero(p());
         const bool distance = problem_.kind == RowKind::distance;
         for (const auto &[j, weight] : lane.entries) {
-            const double w = distance ? 2.0 * static_cast<double>(weight) : static_cast<double>(weight);
+            const double w =
+                distance ? 2.0 * static_cast<double>(weight) : static_cast<double>(weight);
             const auto other = centred_database_.row(j);
             if (distance) {
                 for (Index k = 0; k < p(); ++k) {
-                    const double push = w * (static_cast<double>(query[k]) - static_cast<double>(other[k]));
+                    const double push =
+                        w * (static_cast<double>(query[k]) - static_cast<double>(other[k]));
                     own[k] += push;
                     lane.database(j, k) -= push;
                 }
@@ -293,9 +304,9 @@ template <class T> class RowEngine {
         own.noalias() = lane.values * centred_database_;
         for (Index r = 0; r < count; ++r) {
             const double sum = lane.values.row(r).template cast<double>().sum();
-            out.eigen().row(r) =
-                (2.0 * (sum * queries.row(r).template cast<double>() - own.row(r).template cast<double>()))
-                    .template cast<T>();
+            out.eigen().row(r) = (2.0 * (sum * queries.row(r).template cast<double>() -
+                                         own.row(r).template cast<double>()))
+                                     .template cast<T>();
         }
     }
 
@@ -307,31 +318,34 @@ template <class T> class RowEngine {
     }
 
     /// Adds the lanes, in order, and the two roles of symmetric problems.
-    void gather(const std::vector<Lane> &work, T factor, View<T> grad_queries, View<T> grad_database) const {
+    void gather(const std::vector<Lane> &work, T factor, View<T> grad_queries,
+                View<T> grad_database) const {
         constexpr Index rows = 512;
         const bool dense_distance = problem_.kind == RowKind::distance;
         const Index total = std::max(n(), m());
-        parallel_blocks((total + rows - 1) / rows, {control_.threads, control_.keep_going, {}}, [&](Index b, Worker &) {
-            for (Index i = b * rows; i < std::min(total, (b + 1) * rows); ++i) {
-                if (i < n())
-                    grad_queries.eigen().row(i) *= factor;
-                if (i >= m())
-                    continue;
-                Eigen::RowVectorXd sum = Eigen::RowVectorXd::Zero(p());
-                double column_sum = 0;
-                for (const Lane &lane : work) {
-                    sum += lane.database.row(i);
-                    column_sum += lane.column_sums[i];
+        parallel_blocks(
+            (total + rows - 1) / rows, {control_.threads, control_.keep_going, {}},
+            [&](Index b, Worker &) {
+                for (Index i = b * rows; i < std::min(total, (b + 1) * rows); ++i) {
+                    if (i < n())
+                        grad_queries.eigen().row(i) *= factor;
+                    if (i >= m())
+                        continue;
+                    Eigen::RowVectorXd sum = Eigen::RowVectorXd::Zero(p());
+                    double column_sum = 0;
+                    for (const Lane &lane : work) {
+                        sum += lane.database.row(i);
+                        column_sum += lane.column_sums[i];
+                    }
+                    if (dense_distance)
+                        sum += 2.0 * column_sum * centred_database_.row(i).template cast<double>();
+                    const auto scaled = (static_cast<double>(factor) * sum).template cast<T>();
+                    if (problem_.symmetric)
+                        grad_queries.eigen().row(i) += scaled;
+                    else
+                        grad_database.eigen().row(i) = scaled;
                 }
-                if (dense_distance)
-                    sum += 2.0 * column_sum * centred_database_.row(i).template cast<double>();
-                const auto scaled = (static_cast<double>(factor) * sum).template cast<T>();
-                if (problem_.symmetric)
-                    grad_queries.eigen().row(i) += scaled;
-                else
-                    grad_database.eigen().row(i) = scaled;
-            }
-        });
+            });
     }
 
     RowProblem<T> problem_;

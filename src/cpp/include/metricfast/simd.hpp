@@ -17,7 +17,9 @@ template <class T> struct Vec {
     static constexpr int registers = 32;
     T v[width];
 
-    static Vec load(const T *p) { return map([p](int i) { return p[i]; }); }
+    static Vec load(const T *p) {
+        return map([p](int i) { return p[i]; });
+    }
     static Vec broadcast(T x) {
         return map([x](int) { return x; });
     }
@@ -25,13 +27,27 @@ template <class T> struct Vec {
         for (int i = 0; i < width; ++i)
             p[i] = v[i];
     }
-    friend Vec operator+(Vec a, Vec b) { return map([&](int i) { return a.v[i] + b.v[i]; }); }
-    friend Vec operator-(Vec a, Vec b) { return map([&](int i) { return a.v[i] - b.v[i]; }); }
-    friend Vec operator*(Vec a, Vec b) { return map([&](int i) { return a.v[i] * b.v[i]; }); }
-    friend Vec fma(Vec a, Vec b, Vec c) { return map([&](int i) { return a.v[i] * b.v[i] + c.v[i]; }); }
-    friend Vec max(Vec a, Vec b) { return map([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; }); }
-    friend Vec min(Vec a, Vec b) { return map([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; }); }
-    friend Vec sqrt(Vec a) { return map([&](int i) { return std::sqrt(a.v[i]); }); }
+    friend Vec operator+(Vec a, Vec b) {
+        return map([&](int i) { return a.v[i] + b.v[i]; });
+    }
+    friend Vec operator-(Vec a, Vec b) {
+        return map([&](int i) { return a.v[i] - b.v[i]; });
+    }
+    friend Vec operator*(Vec a, Vec b) {
+        return map([&](int i) { return a.v[i] * b.v[i]; });
+    }
+    friend Vec fma(Vec a, Vec b, Vec c) {
+        return map([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
+    }
+    friend Vec max(Vec a, Vec b) {
+        return map([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+    }
+    friend Vec min(Vec a, Vec b) {
+        return map([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+    }
+    friend Vec sqrt(Vec a) {
+        return map([&](int i) { return std::sqrt(a.v[i]); });
+    }
     /// x where a == b, else 0.
     friend Vec where_equal(Vec a, Vec b, Vec x) {
         return map([&](int i) { return a.v[i] == b.v[i] ? x.v[i] : T(0); });
@@ -53,7 +69,7 @@ template <class T> struct Vec {
     }
 };
 
-#define METRICFAST_VEC(T, REG, OP, SUFFIX, WIDTH, REGISTERS, FMA, LESS, EQUAL)                            \
+#define METRICFAST_VEC(T, REG, OP, SUFFIX, WIDTH, REGISTERS, FMA, LESS, EQUAL)                     \
     template <> struct Vec<T> {                                                                    \
         static constexpr int width = WIDTH;                                                        \
         static constexpr int registers = REGISTERS;                                                \
@@ -88,11 +104,9 @@ METRICFAST_VEC(double, __m256d, _mm256, pd, 4, 16, _mm256_fmadd_pd(a.v, b.v, c.v
                _mm256_and_pd(_mm256_cmp_pd(a.v, b.v, _CMP_EQ_OQ), x.v))
 #elif defined(__SSE4_2__) || defined(_M_X64)
 METRICFAST_VEC(float, __m128, _mm, ps, 4, 16, _mm_add_ps(_mm_mul_ps(a.v, b.v), c.v),
-               _mm_movemask_ps(_mm_cmplt_ps(a.v, b.v)),
-               _mm_and_ps(_mm_cmpeq_ps(a.v, b.v), x.v))
+               _mm_movemask_ps(_mm_cmplt_ps(a.v, b.v)), _mm_and_ps(_mm_cmpeq_ps(a.v, b.v), x.v))
 METRICFAST_VEC(double, __m128d, _mm, pd, 2, 16, _mm_add_pd(_mm_mul_pd(a.v, b.v), c.v),
-               _mm_movemask_pd(_mm_cmplt_pd(a.v, b.v)),
-               _mm_and_pd(_mm_cmpeq_pd(a.v, b.v), x.v))
+               _mm_movemask_pd(_mm_cmplt_pd(a.v, b.v)), _mm_and_pd(_mm_cmpeq_pd(a.v, b.v), x.v))
 #endif
 #undef METRICFAST_VEC
 

@@ -60,9 +60,8 @@ template <class T> struct Tile {
 
     /// v[r][c] += sum_k a[k][r] * b[k][c], k = 0..depth-1 in that order, for packed panels a, b.
     METRICFAST_INLINE void accumulate_dot(Index depth, const T *a, const T *b) {
-        accumulate(depth, a, b, [](Vec<T> x, Vec<T> y, Vec<T> sum) METRICFAST_INLINE {
-            return fma(x, y, sum);
-        });
+        accumulate(depth, a, b,
+                   [](Vec<T> x, Vec<T> y, Vec<T> sum) METRICFAST_INLINE { return fma(x, y, sum); });
     }
 
     /// v[r][c] += sum_k (a[k][r] - b[k][c])^2: slower, and right where the product form cancels.

@@ -18,7 +18,8 @@ using Index = std::ptrdiff_t;
 template <class T>
 using RowMatrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// A row-major matrix somebody else owns: `rows` x `cols`, consecutive rows `stride` elements apart.
+/// A row-major matrix somebody else owns: `rows` x `cols`, consecutive rows `stride` elements
+/// apart.
 template <class T> struct View {
     T *data = nullptr;
     Index rows = 0;

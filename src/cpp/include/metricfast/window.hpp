@@ -38,23 +38,25 @@ class WindowSearch {
         std::vector<float> thresholds(
             static_cast<std::size_t>(packed_queries.micro_panels() * PackedQueries<float>::rows),
             -std::numeric_limits<float>::infinity());
-        std::fill(thresholds.begin(), thresholds.begin() + count, std::numeric_limits<float>::infinity());
+        std::fill(thresholds.begin(), thresholds.begin() + count,
+                  std::numeric_limits<float>::infinity());
         std::vector<std::vector<Entry>> entries(static_cast<std::size_t>(count));
         Index held = 0;
         // In stretches, so that a search that lists too much ends early.
         constexpr Index stretch = 64;
         for (Index begin = 0; begin < packed.panels(); begin += stretch) {
-            screen_.sweep(begin, std::min(begin + stretch, packed.panels()), packed_queries,
-                          thresholds.data(), [&](Index r, Index position, float lower) {
-                              if (!(lower < thresholds[r]) ||
-                                  (exclude_ != nullptr && exclude_[first + r] == packed.id(position)))
-                                  return;
-                              entries[r].push_back({lower, static_cast<std::int32_t>(position)});
-                              ++held;
-                              const double upper = static_cast<double>(lower) + screen_.slack(position) +
-                                                   2 * screen_.error() * packed_queries.norm(r);
-                              thresholds[r] = std::min(thresholds[r], above<float>(upper + window_));
-                          });
+            screen_.sweep(
+                begin, std::min(begin + stretch, packed.panels()), packed_queries,
+                thresholds.data(), [&](Index r, Index position, float lower) {
+                    if (!(lower < thresholds[r]) ||
+                        (exclude_ != nullptr && exclude_[first + r] == packed.id(position)))
+                        return;
+                    entries[r].push_back({lower, static_cast<std::int32_t>(position)});
+                    ++held;
+                    const double upper = static_cast<double>(lower) + screen_.slack(position) +
+                                         2 * screen_.error() * packed_queries.norm(r);
+                    thresholds[r] = std::min(thresholds[r], above<float>(upper + window_));
+                });
             if (held > limit)
                 return false;
         }

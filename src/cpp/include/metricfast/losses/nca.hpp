@@ -9,16 +9,17 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// With p_ij = c_j exp(-D_ij) / sum_l c_l exp(-D_il) and p_i the sum of p_ij over the anchor's class,
-/// the anchor's loss is -s_i p_i (sum) or -s_i log p_i (log).
-/// Its weights are s_i p_ij ([same class] - p_i), divided by p_i for the log form.
+/// With p_ij = c_j exp(-D_ij) / sum_l c_l exp(-D_il) and p_i the sum of p_ij over the anchor's
+/// class, the anchor's loss is -s_i p_i (sum) or -s_i log p_i (log). Its weights are s_i p_ij
+/// ([same class] - p_i), divided by p_i for the log form.
 template <class T> class NcaLoss : public RowLoss<T> {
   public:
     enum class Form { sum, log };
 
     /// \param query_labels, database_labels class codes, compared for equality.
     /// \param anchor_weights s_i or null (1). \param column_weights c_j or null (1).
-    /// \param self with column weights: for each anchor its own database row or -1; there the column
+    /// \param self with column weights: for each anchor its own database row or -1; there the
+    /// column
     ///   weighs max(c - 1, 0), so that integer weights equal repetition. May be null.
     NcaLoss(Form form, std::vector<std::int64_t> query_labels,
             const std::vector<std::int64_t> &database_labels, const double *anchor_weights,
@@ -26,14 +27,14 @@ template <class T> class NcaLoss : public RowLoss<T> {
         : form_(form), query_labels_(std::move(query_labels)),
           database_labels_(padded(database_labels)), anchor_weights_(anchor_weights), self_(self) {
         if (column_weights != nullptr)
-            column_weights_ = padded(std::vector<double>(
-                column_weights, column_weights + database_labels.size()));
+            column_weights_ = padded(
+                std::vector<double>(column_weights, column_weights + database_labels.size()));
     }
 
     bool sparse() const override { return false; }
 
-    /// All that is left out weighs less than a rounding of the sum. The log form sees a class however
-    /// far it is, and weights would have to be bounded, so these look at every column.
+    /// All that is left out weighs less than a rounding of the sum. The log form sees a class
+    /// however far it is, and weights would have to be bounded, so these look at every column.
     double window(Index columns) const override {
         if (form_ == Form::log || !column_weights_.empty())
             return std::numeric_limits<double>::infinity();
@@ -138,7 +139,8 @@ template <class T> class NcaLoss : public RowLoss<T> {
     double evaluate_far(Row<T> &row, T label, double s, double nearest, double within) const {
         double all = 0, same = 0;
         const auto kernel = [&](Index j, double shift) {
-            const double c = column_weights_.empty() ? 1.0 : static_cast<double>(column_weight(row, j));
+            const double c =
+                column_weights_.empty() ? 1.0 : static_cast<double>(column_weight(row, j));
             return c > 0 ? c * std::exp(shift - static_cast<double>(row.values[j])) : 0.0;
         };
         for (Index j = 0; j < row.count; ++j) {

@@ -40,7 +40,9 @@ template <class T> class RowLoss {
     virtual bool sparse() const = 0;
     /// Columns whose distance exceeds the row's smallest by more than this change neither value nor
     /// weights in T, and may be left out; infinite where every column matters.
-    virtual double window(Index /*columns*/) const { return std::numeric_limits<double>::infinity(); }
+    virtual double window(Index /*columns*/) const {
+        return std::numeric_limits<double>::infinity();
+    }
     /// Called from several threads at once.
     virtual RowValue evaluate(Row<T> &row) const = 0;
 };

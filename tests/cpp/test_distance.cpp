@@ -1,0 +1,64 @@
+#include "check.hpp"
+#include "points.hpp"
+
+#include "metricfast/metricfast.hpp"
+
+using namespace metricfast;
+
+template <class T> void all_pairs_match(Index n, Index m, Index p, int threads) {
+    const RowMatrix<T> x = random_points<T>(n, p), y = random_points<T>(m, p).array() + T(0.5);
+    RowMatrix<T> out = RowMatrix<T>::Constant(n, m + 3, T(-7));
+    pairwise_distances<T>(Points(seen(x)), Points(seen(y)), true, View<T>(out.data(), n, m, m + 3),
+                          {threads, {}, {}});
+    for (Index i = 0; i < n; ++i) {
+        for (Index j = 0; j < m; ++j)
+            CHECK_NEAR(out(i, j), squared_distance_of(x, i, y, j), 1e-4);
+        for (Index j = m; j < m + 3; ++j)
+            CHECK(out(i, j) == T(-7));
+    }
+}
+
+TEST(all_pairs) {
+    for (const Index n : {1, 5, 12, 13, 130})
+        for (const Index m : {1, 31, 33, 300}) {
+            all_pairs_match<float>(n, m, 3, 2);
+            all_pairs_match<double>(n, m, 17, 1);
+        }
+}
+
+TEST(copies_are_at_distance_zero) {
+    const RowMatrix<float> x = random_points<float>(3, 5).replicate(70, 1).array() + 100.0f;
+    RowMatrix<float> out(210, 210);
+    pairwise_distances<float>(Points(seen(x)), Points(seen(x)), false, view(out));
+    for (Index i = 0; i < 210; ++i)
+        for (Index j = i % 3; j < 210; j += 3)
+            CHECK(out(i, j) == 0.0f);
+}
+
+TEST(pairs_by_index_and_under_maps) {
+    const RowMatrix<double> x = random_points<double>(20, 4),
+                            y = random_points<double>(10, 4).array() * 2;
+    const RowMatrix<double> U = random_points<double>(3, 4), V = U.array() + 1;
+    const std::vector<std::int64_t> pairs{0, 9, 19, 0, 5, 5};
+    std::vector<double> out(3);
+    paired_distances<double>(Points(seen(x)), Points(seen(y)), {pairs.data(), 3}, U, V, false,
+                             out.data());
+    for (Index i = 0; i < 3; ++i)
+        CHECK_NEAR(
+            out[i],
+            (U * x.row(pairs[2 * i]).transpose() - V * y.row(pairs[2 * i + 1]).transpose()).norm(),
+            1e-12);
+}
+
+TEST(bad_arguments_are_named) {
+    const RowMatrix<double> x = random_points<double>(6, 4), narrow = random_points<double>(6, 3);
+    RowMatrix<double> out(6, 6), small(6, 5);
+    const Points a(seen(x)), b(seen(narrow));
+    CHECK_THROWS(std::invalid_argument, "differ in width",
+                 pairwise_distances<double>(a, b, true, view(out)));
+    CHECK_THROWS(std::invalid_argument, "out must be",
+                 pairwise_distances<double>(a, a, true, view(small)));
+    const std::vector<std::int64_t> outside{0, 6};
+    CHECK_THROWS(std::invalid_argument, "outside",
+                 paired_distances<double>(a, a, {outside.data(), 1}, true, out.data()));
+}

@@ -1,0 +1,161 @@
+#include "check.hpp"
+#include "points.hpp"
+
+#include "metricfast/metricfast.hpp"
+
+using namespace metricfast;
+
+namespace {
+
+constexpr Index n = 180, p = 3;
+
+std::vector<std::int64_t> labels_of(Index count) {
+    std::vector<std::int64_t> labels(count);
+    for (Index i = 0; i < count; ++i)
+        labels[i] = i % 3;
+    return labels;
+}
+
+/// A loss of inner products: half the sum of their squares.
+template <class T> struct HalfSquares : RowLoss<T> {
+    bool sparse() const override { return false; }
+    RowValue evaluate(Row<T> &row) const override {
+        RowValue result;
+        for (Index j = 0; j < row.count; ++j)
+            if (std::isfinite(row.values[j]))
+                result.value += 0.5 * static_cast<double>(row.values[j] * row.values[j]);
+        result.terms = row.count;
+        return result;
+    }
+};
+
+template <class T>
+RowTotals run(const RowMatrix<T> &z, const RowLoss<T> &loss, RowMatrix<T> &grad,
+              RowProblem<T> problem = {}, const Control &control = {}) {
+    std::vector<std::int64_t> self = identity_order(z.rows());
+    problem.queries = problem.database = seen(z);
+    problem.symmetric = true;
+    if (problem.kind == RowKind::distance)
+        problem.exclude = self.data();
+    grad.resize(z.rows(), z.cols());
+    return RowEngine<T>(problem, loss, control).value_and_gradient(view(grad), {});
+}
+
+template <class T> void gradient_matches(const RowLoss<T> &loss, RowProblem<T> problem = {}) {
+    RowMatrix<T> z = random_points<T>(n, p) * T(2), grad, unused;
+    run(z, loss, grad, problem);
+    const T step = std::is_same_v<T, double> ? T(1e-5) : T(1e-2);
+    for (const Index i : {Index(0), n / 2, n - 1})
+        for (Index k = 0; k < p; ++k) {
+            const T x = z(i, k);
+            z(i, k) = x + step;
+            const double above = run(z, loss, unused, problem).value;
+            z(i, k) = x - step;
+            const double below = run(z, loss, unused, problem).value;
+            z(i, k) = x;
+            CHECK_NEAR(grad(i, k), (above - below) / (2.0 * step),
+                       1e-2 * (1 + std::abs(grad(i, k))));
+        }
+}
+
+} // namespace
+
+TEST(nca_gradients) {
+    const auto y = labels_of(n);
+    gradient_matches<double>(
+        NcaLoss<double>(NcaLoss<double>::Form::sum, y, y, nullptr, nullptr, nullptr));
+    gradient_matches<double>(
+        NcaLoss<double>(NcaLoss<double>::Form::log, y, y, nullptr, nullptr, nullptr));
+    gradient_matches<float>(
+        NcaLoss<float>(NcaLoss<float>::Form::sum, y, y, nullptr, nullptr, nullptr));
+}
+
+TEST(lmnn_gradients_and_candidates) {
+    const auto y = labels_of(n);
+    std::vector<std::int64_t> targets;
+    for (Index i = 0; i < n; ++i)
+        targets.push_back((i + 3) % n);
+    const LmnnLoss<double> loss(0.4, 1.0, targets.data(), 1, y.data(), y.data(), nullptr);
+    gradient_matches<double>(loss);
+
+    const RowMatrix<double> z = random_points<double>(n, p);
+    std::vector<double> radius(n, 100.0);
+    const auto lists = find_impostors(Points(seen(z)), y.data(), 3, radius.data(), n * n);
+    std::vector<std::int64_t> starts{0}, columns;
+    for (Index i = 0; i < n; ++i) {
+        columns.push_back(targets[i]);
+        columns.insert(columns.end(), lists.columns.begin() + lists.row_starts[i],
+                       lists.columns.begin() + lists.row_starts[i + 1]);
+        starts.push_back(static_cast<std::int64_t>(columns.size()));
+    }
+    RowProblem<double> listed;
+    listed.candidates = {starts.data(), columns.data()};
+    RowMatrix<double> grad, listed_grad;
+    const double value = run(z, loss, grad).value;
+    CHECK_NEAR(run(z, loss, listed_grad, listed).value, value, 1e-9 * value);
+    CHECK((grad - listed_grad).cwiseAbs().maxCoeff() < 1e-9);
+}
+
+TEST(inner_products) {
+    RowProblem<double> problem;
+    problem.kind = RowKind::inner_product;
+    gradient_matches<double>(HalfSquares<double>(), problem);
+}
+
+TEST(threads_and_memory_do_not_change_a_bit) {
+    const auto y = labels_of(n);
+    const NcaLoss<double> loss(NcaLoss<double>::Form::log, y, y, nullptr, nullptr, nullptr);
+    const RowMatrix<double> z = random_points<double>(n, p);
+    RowMatrix<double> one, other;
+    const double value = run(z, loss, one, {}, {1, {}, {}}).value;
+    for (const int threads : {2, 3, 8}) {
+        CHECK(run(z, loss, other, {}, {threads, {}, {}}).value == value);
+        CHECK(one == other);
+    }
+    RowProblem<double> tight;
+    tight.memory_budget = 1 << 12;
+    CHECK_NEAR(run(z, loss, other, tight).value, value, 1e-9);
+}
+
+TEST(reductions) {
+    const auto y = labels_of(n);
+    const NcaLoss<double> loss(NcaLoss<double>::Form::sum, y, y, nullptr, nullptr, nullptr);
+    const RowMatrix<double> z = random_points<double>(n, p);
+    RowMatrix<double> grad, mean_grad;
+    RowProblem<double> mean;
+    mean.reduction = Reduction::mean;
+    const RowTotals sum = run(z, loss, grad);
+    CHECK_NEAR(run(z, loss, mean_grad, mean).value, sum.value / n, 1e-12);
+    CHECK((grad / n - mean_grad).cwiseAbs().maxCoeff() < 1e-12);
+    CHECK(sum.anchors == n && sum.skipped == 0);
+}
+
+TEST(work_can_be_cancelled) {
+    const auto y = labels_of(4000);
+    const NcaLoss<double> loss(NcaLoss<double>::Form::log, y, y, nullptr, nullptr, nullptr);
+    const RowMatrix<double> z = random_points<double>(4000, 20);
+    RowMatrix<double> grad;
+    int asked = 0;
+    double shown = 0;
+    const Control control{2, [&] { return ++asked < 2; }, [&](double share) { shown = share; }};
+    CHECK_THROWS(Cancelled, "cancelled", [&] {
+        for (int repeat = 0; repeat < 1000; ++repeat)
+            run(z, loss, grad, {}, control);
+    }());
+    CHECK(asked == 2 && shown > 0 && shown <= 1);
+}
+
+TEST(bad_arguments_are_named) {
+    const auto y = labels_of(n);
+    const NcaLoss<double> loss(NcaLoss<double>::Form::sum, y, y, nullptr, nullptr, nullptr);
+    const RowMatrix<double> z = random_points<double>(n, p);
+    RowMatrix<double> grad(n, p), narrow(n, p - 1);
+    RowProblem<double> problem;
+    problem.queries = problem.database = seen(z);
+    problem.symmetric = true;
+    CHECK_THROWS(std::invalid_argument, "queries' shape",
+                 RowEngine<double>(problem, loss, {}).value_and_gradient(view(narrow), {}));
+    const std::vector<std::int64_t> outside(n, n);
+    problem.exclude = outside.data();
+    CHECK_THROWS(std::invalid_argument, "exclude", RowEngine<double>(problem, loss, {}));
+}

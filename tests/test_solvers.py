@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from sklearn.exceptions import ConvergenceWarning
+
+from metricfast.solvers import (
+    Monitor,
+    Progress,
+    class_batches,
+    minimize_hinge,
+    minimize_minibatch,
+    minimize_smooth,
+)
+
+RNG = np.random.default_rng(0)
+A, B = RNG.normal(size=(40, 6)), RNG.normal(size=40)
+START = RNG.normal(size=6)
+
+
+def least_squares(x):
+    residual = A @ x - B
+    return residual @ residual, 2 * A.T @ residual
+
+
+def least_deviations(x):
+    residual = A @ x - B
+    return np.abs(residual).sum(), A.T @ np.sign(residual)
+
+
+def smallest_deviations() -> float:
+    """The least sum of absolute residuals, by linear programming."""
+    n, d = A.shape
+    return linprog(
+        np.r_[np.zeros(d), np.ones(n)],
+        A_ub=np.block([[A, -np.eye(n)], [-A, -np.eye(n)]]),
+        b_ub=np.r_[B, -B],
+        bounds=[(None, None)] * d + [(0, None)] * n,
+    ).fun
+
+
+def test_monitor_keeps_the_best_and_not_the_last():
+    monitor = Monitor(START)
+    np.testing.assert_array_equal(monitor.best_x, START)
+    for value, x in ((3.0, 1.0), (1.0, 2.0), (2.0, 3.0)):
+        assert not monitor(value, np.array([x]))
+    assert (monitor.best_value, monitor.best_x[0]) == (1.0, 2.0)
+    assert monitor.curve == [3.0, 1.0, 2.0]
+    monitor.restart(np.array([7.0]))
+    assert monitor.best_x[0] == 7
+    monitor(9.0, np.array([8.0]))
+    assert monitor.best_value == 9
+    assert len(monitor.curve) == 4
+
+
+def test_monitor_copies_what_it_keeps():
+    x = np.zeros(1)
+    monitor = Monitor(x)
+    monitor(1.0, x)
+    x += 1
+    assert monitor.best_x[0] == 0
+
+
+def test_smooth_finds_the_least_squares_solution():
+    monitor = Monitor(START)
+    minimize_smooth(least_squares, START, monitor, max_iter=100, tol=1e-12)
+    np.testing.assert_allclose(monitor.best_x, np.linalg.lstsq(A, B)[0], atol=1e-5)
+    assert monitor.curve == sorted(monitor.curve, reverse=True)
+
+
+def test_smooth_at_a_minimum_keeps_it():
+    minimum = np.linalg.lstsq(A, B)[0]
+    monitor = Monitor(minimum)
+    minimize_smooth(least_squares, minimum, monitor, max_iter=100)
+    assert monitor.best_value == pytest.approx(least_squares(minimum)[0])
+
+
+@pytest.mark.parametrize("hinge", [False, True])
+def test_cap_warns_and_an_observer_stops_silently(hinge):
+    def run(monitor, max_iter):
+        if hinge:
+            minimize_hinge(least_deviations, START, monitor, min_iter=9, max_iter=max_iter, tol=0)
+        else:
+            minimize_smooth(least_squares, START, monitor, max_iter=max_iter)
+
+    with pytest.warns(ConvergenceWarning):
+        run(Monitor(START), 2)
+    monitor = Monitor(START, lambda iteration, value, x: iteration == 3)
+    run(monitor, 100)
+    assert monitor.stopped
+    assert len(monitor.curve) == 3
+
+
+def test_hinge_reaches_the_minimum_of_a_piecewise_linear_function():
+    monitor = Monitor(START)
+    minimize_hinge(least_deviations, START, monitor, min_iter=100, max_iter=500, tol=1e-7)
+    assert monitor.best_value == pytest.approx(smallest_deviations(), rel=1e-3)
+    assert len(monitor.curve) >= 100
+
+
+def test_hinge_stops_on_the_relative_decrease():
+    rough, fine = Monitor(START), Monitor(START)
+    minimize_hinge(least_squares, START, rough, min_iter=0, max_iter=500, tol=1e-2)
+    minimize_hinge(least_squares, START, fine, min_iter=0, max_iter=500, tol=1e-9)
+    assert 5 <= len(rough.curve) < len(fine.curve) < 500
+    scaled = Monitor(START)
+    minimize_hinge(
+        lambda x: tuple(1024 * v for v in least_squares(x)), START, scaled,
+        min_iter=0, max_iter=500, tol=1e-2,
+    )  # fmt: skip
+    assert len(scaled.curve) == len(rough.curve)
+
+
+def test_hinge_ends_where_there_is_no_gradient():
+    monitor = Monitor(START)
+    minimize_hinge(
+        lambda x: (0.0, np.zeros_like(x)), START, monitor, min_iter=50, max_iter=100, tol=0
+    )
+    assert monitor.curve == []
+    assert monitor.best_value == 0
+
+
+def test_hinge_reaches_zero_of_a_sum_of_hinges_and_ends():
+    def hinges(x):
+        active = x + 1 > 0
+        return float((x + 1)[active].sum()), active.astype(float)
+
+    monitor = Monitor(START)
+    minimize_hinge(hinges, START, monitor, min_iter=50, max_iter=1000, tol=1e-3)
+    assert monitor.best_value == 0
+
+
+def test_line_search_failure_restarts_once_then_warns():
+    calls = []
+
+    def uphill(x):
+        calls.append(x)
+        return x @ x, -2 * x
+
+    monitor = Monitor(START)
+    with pytest.warns(ConvergenceWarning, match="line search failed"):
+        minimize_hinge(uphill, START, monitor, min_iter=0, max_iter=100, tol=0)
+    assert len(calls) < 100
+
+    def turning(x):
+        value, gradient = least_squares(x)
+        return value, gradient if len(monitor.curve) < 3 else -gradient
+
+    monitor = Monitor(START)
+    with pytest.warns(ConvergenceWarning, match="line search failed"):
+        minimize_hinge(turning, START, monitor, min_iter=100, max_iter=100, tol=0)
+    assert monitor.curve
+
+
+def test_hinge_backs_off_from_values_that_are_no_numbers():
+    def guarded(x):
+        value, gradient = least_squares(x)
+        return (np.nan if np.abs(x - START).max() > 0.3 else value), gradient
+
+    monitor = Monitor(START)
+    with pytest.warns(ConvergenceWarning):
+        minimize_hinge(guarded, START, monitor, min_iter=0, max_iter=5, tol=0)
+    assert np.isfinite(monitor.best_value)
+    assert monitor.best_value < least_squares(START)[0]
+
+
+def batch(x, rows):
+    residual = A[rows] @ x - B[rows]
+    return residual @ residual, 2 * A[rows].T @ residual
+
+
+def quarters():
+    return np.arange(40).reshape(4, 10)
+
+
+def test_minibatch_approaches_the_least_squares_solution():
+    monitor = Monitor(START)
+    minimize_minibatch(batch, START, quarters, monitor, max_epochs=300, learning_rate=0.05)
+    optimum = np.linalg.lstsq(A, B)[0]
+    assert least_squares(monitor.best_x)[0] < 1.01 * least_squares(optimum)[0]
+    assert len(monitor.curve) == 300
+
+
+def test_minibatch_does_not_depend_on_the_units():
+    monitor, scaled = Monitor(START), Monitor(1e6 * START)
+    settings = {"max_epochs": 3, "learning_rate": 0.1}
+    minimize_minibatch(batch, START, quarters, monitor, **settings)
+    minimize_minibatch(
+        lambda x, rows: (batch(x / 1e6, rows)[0], batch(x / 1e6, rows)[1] / 1e6),
+        1e6 * START, quarters, scaled, **settings,
+    )  # fmt: skip
+    np.testing.assert_allclose(scaled.best_x, 1e6 * monitor.best_x, rtol=1e-9)
+    np.testing.assert_allclose(scaled.curve, monitor.curve)
+
+
+def test_minibatch_leaves_parameters_without_gradient_alone():
+    monitor = Monitor(START)
+    minimize_minibatch(
+        lambda x, rows: (x[0] ** 2, np.r_[2 * x[0], np.zeros(5)]),
+        START, quarters, monitor, max_epochs=2, learning_rate=0.1,
+    )  # fmt: skip
+    np.testing.assert_array_equal(monitor.best_x[1:], START[1:])
+    assert abs(monitor.best_x[0]) < abs(START[0])
+
+
+def test_minibatch_stops_when_told():
+    monitor = Monitor(START, lambda iteration, value, x: iteration == 2)
+    minimize_minibatch(batch, START, quarters, monitor, max_epochs=9, learning_rate=0.1)
+    assert len(monitor.curve) == 2
+
+
+def test_class_batches_partition_and_keep_company():
+    labels = np.repeat(np.arange(200), 16)
+    rng = np.random.RandomState(0)
+    batches = class_batches(labels, 100, rng)
+    np.testing.assert_array_equal(np.sort(np.concatenate(batches)), np.arange(labels.size))
+    assert {len(b) for b in batches} == {100}
+    alone = sum((np.bincount(labels[b]) == 1).sum() for b in batches)
+    assert alone < 0.02 * labels.size
+    again = class_batches(labels, 100, rng)
+    assert not np.array_equal(batches[0], again[0])
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 10, 1000])
+def test_class_batches_of_any_size(batch_size):
+    labels = np.array([0] * 7 + [1] * 2 + [3])
+    batches = class_batches(labels, batch_size, np.random.RandomState(0))
+    np.testing.assert_array_equal(np.sort(np.concatenate(batches)), np.arange(10))
+    assert max(map(len, batches)) - min(map(len, batches)) <= 1
+
+
+def test_progress_prints_lines_without_tqdm(monkeypatch, capsys):
+    def missing(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    progress = Progress("NCA", 10)
+    progress(1, -12.5)
+    progress.close()
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "[NCA] iteration 1: objective -12.5" in output.err
+
+
+def test_progress_shows_a_bar_with_tqdm(capsys):
+    pytest.importorskip("tqdm")
+    progress = Progress("NCA", 10)
+    progress(1, -12.5)
+    progress.close()
+    assert "1/10" in capsys.readouterr().err
