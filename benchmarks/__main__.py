@@ -51,7 +51,7 @@ def _run(case: Case, rates: bounds.Rates, level: Level, rounds: int | None) -> R
             Path(folder),
             rounds or ROUNDS[level],
             level=level,
-            timeout=TIMEOUT[level],
+            timeout=max(TIMEOUT[level], TIMEOUT[case.when]),
             recorded=recorded.find,
             say=say,
         )

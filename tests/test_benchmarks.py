@@ -227,6 +227,12 @@ def test_objectives_match_their_definitions():
     assert lmnn == pytest.approx(0.3 * pull + 0.7 * push, rel=1e-10)
 
 
+def test_error_counts_votes_and_the_nearest_settles_ties():
+    x, y = np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0]]), np.array([2, 1, 0, 5, 6, 6])
+    x_test, y_test = np.array([[0.1], [10.1], [1.1], [1.9]]), np.array([2, 6, 0, 0])
+    assert objectives.test_error(np.eye(1), x, y, x_test, y_test) == 0.25
+
+
 def test_slow_results_are_kept_and_found(monkeypatch, tmp_path):
     monkeypatch.setattr(recorded, "FILE", tmp_path / "recorded.json")
     entries = [Entry("quick", "q", ""), Entry("slow", "s", "", when="full")]

@@ -78,8 +78,14 @@ def test_wrong_version_is_refused(tmp_path: Path) -> None:
         run("cmake", "-S", tmp_path, "-B", tmp_path / "build", use_wheel(tmp_path))
 
 
-def test_examples(tmp_path: Path) -> None:
+def test_example(tmp_path: Path) -> None:
     build(ROOT / "examples" / "cpp", tmp_path, use_wheel(tmp_path))
-    errors = re.findall(r"error of 3-NN.*?([0-9.]+) %", run(tmp_path / "nca"))
-    before, after = map(float, errors)
+    before, after = map(float, re.findall(r"3-NN error, .*: +([0-9.e-]+)", run(tmp_path / "nca")))
     assert after < before
+
+    points = tmp_path / "points.txt"
+    points.write_text("".join(f"{i % 2} {i * i % 7} {i % 2}\n" for i in range(20)))
+    assert "20 points, 2 coordinates" in run(tmp_path / "nca", points)
+    points.write_text("1 2 0\n1 0\n")
+    with pytest.raises(AssertionError, match="nca: each line must hold the same number of values"):
+        run(tmp_path / "nca", points)

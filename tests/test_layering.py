@@ -26,7 +26,7 @@ CPP_LAYERS = [
     ["metricfast"],
 ]
 PYTHON_LAYERS = [
-    ["_cpu"],
+    ["_cpu", "_threadpool"],
     ["_dispatch"],
     [
         *("exceptions", "neighbors", "gradient", "losses", "embeddings", "inference"),

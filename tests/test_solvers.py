@@ -246,7 +246,6 @@ def test_progress_prints_lines_without_tqdm(monkeypatch, capsys):
 
 
 def test_progress_shows_a_bar_with_tqdm(capsys):
-    pytest.importorskip("tqdm")
     progress = Progress("NCA", 10)
     progress(1, -12.5)
     progress.close()

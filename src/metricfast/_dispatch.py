@@ -49,7 +49,11 @@ def get_kernels() -> ModuleType:
         else:
             reason = "which this processor or operating system does not support"
         raise ImportError(f"{VARIABLE} is {isa!r}, {reason}; available: {_join(available)}")
-    return importlib.import_module(_module_name(isa))
+    kernels = importlib.import_module(_module_name(isa))
+    from metricfast import _threadpool
+
+    _threadpool.register()
+    return kernels
 
 
 def available_isas() -> list[str]:

@@ -182,7 +182,8 @@ def minimize_hinge(
 
     The gradient of a sum of hinges need not vanish at a minimum, so its norm says nothing: the
     minimisation stops when, after `min_iter` iterations, the objective has fallen by less than
-    `tol` times itself an iteration, on average over the last `window` iterations. A line search
+    `tol` times itself an iteration, on average over the last `window` iterations (or by less than
+    the rounding error of its initial value: it may fall to zero). A line search
     that fails restarts once with cleared memory; the second failure in a row ends the
     minimisation. At a point without descent (zero gradient) it ends at once.
 
@@ -196,17 +197,22 @@ def minimize_hinge(
     x, (value, gradient) = x0, fun(x0)
     recent = deque([value], maxlen=window + 1)
     pairs: deque[_Pair] = deque(maxlen=memory)
-    iteration = 0
-    while iteration < max_iter:
-        if not gradient.any():
-            break
+    iteration, rounding = 0, float(np.finfo(float).eps) * abs(value)
+
+    def converged() -> bool:
+        steps = len(recent) - 1
+        least = max(tol * abs(recent[-1]), rounding)
+        return steps > 0 and recent[0] - recent[-1] <= steps * least
+
+    while iteration < max_iter and np.linalg.norm(gradient) > 0:
         found = _weak_wolfe(fun, x, value, gradient, _descent(gradient, pairs, x))
         if found is None:
-            if not pairs:
+            if pairs:
+                pairs.clear()
+                continue
+            if not converged():
                 _warn("The line search failed twice: rescale the data, or raise the tolerance.")
-                return
-            pairs.clear()
-            continue
+            break
         iteration += 1
         step, value, new_gradient = found
         change = new_gradient - gradient
@@ -217,12 +223,11 @@ def minimize_hinge(
         recent.append(value)
         if monitor(value, x):
             return
-        steps = len(recent) - 1
-        if iteration >= min_iter and recent[0] - value <= steps * tol * abs(value):
+        if iteration >= min_iter and converged():
             return
     if not monitor.curve:
         monitor.best_x, monitor.best_value = x, value
-    if gradient.any():
+    if iteration == max_iter:
         _warn(f"No convergence in {max_iter} iterations: raise max_iter or the tolerance.")
 
 
@@ -237,9 +242,9 @@ class _Pair(NamedTuple):
 def _descent(gradient: Vector, pairs: Sequence[_Pair], x: Vector) -> Vector:
     """Return the L-BFGS direction; without memory, a tenth of the length of x downhill."""
     if not pairs:
-        length = 0.1 * (np.linalg.norm(x) or 1.0)
-        return gradient * (-length / np.linalg.norm(gradient))
-    direction = -gradient
+        length = 0.1 * (float(np.linalg.norm(x)) or 1.0)
+        return gradient * (-length / float(np.linalg.norm(gradient)))
+    direction: Vector = -gradient
     shares = []
     for step, change, curvature in reversed(pairs):
         share = (step @ direction) / curvature

@@ -1,6 +1,22 @@
 #include <string>
 
 #include "common.hpp"
+#include "metricfast/parallel.hpp"
+
+// Plain symbols, which threadpoolctl looks for in the shared library.
+extern "C" {
+
+PYBIND11_EXPORT int metricfast_get_num_threads() { return metricfast::default_threads(); }
+
+/// As many as there would be anyway, or more: no limit.
+PYBIND11_EXPORT void metricfast_set_num_threads(int threads) {
+    metricfast::thread_limit = 0;
+    if (threads > 0 && threads < metricfast::default_threads())
+        metricfast::thread_limit = threads;
+}
+
+PYBIND11_EXPORT const char *metricfast_get_version() { return METRICFAST_VERSION; }
+}
 
 namespace metricfast::python {
 

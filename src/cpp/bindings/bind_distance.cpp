@@ -19,6 +19,23 @@ bool all_finite(const py::array &a) {
     });
 }
 
+/// How many different threads a call with `threads` runs on, seen from within its blocks.
+int threads_used(int threads) {
+    std::atomic<int> highest{0};
+    std::atomic<int> running{0};
+    const py::gil_scoped_release release;
+    parallel_blocks(threads, {threads, {}, {}}, [&](Index, Worker &worker) {
+        ++running;
+        // Wait a little for the others, so that one thread does not run all blocks.
+        for (int i = 0; i < 200 && running < threads; ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        for (int seen = highest;
+             worker.id() + 1 > seen && !highest.compare_exchange_weak(seen, worker.id() + 1);) {
+        }
+    });
+    return highest;
+}
+
 void pairwise(const py::array &x, const py::array &y, const py::object &U, const py::object &V,
               bool squared, py::array out, int threads) {
     const Maps maps(U, V);
@@ -83,6 +100,7 @@ py::array_t<double> backward(const py::array &dz, const py::array &x, int thread
 void register_distance(py::module_ &m) {
     m.def("default_threads", &default_threads);
     m.def("available_cpus", &available_cpus);
+    m.def("threads_used", &threads_used);
     m.def("all_finite", &all_finite, py::arg("x").noconvert());
     m.def("pairwise_distances", &pairwise);
     m.def("paired_distances", &paired);

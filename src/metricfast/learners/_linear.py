@@ -35,6 +35,8 @@ __all__ = [
 Array = NDArray[Any]
 # A full change of coordinates costs n_features^3 once and its square in memory.
 FULL_BASIS = 2000
+# Less gives directions without scatter steps that are too long; more gives up on evening them out.
+_FLOOR = 0.03
 
 
 @dataclass(frozen=True)
@@ -70,20 +72,20 @@ class Coordinates:
     n_features : int
     scatter : ndarray of shape (n_features, n_features) or (n_features,), optional
         A symmetric positive semidefinite matrix or its diagonal, approximating the curvature of the
-        loss in each row of L. K is its Cholesky factor, after 1e-3 of its mean diagonal entry is
-        added to the diagonal. By default K is the identity.
+        loss in each row of L. K is its Cholesky factor, after 3 % of its mean diagonal entry
+        is added to the diagonal. By default K is the identity.
     """
 
     def __init__(self, n_features: int, scatter: NDArray[np.float64] | None = None) -> None:
         self._width = n_features
         if scatter is None or not scatter.any():
-            scatter = np.ones(n_features)
-        if scatter.ndim == 1:
-            root = np.sqrt(scatter / scatter.mean() + 1e-3)
+            self._factor = self._inverse = diags_array(np.ones(n_features))
+        elif scatter.ndim == 1:
+            root = np.sqrt(scatter / scatter.mean() + _FLOOR)
             self._factor, self._inverse = diags_array(root), diags_array(1 / root)
         else:
             relative = scatter / np.diag(scatter).mean()
-            self._factor = np.linalg.cholesky(relative + 1e-3 * np.eye(n_features))
+            self._factor = np.linalg.cholesky(relative + _FLOOR * np.eye(n_features))
             self._inverse = np.linalg.inv(self._factor)
 
     def vector(self, L: Array) -> NDArray[np.float64]:

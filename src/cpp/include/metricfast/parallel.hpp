@@ -33,15 +33,24 @@ inline int available_cpus() {
     return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-/// METRICFAST_NUM_THREADS, else OMP_NUM_THREADS, else the available CPUs.
+/// No call uses more threads than this, whatever it asks for; 0: no limit.
+inline std::atomic<int> thread_limit{0};
+
+/// `threads` within the limit.
+inline int limited(int threads) {
+    const int limit = thread_limit;
+    return limit > 0 ? std::min(threads, limit) : threads;
+}
+
+/// METRICFAST_NUM_THREADS, else OMP_NUM_THREADS, else the available CPUs; within the limit.
 inline int default_threads() {
     for (const char *name : {"METRICFAST_NUM_THREADS", "OMP_NUM_THREADS"})
         if (const char *text = std::getenv(name)) {
             const int value = std::atoi(text);
             if (value > 0)
-                return value;
+                return limited(value);
         }
-    return available_cpus();
+    return limited(available_cpus());
 }
 
 /// How a kernel runs. `keep_going` and `progress` are called on the calling thread alone, between
@@ -89,7 +98,7 @@ class Worker {
 /// determined, so f's effects must not depend on it. The first exception of any block, or
 /// Cancelled, is rethrown after all threads have stopped.
 template <class F> void parallel_blocks(Index blocks, const Control &control, F &&f) {
-    const int wanted = control.threads > 0 ? control.threads : default_threads();
+    const int wanted = control.threads > 0 ? limited(control.threads) : default_threads();
     const int threads = static_cast<int>(std::max<Index>(1, std::min<Index>(wanted, blocks)));
     std::atomic<Index> next{0};
     std::atomic<bool> stop{false};

@@ -113,6 +113,7 @@ template <class T> class RowEngine {
         void release_scratch() {
             values.resize(0, 0);
             product.resize(0, 0);
+            near = {};
         }
     };
 

@@ -10,6 +10,13 @@ METRICFAST_NAMESPACE_BEGIN
 struct WindowLists {
     std::vector<std::int64_t> starts;
     std::vector<std::int64_t> columns;
+
+    /// Scratch of the search, kept from block to block.
+    struct Entry {
+        float lower;
+        std::int32_t position;
+    };
+    std::vector<std::vector<Entry>> entries;
 };
 
 /// Thread-safe once constructed; refers to the points, which must outlive it.
@@ -28,10 +35,6 @@ class WindowSearch {
     /// Lists of queries first .. first + count - 1; a few columns beyond the window may be among
     /// them. False, with the lists unfinished, once they hold more than `limit` columns.
     bool find(Index first, Index count, Index limit, WindowLists &lists) const {
-        struct Entry {
-            float lower;
-            std::int32_t position;
-        };
         const auto &packed = screen_.packed();
         PackedQueries<float> packed_queries(packed.depth());
         packed_queries.pack(queries_, frame_, nullptr, first, count);
@@ -40,7 +43,10 @@ class WindowSearch {
             -std::numeric_limits<float>::infinity());
         std::fill(thresholds.begin(), thresholds.begin() + count,
                   std::numeric_limits<float>::infinity());
-        std::vector<std::vector<Entry>> entries(static_cast<std::size_t>(count));
+        auto &entries = lists.entries;
+        entries.resize(static_cast<std::size_t>(std::max<Index>(block, count)));
+        for (auto &row : entries)
+            row.clear();
         Index held = 0;
         // In stretches, so that a search that lists too much ends early.
         constexpr Index stretch = 64;
@@ -63,7 +69,7 @@ class WindowSearch {
         lists.starts.assign(1, 0);
         lists.columns.clear();
         for (Index r = 0; r < count; ++r) {
-            for (const Entry &entry : entries[r])
+            for (const auto &entry : entries[r])
                 if (entry.lower < thresholds[r])
                     lists.columns.push_back(packed.id(entry.position));
             lists.starts.push_back(static_cast<std::int64_t>(lists.columns.size()));

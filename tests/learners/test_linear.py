@@ -1,0 +1,180 @@
+"""What the learners of a linear map share."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from reference import numeric_gradient
+from sklearn.datasets import load_iris, make_classification
+from sklearn.exceptions import ConvergenceWarning
+
+from metricfast import LMNN, NCA, losses
+from metricfast.learners._linear import Coordinates, LinearObjective, best_scale, embed
+
+X, Y = load_iris(return_X_y=True)
+LEARNERS = (NCA, LMNN)
+RNG = np.random.default_rng(0)
+SCATTERS = {
+    "none": None,
+    "full": np.cov(X.T),
+    "singular": np.diag([1.0, 0.0, 2.0, 0.0]),
+    "diagonal": np.array([1.0, 0.0, 100.0, 1e-9]),
+    "zero": np.zeros((4, 4)),
+}
+
+
+@pytest.mark.parametrize("scatter", SCATTERS.values(), ids=SCATTERS)
+def test_coordinates_are_a_change_of_variables(scatter):
+    coordinates = Coordinates(4, scatter)
+    L = RNG.normal(size=(2, 4))
+    vector = coordinates.vector(L)
+    assert vector.shape == (8,)
+    if scatter is None:
+        np.testing.assert_array_equal(vector, L.ravel())
+    np.testing.assert_allclose(coordinates.components(vector), L, rtol=1e-9, atol=1e-12)
+    objective = LinearObjective(X[::3], lambda Z: losses.NCA()(Z, Y[::3]), coordinates, None)
+    np.testing.assert_allclose(
+        objective(vector)[1],
+        numeric_gradient(lambda v: objective(v)[0], vector, 1e-5),
+        rtol=1e-4,
+        atol=1e-6,
+    )
+
+
+def test_coordinates_even_out_the_curvature():
+    scatter = np.cov(X.T)
+    coordinates = Coordinates(4, scatter)
+    K = coordinates.vector(np.eye(4)).reshape(4, 4)
+    np.testing.assert_allclose(
+        K @ K.T, scatter / np.diag(scatter).mean() + 0.03 * np.eye(4), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_embed_keeps_the_dtype_of_the_points(dtype):
+    L = RNG.normal(size=(2, 4))
+    Z = embed(X.astype(dtype), L)
+    assert Z.dtype == dtype
+    np.testing.assert_allclose(Z, X @ L.T, rtol=1e-5)
+
+
+def test_best_scale_passes_over_what_is_not_finite():
+    assert best_scale(lambda s: np.nan if s > 4 else (np.log2(s) - 7) ** 2) == 4
+    assert best_scale(lambda s: abs(np.log2(s) + 3)) == 0.125
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "sgd"])
+@pytest.mark.parametrize("learner", LEARNERS)
+class TestEveryLearner:
+    def test_callbacks_see_the_course(self, learner, solver):
+        states = []
+        model = learner(solver=solver, callbacks=[states.append, lambda s: s.iteration == 3])
+        model.fit(X, Y)
+        assert [s.iteration for s in states] == [1, 2, 3]
+        assert model.n_iter_ == 3
+        assert model.loss_curve_ == [s.objective for s in states]
+        best = min(states, key=lambda s: s.objective)
+        assert model.objective_ == best.objective
+        np.testing.assert_array_equal(model.components_, best.components)
+        assert all(s.estimator is model for s in states)
+
+    def test_callbacks_cannot_disturb(self, learner, solver):
+        def disturb(state):
+            state.components[:] = np.nan
+
+        expected = learner(solver=solver, random_state=0, max_epochs=3).fit(X, Y)
+        found = learner(solver=solver, random_state=0, max_epochs=3, callbacks=[disturb]).fit(X, Y)
+        np.testing.assert_array_equal(found.components_, expected.components_)
+
+    def test_an_interrupted_fit_leaves_the_best_map(self, learner, solver):
+        states = []
+
+        def interrupt(state):
+            states.append(state)
+            if state.iteration == 4:
+                raise KeyboardInterrupt
+
+        model = learner(solver=solver, callbacks=[interrupt], random_state=0)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, Y)
+        assert model.n_iter_ == 4
+        best = min(states, key=lambda s: s.objective)
+        np.testing.assert_array_equal(model.components_, best.components)
+        assert model.transform(X).shape == (150, 4)
+
+    def test_threads_do_not_change_the_result(self, learner, solver):
+        one, two = (
+            learner(solver=solver, n_jobs=n, random_state=0, max_epochs=3).fit(X, Y) for n in (1, 2)
+        )
+        np.testing.assert_array_equal(one.components_, two.components_)
+
+    def test_the_same_seed_gives_the_same_map(self, learner, solver):
+        def components(seed):
+            return learner(
+                solver=solver, init="random", n_components=2, random_state=seed, max_epochs=2
+            ).fit(X, Y).components_  # fmt: skip
+
+        np.testing.assert_array_equal(components(0), components(0))
+        assert not np.array_equal(components(0), components(1))
+
+    def test_float32(self, learner, solver):
+        single, double = (
+            learner(solver=solver, random_state=0, n_components=2).fit(X.astype(dtype), Y)
+            for dtype in (np.float32, np.float64)
+        )
+        assert single.components_.dtype == np.float32
+        assert single.objective_ == pytest.approx(double.objective_, rel=2e-2)
+
+    def test_n_components_of_a_given_init(self, learner, solver):
+        model = learner(init=np.eye(4)[:2], solver=solver, max_epochs=1, callbacks=[bool]).fit(X, Y)
+        assert model.components_.shape == (2, 4)
+
+    def test_verbose_tells_standard_error(self, learner, solver, capsys):
+        learner(solver=solver, max_epochs=2, verbose=True).fit(X, Y)
+        output = capsys.readouterr()
+        assert learner.__name__ in output.err
+
+    def test_a_shift_changes_nothing(self, learner, solver):
+        points = X + RNG.normal(size=X.shape)  # without ties among the neighbours
+        settings = {"solver": solver, "random_state": 0, "max_epochs": 2}
+        here, there = (learner(**settings).fit(P, Y) for P in (points, points + 1024.0))
+        np.testing.assert_allclose(here.components_, there.components_, rtol=1e-3, atol=1e-3)
+
+    def test_extreme_scales_are_undone(self, learner, solver):
+        expected = learner(solver=solver, random_state=0, max_epochs=2).fit(X * 2.0**-3, Y)
+        for exponent in (-600, 600):
+            model = learner(solver=solver, random_state=0, max_epochs=2).fit(X * 2.0**exponent, Y)
+            np.testing.assert_allclose(
+                model.components_ * 2.0 ** (exponent + 3), expected.components_, rtol=1e-12
+            )
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_ctrl_c_ends_a_long_fit_within_a_second(learner):
+    points, labels = make_classification(
+        20000, 40, n_informative=20, n_classes=4, random_state=0
+    )
+    model = learner(init="identity")
+    sent = []
+
+    def send():
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(1.5, send)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(points, labels)
+    assert time.monotonic() - sent[0] < 1
+    assert model.transform(points[:2]).shape == (2, 40)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_running_out_of_iterations_warns(learner):
+    with pytest.warns(ConvergenceWarning):
+        learner(max_iter=2).fit(X, Y)

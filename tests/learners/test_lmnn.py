@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import reference
+from sklearn.datasets import load_digits, load_iris, load_wine, make_classification
+from sklearn.preprocessing import scale
+
+from metricfast import LMNN, losses
+from metricfast.learners._impostors import ImpostorLists
+
+IRIS, Y = load_iris(return_X_y=True)
+X = IRIS + 1e-3 * np.random.default_rng(0).normal(size=IRIS.shape)  # no ties of distances
+WINE, WINE_Y = load_wine(return_X_y=True)
+
+
+def objective(model, points, labels, k=3, **params) -> float:
+    targets = losses.LMNN.find_targets(points, labels, k)
+    return reference.lmnn(model.transform(points), labels, targets, **params)
+
+
+def test_objective_is_that_of_the_definition():
+    points, labels = X[::2], Y[::2]
+    model = LMNN(n_neighbors=2, regularization=0.3).fit(points, labels)
+    expected = objective(model, points, labels, k=2, regularization=0.3)
+    assert model.objective_ == pytest.approx(expected, rel=1e-9)
+    assert model.loss_curve_[-1] == pytest.approx(model.objective_)
+    np.testing.assert_array_equal(model.labels_, [0, 1, 2])
+
+
+# The objective at the solution of metric-learn 0.7.0 with its defaults.
+@pytest.mark.parametrize(
+    ("points", "labels", "peer"),
+    [(scale(IRIS), Y, 234.4397), (scale(WINE), WINE_Y, 210.2783)],
+    ids=["iris", "wine"],
+)
+def test_objective_is_not_above_that_of_metric_learn(points, labels, peer):
+    assert LMNN().fit(points, labels).objective_ <= peer
+
+
+def test_lists_change_the_work_and_not_the_result(monkeypatch):
+    points, labels = load_digits(return_X_y=True)
+    settings = {"n_components": 10, "init": "pca"}
+    listed = LMNN(**settings).fit(points, labels)
+    searches = []
+    monkeypatch.setattr(ImpostorLists, "__call__", lambda self, Z: searches.append(Z))
+    searched = LMNN(**settings).fit(points, labels)
+    assert len(searches) >= searched.n_iter_
+    np.testing.assert_allclose(listed.loss_curve_[:20], searched.loss_curve_[:20], rtol=1e-9)
+
+
+def walk(Z, steps, rng):
+    """Embeddings that move ever less, some of them shrinking or growing."""
+    for i in range(steps):
+        Z = Z * rng.uniform(0.8, 1.2) + rng.normal(size=Z.shape) * 0.3 / (1 + i) ** 2
+        yield Z
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_lists_are_complete_and_reused(dtype):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(400, 3)).astype(dtype) * 4
+    labels = rng.integers(0, 3, 400)
+    targets = losses.LMNN.find_targets(Z, labels, 3)
+    lists = ImpostorLists(labels, targets, 1.0, max_candidates=10**6)
+    loss = losses.LMNN()
+    for step, Z in enumerate(walk(Z, 60, rng)):
+        Z = Z.astype(dtype)
+        found = lists(Z)
+        if found is not None:
+            value, gradient = loss(Z, labels, targets=targets, impostors=found)
+            expected, expected_gradient = loss(Z, labels, targets=targets)
+            assert value == pytest.approx(expected, rel=1e-6)
+            np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-3, atol=1e-3)
+    assert found is not None
+    assert lists.n_searches < 0.8 * (step + 1)
+
+
+def test_lists_that_are_too_long_are_left_out_and_tried_again():
+    labels = np.arange(200) % 2
+    points = np.random.default_rng(0).normal(size=(200, 2))
+    targets = losses.LMNN.find_targets(points, labels, 3)
+    lists = ImpostorLists(labels, targets, 1.0, max_candidates=1000)
+    assert lists(1e-3 * points) is None
+    assert lists.n_searches == 1
+    assert lists(1e-3 * points) is None
+    assert lists.n_searches == 1
+    assert lists(1e3 * points) is not None
+
+
+def test_wide_data_use_the_diagonal_of_the_scatter():
+    rng = np.random.default_rng(0)
+    points, labels = rng.normal(size=(40, 2100)), np.arange(40) % 2
+    model = LMNN(n_components=2, init="pca").fit(points, labels)
+    assert model.objective_ < model.loss_curve_[0]
+    assert model.components_.shape == (2, 2100)
+
+
+def test_mini_batches_come_near_the_optimum():
+    points, labels = make_classification(
+        1000, 10, n_informative=6, n_classes=4, random_state=0
+    )
+    best = LMNN().fit(points, labels)
+    model = LMNN(solver="sgd", batch_size=200, random_state=0).fit(points, labels)
+    targets = losses.LMNN.find_targets(points, labels, 3)
+    reached = losses.LMNN()(model.transform(points), labels, targets=targets)[0]
+    assert best.objective_ <= reached < 1.1 * best.objective_
+
+
+def test_a_batch_of_all_anchors_is_the_objective():
+    values = []
+    model = LMNN(
+        solver="sgd", batch_size=150, max_epochs=1, callbacks=[lambda s: values.append(s.objective)]
+    ).fit(X, Y)
+    start = losses.LMNN.find_targets(X, Y, 3)
+    scales = 2.0 ** np.arange(-20, 21)
+    expected = min(losses.LMNN()(s * X, Y, targets=start)[0] for s in scales)
+    assert values == [pytest.approx(expected)]
+    assert model.n_iter_ == 1
+
+
+def test_targets_are_found_again_on_request():
+    first = LMNN().fit(WINE, WINE_Y)
+    model = LMNN(target_refresh=1).fit(WINE, WINE_Y)
+    np.testing.assert_allclose(model.loss_curve_[: first.n_iter_], first.loss_curve_)
+    assert model.n_iter_ > first.n_iter_
+    targets = losses.LMNN.find_targets(first.transform(WINE), WINE_Y, 3)
+    start = losses.LMNN()(first.transform(WINE), WINE_Y, targets=targets)[0]
+    reached = losses.LMNN()(model.transform(WINE), WINE_Y, targets=targets)[0]
+    assert reached == pytest.approx(model.objective_)
+    assert reached < start
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "sgd"])
+def test_weights_are_those_of_anchors(solver):
+    weight = np.random.default_rng(0).uniform(size=150) * (np.arange(150) % 3)
+    settings = {"solver": solver, "batch_size": 150, "random_state": 0}
+    model = LMNN(**settings).fit(X, Y, sample_weight=weight)
+    expected = objective(model, X, Y, weight=weight)
+    assert model.objective_ == pytest.approx(expected, rel=1e-9 if solver == "lbfgs" else 0.05)
+    doubled = LMNN(**settings).fit(X, Y, sample_weight=np.full(150, 2.0))
+    assert doubled.objective_ == pytest.approx(2 * LMNN(**settings).fit(X, Y).objective_, rel=1e-3)
+
+
+def test_min_iter_is_the_least_number_of_iterations():
+    assert LMNN(min_iter=7, convergence_tol=10.0).fit(X, Y).n_iter_ == 7
+
+
+@pytest.mark.parametrize("regularization", [0.0, 1.0])
+def test_extreme_regularization(regularization):
+    model = LMNN(regularization=regularization).fit(X, Y)
+    assert np.isfinite(model.components_).all()
+    assert model.objective_ == pytest.approx(
+        objective(model, X, Y, regularization=regularization), abs=1e-6
+    )
+
+
+def test_a_class_without_enough_members_is_named():
+    names = np.array(["a", "b", "rare"])[Y]
+    with pytest.raises(ValueError, match=r"class rare has 3 members, but n_neighbors=3 .* lower"):
+        LMNN().fit(X[:103], names[:103])
+    LMNN(n_neighbors=2).fit(X[:103], names[:103])
+
+
+def test_k_is_a_deprecated_name():
+    with pytest.warns(FutureWarning, match="n_neighbors"):
+        model = LMNN(k=2)
+    expected = LMNN(n_neighbors=2).fit(X, Y)
+    np.testing.assert_array_equal(model.fit(X, Y).components_, expected.components_)
