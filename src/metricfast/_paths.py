@@ -23,6 +23,13 @@ def get_include() -> str:
     ------
     FileNotFoundError
         If the headers are missing from the installed package.
+
+    Examples
+    --------
+    >>> import metricfast
+    >>> from pathlib import Path
+    >>> Path(metricfast.get_include(), "metricfast", "metricfast.hpp").is_file()
+    True
     """
     return _find("include")
 
@@ -39,6 +46,13 @@ def get_cmake_dir() -> str:
     ------
     FileNotFoundError
         If the CMake package is missing from the installed package.
+
+    Examples
+    --------
+    >>> import metricfast
+    >>> from pathlib import Path
+    >>> Path(metricfast.get_cmake_dir(), "metricfast-config.cmake").is_file()
+    True
     """
     return _find("share/cmake/metricfast")
 

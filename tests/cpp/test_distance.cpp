@@ -62,3 +62,15 @@ TEST(bad_arguments_are_named) {
     CHECK_THROWS(std::invalid_argument, "outside",
                  paired_distances<double>(a, a, {outside.data(), 1}, true, out.data()));
 }
+
+TEST(coordinates_that_are_not_finite_are_refused) {
+    for (const Index column : {0, 20}) {
+        RowMatrix<float> x = random_points<float>(6, 21), out(6, 6);
+        for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+            x(3, column) = bad;
+            CHECK_THROWS(
+                std::invalid_argument, "finite",
+                pairwise_distances<float>(Points(seen(x)), Points(seen(x)), true, view(out)));
+        }
+    }
+}

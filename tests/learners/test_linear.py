@@ -156,9 +156,7 @@ class TestEveryLearner:
 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_ctrl_c_ends_a_long_fit_within_a_second(learner):
-    points, labels = make_classification(
-        20000, 40, n_informative=20, n_classes=4, random_state=0
-    )
+    points, labels = make_classification(20000, 40, n_informative=20, n_classes=4, random_state=0)
     model = learner(init="identity")
     sent = []
 

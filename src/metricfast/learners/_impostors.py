@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricfast import losses
+from metricfast.neighbors import paired_distances
 
 __all__ = ["ImpostorLists"]
 
@@ -34,10 +35,10 @@ class ImpostorLists:
 
     When lists are no longer complete, the slack that would have kept them so is known. The next
     slack is twice that if the search cost more than the evaluations that its lists served, else
-    half, which keeps the two in balance. Where lists of that slack are likely to be too long (too
-    many for memory, or to be worth listing), it is zero: the points move too fast for lists to be of
-    use twice, and a search without slack costs least. Where even that finds too many, evaluations
-    are left to search for themselves, and lists are tried again after 1, 2, 4, then every 8.
+    half, which keeps the two in balance. Where lists of that slack are likely to be too long (for
+    the memory, or to be worth making), it is zero: the points move too fast for lists to be of use
+    twice, and a search without slack costs least. Where even that finds too many, evaluations are
+    left to search for themselves, and lists are tried again after 1, 2, 4, then every 8 of them.
 
     Parameters
     ----------
@@ -67,6 +68,9 @@ class ImpostorLists:
         max_candidates: int = _MAX_CANDIDATES,
     ) -> None:
         self._labels, self._targets = labels, targets
+        self._target_pairs = np.column_stack(
+            [np.repeat(np.arange(labels.size), targets.shape[1]), targets.ravel()]
+        )
         self._margin, self._n_jobs = margin, n_jobs
         self._pairs = labels.size**2
         self._max_candidates = min(max_candidates, max(1000, int(self._pairs * _MAX_SHARE)))
@@ -98,21 +102,20 @@ class ImpostorLists:
         return self._lists
 
     def _reach(self, Z: NDArray[np.floating]) -> NDArray[np.float64]:
-        furthest = np.zeros(len(Z))
-        for column in self._targets.T:
-            difference = Z - Z[column]
-            np.maximum(furthest, np.einsum("ij,ij->i", difference, difference), out=furthest)
-        return np.sqrt(furthest + self._margin)
+        distances = paired_distances(Z, pairs=self._target_pairs, squared=True, n_jobs=self._n_jobs)
+        furthest = distances.reshape(self._targets.shape).max(axis=1).astype(np.float64)
+        return np.asarray(np.sqrt(furthest + self._margin))
 
     def _needed_slack(self, Z: NDArray[np.floating], reach: NDArray[np.float64]) -> float:
-        norm = float(np.vdot(self._Z0, self._Z0))
-        factor = float(np.vdot(self._Z0, Z)) / norm if norm > 0 else 1.0
+        norm = float(np.einsum("ij,ij->", self._Z0, self._Z0))
+        factor = float(np.einsum("ij,ij->", self._Z0, Z)) / norm if norm > 0 else 1.0
         if factor <= 0:
             return np.inf
-        moved = Z - Z.dtype.type(factor) * self._Z0
-        moved = np.sqrt(np.einsum("ij,ij->i", moved, moved))
+        moved = self._Z0 * Z.dtype.type(-factor)
+        moved += Z
+        distance = np.sqrt(np.einsum("ij,ij->i", moved, moved))
         rounding = 16 * np.finfo(Z.dtype).eps * reach
-        needed = (reach + rounding + moved + moved.max()) / factor - self._reach0
+        needed = (reach + rounding + distance + distance.max()) / factor - self._reach0
         return float(needed.max())
 
     def _search(self, Z: NDArray[np.floating], reach: NDArray[np.float64]) -> bool:

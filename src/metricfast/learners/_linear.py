@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import diags_array
+from threadpoolctl import threadpool_limits
 
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
@@ -102,10 +103,7 @@ class Coordinates:
 
 
 def embed(X: Array, L: Array, n_jobs: int | None = None) -> Array:
-    """Map points, in their own dtype.
-
-    Not by a BLAS, whose threads would keep spinning on the processors that the losses need next.
-    """
+    """Map points, in their own dtype."""
     Z = np.empty((len(X), len(L)), X.dtype)
     get_kernels().linear_forward(X, np.ascontiguousarray(L, dtype=X.dtype), Z, as_threads(n_jobs))
     return Z
@@ -217,13 +215,16 @@ class LinearLearner(MahalanobisMixin):
                 callback(SolverState(iteration, value, components(x), self))
                 for callback in self.callbacks or ()
             ]
-            return any(answer is True for answer in answers)
+            return any(answers)
 
         progress = Progress(type(self).__name__, n_iterations) if self.verbose else None
         x0 = coordinates.vector(L)
         monitor = Monitor(x0, observer)
         try:
-            run(x0, monitor)
+            # Threads of a BLAS keep spinning for a while after a product, on the processors that
+            # the loss needs next.
+            with threadpool_limits(1, user_api="blas"):
+                run(x0, monitor)
         finally:
             if progress is not None:
                 progress.close()

@@ -41,9 +41,10 @@ _MARGIN = 1.0
 class LMNN(LinearLearner):
     r"""Large margin nearest neighbours.
 
-    Learns a linear map L under which each point is near its k target neighbours, and points of other
-    classes are farther away than those, by a margin. With :math:`D_{ij} = \|L x_i - L x_j\|^2`, the
-    targets :math:`T_i` and the regularization r it minimises
+    Learns a linear map L under which each point is near its k target neighbours, and points of
+    other classes are farther away than those, by a margin. With
+    :math:`D_{ij} = \|L x_i - L x_j\|^2`, the targets :math:`T_i` and the regularization r it
+    minimises
 
     .. math::
 
@@ -55,9 +56,10 @@ class LMNN(LinearLearner):
     Parameters
     ----------
     init : {"auto", "pca", "lda", "identity", "random"} or ndarray, default="auto"
-        The map to start from. "auto" is "lda" if ``n_components <= min(n_features, n_classes - 1)``,
-        else "pca" if ``n_components < min(n_features, n_samples)``, else "identity". An array has
-        shape (n_components, n_features).
+        The map to start from. "auto" is "lda" if
+        ``n_components <= min(n_features, n_classes - 1)``, else "pca" if
+        ``n_components < min(n_features, n_samples)``, else "identity". An array has shape
+        (n_components, n_features).
     n_neighbors : int, default=3
         Number k of targets of each point. Every class needs more members than that.
     min_iter, max_iter : int, default=50 and 1000
@@ -68,8 +70,8 @@ class LMNN(LinearLearner):
     regularization : float, default=0.5
         Weight r of the pull of the targets, in [0, 1].
     convergence_tol : float, default=0.001
-        "lbfgs" stops when an iteration lowers the objective by less than this share of it (on average
-        over five iterations).
+        "lbfgs" stops when an iteration lowers the objective by less than this share of it (on
+        average over five iterations).
     verbose : bool, default=False
         Show progress on standard error.
     preprocessor : array-like or callable, optional
@@ -81,11 +83,12 @@ class LMNN(LinearLearner):
     k : int
         Deprecated name of `n_neighbors`.
     solver : {"lbfgs", "sgd"}, default="lbfgs"
-        "lbfgs" looks at all impostors in every iteration, among lists that a full search renews when
-        a bound on the movement of the points no longer proves them complete. "sgd" is for very many
-        points: Adam on mini-batches of anchors. A batch holds the anchors and their targets; its
-        points of other classes stand for all others, so the push is multiplied by the number of
-        points over that of the batch.
+        "lbfgs" looks at all impostors in every iteration, among lists that a full search renews
+        when a bound on the movement of the points no longer proves them complete. "sgd" is for
+        very many points: Adam on mini-batches of anchors. A batch holds the anchors and their
+        targets; its points of other classes stand for all others, so the push is multiplied by the
+        number of points over that of the batch. It first multiplies the initial map by the power
+        of two that makes the objective of a batch lowest.
     batch_size : int, optional
         Anchors per mini-batch; by default a tenth of the points, but at least 100 and at most 1000.
     learning_rate : float, default=0.01
@@ -111,7 +114,8 @@ class LMNN(LinearLearner):
     labels_ : ndarray of shape (n_classes,)
         The numbers from 0 that stand for the sorted classes.
     objective_ : float
-        The objective at the learned map; with "sgd" its estimate from the batches of the best epoch.
+        The objective at the learned map; with "sgd" its estimate from the batches of the best
+        epoch.
     loss_curve_ : list of float
         That value after each iteration or epoch.
     n_features_in_ : int
@@ -123,10 +127,11 @@ class LMNN(LinearLearner):
 
     Notes
     -----
-    The margin is 1 in units of squared distance, so the scale of the data matters little: the map's
-    own scale is learned. Solvers work on ``L K``, with :math:`K K^\top` the scatter of the differences
-    between points and targets (of its diagonal alone above 2000 features): the pull then has the same
-    curvature in all directions, which saves most of the iterations.
+    The margin is 1 in units of squared distance, and the map learns its own scale, so that of the
+    data matters little. The solvers move ``L K``, with :math:`K K^\top` the scatter of the
+    differences between points and targets (its diagonal alone above 2000 features) and a little of
+    the identity: the pull then has about the same curvature in all directions, which saves most of
+    the iterations.
 
     An interrupted `fit` (Ctrl-C) raises KeyboardInterrupt and leaves the best map so far in
     `components_`. Where the iterations run out before convergence, ConvergenceWarning says so.
@@ -146,7 +151,7 @@ class LMNN(LinearLearner):
     (150, 4)
     """
 
-    def __init__(  # noqa: PLR0917 (the order of metric-learn)
+    def __init__(
         self,
         init: str | NDArray[Any] = "auto",
         n_neighbors: int = 3,
@@ -337,9 +342,11 @@ def _check_class_sizes(data: TrainingSet, k: int) -> None:
     sizes = np.bincount(data.labels)
     smallest = int(sizes.argmin())
     if sizes[smallest] <= k:
+        n_samples, n_features = data.X.shape
         raise ValueError(
             f"class {data.classes[smallest]} has {sizes[smallest]} members, but n_neighbors={k} "
-            "needs more than that in every class: lower n_neighbors or leave the class out."
+            f"needs more than that in every class ({n_samples=}, {n_features=}): lower n_neighbors "
+            "or leave the class out."
         )
 
 

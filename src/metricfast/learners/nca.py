@@ -40,14 +40,16 @@ class NCA(LinearLearner):
         \max_L \sum_i w_i \sum_{j \ne i,\, y_j = y_i} p_{ij}, \qquad
         p_{ij} = \frac{\exp(-\|L x_i - L x_j\|^2)}{\sum_{l \ne i} \exp(-\|L x_i - L x_l\|^2)}
 
-    A point without another one of its class attracts nobody. No matrix over pairs of points is held.
+    A point without another one of its class attracts nobody. No matrix over pairs of points is
+    held.
 
     Parameters
     ----------
     init : {"auto", "pca", "lda", "identity", "random"} or ndarray, default="auto"
-        The map to start from. "auto" is "lda" if ``n_components <= min(n_features, n_classes - 1)``,
-        else "pca" if ``n_components < min(n_features, n_samples)``, else "identity". An array has
-        shape (n_components, n_features).
+        The map to start from. "auto" is "lda" if
+        ``n_components <= min(n_features, n_classes - 1)``, else "pca" if
+        ``n_components < min(n_features, n_samples)``, else "identity". An array has shape
+        (n_components, n_features).
     n_components : int, optional
         Number of rows of the map; by default those of `init` if it is an array, else n_features.
     max_iter : int, default=100
@@ -62,9 +64,9 @@ class NCA(LinearLearner):
         For "random" initialisation and for mini-batches.
     solver : {"lbfgs", "sgd"}, default="lbfgs"
         "lbfgs" uses all pairs of points in every iteration. "sgd" is for many points: Adam on
-        mini-batches in which the neighbours of a point are those of its batch. It first multiplies the
-        initial map by the power of two that makes the labels of a batch most likely, since the softmax
-        has no gradient where the scale of the data is too large or too small for it.
+        mini-batches in which the neighbours of a point are those of its batch. It first multiplies
+        the initial map by the power of two that makes the labels of a batch most likely, since the
+        softmax has no gradient where the scale of the data is too large or too small for it.
     batch_size : int, optional
         Points per mini-batch; by default a tenth of the points, but at least 100 and at most 1000.
     learning_rate : float, default=0.01
@@ -85,8 +87,8 @@ class NCA(LinearLearner):
     n_iter_ : int
         Number of iterations, or epochs, done.
     objective_ : float
-        The negative of the sum above at the learned map; with "sgd" its estimate from the batches of
-        the best epoch.
+        The negative of the sum above at the learned map; with "sgd" its estimate from the batches
+        of the best epoch.
     loss_curve_ : list of float
         That value after each iteration or epoch.
     n_features_in_ : int
@@ -116,7 +118,7 @@ class NCA(LinearLearner):
     (150, 2)
     """
 
-    def __init__(  # noqa: PLR0917 (the order of metric-learn)
+    def __init__(
         self,
         init: str | NDArray[Any] = "auto",
         n_components: int | None = None,

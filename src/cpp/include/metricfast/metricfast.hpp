@@ -1,6 +1,7 @@
 /// Everything: learned distances, their neighbours, and the losses that train them.
 #pragma once
 
+#include "metricfast/database_gradient.hpp"
 #include "metricfast/distance.hpp"
 #include "metricfast/embeddings/linear.hpp"
 #include "metricfast/impostors.hpp"

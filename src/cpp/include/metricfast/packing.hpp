@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
+#include <utility>
 
 #include "metricfast/parallel.hpp"
 #include "metricfast/tile.hpp"
@@ -12,14 +14,35 @@ METRICFAST_NAMESPACE_BEGIN
 template <class T> using AlignedVector = std::vector<T, Eigen::aligned_allocator<T>>;
 
 namespace detail {
+/// The largest coordinate's magnitude. Throws unless all are finite.
 inline double largest_magnitude(const Points &points) {
-    return points.visit([](auto v) {
-        double m = 0;
-        for (Index i = 0; i < v.rows; ++i)
-            for (Index c = 0; c < v.cols; ++c)
-                m = std::max(m, std::abs(static_cast<double>(v.row(i)[c])));
-        return m;
+    const auto [largest, finite] = points.visit([](auto v) {
+        using T = std::remove_const_t<std::remove_pointer_t<decltype(v.data)>>;
+        constexpr int W = Vec<T>::width;
+        const Vec<T> zero = Vec<T>::broadcast(T(0));
+        Vec<T> most = zero, poison = zero; // x * 0 is not 0 for infinities and NaN
+        T rest = 0, rest_poison = 0;
+        for (Index i = 0; i < v.rows; ++i) {
+            const T *x = v.row(i);
+            Index k = 0;
+            for (; k + W <= v.cols; k += W) {
+                const Vec<T> y = Vec<T>::load(x + k);
+                most = max(most, max(y, zero - y));
+                poison = fma(y, zero, poison);
+            }
+            for (; k < v.cols; ++k) {
+                rest = std::max(rest, std::abs(x[k]));
+                rest_poison += x[k] * T(0);
+            }
+        }
+        T lanes[W];
+        most.store(lanes);
+        rest = std::max(rest, *std::max_element(lanes, lanes + W));
+        const bool finite = horizontal_sum(poison) == 0 && rest_poison == 0;
+        return std::pair<double, bool>(static_cast<double>(rest), finite);
     });
+    require(finite, "coordinates must be finite");
+    return largest;
 }
 
 /// 2^e with x <= 2^e < 2x; 1 for zero.
@@ -45,37 +68,24 @@ struct Frame {
     std::vector<double> centre;
     double scale = 1.0;
 
-    /// Centred at the mean of `database`; the largest centred coordinate becomes about 1.
+    /// Centred at the mean of `database`; no centred coordinate exceeds 2.
     static Frame of(const Points &database, const Points &queries) {
         Frame frame;
         const Index p = database.cols(), n = database.rows();
-        // Summing scaled values cannot overflow, whatever the units.
-        const double unit = 1.0 / power_of_two_scale(database, queries);
+        frame.scale = power_of_two_scale(database, queries);
         frame.centre.assign(static_cast<std::size_t>(p), 0.0);
+        // Sums of scaled values cannot overflow, whatever the units.
         database.visit([&](auto v) {
             for (Index i = 0; i < n; ++i)
                 for (Index c = 0; c < p; ++c)
-                    frame.centre[c] += static_cast<double>(v.row(i)[c]) / unit;
+                    frame.centre[c] += static_cast<double>(v.row(i)[c]) * frame.scale;
         });
         for (double &c : frame.centre)
-            c = c / static_cast<double>(std::max<Index>(n, 1)) * unit;
-        frame.scale = 1.0 / detail::power_of_two_above(
-                                std::max(frame.spread(database), frame.spread(queries)));
+            c = c / static_cast<double>(std::max<Index>(n, 1)) / frame.scale;
         return frame;
     }
 
     double apply(double x, Index c) const { return (x - centre[c]) * scale; }
-
-  private:
-    double spread(const Points &points) const {
-        return points.visit([this](auto v) {
-            double m = 0;
-            for (Index i = 0; i < v.rows; ++i)
-                for (Index c = 0; c < v.cols; ++c)
-                    m = std::max(m, std::abs(static_cast<double>(v.row(i)[c]) - centre[c]));
-            return m;
-        });
-    }
 };
 
 /// Packs up to `count` rows `ids[0..]` (or first, first+1, ... without ids) into one panel of

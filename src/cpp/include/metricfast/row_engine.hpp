@@ -8,13 +8,13 @@
 #include <memory>
 #include <mutex>
 
+#include "metricfast/database_gradient.hpp"
 #include "metricfast/distance.hpp"
 #include "metricfast/losses/row_loss.hpp"
 #include "metricfast/window.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
-enum class RowKind { distance, inner_product };
 enum class Reduction { sum, mean, mean_nonzero };
 
 /// Columns that a row needs, in compressed sparse rows; null members: all columns.
@@ -65,6 +65,7 @@ template <class T> class RowEngine {
         require(problem_.symmetric || (grad_database.rows == m() && grad_database.cols == p()),
                 "row engine: the gradient must have the database's shape");
         centre();
+        sides_.reset(new EmbeddedSides<T>{problem_.kind, centred_queries(), centred_database_});
         const Index lanes = lane_count();
         std::vector<Lane> work(static_cast<std::size_t>(lanes));
         const double window = loss_.window(m());
@@ -74,8 +75,7 @@ template <class T> class RowEngine {
         const Index rows = rows_per_block(), blocks = (n() + rows - 1) / rows;
         parallel_blocks(lanes, control_, [&](Index l, Worker &worker) {
             Lane &lane = work[l];
-            lane.database.setZero(m(), p());
-            lane.column_sums.setZero(m());
+            lane.database.set_capacity(problem_.memory_budget / 4 / lane_limit);
             for (Index b = l; b < blocks; b += lanes) {
                 const Index first = b * rows;
                 run_block(lane, first, std::min(rows, n() - first), grad_queries);
@@ -97,17 +97,14 @@ template <class T> class RowEngine {
     }
 
   private:
-    using Accumulator = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
     struct Lane {
-        Accumulator database;        ///< this lane's share of the database-side gradient
-        Eigen::VectorXd column_sums; ///< sum_i w_ij, for distances with dense weights
+        DatabaseShare<T> database;
         RowTotals totals;
         RowMatrix<T> values;
         RowMatrix<T> product;
         std::vector<RowEntry<T>> entries;
         AlignedVector<T>
-            listed; // aligned: vectorised exp peels unaligned ends, with other roundings
+            listed; // aligned: vectorised exp peels unaligned ends, which round otherwise
         WindowLists near;
 
         void release_scratch() {
@@ -158,12 +155,14 @@ template <class T> class RowEngine {
         return problem_.symmetric ? centred_database_ : centred_queries_;
     }
 
+    static constexpr std::size_t lane_limit = 8;
+
     /// Fixed by the problem's size and the memory budget alone.
     Index lane_count() const {
         const std::size_t each =
             static_cast<std::size_t>(m()) * static_cast<std::size_t>(p() + 1) * sizeof(double);
         const std::size_t fit = problem_.memory_budget / 2 / std::max<std::size_t>(each, 1);
-        return static_cast<Index>(std::max<std::size_t>(1, std::min<std::size_t>(fit, 8)));
+        return static_cast<Index>(std::max<std::size_t>(1, std::min<std::size_t>(fit, lane_limit)));
     }
 
     Index rows_per_block() const {
@@ -263,28 +262,15 @@ template <class T> class RowEngine {
         spread(lane, i, grad);
     }
 
-    /// Sparse weights of anchor i: its own gradient, and the database's through the lane.
+    /// Sparse weights of anchor i: its own gradient now, the database's later.
     void spread(Lane &lane, Index i, T *grad) const {
-        const auto query = centred_queries().row(i);
-        Eigen::RowVectorXd own = Eigen::RowVectorXd::Zero(p());
-        const bool distance = problem_.kind == RowKind::distance;
+        std::vector<double> own(static_cast<std::size_t>(p()), 0.0);
         for (const auto &[j, weight] : lane.entries) {
-            const double w =
-                distance ? 2.0 * static_cast<double>(weight) : static_cast<double>(weight);
-            const auto other = centred_database_.row(j);
-            if (distance) {
-                for (Index k = 0; k < p(); ++k) {
-                    const double push =
-                        w * (static_cast<double>(query[k]) - static_cast<double>(other[k]));
-                    own[k] += push;
-                    lane.database(j, k) -= push;
-                }
-            } else {
-                own += w * other.template cast<double>();
-                lane.database.row(j) += w * query.template cast<double>();
-            }
+            sides_->add_to_query(weight, i, j, own.data());
+            lane.database.add(*sides_, i, j, weight);
         }
-        Eigen::Map<Eigen::Matrix<T, 1, Eigen::Dynamic>>(grad, p()) = own.template cast<T>();
+        for (Index k = 0; k < p(); ++k)
+            grad[k] = static_cast<T>(own[k]);
     }
 
     /// Dense weights W of a block: dZq = 2 (diag(W 1) Zq - W Zd), dZd = 2 (diag(1 W) Zd - W^T Zq);
@@ -294,13 +280,11 @@ template <class T> class RowEngine {
         View<T> out(grad_queries.row(first), count, p(), grad_queries.stride);
         lane.product.resize(m(), p());
         lane.product.noalias() = lane.values.transpose() * queries;
+        lane.database.add(*sides_, lane.product, lane.values);
         if (problem_.kind == RowKind::inner_product) {
-            lane.database += lane.product.template cast<double>();
             out.eigen().noalias() = lane.values * centred_database_;
             return;
         }
-        lane.database -= 2.0 * lane.product.template cast<double>();
-        lane.column_sums += lane.values.colwise().sum().transpose().template cast<double>();
         RowMatrix<T> own(count, p());
         own.noalias() = lane.values * centred_database_;
         for (Index r = 0; r < count; ++r) {
@@ -321,32 +305,18 @@ template <class T> class RowEngine {
     /// Adds the lanes, in order, and the two roles of symmetric problems.
     void gather(const std::vector<Lane> &work, T factor, View<T> grad_queries,
                 View<T> grad_database) const {
-        constexpr Index rows = 512;
-        const bool dense_distance = problem_.kind == RowKind::distance;
-        const Index total = std::max(n(), m());
-        parallel_blocks(
-            (total + rows - 1) / rows, {control_.threads, control_.keep_going, {}},
-            [&](Index b, Worker &) {
-                for (Index i = b * rows; i < std::min(total, (b + 1) * rows); ++i) {
-                    if (i < n())
-                        grad_queries.eigen().row(i) *= factor;
-                    if (i >= m())
-                        continue;
-                    Eigen::RowVectorXd sum = Eigen::RowVectorXd::Zero(p());
-                    double column_sum = 0;
-                    for (const Lane &lane : work) {
-                        sum += lane.database.row(i);
-                        column_sum += lane.column_sums[i];
-                    }
-                    if (dense_distance)
-                        sum += 2.0 * column_sum * centred_database_.row(i).template cast<double>();
-                    const auto scaled = (static_cast<double>(factor) * sum).template cast<T>();
-                    if (problem_.symmetric)
-                        grad_queries.eigen().row(i) += scaled;
-                    else
-                        grad_database.eigen().row(i) = scaled;
-                }
-            });
+        std::vector<const DatabaseShare<T> *> shares;
+        for (const Lane &lane : work)
+            shares.push_back(&lane.database);
+        grad_queries.eigen() *= factor;
+        const Control control{control_.threads, control_.keep_going, {}};
+        sum_shares<T>(*sides_, shares, control, [&](Index j, const Eigen::RowVectorXd &sum) {
+            const auto scaled = (static_cast<double>(factor) * sum).template cast<T>();
+            if (problem_.symmetric)
+                grad_queries.eigen().row(j) += scaled;
+            else
+                grad_database.eigen().row(j) = scaled;
+        });
     }
 
     RowProblem<T> problem_;
@@ -359,6 +329,7 @@ template <class T> class RowEngine {
     mutable std::once_flag pairs_once_;
     RowMatrix<T> centred_database_;
     RowMatrix<T> centred_queries_;
+    std::unique_ptr<EmbeddedSides<T>> sides_;
 };
 
 METRICFAST_NAMESPACE_END

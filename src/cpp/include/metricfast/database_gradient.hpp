@@ -1,0 +1,131 @@
+/// The database's side of a row loss's gradient.
+///
+/// Each anchor adds to the gradient of every database point that it has a weight for. A lane of the
+/// row engine collects its share by itself; shares are added in the order of the lanes.
+#pragma once
+
+#include "metricfast/parallel.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+enum class RowKind { distance, inner_product };
+/// What weights refer to: queries and database, with the origin where little is lost to rounding.
+template <class T> struct EmbeddedSides {
+    RowKind kind;
+    const RowMatrix<T> &queries;
+    const RowMatrix<T> &database;
+
+    void add_to_query(T weight, Index i, Index j, double *sum) const {
+        add(weight, queries.row(i).data(), database.row(j).data(), sum);
+    }
+    void add_to_database(T weight, Index i, Index j, double *sum) const {
+        add(weight, database.row(j).data(), queries.row(i).data(), sum);
+    }
+
+  private:
+    /// What a weight w of a pair (a, b) gives to a's gradient: 2w (a - b) for distances, w b for
+    /// inner products.
+    void add(T weight, const T *a, const T *b, double *sum) const {
+        const Index p = database.cols();
+        const double w = static_cast<double>(weight);
+        if (kind == RowKind::distance)
+            for (Index k = 0; k < p; ++k)
+                sum[k] += 2 * w * (static_cast<double>(a[k]) - static_cast<double>(b[k]));
+        else
+            for (Index k = 0; k < p; ++k)
+                sum[k] += w * static_cast<double>(b[k]);
+    }
+};
+
+/// One lane's share. Sparse weights are kept as they are, which costs least; past the capacity they
+/// go into an accumulator of the gradient's size, where dense ones go at once.
+template <class T> class DatabaseShare {
+  public:
+    struct Entry {
+        std::int32_t row;
+        std::int32_t column;
+        T weight;
+    };
+
+    /// \param bytes what the kept weights may take.
+    void set_capacity(std::size_t bytes) { capacity_ = bytes / sizeof(Entry); }
+
+    void add(const EmbeddedSides<T> &sides, Index row, Index column, T weight) {
+        kept_.push_back(
+            {static_cast<std::int32_t>(row), static_cast<std::int32_t>(column), weight});
+        if (kept_.size() <= capacity_)
+            return;
+        prepare(sides);
+        for (const Entry &e : kept_)
+            sides.add_to_database(e.weight, e.row, e.column, sums_.row(e.column).data());
+        kept_.clear();
+    }
+
+    /// A block of dense weights W, and W^T Zq.
+    void add(const EmbeddedSides<T> &sides, const RowMatrix<T> &product,
+             const RowMatrix<T> &weights) {
+        prepare(sides);
+        if (sides.kind == RowKind::inner_product) {
+            sums_ += product.template cast<double>();
+            return;
+        }
+        sums_ -= 2.0 * product.template cast<double>();
+        column_sums_ += weights.colwise().sum().transpose().template cast<double>();
+    }
+
+    const std::vector<Entry> &kept() const { return kept_; }
+
+    void add_sums(const EmbeddedSides<T> &sides, Index j, Eigen::RowVectorXd &sum) const {
+        if (sums_.size() != 0)
+            sum += sums_.row(j) +
+                   2.0 * column_sums_[j] * sides.database.row(j).template cast<double>();
+    }
+
+  private:
+    void prepare(const EmbeddedSides<T> &sides) {
+        if (sums_.size() == 0) {
+            sums_.setZero(sides.database.rows(), sides.database.cols());
+            column_sums_.setZero(sides.database.rows());
+        }
+    }
+
+    std::size_t capacity_ = 0;
+    std::vector<Entry> kept_;
+    RowMatrix<double> sums_;
+    Eigen::VectorXd column_sums_;
+};
+
+/// write(j, gradient of database point j) for all j.
+template <class T, class Write>
+void sum_shares(const EmbeddedSides<T> &sides, const std::vector<const DatabaseShare<T> *> &shares,
+                const Control &control, Write &&write) {
+    using Entry = typename DatabaseShare<T>::Entry;
+    const Index m = sides.database.rows();
+    // Kept weights sorted by column: those of column j are sorted[starts[j]] .. sorted[starts[j +
+    // 1]].
+    std::vector<std::int64_t> starts(static_cast<std::size_t>(m) + 2, 0);
+    for (const auto *share : shares)
+        for (const Entry &e : share->kept())
+            ++starts[e.column + 2];
+    for (Index j = 0; j < m; ++j)
+        starts[j + 2] += starts[j + 1];
+    std::vector<Entry> sorted(static_cast<std::size_t>(starts[m + 1]));
+    for (const auto *share : shares)
+        for (const Entry &e : share->kept())
+            sorted[starts[e.column + 1]++] = e;
+
+    constexpr Index rows = 512;
+    parallel_blocks((m + rows - 1) / rows, control, [&](Index b, Worker &) {
+        Eigen::RowVectorXd sum(sides.database.cols());
+        for (Index j = b * rows; j < std::min(m, (b + 1) * rows); ++j) {
+            sum.setZero();
+            for (const auto *share : shares)
+                share->add_sums(sides, j, sum);
+            for (std::int64_t e = starts[j]; e < starts[j + 1]; ++e)
+                sides.add_to_database(sorted[e].weight, sorted[e].row, j, sum.data());
+            write(j, sum);
+        }
+    });
+}
+
+METRICFAST_NAMESPACE_END
