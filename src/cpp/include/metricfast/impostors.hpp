@@ -51,7 +51,11 @@ inline CandidateLists find_impostors(const Points &points, const std::int64_t *l
         for (Index first = starts[c]; first < starts[c + 1]; first += block)
             blocks.push_back({c, first, std::min(block, starts[c + 1] - first)});
 
-    std::vector<std::vector<std::int64_t>> found(static_cast<std::size_t>(n));
+    struct Hit {
+        std::int32_t row; ///< within the block
+        std::int32_t position;
+    };
+    std::vector<std::vector<Hit>> found(blocks.size());
     std::atomic<std::size_t> total{0};
     parallel_blocks(static_cast<Index>(blocks.size()), control, [&](Index b, Worker &) {
         if (total > limit)
@@ -67,31 +71,32 @@ inline CandidateLists find_impostors(const Points &points, const std::int64_t *l
             thresholds[r] =
                 above<float>(reach * reach * (1 + 1e-12) - norm * (1 - 2 * screen.error()));
         }
+        auto &hits = found[b];
         const auto hit = [&](Index r, Index position, float) {
-            found[order[part.first + r]].push_back(packed.id(position));
+            hits.push_back({static_cast<std::int32_t>(r), static_cast<std::int32_t>(position)});
         };
         screen.sweep(0, packed.segment_begin(part.label), queries, thresholds.data(), hit);
         screen.sweep(packed.segment_end(part.label), packed.panels(), queries, thresholds.data(),
                      hit);
-        std::size_t length = 0;
-        for (Index r = 0; r < part.count; ++r) {
-            auto &list = found[order[part.first + r]];
-            std::sort(list.begin(), list.end());
-            length += list.size();
-        }
-        total += length;
+        total += hits.size();
     });
     CandidateLists lists;
     if (total > limit) {
         lists.complete = false;
         return lists;
     }
-    lists.row_starts.assign(static_cast<std::size_t>(n) + 1, 0);
-    for (Index i = 0; i < n; ++i)
-        lists.row_starts[i + 1] = lists.row_starts[i] + static_cast<std::int64_t>(found[i].size());
-    lists.columns.reserve(static_cast<std::size_t>(lists.row_starts[n]));
-    for (const auto &list : found)
-        lists.columns.insert(lists.columns.end(), list.begin(), list.end());
+    // Hits of a row come in packed order; a counting sort by row keeps it.
+    lists.row_starts.assign(static_cast<std::size_t>(n) + 2, 0);
+    for (std::size_t b = 0; b < blocks.size(); ++b)
+        for (const Hit &h : found[b])
+            ++lists.row_starts[order[blocks[b].first + h.row] + 2];
+    std::partial_sum(lists.row_starts.begin(), lists.row_starts.end(), lists.row_starts.begin());
+    lists.columns.resize(total);
+    for (std::size_t b = 0; b < blocks.size(); ++b)
+        for (const Hit &h : found[b])
+            lists.columns[lists.row_starts[order[blocks[b].first + h.row] + 1]++] =
+                packed.id(h.position);
+    lists.row_starts.pop_back();
     return lists;
 }
 
