@@ -67,12 +67,12 @@ def test_monitor_copies_what_it_keeps():
 def test_smooth_finds_the_least_squares_solution():
     monitor = Monitor(START)
     minimize_smooth(least_squares, START, monitor, max_iter=100, tol=1e-12)
-    np.testing.assert_allclose(monitor.best_x, np.linalg.lstsq(A, B)[0], atol=1e-5)
+    np.testing.assert_allclose(monitor.best_x, np.linalg.lstsq(A, B, rcond=None)[0], atol=1e-5)
     assert monitor.curve == sorted(monitor.curve, reverse=True)
 
 
 def test_smooth_at_a_minimum_keeps_it():
-    minimum = np.linalg.lstsq(A, B)[0]
+    minimum = np.linalg.lstsq(A, B, rcond=None)[0]
     monitor = Monitor(minimum)
     minimize_smooth(least_squares, minimum, monitor, max_iter=100)
     assert monitor.best_value == pytest.approx(least_squares(minimum)[0])
@@ -179,7 +179,7 @@ def quarters():
 def test_minibatch_approaches_the_least_squares_solution():
     monitor = Monitor(START)
     minimize_minibatch(batch, START, quarters, monitor, max_epochs=300, learning_rate=0.05)
-    optimum = np.linalg.lstsq(A, B)[0]
+    optimum = np.linalg.lstsq(A, B, rcond=None)[0]
     assert least_squares(monitor.best_x)[0] < 1.01 * least_squares(optimum)[0]
     assert len(monitor.curve) == 300
 

@@ -31,7 +31,7 @@ def get_kernels() -> ModuleType:
     Raises
     ------
     ImportError
-        If ``METRICFAST_ISA`` names an unknown level, one that was not built, or one that this machine
+        If ``METRICFAST_ISA`` names a level that is unknown, was not built, or that this machine
         does not support; if no level that was built can run here.
     """
     available = available_isas()
@@ -57,7 +57,7 @@ def get_kernels() -> ModuleType:
 
 
 def available_isas() -> list[str]:
-    """Return the instruction set levels that were built and that this machine supports, best last."""
+    """Return the instruction set levels that were built and can run here, best last."""
     from metricfast import _cpu
 
     supported = _cpu.supported_levels()
@@ -70,8 +70,8 @@ def build_info() -> dict[str, Any]:
     Returns
     -------
     info : dict
-        ``version``, ``isa`` (the instruction set level in use), ``available_isas`` (list, best last),
-        ``compiler``, ``eigen`` (versions), and ``threads`` (int, the number used where ``n_jobs`` is
+        ``version``, ``isa`` (the level in use), ``available_isas`` (list, best last), ``compiler``,
+        ``eigen`` (versions), and ``threads`` (int, the number used where ``n_jobs`` is
         None).
 
     Raises

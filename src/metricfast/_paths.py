@@ -35,7 +35,7 @@ def get_include() -> str:
 
 
 def get_cmake_dir() -> str:
-    """Return the directory to pass to CMake as ``metricfast_DIR``, for ``find_package(metricfast)``.
+    """Return the directory to pass to CMake as ``metricfast_DIR`` for ``find_package``.
 
     Returns
     -------

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#if defined(__SSE4_2__) || defined(__AVX__) || defined(_M_X64)
+#if defined(__SSE2__) || defined(_M_X64)
 #include <immintrin.h>
 #endif
 
@@ -88,21 +88,21 @@ template <class T> struct Vec {
         friend Vec where_equal(Vec a, Vec b, Vec x) { return {EQUAL}; }                            \
     };
 
-#if defined(__AVX512F__)
+#if METRICFAST_ISA_LEVEL == 4
 METRICFAST_VEC(float, __m512, _mm512, ps, 16, 32, _mm512_fmadd_ps(a.v, b.v, c.v),
                _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ),
                _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ), x.v))
 METRICFAST_VEC(double, __m512d, _mm512, pd, 8, 32, _mm512_fmadd_pd(a.v, b.v, c.v),
                _mm512_cmp_pd_mask(a.v, b.v, _CMP_LT_OQ),
                _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a.v, b.v, _CMP_EQ_OQ), x.v))
-#elif defined(__AVX2__)
+#elif METRICFAST_ISA_LEVEL == 3
 METRICFAST_VEC(float, __m256, _mm256, ps, 8, 16, _mm256_fmadd_ps(a.v, b.v, c.v),
                _mm256_movemask_ps(_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)),
                _mm256_and_ps(_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ), x.v))
 METRICFAST_VEC(double, __m256d, _mm256, pd, 4, 16, _mm256_fmadd_pd(a.v, b.v, c.v),
                _mm256_movemask_pd(_mm256_cmp_pd(a.v, b.v, _CMP_LT_OQ)),
                _mm256_and_pd(_mm256_cmp_pd(a.v, b.v, _CMP_EQ_OQ), x.v))
-#elif defined(__SSE4_2__) || defined(_M_X64)
+#elif defined(__SSE2__) || defined(_M_X64)
 METRICFAST_VEC(float, __m128, _mm, ps, 4, 16, _mm_add_ps(_mm_mul_ps(a.v, b.v), c.v),
                _mm_movemask_ps(_mm_cmplt_ps(a.v, b.v)), _mm_and_ps(_mm_cmpeq_ps(a.v, b.v), x.v))
 METRICFAST_VEC(double, __m128d, _mm, pd, 2, 16, _mm_add_pd(_mm_mul_pd(a.v, b.v), c.v),
