@@ -12,13 +12,13 @@ Array = NDArray[Any]
 
 
 def squared_distances(X: Array, Y: Array, U: Array | None = None, V: Array | None = None) -> Array:
-    """sum_k (a_k - b_k)^2, one pair at a time."""
+    """sum_k (a_k - b_k)^2, added up in the order of k."""
     A = X.astype(np.float64) if U is None else X.astype(np.float64) @ U.astype(np.float64).T
     B = Y.astype(np.float64) if V is None else Y.astype(np.float64) @ V.astype(np.float64).T
-    D = np.empty((len(A), len(B)))
-    for i, a in enumerate(A):
-        for j, b in enumerate(B):
-            D[i, j] = sum((s - t) * (s - t) for s, t in zip(a, b, strict=True))
+    D = np.zeros((len(A), len(B)))
+    for a, b in zip(A.T, B.T, strict=True):
+        difference = a[:, None] - b[None, :]
+        D += difference * difference
     return D
 
 

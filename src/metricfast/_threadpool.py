@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 
 import threadpoolctl
 
@@ -31,6 +32,7 @@ class _Controller(threadpoolctl.LibController):  # type: ignore[misc]
         return str(function().decode())
 
 
+@functools.cache
 def register() -> None:
-    """Make the kernels known to threadpoolctl; to be called once, when they have been loaded."""
+    """Make the kernels known to threadpoolctl, once."""
     threadpoolctl.register(_Controller)
