@@ -144,3 +144,27 @@ def test_inputs_may_be_read_only_and_are_not_changed():
     mf.pairwise_distances(X, X)
     mf.kneighbors(X)
     np.testing.assert_array_equal(X, before)
+
+
+@pytest.mark.parametrize(("dtype", "huge"), [(np.float32, 1e25), (np.float64, 1e200)])
+def test_squares_that_overflow_do_not_spoil_zero(dtype, huge):
+    X = np.array([[huge, 0], [0, huge], [huge, 0]], dtype)
+    expected = [[0, np.inf, 0], [np.inf, 0, np.inf], [0, np.inf, 0]]
+    np.testing.assert_array_equal(mf.pairwise_distances(X, squared=True), expected)
+
+
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "far"), [(np.float32, 1e19), (np.float32, 1e25), (np.float64, 1e155)]
+)
+def test_outliers_do_not_spoil_the_others(dtype, far, squared):
+    X = np.array([[far], [-far], [0], [3], [7]], dtype)
+    near = np.array([[0, 3, 7], [3, 0, 4], [7, 4, 0]])
+    result = mf.pairwise_distances(X, squared=squared)
+    np.testing.assert_allclose(result[2:, 2:], near**2 if squared else near, rtol=1e-6)
+
+
+def test_tiny_pairs_beside_large_ones_in_float32():
+    X = np.array([[1], [0], [1e-25], [4e-25]], np.float32)
+    result = mf.paired_distances(X, pairs=[[1, 2], [2, 3]])
+    np.testing.assert_allclose(result, [1e-25, 3e-25], rtol=1e-6)

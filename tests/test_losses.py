@@ -159,6 +159,8 @@ def test_coincident_points_have_no_gradient():
         (lambda Z, y: LMNN()(Z, y, targets=np.full((24, 1), 24)), "targets must hold indices"),
         (lambda Z, y: LMNN()(Z, y, exclude=np.full(24, 99)), "exclude must hold indices"),
         (lambda Z, y: LMNN.find_targets(Z, np.arange(24), 1), "has 1 member"),
+        (LMNN(margin=np.nan), "margin must be finite"),
+        (LMNN(regularization=-3), "regularization must be from 0 to 1"),
         (
             lambda Z, y: LMNN()(
                 Z,
@@ -173,3 +175,60 @@ def test_coincident_points_have_no_gradient():
 def test_bad_arguments(call, message):
     with pytest.raises(ValueError, match=message):
         call(*problem())
+
+
+@pytest.mark.parametrize("form", ["sum", "log"])
+def test_nca_gradients_of_anchors_that_are_nearly_right(form):
+    # p is 1 but for rounding: what is left of the weights must not be a difference of such numbers.
+    anchor, far = np.zeros((1, 1), np.float32), 3.9
+    database = np.append(np.linspace(0.3, 0.8, 32), far)[:, None]
+    labels = np.array([0] * 32 + [1])
+    _, (grad, grad_database) = NCA(form)(anchor, [0], database.astype(np.float32), labels)
+    _, (exact, exact_database) = NCA(form)(anchor.astype(float), [0], database, labels)
+    kernel = np.exp(-(database.ravel() ** 2))
+    p = kernel[:32].sum() / kernel.sum()
+    factor = 1.0 if form == "sum" else 1 / p
+    rest = kernel[32] / kernel.sum()  # 1 - p
+    closed = 2 * factor * kernel[:32] / kernel.sum() * rest * database[:32, 0]
+    np.testing.assert_allclose(exact_database[:32, 0], closed, rtol=1e-9)
+    np.testing.assert_allclose(grad_database, exact_database, rtol=1e-4)
+    np.testing.assert_allclose(grad, exact, rtol=1e-3)
+
+
+@pytest.mark.parametrize("loss", [NCA("sum", "mean"), NCA("log", "mean")])
+def test_means_weigh_anchors(loss):
+    Z, y = problem()
+    weight = np.random.default_rng(1).integers(0, 4, len(Z))
+    repeated, _ = loss(np.repeat(Z, weight, axis=0), np.repeat(y, weight))
+    weighted, _ = loss(Z, y, sample_weight=weight)
+    assert weighted == pytest.approx(repeated)
+
+
+def test_lmnn_mean_weighs_anchors():
+    Z, y = problem()
+    targets = LMNN.find_targets(Z, y, 2)
+    weight = np.arange(24.0)
+    total, _ = LMNN()(Z, y, targets=targets, sample_weight=weight)
+    mean, _ = LMNN(reduction="mean")(Z, y, targets=targets, sample_weight=weight)
+    assert mean == pytest.approx(total / weight.sum())
+
+
+def test_targets_where_only_some_anchors_leave_a_point_out():
+    loss = LMNN(n_neighbors=2, regularization=1.0)
+    value, _ = loss([[0.0], [5.0]], [0, 0], [[0.0], [1.0], [9.0]], [0, 0, 1], exclude=[0, -1])
+    assert value == 1 + 25 + 16
+
+
+def test_weights_and_exclusion_of_another_point():
+    Z, y = problem(6)
+    leave_out = np.array([1, 0, 2, 3, 4, 5])
+    weighted, _ = NCA()(Z, y, exclude=leave_out, sample_weight=np.ones(6))
+    D = squared_distances(Z, Z)
+    expected = 0.0
+    for i in range(6):
+        others = [j for j in range(6) if j != leave_out[i]]
+        kernel = {j: np.exp(-D[i, j]) for j in others}
+        expected -= sum(kernel[j] for j in others if y[j] == y[i]) / sum(kernel.values())
+    plain, _ = NCA()(Z, y, exclude=leave_out)
+    assert plain == pytest.approx(expected)
+    assert weighted == pytest.approx(expected)

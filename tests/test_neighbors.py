@@ -165,3 +165,8 @@ def test_metric_gradient(sparse, form):
         np.testing.assert_allclose(
             mf.metric_gradient(X, weights, Y, M=np.eye(4)), expected, rtol=1e-10, atol=1e-10
         )
+
+
+def test_neighbors_at_the_end_of_the_range():
+    X = np.array([[1.7e308], [-1.7e308], [1.6e308]])
+    np.testing.assert_array_equal(mf.kneighbors(X, n_neighbors=1)[1].ravel(), [2, 2, 0])

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator
 
 from metricfast._arrays import as_codes, as_exclude, as_points, as_threads, as_vector
 from metricfast._dispatch import get_kernels
-from metricfast.neighbors import kneighbors, paired_distances
+from metricfast.neighbors import kneighbors_per_class, paired_distances
 
 __all__ = ["LMNN", "NCA"]
 
@@ -125,8 +125,12 @@ class NCA(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"reduction must be 'sum' or 'mean'; found {self.reduction!r}.")
         call = _Call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
         columns = call.weight if call.symmetric else None
-        # A weighted point stays in its own row with what is left of its weight.
-        left_out, own = (call.exclude, None) if columns is None else (None, call.exclude)
+        left_out, own = call.exclude, None
+        if columns is not None and left_out is not None:
+            # A weighted point stays in its own row with what is left of its weight.
+            anchors = np.arange(len(left_out))
+            own = np.where(left_out == anchors, anchors, -1)
+            left_out = np.where(left_out == anchors, -1, left_out)
         totals = get_kernels().nca(
             call.queries, call.database, left_out, self.reduction, call.grad, call.grad_database,
             call.threads, self.form == "log", call.y, call.y_database, call.weight, columns, own,
@@ -312,13 +316,11 @@ def _nearest_of_class(
         if exclude is not None:
             own = exclude[anchors]
             left_out = np.where(own >= 0, position[own], -1)
-        available = len(members) - int(left_out is not None and (left_out >= 0).any())
-        count = min(k, available)
-        if count > 0:
-            _, found = kneighbors(
-                queries[anchors], database[members], count, exclude=left_out, n_jobs=threads
-            )
-            rows[anchors, :count] = members[found]
+        _, found = kneighbors_per_class(
+            queries[anchors], database[members], np.zeros(len(members)), k,
+            exclude=left_out, n_jobs=threads,
+        )  # fmt: skip
+        rows[anchors] = np.where(found[:, 0] >= 0, members[found[:, 0]], -1)
     return rows
 
 

@@ -145,6 +145,63 @@ TEST(work_can_be_cancelled) {
     CHECK(asked == 2 && shown > 0 && shown <= 1);
 }
 
+TEST(progress_goes_forward) {
+    const auto y = labels_of(6000);
+    const NcaLoss<double> loss(NcaLoss<double>::Form::log, y, y, nullptr, nullptr, nullptr);
+    const RowMatrix<double> z = random_points<double>(6000, 20);
+    RowMatrix<double> grad;
+    std::vector<double> shown;
+    std::vector<std::int64_t> self = identity_order(6000);
+    RowProblem<double> problem;
+    problem.queries = problem.database = seen(z);
+    problem.symmetric = true;
+    problem.exclude = self.data();
+    grad.resize(6000, 20);
+    RowEngine<double>(problem, loss, {2, {}, [&](double share) { shown.push_back(share); }})
+        .value_and_gradient(view(grad), {});
+    CHECK(!shown.empty() && std::is_sorted(shown.begin(), shown.end()) && shown.back() <= 1);
+}
+
+TEST(the_caller_is_asked_while_others_still_work) {
+    bool cancelled = false;
+    const auto start = std::chrono::steady_clock::now();
+    const Control control{
+        2,
+        [&] { return std::chrono::steady_clock::now() - start < std::chrono::milliseconds(60); },
+        {}};
+    try {
+        parallel_blocks(
+            2, control,
+            [](Index, Worker &worker) {
+                for (int i = 0; worker.id() != 0 && i < 100; ++i) {
+                    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                    worker.advance();
+                }
+                // Long enough for the helper to take the other block.
+                std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            },
+            101);
+    } catch (const Cancelled &) {
+        cancelled = true;
+    }
+    CHECK(cancelled);
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::milliseconds(1500));
+}
+
+TEST(losses_check_what_they_are_given) {
+    const auto y = labels_of(n), few = labels_of(n - 1);
+    const RowMatrix<double> z = random_points<double>(n, p);
+    RowMatrix<double> grad;
+    const NcaLoss<double> nca(NcaLoss<double>::Form::sum, few, few, nullptr, nullptr, nullptr);
+    CHECK_THROWS(std::invalid_argument, "one label", run(z, nca, grad));
+    std::vector<std::int64_t> targets(n, n);
+    const LmnnLoss<double> outside(0.5, 1.0, targets.data(), 1, y.data(), y.data(), nullptr);
+    CHECK_THROWS(std::invalid_argument, "target", run(z, outside, grad));
+    const LmnnLoss<double> endless(std::nan(""), 1.0, targets.data(), 1, y.data(), y.data(),
+                                   nullptr);
+    CHECK_THROWS(std::invalid_argument, "regularization", run(z, endless, grad));
+}
+
 TEST(bad_arguments_are_named) {
     const auto y = labels_of(n);
     const NcaLoss<double> loss(NcaLoss<double>::Form::sum, y, y, nullptr, nullptr, nullptr);

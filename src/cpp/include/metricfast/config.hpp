@@ -1,7 +1,9 @@
 /// The instruction set that this translation unit is compiled for, and a namespace named after it.
 ///
-/// Templates and inline functions compiled for two instruction sets are different functions. As the
-/// inline namespace tells them apart, objects of both can be linked into one program.
+/// Templates and inline functions compiled for two instruction sets are different functions; the
+/// inline namespace tells this library's apart. Eigen's own are not told apart: a program for
+/// several instruction sets needs a shared library with hidden visibility for each, as the Python
+/// modules are.
 #pragma once
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512CD__) &&                      \

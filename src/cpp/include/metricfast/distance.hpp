@@ -45,15 +45,15 @@ template <class T> class AllPairs {
     void fill(Index first, View<T> out, bool squared) const {
         PackedQueries<T> queries(packed_.depth());
         queries.pack(queries_, frame_, nullptr, first, out.rows);
-        const double unit = 1.0 / frame_.scale;
-        const Finish finish{squared, static_cast<T>(squared ? unit * unit : unit)};
+        const Finish finish{squared, frame_.scale};
         std::vector<std::pair<Index, Index>> cancelled;
         for (Index begin = 0; begin < packed_.panels(); begin += panels_in_cache_) {
             const Index end = std::min(begin + panels_in_cache_, packed_.panels());
             const Index entries =
                 out.rows * (std::min(end * cols, database_.rows()) - begin * cols);
             cancelled.clear();
-            if (by_products(queries, begin, end, out, finish, 4 + entries / 100, cancelled))
+            if (finish.ordinary() &&
+                by_products(queries, begin, end, out, finish, 4 + entries / 100, cancelled))
                 by_differences(first, cancelled, out, finish);
             else
                 by_difference_tiles(first, begin * cols, std::min(end * cols, database_.rows()),
@@ -67,9 +67,14 @@ template <class T> class AllPairs {
 
     struct Finish {
         bool squared;
-        T unit;
+        double scale;
         T operator()(double d) const {
-            return static_cast<T>((squared ? d : std::sqrt(d)) * static_cast<double>(unit));
+            return static_cast<T>(squared ? d / scale / scale : std::sqrt(d) / scale);
+        }
+        /// What the product form multiplies with; infinite or zero in extreme units.
+        T unit() const { return static_cast<T>(squared ? 1 / scale / scale : 1 / scale); }
+        bool ordinary() const {
+            return std::isfinite(unit()) && unit() >= std::numeric_limits<T>::min();
         }
     };
 
@@ -88,8 +93,12 @@ template <class T> class AllPairs {
                      std::vector<std::pair<Index, Index>> &cancelled) const {
         constexpr int W = Vec<T>::width;
         const T digits = std::sqrt(std::numeric_limits<T>::epsilon() / 2);
-        const Vec<T> unit = Vec<T>::broadcast(finish.unit), zero = Vec<T>::broadcast(T(0));
+        const Vec<T> unit = Vec<T>::broadcast(finish.unit()), zero = Vec<T>::broadcast(T(0));
         const Vec<T> half = Vec<T>::broadcast(digits);
+        // Below this, squares of coordinates may have vanished.
+        const Vec<T> least =
+            Vec<T>::broadcast(static_cast<T>(packed_.depth() + 8) * std::numeric_limits<T>::min() /
+                              std::numeric_limits<T>::epsilon());
         alignas(64) T spilled[cols];
         for (Index m = 0; m < queries.micro_panels(); ++m)
             for (Index q = begin; q < end; ++q) {
@@ -103,8 +112,8 @@ template <class T> class AllPairs {
                     const Index i = m * rows + r;
                     const Vec<T> norm = Vec<T>::broadcast(static_cast<T>(queries.norm(i)));
                     Vec<T> d0 = max(tile.v[r][0] + norm, zero), d1 = max(tile.v[r][1] + norm, zero);
-                    unsigned mask = less(d0, (n0 + norm) * half) | less(d1, (n1 + norm) * half)
-                                                                       << W;
+                    unsigned mask = less(d0, max((n0 + norm) * half, least)) |
+                                    less(d1, max((n1 + norm) * half, least)) << W;
                     if (!finish.squared) {
                         d0 = sqrt(d0);
                         d1 = sqrt(d1);

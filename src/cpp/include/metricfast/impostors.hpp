@@ -25,6 +25,8 @@ inline CandidateLists find_impostors(const Points &points, const std::int64_t *l
                                      Index classes, const double *radius, std::size_t limit,
                                      const Control &control = {}) {
     const Index n = points.rows();
+    require(n < std::numeric_limits<std::int32_t>::max() / 2,
+            "find_impostors: more than 2^30 points");
     std::vector<Index> starts(static_cast<std::size_t>(classes) + 1, 0);
     for (Index i = 0; i < n; ++i) {
         require(labels[i] >= 0 && labels[i] < classes, "find_impostors: label out of range");
@@ -75,9 +77,16 @@ inline CandidateLists find_impostors(const Points &points, const std::int64_t *l
         const auto hit = [&](Index r, Index position, float) {
             hits.push_back({static_cast<std::int32_t>(r), static_cast<std::int32_t>(position)});
         };
-        screen.sweep(0, packed.segment_begin(part.label), queries, thresholds.data(), hit);
-        screen.sweep(packed.segment_end(part.label), packed.panels(), queries, thresholds.data(),
-                     hit);
+        // In stretches, so that a search that finds too much ends early.
+        constexpr Index stretch = 64;
+        const Index own = packed.segment_begin(part.label), after = packed.segment_end(part.label);
+        for (Index begin = 0; begin < packed.panels(); begin += stretch) {
+            const Index end = std::min(begin + stretch, packed.panels());
+            screen.sweep(begin, std::min(end, own), queries, thresholds.data(), hit);
+            screen.sweep(std::max(begin, after), end, queries, thresholds.data(), hit);
+            if (total + hits.size() > limit)
+                break;
+        }
         total += hits.size();
     });
     CandidateLists lists;

@@ -85,7 +85,8 @@ struct Frame {
         return frame;
     }
 
-    double apply(double x, Index c) const { return (x - centre[c]) * scale; }
+    /// Scaled before the difference, which cannot overflow then; powers of two round nothing.
+    double apply(double x, Index c) const { return x * scale - centre[c] * scale; }
 };
 
 /// Packs up to `count` rows `ids[0..]` (or first, first+1, ... without ids) into one panel of

@@ -48,21 +48,24 @@ void paired_distances(const Points &x, const Points &y, const PairList &list, bo
     require(x.cols() == y.cols(), "paired_distances: X and Y differ in width");
     list.check(x, y);
     const double scale = power_of_two_scale(x, y);
-    // In all but extreme units the squares of differences fit as they are.
-    const bool single = std::is_same_v<T, float>;
-    const bool safe = single ? scale > 1e-15 && scale < 1e15 : scale > 1e-100 && scale < 1e100;
+    // Between these no square of a difference has vanished or overflown in T.
+    const T least = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon() *
+                    static_cast<T>(x.cols() + 1);
+    const T largest = std::numeric_limits<T>::max();
     x.visit([&](auto u) {
         y.visit([&](auto v) {
             detail::for_pair_blocks(list.count, control, [&](Index first, Index count) {
                 for (Index i = first; i < first + count; ++i) {
                     const auto *a = u.row(list.left(i));
                     const auto *b = v.row(list.right(i));
-                    if constexpr (std::is_same_v<decltype(a), decltype(b)>)
-                        if (safe) {
-                            const double sum = squared_distance(a, b, u.cols);
-                            out[i] = detail::finish_pair<T>(sum, 1.0, squared);
+                    if constexpr (std::is_same_v<decltype(a), const T *> &&
+                                  std::is_same_v<decltype(b), const T *>) {
+                        const T sum = squared_distance(a, b, u.cols);
+                        if (sum > least && sum < largest) {
+                            out[i] = detail::finish_pair<T>(static_cast<double>(sum), 1.0, squared);
                             continue;
                         }
+                    }
                     double sum = 0;
                     for (Index k = 0; k < u.cols; ++k) {
                         const double d =

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -62,74 +63,136 @@ struct Control {
     std::function<void(double)> progress;
 };
 
+namespace detail {
+
+/// What the threads of one parallel_blocks call share.
+struct Crew {
+    const Control &control;
+    Index total; ///< units of work, for progress
+    std::atomic<Index> done{0};
+    std::atomic<bool> stop{false};
+    std::mutex mutex; ///< of the two below
+    std::exception_ptr error;
+    int running = 0;
+    std::condition_variable left;
+    std::chrono::steady_clock::time_point polled = std::chrono::steady_clock::now();
+
+    static constexpr std::chrono::milliseconds interval{20};
+
+    Crew(const Control &control_, Index total_) : control(control_), total(total_) {}
+
+    /// On the calling thread: shows progress and asks whether to go on, not too often.
+    void poll() {
+        const auto now = std::chrono::steady_clock::now();
+        if (now - polled < interval)
+            return;
+        polled = now;
+        if (control.progress)
+            control.progress(static_cast<double>(done) / static_cast<double>(total));
+        if (control.keep_going && !control.keep_going())
+            throw Cancelled();
+    }
+
+    void fail(std::exception_ptr e) {
+        const std::lock_guard<std::mutex> lock(mutex);
+        if (!error)
+            error = e;
+        stop = true;
+    }
+
+    /// On the calling thread, whose own work is done: polls until the others have left.
+    void wait() {
+        std::unique_lock<std::mutex> lock(mutex);
+        while (!left.wait_for(lock, interval, [this] { return running == 0; })) {
+            lock.unlock();
+            try {
+                if (!stop)
+                    poll();
+            } catch (...) {
+                fail(std::current_exception());
+            }
+            lock.lock();
+        }
+    }
+};
+
+} // namespace detail
+
 /// One thread's part in a parallel_blocks call.
 class Worker {
   public:
-    Worker(int id, const Control *control, std::atomic<bool> &stop)
-        : id_(id), control_(control), stop_(stop) {}
+    Worker(int id, detail::Crew &crew) : id_(id), crew_(crew) {}
 
-    /// Below the thread count: picks scratch memory.
+    /// Below the thread count; the calling thread's is 0.
     int id() const { return id_; }
 
-    /// Where long blocks let themselves be interrupted: throws Cancelled once the work should stop.
-    void checkpoint(double share_done) {
-        if (stop_)
+    /// A unit of work is done: here work lets itself be interrupted, by throwing Cancelled.
+    void advance() {
+        ++crew_.done;
+        if (crew_.stop)
             throw Cancelled();
-        if (control_ == nullptr || (!control_->keep_going && !control_->progress))
-            return;
-        const auto now = std::chrono::steady_clock::now();
-        if (now - polled_ < std::chrono::milliseconds(20))
-            return;
-        polled_ = now;
-        if (control_->progress)
-            control_->progress(share_done);
-        if (control_->keep_going && !control_->keep_going())
-            throw Cancelled();
+        if (id_ == 0)
+            crew_.poll();
     }
 
   private:
     int id_;
-    const Control *control_; ///< null on all but the calling thread
-    std::atomic<bool> &stop_;
-    std::chrono::steady_clock::time_point polled_ = std::chrono::steady_clock::now();
+    detail::Crew &crew_;
 };
 
 /// Runs f(block, worker) for every block in [0, blocks). Which thread runs a block is not
 /// determined, so f's effects must not depend on it. The first exception of any block, or
 /// Cancelled, is rethrown after all threads have stopped.
-template <class F> void parallel_blocks(Index blocks, const Control &control, F &&f) {
+/// \param units where blocks are long, the number of times that they call worker.advance() in all;
+///   0: each block is one unit.
+template <class F>
+void parallel_blocks(Index blocks, const Control &control, F &&f, Index units = 0) {
+    if (blocks <= 0)
+        return;
     const int wanted = control.threads > 0 ? limited(control.threads) : default_threads();
     const int threads = static_cast<int>(std::max<Index>(1, std::min<Index>(wanted, blocks)));
     std::atomic<Index> next{0};
-    std::atomic<bool> stop{false};
-    std::exception_ptr error;
-    std::mutex error_mutex;
+    detail::Crew crew(control, units > 0 ? units : blocks);
     const auto work = [&](int id) {
         try {
-            Worker worker(id, id == 0 ? &control : nullptr, stop);
-            for (Index b; !stop && (b = next++) < blocks;) {
+            Worker worker(id, crew);
+            for (Index b; !crew.stop && (b = next++) < blocks;) {
                 f(b, worker);
-                worker.checkpoint(static_cast<double>(b + 1) / static_cast<double>(blocks));
+                if (units == 0)
+                    worker.advance();
             }
         } catch (...) {
-            const std::lock_guard<std::mutex> lock(error_mutex);
-            if (!error)
-                error = std::current_exception();
-            stop = true;
+            crew.fail(std::current_exception());
         }
     };
+    const auto help = [&](int id) {
+        work(id);
+        const std::lock_guard<std::mutex> lock(crew.mutex);
+        --crew.running;
+        crew.left.notify_one();
+    };
     std::vector<std::thread> helpers;
-    try {
-        for (int id = 1; id < threads; ++id)
-            helpers.emplace_back(work, id);
-    } catch (const std::system_error &) {
-        // The system gives no more threads: the ones there are do all of the work.
+    helpers.reserve(static_cast<std::size_t>(threads - 1));
+    for (int id = 1; id < threads; ++id) {
+        {
+            const std::lock_guard<std::mutex> lock(crew.mutex);
+            ++crew.running;
+        }
+        try {
+            helpers.emplace_back(help, id);
+        } catch (...) {
+            // The system gives no more threads: the ones there are do all of the work.
+            const std::lock_guard<std::mutex> lock(crew.mutex);
+            --crew.running;
+            break;
+        }
     }
     work(0);
+    crew.wait();
     for (auto &helper : helpers)
         helper.join();
-    if (error)
-        std::rethrow_exception(error);
+    if (crew.error)
+        std::rethrow_exception(crew.error);
 }
 
 METRICFAST_NAMESPACE_END

@@ -32,7 +32,7 @@ template <class T> struct RowProblem {
     RowKind kind = RowKind::distance;
     Candidates candidates;
     Reduction reduction = Reduction::sum;
-    std::size_t memory_budget = std::size_t(256) << 20; ///< bytes of working memory, all threads
+    std::size_t memory_budget = std::size_t(1) << 30; ///< bytes of working memory, all threads
 };
 
 struct RowTotals {
@@ -40,6 +40,7 @@ struct RowTotals {
     Index terms = 0;
     Index anchors = 0; ///< anchors that took part
     Index skipped = 0;
+    double weight = 0; ///< sum of the weights of the anchors that took part
 };
 
 template <class T> class RowEngine {
@@ -53,8 +54,12 @@ template <class T> class RowEngine {
                 "row engine: symmetric problems have one set of points");
         require(problem.candidates.columns == nullptr || loss.sparse(),
                 "row engine: candidate lists need a loss with sparse weights");
+        require(std::max(problem.queries.rows, problem.database.rows) <
+                    std::numeric_limits<std::int32_t>::max() / 2,
+                "row engine: more than 2^30 points");
         require(problem.kind == RowKind::distance || problem.candidates.columns == nullptr,
                 "row engine: candidate lists need a loss of distances");
+        loss.check(n(), m());
         check_indices();
     }
 
@@ -73,21 +78,25 @@ template <class T> class RowEngine {
             near_.reset(new WindowSearch(query_points_, database_points_, problem_.exclude, window,
                                          control_));
         const Index rows = rows_per_block(), blocks = (n() + rows - 1) / rows;
-        parallel_blocks(lanes, control_, [&](Index l, Worker &worker) {
-            Lane &lane = work[l];
-            lane.database.set_capacity(problem_.memory_budget / 4 / lane_limit);
-            for (Index b = l; b < blocks; b += lanes) {
-                const Index first = b * rows;
-                run_block(lane, first, std::min(rows, n() - first), grad_queries);
-                worker.checkpoint(static_cast<double>(b + 1) / static_cast<double>(blocks));
-            }
-            lane.release_scratch();
-        });
+        parallel_blocks(
+            lanes, control_,
+            [&](Index l, Worker &worker) {
+                Lane &lane = work[l];
+                lane.database.set_capacity(problem_.memory_budget / 4 / lane_limit);
+                for (Index b = l; b < blocks; b += lanes) {
+                    const Index first = b * rows;
+                    run_block(lane, first, std::min(rows, n() - first), grad_queries);
+                    worker.advance();
+                }
+                lane.release_scratch();
+            },
+            blocks);
         RowTotals totals;
         for (const Lane &lane : work) {
             totals.value += lane.totals.value;
             totals.terms += lane.totals.terms;
             totals.skipped += lane.totals.skipped;
+            totals.weight += lane.totals.weight;
         }
         totals.anchors = n() - totals.skipped;
         const double factor = reduction_factor(totals);
@@ -106,6 +115,8 @@ template <class T> class RowEngine {
         AlignedVector<T>
             listed; // aligned: vectorised exp peels unaligned ends, which round otherwise
         WindowLists near;
+        Index failures = 0;   ///< window searches in a row that found too much
+        Index unsearched = 0; ///< blocks since then
 
         void release_scratch() {
             values.resize(0, 0);
@@ -159,6 +170,8 @@ template <class T> class RowEngine {
 
     /// Fixed by the problem's size and the memory budget alone.
     Index lane_count() const {
+        if (loss_.sparse() || near_)
+            return lane_limit; // accumulators are rarely needed
         const std::size_t each =
             static_cast<std::size_t>(m()) * static_cast<std::size_t>(p() + 1) * sizeof(double);
         const std::size_t fit = problem_.memory_budget / 2 / std::max<std::size_t>(each, 1);
@@ -191,14 +204,19 @@ template <class T> class RowEngine {
                                given.row_starts[i + 1] - given.row_starts[i], grad_queries.row(i));
             return;
         }
-        // A listed entry costs about eight times one of a whole row.
-        if (near_ && near_->find(first, count, count * m() / 8, lane.near)) {
+        // A listed entry costs about eight times one of a whole row. Where windows hold more, as
+        // early in a training, few searches are wasted on finding out.
+        constexpr Index patience = 2, pause = 16;
+        const bool search = near_ && (lane.failures < patience || ++lane.unsearched % pause == 0);
+        if (search && near_->find(first, count, count * m() / 8, lane.near)) {
+            lane.failures = 0;
             for (Index r = 0; r < count; ++r)
                 run_listed_row(lane, first + r, lane.near.columns.data() + lane.near.starts[r],
                                lane.near.starts[r + 1] - lane.near.starts[r],
                                grad_queries.row(first + r));
             return;
         }
+        lane.failures += search ? 1 : 0;
         for (Index done = 0; done < count; done += dense_rows())
             run_whole_rows(lane, first + done, std::min(dense_rows(), count - done), grad_queries);
     }
@@ -240,6 +258,7 @@ template <class T> class RowEngine {
         lane.totals.value += value.value;
         lane.totals.terms += value.terms;
         lane.totals.skipped += value.skipped;
+        lane.totals.weight += value.skipped ? 0.0 : value.weight;
     }
 
     /// Distances to the listed columns only, from differences.
@@ -298,8 +317,9 @@ template <class T> class RowEngine {
     double reduction_factor(const RowTotals &totals) const {
         if (problem_.reduction == Reduction::sum)
             return 1.0;
-        const Index by = problem_.reduction == Reduction::mean ? totals.anchors : totals.terms;
-        return 1.0 / static_cast<double>(std::max<Index>(by, 1));
+        const double by = problem_.reduction == Reduction::mean ? totals.weight
+                                                                : static_cast<double>(totals.terms);
+        return by > 0 ? 1.0 / by : 1.0;
     }
 
     /// Adds the lanes, in order, and the two roles of symmetric problems.

@@ -3,7 +3,8 @@
 ///
 /// For a query a and a database point b, both centred and rounded to S, the micro-kernel computes
 ///   c = n - 2 a.b,  n = |b|^2 (1 - 2e) - t,
-/// with e = (p + 8) u, u the unit roundoff of S, and t an allowance for underflow. All roundings
+/// with e = (p + 8) u (in double (4p + 16) u), u the unit roundoff of S, and t an allowance for
+/// underflow. All roundings
 /// together are below e (|b|^2 + 2|a||b|) <= e (|a|^2 + 2|b|^2), so
 ///   c - e|a|^2 <= D - |a|^2 <= c + e|a|^2 + 4e|b|^2 + 2t.
 #pragma once
@@ -21,7 +22,10 @@ template <class S> class ScreenedDatabase {
                      std::vector<Index> segments, const Control &control)
         : packed_(points, frame, std::move(order), std::move(segments), control) {
         const double u = static_cast<double>(std::numeric_limits<S>::epsilon()) / 2;
-        error_ = 1.01 * static_cast<double>(packed_.depth() + 8) * u;
+        // In double the norms and the exact distances themselves round as much as the products do.
+        const Index roundings =
+            std::is_same_v<S, double> ? 4 * packed_.depth() + 16 : packed_.depth() + 8;
+        error_ = 1.01 * static_cast<double>(roundings) * u;
         tiny_ = static_cast<double>(packed_.depth() + 8) *
                 static_cast<double>(std::numeric_limits<S>::min());
         lower_.resize(static_cast<std::size_t>(packed_.positions()));

@@ -11,6 +11,11 @@ template <class T> class DenseWeightsLoss : public RowLoss<T> {
 
     bool sparse() const override { return false; }
 
+    void check(Index queries, Index database) const override {
+        require(weights_.rows == queries && weights_.cols == database,
+                "weights must be (n_queries, n_database)");
+    }
+
     RowValue evaluate(Row<T> &row) const override {
         RowValue result;
         const T *w = weights_.row(row.anchor);

@@ -25,6 +25,15 @@ template <class T> class LmnnLoss : public RowLoss<T> {
 
     bool sparse() const override { return true; }
 
+    void check(Index queries, Index database) const override {
+        require(regularization_ >= 0 && regularization_ <= 1,
+                "LMNN: regularization must be from 0 to 1");
+        require(margin_ >= 0 && std::isfinite(margin_), "LMNN: margin must be finite, from 0 on");
+        for (Index t = 0; t < queries * k_; ++t)
+            require(targets_[t] >= -1 && targets_[t] < database,
+                    "LMNN: a target is outside the database");
+    }
+
     RowValue evaluate(Row<T> &row) const override {
         struct Target {
             double hinge; ///< margin + D_it
@@ -42,8 +51,9 @@ template <class T> class LmnnLoss : public RowLoss<T> {
                 result.value += s * regularization_ * d;
             }
         result.skipped = targets.empty();
+        result.weight = s;
         if (s == 0 || targets.empty())
-            return {0, 0, result.skipped};
+            return result;
         std::sort(targets.begin(), targets.end(),
                   [](const Target &a, const Target &b) { return a.hinge < b.hinge; });
         const std::size_t k = targets.size();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "metricfast/losses/row_loss.hpp"
 #include "metricfast/simd.hpp"
@@ -26,6 +27,10 @@ template <class T> class NcaLoss : public RowLoss<T> {
             const double *column_weights, const std::int64_t *self)
         : form_(form), query_labels_(std::move(query_labels)),
           database_labels_(padded(database_labels)), anchor_weights_(anchor_weights), self_(self) {
+        const auto exact = static_cast<std::int64_t>(2 / std::numeric_limits<T>::epsilon());
+        for (const auto *labels : {&std::as_const(query_labels_), &database_labels})
+            for (const std::int64_t label : *labels)
+                require(label >= 0 && label < exact, "NCA: class codes must be small, from 0 on");
         if (column_weights != nullptr)
             column_weights_ = padded(
                 std::vector<double>(column_weights, column_weights + database_labels.size()));
@@ -42,6 +47,12 @@ template <class T> class NcaLoss : public RowLoss<T> {
                std::log(static_cast<double>(std::numeric_limits<T>::epsilon()) / 2);
     }
 
+    void check(Index queries, Index database) const override {
+        require(static_cast<Index>(query_labels_.size()) == queries &&
+                    static_cast<Index>(database_labels_.size()) - Vec<T>::width == database,
+                "NCA: there must be one label for each query and each database point");
+    }
+
     RowValue evaluate(Row<T> &row) const override {
         const double s = anchor_weights_ != nullptr ? anchor_weights_[row.anchor] : 1.0;
         const T label = static_cast<T>(query_labels_[row.anchor]);
@@ -51,6 +62,7 @@ template <class T> class NcaLoss : public RowLoss<T> {
         const double nearest = smallest(row);
         const double within = form_ == Form::log ? smallest(row, label) : nearest;
         RowValue result;
+        result.weight = s;
         if (s == 0 || !std::isfinite(nearest) || !std::isfinite(within)) {
             values.setZero();
             result.skipped = !std::isfinite(within);
@@ -79,10 +91,10 @@ template <class T> class NcaLoss : public RowLoss<T> {
         const double p = sums.same / sums.all, factor = s / sums.all;
         if (form_ == Form::sum) {
             result.value = -s * p;
-            weigh(row, labels, label, factor, factor * p);
+            weigh(row, labels, label, factor * sums.other / sums.all, factor * p);
         } else {
             result.value = -s * std::log(p);
-            weigh(row, labels, label, factor / p, factor);
+            weigh(row, labels, label, factor * sums.other / sums.same, factor);
         }
         return result;
     }
@@ -91,6 +103,7 @@ template <class T> class NcaLoss : public RowLoss<T> {
     struct Sums {
         double all = 0;
         double same = 0;
+        double other = 0; ///< all - same would cancel where the class takes nearly all
     };
 
     /// Labels (or weights) as T, with room for a last partial register.
@@ -162,37 +175,36 @@ template <class T> class NcaLoss : public RowLoss<T> {
         Sums sums;
         Index j = 0;
         while (j + W <= row.count) {
-            Vec<T> all = zero, same = zero;
+            Vec<T> same = zero, other = zero;
             for (const Index end = std::min(row.count, j + stretch); j + W <= end; j += W) {
                 const Vec<T> e = Vec<T>::load(row.values + j);
-                all = all + e;
-                same = same + where_equal(Vec<T>::load(labels + j), wanted, e);
+                const Vec<T> own = where_equal(Vec<T>::load(labels + j), wanted, e);
+                same = same + own;
+                other = other + (e - own);
             }
-            sums.all += horizontal_sum(all);
             sums.same += horizontal_sum(same);
+            sums.other += horizontal_sum(other);
         }
-        for (; j < row.count; ++j) {
-            sums.all += static_cast<double>(row.values[j]);
-            if (labels[j] == label)
-                sums.same += static_cast<double>(row.values[j]);
-        }
+        for (; j < row.count; ++j)
+            (labels[j] == label ? sums.same : sums.other) += static_cast<double>(row.values[j]);
+        sums.all = sums.same + sums.other;
         return sums;
     }
 
-    /// values := values * (same class ? a : 0) - values * b.
+    /// values := values * (same class ? a : -b).
     static void weigh(Row<T> &row, const T *labels, T label, double a, double b) {
         constexpr int W = Vec<T>::width;
         const Vec<T> wanted = Vec<T>::broadcast(label);
         const Vec<T> va = Vec<T>::broadcast(static_cast<T>(a));
-        const Vec<T> vb = Vec<T>::broadcast(static_cast<T>(-b));
+        const Vec<T> vb = Vec<T>::broadcast(static_cast<T>(b));
         Index j = 0;
         for (; j + W <= row.count; j += W) {
-            const Vec<T> e = Vec<T>::load(row.values + j);
-            const Vec<T> same = where_equal(Vec<T>::load(labels + j), wanted, va);
-            (e * (same + vb)).store(row.values + j);
+            const Vec<T> e = Vec<T>::load(row.values + j), l = Vec<T>::load(labels + j);
+            const Vec<T> others = vb - where_equal(l, wanted, vb); // exactly b or 0
+            (e * (where_equal(l, wanted, va) - others)).store(row.values + j);
         }
         for (; j < row.count; ++j)
-            row.values[j] *= static_cast<T>((labels[j] == label ? a : 0.0) - b);
+            row.values[j] *= static_cast<T>(labels[j] == label ? a : -b);
     }
 
     Form form_;

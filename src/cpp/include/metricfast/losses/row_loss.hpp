@@ -10,6 +10,7 @@ METRICFAST_NAMESPACE_BEGIN
 /// What one anchor contributes.
 struct RowValue {
     double value = 0;
+    double weight = 1;    ///< of the anchor, for the reduction mean
     Index terms = 0;      ///< active terms, for the reduction mean_nonzero
     bool skipped = false; ///< the anchor has no part in the loss (no neighbour it could use)
 };
@@ -36,6 +37,8 @@ template <class T> struct Row {
 template <class T> class RowLoss {
   public:
     virtual ~RowLoss() = default;
+    /// Throws std::invalid_argument unless the loss is one of so many queries and database points.
+    virtual void check(Index /*queries*/, Index /*database*/) const {}
     /// True: weights go to `entries`; false: they replace `values`.
     virtual bool sparse() const = 0;
     /// Columns whose distance exceeds the row's smallest by more than this change neither value nor
