@@ -20,7 +20,9 @@ if(NOT Eigen3_FOUND)
 endif()
 
 # No version here: Eigen 5 calls itself incompatible with a request for 3.4.
-find_package(Eigen3 REQUIRED NO_MODULE)
-if(Eigen3_VERSION VERSION_LESS 3.4)
+find_package(Eigen3 QUIET NO_MODULE)
+if(NOT Eigen3_FOUND)
+    message(FATAL_ERROR "metricfast needs Eigen 3.4 or newer (`pip install cmeel-eigen` brings one), found none")
+elseif(Eigen3_VERSION VERSION_LESS 3.4)
     message(FATAL_ERROR "metricfast needs Eigen 3.4 or newer, found ${Eigen3_VERSION} in ${Eigen3_DIR}")
 endif()

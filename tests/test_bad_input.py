@@ -52,6 +52,7 @@ CASES = {
     "fit-weight-negative": lambda learner: fit(learner, sample_weight=where_first_class(-1)),
     "fit-weight-nan": lambda learner: fit(learner, sample_weight=where_first_class(np.nan)),
     "fit-weight-zero": lambda learner: fit(learner, sample_weight=0 * Y),
+    "fit-weight-units": lambda learner: fit(learner, sample_weight=np.full(150, 1e200)),
     "fit-k-class": lambda learner: fit(learner, X[:103], Y[:103], n_neighbors=3),
     "fit-k-large": lambda learner: fit(learner, n_neighbors=150),
     "fit-k-zero": lambda learner: fit(learner, n_neighbors=0),
@@ -62,16 +63,26 @@ CASES = {
     "fit-init-rows": lambda learner: fit(learner, init=np.eye(4)[:2], n_components=3),
     "fit-init-tall": lambda learner: fit(learner, init=np.eye(5)[:, :4]),
     "fit-init-nan": lambda learner: fit(learner, init=np.full((2, 4), np.nan)),
+    "fit-init-1d": lambda learner: fit(learner, init=np.ones(4)),
+    "fit-init-complex": lambda learner: fit(learner, init=1j * np.eye(4)),
+    "fit-init-text": lambda learner: fit(learner, init=np.full((2, 4), "text")),
     "fit-solver-name": lambda learner: fit(learner, solver="other"),
     "fit-max_iter": lambda learner: fit(learner, max_iter=-1),
     "fit-batch_size": lambda learner: fit(learner, solver="sgd", batch_size=0),
     "fit-learning_rate": lambda learner: fit(learner, solver="sgd", learning_rate=0),
+    "fit-learning_rate-inf": lambda learner: fit(learner, solver="sgd", learning_rate=np.inf),
     "fit-max_epochs": lambda learner: fit(learner, solver="sgd", max_epochs=0),
     "fit-n_jobs": lambda learner: fit(learner, n_jobs=0),
+    "fit-n_jobs-large": lambda learner: fit(learner, n_jobs=2**40),
+    "fit-callbacks-type": lambda learner: fit(learner, callbacks=bool),
     "fit-callbacks": lambda learner: fit(learner, callbacks=["text"]),
     "fit-regularization": lambda learner: fit(learner, regularization=1.5),
     "fit-preprocessor-type": lambda learner: fit(learner, preprocessor=3.5),
     "fit-preprocessor-index": lambda learner: fit(learner, np.arange(150) + 1, preprocessor=X),
+    "fit-convergence_tol": lambda learner: fit(learner, convergence_tol=np.inf),
+    "fit-tol": lambda learner: fit(learner, tol="text"),
+    "fit-tol-negative": lambda learner: fit(learner, tol=-1),
+    "fit-subnormal": lambda learner: fit(learner, X * 1e-310),
     "fit-lone-member": lambda learner: assert_finite(fit(learner, X[:101], Y[:101])),
     "transform-unfitted": lambda learner: learner().transform(X),
     "transform-width": lambda learner: fit(learner).transform(X[:, :3]),
@@ -180,6 +191,21 @@ def fit_tiny(learner):
 @case
 def fit_huge(learner):
     assert_scale_is_undone(learner, 1e150)
+
+
+@case
+def fit_huge_constant(learner):
+    points, like = X.copy(), X.copy()
+    points[:, 1], like[:, 1] = 1e200, 0
+    assert_same_fit(learner, points, like=like)
+
+
+@case
+def fit_init_units(learner):
+    for size in (1e-200, 1e200):
+        with pytest.warns(UserWarning, match="`init` spreads the points"):
+            model = fit(learner, init=np.full((2, 4), size))
+        assert model.objective_ < model.loss_curve_[0]
 
 
 @case

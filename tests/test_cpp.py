@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,22 +14,36 @@ import pytest
 import metricfast
 
 ROOT = Path(__file__).parents[1]
+CPP_PAGE = ROOT / "docs" / "cpp.md"
 CONSUMER = ROOT / "tests" / "cpp" / "cmake_consumer"
 # neighbours and distances of its three points, and a distance from its second source file
 CONSUMER_OUTPUT = "1 2 1 5 1 1 7"
+# lines that the example refuses, and what it says
+BAD_LINES = {
+    "nan 2 0": "nan is no finite number",
+    "x 2 0": "x is no finite number",
+    "1 2 0 -": "- is no finite number",
+    "1,2,0": "1,2,0 is no finite number",
+    "1 1e999 0": "1e999 is no finite number",
+    "1": "expected coordinates and a label",
+    "1 0": "expected as many values",
+    "1 2 0.5": "the last value, the label, is no integer",
+}
 
 
-def run(*command: str | Path) -> str:
+def run(*command: str | Path, directory: Path | None = None) -> str:
     tools = Path(sys.executable).parent
-    eigen = [path / "cmeel.prefix" for path in map(Path, sys.path)]
     environment = {
         **os.environ,
         "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
         "CMAKE_GENERATOR": "Ninja",
-        "CMAKE_PREFIX_PATH": os.pathsep.join(str(path) for path in eigen if path.is_dir()),
     }
+    # Eigen must be found without a hint, as on a machine where nothing is set.
+    for hint in ("CMAKE_PREFIX_PATH", "Eigen3_DIR", "Eigen3_ROOT"):
+        environment.pop(hint, None)
     result = subprocess.run(
         [str(part) for part in command],
+        cwd=directory,
         env=environment,
         capture_output=True,
         text=True,
@@ -52,9 +67,18 @@ def use_source_tree(directory: Path) -> str:
 
 
 def use_install_prefix(directory: Path) -> str:
-    build(ROOT, directory / "build")
+    run("cmake", "-S", ROOT, "-B", directory / "build")
     run("cmake", "--install", directory / "build", "--prefix", directory / "prefix")
-    return f"-Dmetricfast_ROOT={directory / 'prefix'}"
+    # what is not beside cmeel-eigen is told of it
+    eigen = [path / "cmeel.prefix" for path in map(Path, sys.path)]
+    prefixes = [directory / "prefix", *(path for path in eigen if path.is_dir())]
+    return f"-DCMAKE_PREFIX_PATH={';'.join(map(str, prefixes))}"
+
+
+def run_as_printed(commands: str, directory: Path) -> None:
+    """Run what a reader would paste into a shell."""
+    assert "cmake --build build" in commands
+    run("sh", "-ec", commands, directory=directory)
 
 
 def test_cpp_tests_pass(tmp_path: Path) -> None:
@@ -63,12 +87,38 @@ def test_cpp_tests_pass(tmp_path: Path) -> None:
     assert "100% tests passed" in output
 
 
-@pytest.mark.parametrize("use", [use_wheel, use_source_tree, use_install_prefix])
+def assert_consumer_runs(program: Path) -> None:
+    assert run(program).split() == [metricfast.__version__, *CONSUMER_OUTPUT.split()]
+
+
+@pytest.mark.parametrize("use", [use_source_tree, use_install_prefix])
 def test_consumer_program(use, tmp_path: Path) -> None:
     build(CONSUMER, tmp_path / "consumer", use(tmp_path))
-    version, *numbers = run(tmp_path / "consumer" / "consumer").split()
-    assert version == metricfast.__version__
-    assert " ".join(numbers) == CONSUMER_OUTPUT
+    assert_consumer_runs(tmp_path / "consumer" / "consumer")
+
+
+def test_commands_of_the_page(tmp_path: Path) -> None:
+    (commands,) = re.findall(r"^```sh\n(.*?)^```$", CPP_PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    shutil.copytree(CONSUMER, tmp_path, dirs_exist_ok=True)
+    run_as_printed(commands, tmp_path)
+    assert_consumer_runs(tmp_path / "build" / "consumer")
+
+
+def test_missing_eigen_is_named(tmp_path: Path) -> None:
+    missing = "-DCMAKE_DISABLE_FIND_PACKAGE_Eigen3=ON"
+    with pytest.raises(AssertionError, match=r"pip\s+install\s+cmeel-eigen[^,]*,\s+found\s+none"):
+        run("cmake", "-S", CONSUMER, "-B", tmp_path / "wheel", use_wheel(tmp_path), missing)
+    with pytest.raises(AssertionError, match=r"pip\s+install\s+cmeel-eigen[^,]*,\s+found\s+none"):
+        run("cmake", "-S", ROOT, "-B", tmp_path / "source", missing)
+
+
+def test_old_eigen_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "Eigen3Config.cmake").touch()
+    (tmp_path / "Eigen3ConfigVersion.cmake").write_text("set(PACKAGE_VERSION 3.3.9)")
+    old = f"-DEigen3_DIR={tmp_path}"
+    for source in (CONSUMER, ROOT):
+        with pytest.raises(AssertionError, match=r"found\s+3\.3\.9\s+in"):
+            run("cmake", "-S", source, "-B", tmp_path / source.name, use_wheel(tmp_path), old)
 
 
 def test_wrong_version_is_refused(tmp_path: Path) -> None:
@@ -79,13 +129,18 @@ def test_wrong_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_example(tmp_path: Path) -> None:
-    build(ROOT / "examples" / "cpp", tmp_path, use_wheel(tmp_path))
-    before, after = map(float, re.findall(r"3-NN error, .*: +([0-9.e-]+)", run(tmp_path / "nca")))
+    shutil.copytree(ROOT / "examples" / "cpp", tmp_path, dirs_exist_ok=True)
+    comment = re.findall(r"^# ?(.*)$", (tmp_path / "CMakeLists.txt").read_text(), re.MULTILINE)
+    run_as_printed("\n".join(comment[comment.index("") :]), tmp_path)
+    nca = tmp_path / "build" / "nca"
+    before, after = map(float, re.findall(r"3-NN error, .*: +([0-9.e-]+)", run(nca)))
     assert after < before
 
     points = tmp_path / "points.txt"
-    points.write_text("".join(f"{i % 2} {i * i % 7} {i % 2}\n" for i in range(20)))
-    assert "20 points, 2 coordinates" in run(tmp_path / "nca", points)
-    points.write_text("1 2 0\n1 0\n")
-    with pytest.raises(AssertionError, match="nca: each line must hold the same number of values"):
-        run(tmp_path / "nca", points)
+    good = "".join(f"{i % 2} {i * i % 7} {i % 2}\n" for i in range(20))
+    points.write_text(f"{good}\n")
+    assert "20 points, 2 coordinates" in run(nca, points)
+    for line, message in BAD_LINES.items():
+        points.write_text(f"{good}\n{line}\n")
+        with pytest.raises(AssertionError, match=f"points.txt, line 22: {message}"):
+            run(nca, points)

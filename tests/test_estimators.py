@@ -174,6 +174,10 @@ def test_repeated_rows_and_constant_columns(estimator):
         ({"max_epochs": 0}, ValueError, "max_epochs must be"),
         ({"batch_size": 0}, ValueError, "batch_size must be"),
         ({"learning_rate": 0}, ValueError, "learning_rate must be a number above 0"),
+        ({"learning_rate": np.inf}, ValueError, "learning_rate must be"),
+        ({"n_jobs": 2**40}, ValueError, "n_jobs must be at most"),
+        ({"callbacks": 3}, TypeError, "callbacks must be several functions"),
+        ({"init": np.ones(4)}, ValueError, "`init` is not a linear map: Expected 2D"),
         ({"learning_rate": np.nan}, ValueError, "learning_rate must be"),
         ({"n_jobs": 0}, ValueError, "n_jobs must be"),
         ({"callbacks": ["print"]}, TypeError, "callbacks must be"),
@@ -195,9 +199,17 @@ def test_bad_parameters(estimator, params, error, message):
         ((X, Y, np.ones(149)), "sample_weight"),
         ((X, Y, -WEIGHT), "sample_weight"),
         ((X, Y, np.zeros(150)), "sample_weight"),
+        ((X, Y, np.full(150, 1e160)), "largest sample_weight"),
         ((X, X[:, 0]), "continuous"),
     ],
-    ids=["one class", "short weights", "negative weights", "zero weights", "continuous y"],
+    ids=[
+        "one class",
+        "short weights",
+        "negative weights",
+        "zero weights",
+        "huge weights",
+        "continuous y",
+    ],
 )
 def test_bad_data(estimator, arguments, message):
     with pytest.raises(ValueError, match=message):

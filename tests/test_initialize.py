@@ -243,7 +243,7 @@ def test_data_of_several_blocks(monkeypatch):
 def test_verbose(capsys):
     initialize_components(X, Y, "pca", 2, verbose=True)
     initialize_components(X, Y, "lda", 2, verbose=True)
-    printed = capsys.readouterr().out
+    printed = capsys.readouterr().err
     assert "Finding principal components... \ndone in" in printed
     assert "Finding most discriminative components... \ndone in" in printed
 

@@ -253,13 +253,14 @@ def test_every_flipped_bit_raises_or_changes_nothing(content, path):
     assert raised > len(content) // 3 * 0.9
 
 
-def forged(content: bytes, path, **changes) -> None:
-    """Write a file with other metadata and a right checksum, as an attacker would."""
+def forged(content: bytes, path, arrays=None, **changes) -> None:
+    """Write a file with other content and a right checksum, as an attacker would."""
     (size,) = struct.unpack("<Q", content[:8])
     metadata = json.loads(content[8 : 8 + size])["__metadata__"]
     path.write_bytes(content)
     with io._safetensors().safe_open(path, framework="np") as file:
         tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    tensors |= arrays or {}
     metadata |= changes
     metadata["checksum"] = io._checksum(metadata, tensors)
     save_file(tensors, path, metadata)
@@ -278,12 +279,47 @@ def forged(content: bytes, path, **changes) -> None:
         ({"state": '{"params": {}, "fitted": {"__class__": 1}}'}, "no fitted attribute"),
         ({"state": '{"params": {}, "fitted": {"components_": {"tensor": "x"}}}'}, "not describe"),
         ({"state": '{"params": {}, "fitted": {"n_iter_": {"eval": "1"}}}'}, "does not describe"),
+        (
+            {"state": f'{{"params": {{"tol": {{"float": {10**400}}}}}, "fitted": {{}}}}'},
+            "does not describe a NCA: OverflowError: int too large",
+        ),
     ],
 )
 def test_a_forged_file_raises(content, path, changes, message):
     forged(content, path, **changes)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as raised:
         metricfast.load(path)
+    assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("fitted", "message"),
+    [
+        ({}, "must be an array of float32 or float64, got <class 'NoneType'>"),
+        ({"components_": "text"}, "must be an array of float32 or float64, got <class 'str'>"),
+        ({"components_": np.eye(4, dtype=int)}, "float64, got int64"),
+        ({"components_": np.ones(4)}, r"n_features_in_=4 columns, got shape \(4,\)"),
+        ({"components_": np.ones((4, 3))}, r"n_features_in_=4 columns, got shape \(4, 3\)"),
+        ({"components_": np.eye(4), "n_features_in_": 4.0}, "n_features_in_=4.0 columns"),
+        ({"components_": np.diag([1, 1, 1, np.nan])}, "must be finite"),
+    ],
+)
+def test_a_file_without_a_map_of_the_points_raises(content, path, fitted, message):
+    fitted = {"n_features_in_": 4} | fitted
+    tensors: dict[str, np.ndarray] = {}
+    encoded = {key: io._encode(value, key, key, tensors) for key, value in fitted.items()}
+    forged(content, path, tensors, state=json.dumps({"params": {}, "fitted": encoded}))
+    with pytest.raises(
+        ValueError, match=f"{path} does not describe a NCA: .*components_.*{message}"
+    ):
+        metricfast.load(path)
+
+
+def test_what_set_output_was_told_is_not_saved(path):
+    model = fit("NCA").set_output(transform="pandas")
+    metricfast.save(model, path)
+    assert type(model.transform(X)) is pd.DataFrame
+    assert type(metricfast.load(path).transform(X)) is np.ndarray
 
 
 def test_another_program_finds_the_components(content, path):

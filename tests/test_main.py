@@ -11,7 +11,7 @@ import pytest
 
 import metricfast
 from metricfast import plotting
-from metricfast.__main__ import DATA, load, main, supervised_learners
+from metricfast.__main__ import DATA, OVERFITTING, compare, load, main, supervised_learners, verdict
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -23,8 +23,26 @@ def test_demo_prints_a_row_per_learner_and_draws(tmp_path, capsys):
     rows = re.findall(r"^wine +(\w+) +([\d.]+)% +([\d.]+)% +([\d.]+) s$", printed, re.MULTILINE)
     assert [row[0] for row in rows] == [learner.__name__ for learner in supervised_learners()]
     assert all(0 <= float(error) < 15 for row in rows for error in row[1:3])
+    for name, before, after, _ in rows:
+        kind = "equal to" if after == before else "lower than"
+        kind = "higher than" if float(after) > float(before) else kind
+        assert re.search(f"^{kind} Euclidean: .*{name} on wine", printed, re.MULTILINE)
     assert str(picture) in printed
     assert picture.read_bytes().startswith(PNG)
+
+
+def test_errors_are_shares_of_all_points():
+    n = len(load("wine")[1])  # which the folds do not divide evenly
+    shares = np.array([row[2:] for row in compare("wine")]) * n
+    np.testing.assert_allclose(shares, np.round(shares), rtol=0, atol=1e-9)
+
+
+def test_the_verdict_names_gains_and_losses():
+    gain, tie, loss = ("A", "x", 0.2, 0.1), ("B", "x", 0.2, 0.2), ("A", "y", 0.1, 0.3)
+    assert verdict([gain, tie]) == "lower than Euclidean: A on x\nequal to Euclidean: B on x"
+    assert verdict([gain, loss, ("B", "y", 0.1, 0.2)]) == (
+        f"lower than Euclidean: A on x\nhigher than Euclidean: A on y, B on y\n{OVERFITTING}"
+    )
 
 
 def test_the_demo_finds_the_learners_of_points_and_labels():

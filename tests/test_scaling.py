@@ -1,40 +1,77 @@
-"""Rescaling of huge and of tiny data."""
+"""Units of the data."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from metricfast._scaling import power_of_two_scale
+from metricfast._scaling import center_and_rescale, log2_spread, times_power_of_two
+
+X = np.random.default_rng(0).standard_normal((20, 3))
 
 
 @pytest.mark.parametrize(
-    ("dtype", "usual", "extreme", "safe"),
+    ("dtype", "usual", "unusual"),
     [
-        (np.float64, [1e-30, 1.0, 1e50], [1e-308, 1e-150, 1e150, 1e307], 1e60),
-        (np.float32, [1e-6, 1.0, 1e6], [1e-36, 1e-25, 1e25, 1e37], 1e7),
+        (np.float64, [2e-3, 1.0, 500], [1e-308, 1e-150, 1e-4, 1e4, 1e150, 5e307]),
+        (np.float32, [2e-3, 1.0, 500], [1e-37, 1e-25, 1e-4, 1e4, 1e25, 1e38]),
     ],
 )
-def test_scale(dtype, usual, extreme, safe):
-    X = np.random.default_rng(0).standard_normal((20, 3))
+def test_unusual_units_are_rescaled_to_about_one(dtype, usual, unusual):
     for size in usual:
-        assert power_of_two_scale((X * size).astype(dtype)) == 1
-    for size in extreme:
         given = (X * size).astype(dtype)
-        scale = power_of_two_scale(given)
-        assert np.frexp(scale)[0] == 0.5
-        scaled = given * dtype(scale)
-        assert scaled.dtype == dtype
-        assert 1 / safe < np.ptp(scaled, axis=0).max() < safe
-        np.testing.assert_array_equal(scaled / dtype(scale), given)
+        found, exponent = center_and_rescale(given)
+        assert exponent == 0
+        np.testing.assert_allclose(found, given - given.mean(axis=0), rtol=1e-4, atol=1e-5 * size)
+    for size in unusual:
+        given = (X * size).astype(dtype)
+        found, exponent = center_and_rescale(given)
+        assert found.dtype == dtype
+        assert 1 <= found.std(axis=0).max() < 2
+        back = np.ldexp(found.astype(np.longdouble), exponent)
+        wide = given.astype(np.longdouble)
+        np.testing.assert_allclose(
+            back, wide - wide.mean(axis=0), rtol=1e-4, atol=float(np.longdouble(1e-5) * size)
+        )
 
 
-def test_scale_where_the_width_overflows():
-    X = np.array([[-1.7e308], [1.7e308]])
-    assert np.isfinite(np.ptp(X * power_of_two_scale(X)) ** 4)
+def test_a_power_of_two_changes_no_bit():
+    expected, exponent = center_and_rescale(X * 2.0**12)
+    for power in (-1000, -11, 13, 1018):
+        found, other = center_and_rescale(X * 2.0**power)
+        assert other - exponent == power - 12
+        np.testing.assert_array_equal(found, expected)
 
 
-def test_scale_of_equal_rows():
-    assert power_of_two_scale(np.zeros((3, 2))) == 1
-    assert power_of_two_scale(np.full((3, 2), 1e-200)) == 1
-    assert power_of_two_scale(np.full((3, 2), 1e200)) < 1e-190
+def test_width_that_overflows():
+    found, exponent = center_and_rescale(np.array([[-1.7e308], [1.7e308]]))
+    np.testing.assert_allclose(np.ldexp(found[:, 0], exponent), [-1.7e308, 1.7e308])
+
+
+@pytest.mark.parametrize("value", [0, 0.1, 1e-200, 1e200, 1.7e308])
+def test_constant_columns_become_zero(value):
+    found, exponent = center_and_rescale(np.c_[X, np.full(20, float(value))])
+    assert exponent == 0
+    np.testing.assert_array_equal(found[:, 3], 0)
+    np.testing.assert_allclose(found[:, :3], X - X.mean(axis=0))
+    found, exponent = center_and_rescale(np.full((3, 2), float(value)))
+    assert exponent == 0
+    assert not found.any()
+
+
+def test_log2_spread():
+    assert log2_spread(np.zeros((3, 2))) is None
+    assert log2_spread(np.array([[8.0, 1e-300], [-8.0, 0]])) == (3, 0)
+    whole, rest = log2_spread(np.array([[2.0**900 * 3], [2.0**900 * -3]]))
+    assert whole == 901
+    assert rest == pytest.approx(np.log2(1.5))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_times_power_of_two_reaches_beyond_the_largest_factor(dtype):
+    smallest = np.finfo(dtype).smallest_subnormal
+    one = int(-np.log2(np.longdouble(smallest)))
+    found = times_power_of_two(np.array([smallest, 0], dtype), one)
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, [1, 0])
+    assert times_power_of_two(np.ones(1, dtype), 5000) == np.inf

@@ -3,6 +3,8 @@
 // Reads points as text: on each line the coordinates, then an integer label, separated by spaces.
 // Without a file it makes its own: two classes that differ in one of many noisy coordinates.
 
+#include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <random>
@@ -23,16 +25,27 @@ static Data read(const char *path) {
     if (!file)
         throw std::invalid_argument(std::string("cannot open ") + path);
     std::vector<std::vector<double>> rows;
-    for (std::string line; std::getline(file, line);) {
+    std::string line;
+    for (int number = 1; std::getline(file, line); ++number) {
+        const auto require = [&](bool good, const std::string &what) {
+            if (!good)
+                throw std::invalid_argument(std::string(path) + ", line " + std::to_string(number) +
+                                            ": " + what);
+        };
         std::istringstream fields(line);
         std::vector<double> row;
-        for (double x; fields >> x;)
-            row.push_back(x);
+        for (std::string field; fields >> field;) {
+            char *end;
+            row.push_back(std::strtod(field.c_str(), &end));
+            require(*end == '\0' && std::isfinite(row.back()), field + " is no finite number");
+        }
         if (row.empty())
             continue;
-        if (row.size() < 2 || row.size() != (rows.empty() ? row.size() : rows[0].size()))
-            throw std::invalid_argument(
-                "each line must hold the same number of values, the last a label");
+        require(row.size() >= 2, "expected coordinates and a label");
+        require(rows.empty() || row.size() == rows[0].size(),
+                "expected as many values as on the lines before");
+        require(std::abs(row.back()) < 1e15 && row.back() == std::trunc(row.back()),
+                "the last value, the label, is no integer");
         rows.push_back(row);
     }
     if (rows.empty())

@@ -22,6 +22,8 @@ __all__ = [
 
 Map = NDArray[Any] | None
 
+_MAX_THREADS = 2**31 - 1
+
 
 def as_real(X: ArrayLike, name: str) -> NDArray[Any]:
     """Array in native float32 or float64, C order. Integers and other floats become float64."""
@@ -116,6 +118,8 @@ def as_threads(n_jobs: int | None) -> int:
         return int(kernels.default_threads())
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
         raise ValueError(f"n_jobs must be None or a non-zero integer; found {n_jobs!r}.")
+    if n_jobs > _MAX_THREADS:
+        raise ValueError(f"n_jobs must be at most {_MAX_THREADS}; found {n_jobs}.")
     if n_jobs < 0:
         return max(1, int(kernels.available_cpus()) + 1 + int(n_jobs))
     return int(n_jobs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from numbers import Integral
 from typing import Any
@@ -57,7 +58,7 @@ def initialize_components(
     random_state : int, RandomState or None
         Used by "random".
     verbose : bool, default=False
-        Print what is done and how long it took.
+        Tell standard error what is done and how long it took.
     sample_weight : ndarray of shape (n_samples,), optional
         Whole numbers mean the same as repeated samples; other weights count relatively.
 
@@ -91,13 +92,13 @@ def initialize_components(
     start = time.perf_counter()
     if verbose:
         kind = "principal" if init == "pca" else "most discriminative"
-        print(f"Finding {kind} components... ", flush=True)
+        print(f"Finding {kind} components... ", file=sys.stderr, flush=True)
     if y is None or init == "pca":
         components = principal_components(X, weights, n_components)
     else:
         components = discriminant_components(X, y, weights, n_components)
     if verbose:
-        print(f"done in {time.perf_counter() - start:5.2f}s")
+        print(f"done in {time.perf_counter() - start:5.2f}s", file=sys.stderr)
     return components.astype(X.dtype, copy=False)
 
 
@@ -113,7 +114,10 @@ def _select(
 
 
 def _check_given(init: NDArray[Any], X: NDArray[Any], n_components: int) -> NDArray[Any]:
-    components: NDArray[Any] = check_array(init, dtype=X.dtype, copy=True, input_name="init")
+    try:
+        components: NDArray[Any] = check_array(init, dtype=X.dtype, copy=True, input_name="init")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`init` is not a linear map: {error}") from error
     (rows, columns), n_features = components.shape, X.shape[1]
     if columns != n_features:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Rescaling of data so large or so small that their squares leave the range of floats."""
+"""Units of the data: powers of two by which points and maps are multiplied before training."""
 
 from __future__ import annotations
 
@@ -8,18 +8,55 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["power_of_two_scale"]
+__all__ = ["center_and_rescale", "log2_spread", "times_power_of_two"]
 
-# Exponents of two. Within the first, fourth powers of the data (squared norms of gradients) stay
-# normal numbers with room for sums; within the second, so do the scale and a map multiplied by it.
-_SAFE = {np.dtype(np.float32): (25, 110), np.dtype(np.float64): (200, 960)}
+# Up to these powers of two the units are the user's choice: maps like the identity start from them.
+# Beyond, softmaxes are flat or steps, hinges all or none, and solvers get nowhere.
+_ORDINARY = 10
+# Sums over points must not overflow.
+_HEADROOM = 64
 
 
-def power_of_two_scale(X: NDArray[Any]) -> float:
-    """Return the power of two by which to multiply `X` before training on it.
+def times_power_of_two(values: NDArray[Any], exponent: int) -> NDArray[Any]:
+    """Return ``values * 2**exponent``, even where the factor itself is no float of their dtype.
 
-    A map L learned on ``X * scale`` is ``L * scale`` for X itself. Multiplying by a power of two
-    is exact, so nothing is lost.
+    Values that overflow become infinite, without a warning.
+    """
+    limits = np.finfo(values.dtype)
+    with np.errstate(over="ignore", under="ignore"):
+        if limits.minexp <= exponent < limits.maxexp:
+            return np.asarray(values * values.dtype.type(2.0**exponent))
+        return np.asarray(np.ldexp(values, exponent))
+
+
+def log2_spread(X: NDArray[Any]) -> tuple[int, float] | None:
+    """Return the logarithm of the largest root mean square of a column; None if all are zero.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Finite values, of zero mean in each column.
+
+    Returns
+    -------
+    tuple of int and float, or None
+        The logarithm is the sum of the two, the second being from 0 to 1: multiplying X by a power
+        of two changes the first only.
+    """
+    exponent = math.frexp(float(np.abs(X).max()))[1]
+    unit = times_power_of_two(X, -exponent)
+    largest = float(np.einsum("ij,ij->j", unit, unit, dtype=np.float64).max()) / len(X)
+    if largest == 0:
+        return None
+    log = math.log2(largest) / 2
+    return exponent + math.floor(log), log - math.floor(log)
+
+
+def center_and_rescale(X: NDArray[Any]) -> tuple[NDArray[Any], int]:
+    """Subtract the mean, and bring data of unusual units to a spread of about 1.
+
+    Multiplying by a power of two is exact, so the result for ``X * 2**k`` is the same for all k
+    outside the usual.
 
     Parameters
     ----------
@@ -28,19 +65,22 @@ def power_of_two_scale(X: NDArray[Any]) -> float:
 
     Returns
     -------
-    float
-        1.0 for data of any usual scale. Otherwise it makes the widest column about 1 wide
-        (as nearly as the range of normal floats allows) or, if all rows are equal and huge, the
-        largest value about 1.
+    rescaled : ndarray of shape (n_samples, n_features)
+        Of the dtype of X. Columns that are constant become exactly zero.
+    exponent : int
+        ``rescaled * 2**exponent`` is X less its mean. It is 0 if the largest standard deviation of
+        a column is from 2^-10 to 2^10.
     """
-    safe, limit = _SAFE[X.dtype]
-    low, high = X.min(axis=0), X.max(axis=0)
     # Halved first: the width of a column may overflow where its values do not.
-    half_width = float(np.max(high / 2 - low / 2))
-    if half_width > 0:
-        exponent = math.frexp(half_width)[1] + 1
-    else:
-        exponent = max(math.frexp(float(np.abs(high).max()))[1], 0)
-    if abs(exponent) <= safe:
-        return 1.0
-    return 2.0 ** -min(max(exponent, -limit), limit)
+    half_width = float(np.max(X.max(axis=0) / 2 - X.min(axis=0) / 2))
+    huge = math.frexp(half_width)[1] > np.finfo(X.dtype).maxexp - _HEADROOM
+    exponent = _HEADROOM if huge else 0
+    if huge:
+        X = times_power_of_two(X, -exponent)
+    # Relative to a point, so that rounding of large values is not taken for a spread.
+    mean = X[0] + (X - X[0]).mean(axis=0, dtype=np.float64)
+    X = X - mean.astype(X.dtype)
+    spread = log2_spread(X)
+    if spread is None or abs(exponent + sum(spread)) <= _ORDINARY:
+        return X, exponent
+    return times_power_of_two(X, -spread[0]), exponent + spread[0]

@@ -10,6 +10,9 @@ from sklearn.utils.validation import check_array, column_or_1d
 
 __all__ = ["check_classification_target", "check_sample_weight"]
 
+# Sums of weights times squared distances stay within float32 between these.
+_LEAST, _MOST = 1e-20, 1e20
+
 
 def check_classification_target(
     y: ArrayLike, n_samples: int | None = None
@@ -74,8 +77,8 @@ def check_sample_weight(
     Raises
     ------
     ValueError
-        If `sample_weight` has another shape, holds NaN, infinity or a negative value, or is zero
-        throughout.
+        If `sample_weight` has another shape, holds NaN, infinity or a negative value, is zero
+        throughout, or its largest value is not from 1e-20 to 1e20.
     """
     if sample_weight is None:
         return None
@@ -89,4 +92,10 @@ def check_sample_weight(
         raise ValueError("sample_weight must not be negative.")
     if not weights.any():
         raise ValueError("sample_weight must not be zero throughout.")
+    largest = float(weights.max())
+    if not _LEAST <= largest <= _MOST:
+        raise ValueError(
+            f"the largest sample_weight must be from {_LEAST:g} to {_MOST:g}, got {largest:g}: "
+            "divide the weights by it."
+        )
     return weights

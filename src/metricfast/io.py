@@ -26,9 +26,21 @@ __all__ = ["load", "save"]
 
 FORMAT = "metricfast"
 FORMAT_VERSION = "1"
+MAP_DTYPES = {"float32", "float64"}
 STORED_DTYPES = {"bool", "float16", "float32", "float64"} | {
     f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
 }
+
+# What building a learner from wrong JSON can raise.
+_BAD_STATE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 
 def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
@@ -41,7 +53,8 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     ----------
     estimator : BaseMetricLearner
         A fitted learner. Its parameters and fitted attributes must be None, booleans, numbers,
-        strings, arrays of these, or lists, tuples and dictionaries of these.
+        strings, arrays of these, or lists, tuples and dictionaries of these. What its `set_output`
+        and `set_fit_request` were told is not saved.
     path : str or path-like
         The file to write, by custom with the suffix ``.safetensors``.
 
@@ -109,7 +122,8 @@ def load(path: str | os.PathLike[str]) -> BaseEstimator:
     Raises
     ------
     ValueError
-        If the file is damaged, or is no model of metricfast. The message names the path.
+        If the file is damaged, or is no complete model of metricfast. The message names the path
+        and what is wrong.
     OSError
         If the file cannot be read.
     ImportError
@@ -140,8 +154,9 @@ def load(path: str | os.PathLike[str]) -> BaseEstimator:
         raise ValueError(f"{path} holds a {name!r}, which this metricfast does not have")
     try:
         return _build(learner, json.loads(metadata["state"]), tensors)
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{path} does not describe a {name}: {error!r}") from error
+    except _BAD_STATE as error:
+        what = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path} does not describe a {name}: {what}") from error
 
 
 def _safetensors() -> ModuleType:
@@ -168,7 +183,23 @@ def _build(
             raise ValueError(f"{key!r} is no fitted attribute")
         setattr(estimator, key, _decode(value, tensors))
     estimator._check_preprocessor()
+    _check_components(estimator)
     return estimator
+
+
+def _check_components(estimator: BaseEstimator) -> None:
+    components = getattr(estimator, "components_", None)
+    n_features = getattr(estimator, "n_features_in_", None)
+    if not isinstance(components, np.ndarray) or components.dtype.name not in MAP_DTYPES:
+        got = components.dtype if isinstance(components, np.ndarray) else type(components)
+        raise ValueError(f"components_ must be an array of float32 or float64, got {got}")
+    if type(n_features) is not int or components.ndim != 2 or components.shape[1] != n_features:
+        raise ValueError(
+            f"components_ must have n_features_in_={n_features!r} columns, "
+            f"got shape {components.shape}"
+        )
+    if not np.isfinite(components).all():
+        raise ValueError("components_ must be finite")
 
 
 def _is_fitted_name(name: str) -> bool:

@@ -254,7 +254,10 @@ def _descent(gradient: Vector, pairs: Sequence[_Pair], x: Vector) -> Vector:
     direction *= last.curvature / (last.change @ last.change)
     for (step, change, curvature), share in zip(pairs, reversed(shares), strict=True):
         direction += (share - (change @ direction) / curvature) * step
-    return direction
+    # A first trial that is far off costs most of all evaluations: everything is an impostor there.
+    longest = 0.25 * float(np.linalg.norm(x))
+    length = float(np.linalg.norm(direction))
+    return direction * (longest / length) if 0 < longest < length else direction
 
 
 def _weak_wolfe(

@@ -10,10 +10,13 @@ import time
 import numpy as np
 import pytest
 from reference import numeric_gradient
-from sklearn.datasets import load_iris, make_classification
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.datasets import load_breast_cancer, load_iris, make_classification
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.preprocessing import scale
 
-from metricfast import LMNN, NCA, losses
+from metricfast import LMNN, NCA, kneighbors, losses
+from metricfast.learners import _linear
 from metricfast.learners._linear import Coordinates, LinearObjective, best_scale, embed
 
 X, Y = load_iris(return_X_y=True)
@@ -65,6 +68,7 @@ def test_embed_keeps_the_dtype_of_the_points(dtype):
 
 def test_best_scale_passes_over_what_is_not_finite():
     assert best_scale(lambda s: np.nan if s > 4 else (np.log2(s) - 7) ** 2) == 4
+    assert best_scale(lambda s: abs(np.log2(s) - 5.375)) == 2**5.375
     assert best_scale(lambda s: abs(np.log2(s) + 3)) == 0.125
 
 
@@ -146,12 +150,113 @@ class TestEveryLearner:
         np.testing.assert_allclose(here.components_, there.components_, rtol=1e-3, atol=1e-3)
 
     def test_extreme_scales_are_undone(self, learner, solver):
-        expected = learner(solver=solver, random_state=0, max_epochs=2).fit(X * 2.0**-3, Y)
-        for exponent in (-600, 600):
+        expected = learner(solver=solver, random_state=0, max_epochs=2).fit(X * 2.0**-11, Y)
+        for exponent in (-600, 14, 600):
             model = learner(solver=solver, random_state=0, max_epochs=2).fit(X * 2.0**exponent, Y)
-            np.testing.assert_allclose(
-                model.components_ * 2.0 ** (exponent + 3), expected.components_, rtol=1e-12
+            np.testing.assert_array_equal(
+                model.components_ * 2.0 ** (exponent + 11), expected.components_
             )
+
+    @pytest.mark.parametrize(
+        ("dtype", "factors"),
+        [
+            (np.float64, [1e-300, 1e-150, 1e-60, 1e-20, 1e-8, 1e-3, 1e3, 1e8, 1e20, 1e60, 1e150]),
+            (np.float32, [1e-36, 1e-20, 1e-8, 1e-3, 1e3, 1e8, 1e20, 1e30]),
+        ],
+    )
+    def test_any_scale_is_learned_as_well(self, learner, solver, dtype, factors):
+        points = scale(X)
+        settings = {"solver": solver, "random_state": 0, "max_epochs": 10}
+        expected = learner(**settings).fit(points.astype(dtype), Y)
+        for factor in factors:
+            if learner is NCA and solver == "lbfgs" and factor == 1e3:
+                continue  # usual units, from which the softmax starts as a step: as in metric-learn
+            given = (points * factor).astype(dtype)
+            model = learner(**settings).fit(given, Y)
+            # Another start than that of usual units may lead to another of the minima.
+            worst = expected.objective_ + 0.03 * abs(expected.objective_)
+            assert np.isfinite(model.components_).all()
+            assert model.objective_ <= worst, factor
+            embedded = given.astype(np.float64) @ model.components_.T.astype(np.float64)
+            assert training_error(embedded) < 0.08, factor
+
+    @pytest.mark.parametrize(("dtype", "factor"), [(np.float64, 1e-310), (np.float32, 1e-40)])
+    def test_subnormal_points_are_refused(self, learner, solver, dtype, factor):
+        with pytest.raises(ValueError, match=r"X is spread over only about .*Multiply X"):
+            learner(solver=solver).fit((scale(X) * factor).astype(dtype), Y)
+
+    def test_a_huge_constant_column_changes_nothing(self, learner, solver):
+        settings = {"solver": solver, "random_state": 0, "max_epochs": 2}
+        expected = learner(**settings).fit(np.c_[X, np.zeros(150)], Y)
+        model = learner(**settings).fit(np.c_[X, np.full(150, 1e200)], Y)
+        np.testing.assert_array_equal(model.components_, expected.components_)
+
+    def test_a_given_map_is_in_the_units_of_the_points(self, learner, solver):
+        start, unit = np.eye(4)[:2], 2.0**40
+        settings = {"solver": solver, "random_state": 0, "max_epochs": 2}
+        states: list = []
+        learner(init=start, **settings, callbacks=[states.append]).fit(X, Y)
+        usual, states[:] = states[0].objective, []
+        learner(init=start / unit, **settings, callbacks=[states.append]).fit(X * unit, Y)
+        assert states[0].objective == pytest.approx(usual, rel=1e-3)
+
+    @pytest.mark.parametrize("size", [1e-200, 1e200])
+    def test_a_given_map_of_absurd_size_is_rescaled_with_a_warning(self, learner, solver, size):
+        settings = {"solver": solver, "random_state": 0, "max_epochs": 10}
+        with pytest.warns(UserWarning, match="`init` spreads the points over about 2") as caught:
+            model = learner(init=np.full((2, 4), size), **settings).fit(X, Y)
+        assert caught[0].filename == __file__
+        assert model.n_iter_ > 0
+        assert model.objective_ < model.loss_curve_[0]
+
+    def test_callbacks_of_an_iterator_are_called(self, learner, solver):
+        states: list = []
+        learner(solver=solver, max_epochs=2, callbacks=iter([states.append])).fit(X, Y)
+        assert len(states) > 1
+
+    def test_an_interrupt_before_the_solver_leaves_the_initial_map(
+        self, learner, solver, monkeypatch
+    ):
+        model = learner(solver=solver, max_epochs=2).fit(X[:, :3], Y)
+        monkeypatch.setattr(_linear.LinearLearner, "_minimize", interrupt)
+        monkeypatch.setattr(losses.LMNN, "find_targets", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, Y)
+        np.testing.assert_array_equal(model.transform(X), X)
+        assert not hasattr(model, "objective_")
+
+    def test_an_interrupt_before_there_is_a_map_leaves_none(self, learner, solver, monkeypatch):
+        model = learner(solver=solver, max_epochs=2).fit(X[:, :3], Y)
+        monkeypatch.setattr(_linear, "center_and_rescale", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, Y)
+        with pytest.raises(NotFittedError):
+            model.transform(X)
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+def training_error(Z) -> float:
+    nearest = kneighbors(Z, n_neighbors=1)[1][:, 0]
+    return float(np.mean(Y[nearest] != Y))
+
+
+def test_a_start_without_a_slope_warns():
+    with pytest.warns(ConvergenceWarning, match="no slope at the initial map"):
+        model = NCA().fit(scale(X) * 1000, Y)
+    assert model.n_iter_ == 0
+    separate = np.c_[Y * 1e3]
+    assert NCA().fit(separate, Y).objective_ == pytest.approx(-150)  # nothing left to learn
+
+
+def test_raw_units_stay_those_of_the_user():
+    points, labels = load_breast_cancer(return_X_y=True)
+    objective = NCA(init="identity", callbacks=[bool], max_iter=1000).fit(points, labels)
+    peer = NeighborhoodComponentsAnalysis(init="identity", max_iter=1000).fit(points, labels)
+    expected = losses.NCA()(peer.transform(points), labels)[0]
+    assert objective.objective_ == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

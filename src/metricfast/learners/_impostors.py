@@ -10,11 +10,13 @@ from metricfast.neighbors import paired_distances
 
 __all__ = ["ImpostorLists"]
 
-# Work on a listed pair, in units of a pair of the full search (which runs at the speed of a product
-# of matrices).
-_PAIR_COST = 8
-# Lists of a greater share of all pairs are not worth making.
-_MAX_SHARE = 1 / 32
+# Work on a listed pair, in units of a pair of the full search: that runs at the speed of a product
+# of matrices, while points of a listed pair are fetched from anywhere in memory.
+_PAIR_COST = 128
+# Lists of a greater share of all pairs are not worth making, and with slack, of a share that costs
+# more than a search in each evaluation.
+_MAX_SHARE = 1 / 8
+_MAX_SHARE_WITH_SLACK = 1 / 400
 _MAX_CANDIDATES = 32_000_000
 _MAX_WAIT = 8
 
@@ -101,6 +103,11 @@ class ImpostorLists:
             self._search(Z, reach)
         return self._lists
 
+    def _limit(self) -> int:
+        if self._slack == 0:
+            return self._max_candidates
+        return min(self._max_candidates, max(1000, int(self._pairs * _MAX_SHARE_WITH_SLACK)))
+
     def _reach(self, Z: NDArray[np.floating]) -> NDArray[np.float64]:
         distances = paired_distances(Z, pairs=self._target_pairs, squared=True, n_jobs=self._n_jobs)
         furthest = distances.reshape(self._targets.shape).max(axis=1).astype(np.float64)
@@ -126,7 +133,7 @@ class ImpostorLists:
             slack=self._slack,
             margin=self._margin,
             n_jobs=self._n_jobs,
-            max_candidates=self._max_candidates,
+            max_candidates=self._limit(),
         )
         self.n_searches += 1
         if self._lists is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -16,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
 from metricfast._initialize import check_n_components, initialize_components
-from metricfast._scaling import power_of_two_scale
+from metricfast._scaling import center_and_rescale, log2_spread, times_power_of_two
 from metricfast._targets import check_classification_target, check_sample_weight
 from metricfast.base import MahalanobisMixin
 from metricfast.solvers import Monitor, Progress, SolverState
@@ -38,6 +39,13 @@ Array = NDArray[Any]
 FULL_BASIS = 2000
 # Less gives directions without scatter steps that are too long; more gives up on evening them out.
 _FLOOR = 0.03
+# Logarithm of the spread of embedded points, up to a sign, from which a given map is rescaled.
+_USUAL_START = 20
+# Steps a million times the size of the map itself are a mistake.
+_MAX_RATE = 1e6
+_FITTED = ("components_", "n_iter_", "objective_", "loss_curve_")
+
+Callback = Callable[[SolverState], object]
 
 
 @dataclass(frozen=True)
@@ -47,20 +55,47 @@ class TrainingSet:
     Attributes
     ----------
     X : ndarray of shape (n_samples, n_features), C order
-        Points times `scale`, less their mean: distances keep more digits.
+        Points less their mean, so that distances keep more digits, times ``2**-exponent``.
     labels : ndarray of shape (n_samples,), int64
         Classes as codes into `classes`.
     classes : ndarray of shape (n_classes,)
     weight : ndarray of shape (n_samples,), float64, or None
-    scale : float
-        A map of X times `scale` is the map of the points as given.
+    exponent : int
+        Not 0 if the points are given in unusual units.
     """
 
     X: Array
     labels: NDArray[np.int64]
     classes: Array
     weight: NDArray[np.float64] | None
-    scale: float
+    exponent: int
+
+    def undo_scale(self, L: Array) -> Array:
+        """Turn a map of `X` into that of the points as given."""
+        with np.errstate(over="ignore", under="ignore"):
+            L = times_power_of_two(L.astype(np.float64), -self.exponent).astype(self.X.dtype)
+        if not np.isfinite(L).all():
+            raise ValueError(
+                f"X is spread over only about {math.ldexp(1, self.exponent):.0e}: the map that "
+                f"undoes this scale exceeds the largest {self.X.dtype}. Multiply X by a number "
+                "that makes its spread about 1."
+            )
+        return L
+
+    def start(self, init: Array) -> Array:
+        """Turn a map of the points as given into one of `X`, rescaled if it fits nothing at all."""
+        size = math.frexp(float(np.abs(init).max()))[1]
+        unit = times_power_of_two(init.astype(np.float64), -size)
+        spread = log2_spread(self.X @ unit.T)
+        shift = size + self.exponent
+        if spread is not None and abs(shift + sum(spread)) > _USUAL_START:
+            shift = -spread[0]
+            warnings.warn(
+                f"`init` spreads the points over about 2^{spread[0] + size + self.exponent}, where "
+                f"no loss has a slope: it was multiplied by 2^{shift - size - self.exponent}.",
+                stacklevel=4,
+            )
+        return times_power_of_two(unit, shift)
 
 
 class Coordinates:
@@ -137,13 +172,16 @@ class LinearObjective:
 
 
 def best_scale(value: Callable[[float], float]) -> float:
-    """Return the power of two from 2^-20 to 2^20 at which `value` is lowest."""
+    """Return where from 2^-20 to 2^20 `value` is lowest, to an eighth of a power of two."""
 
     def finite(scale: float) -> float:
         result = value(scale)
         return result if math.isfinite(result) else math.inf
 
-    return min((2.0**k for k in range(-20, 21)), key=finite)
+    best: float = min((2.0**k for k in range(-20, 21)), key=finite)
+    # From twice or half the best scale, mini-batches would first spend epochs on the scale alone.
+    eighths = (0, *range(-4, 0), *range(1, 5))
+    return min((best * float(2.0 ** (k / 8)) for k in eighths), key=finite)
 
 
 class LinearLearner(MahalanobisMixin):
@@ -151,36 +189,36 @@ class LinearLearner(MahalanobisMixin):
 
     _requires_y = True
 
-    def _check_parameters(self) -> None:
+    def _check_parameters(self) -> tuple[Callback, ...]:
+        """Check what the learners share, and return the callbacks."""
         if self.solver not in ("lbfgs", "sgd"):
             raise ValueError(f"solver must be 'lbfgs' or 'sgd', got {self.solver!r}.")
         check_count("max_iter", self.max_iter)
         check_count("max_epochs", self.max_epochs)
         if self.batch_size is not None:
             check_count("batch_size", self.batch_size)
-        check_range("learning_rate", self.learning_rate, positive=True)
-        for callback in self.callbacks or ():
-            if not callable(callback):
-                raise TypeError(f"callbacks must be functions of a SolverState, got {callback!r}.")
+        check_range("learning_rate", self.learning_rate, high=_MAX_RATE, positive=True)
         as_threads(self.n_jobs)
+        return _check_callbacks(self.callbacks)
 
     def _check_data(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> TrainingSet:
+        # From here on n_features_in_ may change: a map of another width must not outlive that.
+        for name in _FITTED:
+            self.__dict__.pop(name, None)
         X, y = self._prepare_inputs(X, y, ensure_min_samples=2)
         classes, labels = check_classification_target(y)
         weight = check_sample_weight(sample_weight, len(X))
-        scale = power_of_two_scale(X)
-        if scale != 1:
-            X = X * X.dtype.type(scale)
-        mean = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-        return TrainingSet(X - mean, labels, classes, weight, scale)
+        X, exponent = center_and_rescale(X)
+        return TrainingSet(X, labels, classes, weight, exponent)
 
     def _initialize(self, data: TrainingSet, rng: np.random.RandomState) -> Array:
-        given = isinstance(self.init, np.ndarray) and self.init.ndim == 2
-        if given and self.n_components is None:
+        """Make the map of `data.X` to start from, and keep it in case of an interrupt."""
+        given = isinstance(self.init, np.ndarray)
+        if given and self.init.ndim == 2 and self.n_components is None:
             n_components = len(self.init)
         else:
             n_components = check_n_components(data.X.shape[1], self.n_components)
-        return initialize_components(
+        L = initialize_components(
             data.X,
             data.labels,
             self.init,
@@ -189,6 +227,10 @@ class LinearLearner(MahalanobisMixin):
             verbose=bool(self.verbose),
             sample_weight=data.weight,
         )
+        if given:
+            L = data.start(L)
+        self.components_ = data.undo_scale(L)
+        return L
 
     def _batch_size(self, n_samples: int) -> int:
         if self.batch_size is not None:
@@ -202,18 +244,19 @@ class LinearLearner(MahalanobisMixin):
         L: Array,
         n_iterations: int,
         run: Callable[[NDArray[np.float64], Monitor], None],
+        callbacks: tuple[Callback, ...],
     ) -> None:
         """Run a solver from L and keep its best map, even when it is interrupted."""
 
         def components(x: NDArray[np.float64]) -> Array:
-            return (coordinates.components(x) * data.scale).astype(data.X.dtype)
+            return data.undo_scale(coordinates.components(x))
 
         def observer(iteration: int, value: float, x: NDArray[np.float64]) -> bool:
             if progress is not None:
                 progress(iteration, value)
             answers = [
                 callback(SolverState(iteration, value, components(x), self))
-                for callback in self.callbacks or ()
+                for callback in callbacks
             ]
             return any(answers)
 
@@ -234,15 +277,28 @@ class LinearLearner(MahalanobisMixin):
             self.loss_curve_ = monitor.curve
 
 
+def _check_callbacks(callbacks: Any) -> tuple[Callback, ...]:
+    try:
+        found: tuple[Any, ...] = () if callbacks is None else tuple(callbacks)
+    except TypeError as error:
+        raise TypeError(f"callbacks must be several functions, got {callbacks!r}.") from error
+    for callback in found:
+        if not callable(callback):
+            raise TypeError(f"callbacks must be functions of a SolverState, got {callback!r}.")
+    return found
+
+
 def check_count(name: str, value: object, least: int = 1) -> None:
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
 
 
-def check_range(name: str, value: object, high: float = math.inf, positive: bool = False) -> None:
-    inside = isinstance(value, Real) and 0 <= float(value) <= high
+def check_range(name: str, value: Any, high: float = math.inf, positive: bool = False) -> None:
+    real: Any = value  # mypy knows no order of Real
+    inside = isinstance(value, Real) and 0 <= real <= high and real < math.inf
     if not inside or (positive and value == 0):
         raise ValueError(
-            f"{name} must be a number {'above' if positive else 'from'} 0"
+            f"{name} must be a {'finite ' if high == math.inf else ''}number "
+            f"{'above' if positive else 'from'} 0"
             f"{f' to {high:g}' if high < math.inf else ''}, got {value!r}."
         )

@@ -87,8 +87,8 @@ class LMNN(LinearLearner):
         when a bound on the movement of the points no longer proves them complete. "sgd" is for
         very many points: Adam on mini-batches of anchors. A batch holds the anchors and their
         targets; its points of other classes stand for all others, so the push is multiplied by the
-        number of points over that of the batch. It first multiplies the initial map by the power
-        of two that makes the objective of a batch lowest.
+        number of points over that of the batch. It first multiplies the initial map by the factor
+        that makes the objective of a batch lowest.
     batch_size : int, optional
         Anchors per mini-batch; by default a tenth of the points, but at least 100 and at most 1000.
     learning_rate : float, default=0.01
@@ -132,6 +132,12 @@ class LMNN(LinearLearner):
     differences between points and targets (its diagonal alone above 2000 features) and a little of
     the identity: the pull then has about the same curvature in all directions, which saves most of
     the iterations.
+
+    Data whose largest standard deviation of a feature is below 2^-10 or above 2^10 are trained on
+    times a power of two that makes it about 1, which `components_` undo; "identity", "pca" and
+    "random" are then maps of the rescaled data. An array as `init` is always a map of the data as
+    given; one that spreads them by more than 2^20 or less than 2^-20 is rescaled likewise, with a
+    warning.
 
     An interrupted `fit` (Ctrl-C) raises KeyboardInterrupt and leaves the best map so far in
     `components_`. Where the iterations run out before convergence, ConvergenceWarning says so.
@@ -220,7 +226,7 @@ class LMNN(LinearLearner):
         ValueError
             If an argument or parameter has a value that cannot be used.
         """
-        self._check_parameters()
+        callbacks = self._check_parameters()
         k: Any = self.n_neighbors if isinstance(self.k, str) else self.k
         check_count("n_neighbors", k)
         check_count("min_iter", self.min_iter, least=0)
@@ -250,7 +256,7 @@ class LMNN(LinearLearner):
 
         passes = 1 + self.target_refresh
         total = passes * (self.max_iter if self.solver == "lbfgs" else self.max_epochs)
-        self._minimize(data, coordinates, L, total, run)
+        self._minimize(data, coordinates, L, total, run, callbacks)
         return self
 
     def _solve_listed(self, problem: _Problem, x0: NDArray[np.float64], monitor: Monitor) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from metricfast import losses
@@ -17,6 +19,7 @@ from metricfast.learners._linear import (
     LinearObjective,
     TrainingSet,
     best_scale,
+    check_range,
 )
 from metricfast.solvers import (
     Monitor,
@@ -27,6 +30,8 @@ from metricfast.solvers import (
 )
 
 __all__ = ["NCA"]
+
+Run = Callable[[NDArray[np.float64], Monitor], None]
 
 
 class NCA(LinearLearner):
@@ -65,7 +70,7 @@ class NCA(LinearLearner):
     solver : {"lbfgs", "sgd"}, default="lbfgs"
         "lbfgs" uses all pairs of points in every iteration. "sgd" is for many points: Adam on
         mini-batches in which the neighbours of a point are those of its batch. It first multiplies
-        the initial map by the power of two that makes the labels of a batch most likely, since the
+        the initial map by the factor that makes the labels of a batch most likely, since the
         softmax has no gradient where the scale of the data is too large or too small for it.
     batch_size : int, optional
         Points per mini-batch; by default a tenth of the points, but at least 100 and at most 1000.
@@ -100,6 +105,16 @@ class NCA(LinearLearner):
 
     Notes
     -----
+    The softmax of distances has no slope where `init` spreads the points too widely or too
+    narrowly: standardized data are a good start. Where "lbfgs" cannot begin for that reason,
+    ConvergenceWarning says so.
+
+    Data whose largest standard deviation of a feature is below 2^-10 or above 2^10 are trained on
+    times a power of two that makes it about 1, which `components_` undo; "identity", "pca" and
+    "random" are then maps of the rescaled data. An array as `init` is always a map of the data as
+    given; one that spreads them by more than 2^20 or less than 2^-20 is rescaled likewise, with a
+    warning.
+
     An interrupted `fit` (Ctrl-C) raises KeyboardInterrupt and leaves the best map so far in
     `components_`. Where the iterations run out before convergence, ConvergenceWarning says so.
 
@@ -171,28 +186,40 @@ class NCA(LinearLearner):
         ValueError
             If an argument or parameter has a value that cannot be used.
         """
-        self._check_parameters()
+        callbacks = self._check_parameters()
+        if self.tol is not None:
+            check_range("tol", self.tol)
         data = self._check_data(X, y, sample_weight)
         rng = check_random_state(self.random_state)
         L = self._initialize(data, rng)
+        coordinates = Coordinates(data.X.shape[1])
         if self.solver == "lbfgs":
-            self._fit_all_pairs(data, L)
+            total, run = self.max_iter, self._of_all_pairs(data, coordinates)
         else:
-            self._fit_batches(data, L, rng)
+            total, run = self.max_epochs, self._of_batches(data, coordinates, rng)
+        self._minimize(data, coordinates, L, total, run, callbacks)
+        if self.n_iter_ == 0 and self.objective_ > 0.999 * _lowest(data):
+            warnings.warn(
+                "The objective has no slope at the initial map, so nothing was learned. If that "
+                "map is not a minimum already, rescale the points (StandardScaler), choose another "
+                "`init` or solver='sgd', or lower `tol`.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return self
 
-    def _fit_all_pairs(self, data: TrainingSet, L: NDArray[Any]) -> None:
+    def _of_all_pairs(self, data: TrainingSet, coordinates: Coordinates) -> Run:
         loss = partial(losses.NCA(), y=data.labels, sample_weight=data.weight, n_jobs=self.n_jobs)
-        coordinates = Coordinates(data.X.shape[1])
         objective = LinearObjective(data.X, loss, coordinates, self.n_jobs)
 
         def run(x0: NDArray[np.float64], monitor: Monitor) -> None:
             minimize_smooth(objective, x0, monitor, max_iter=self.max_iter, tol=self.tol)
 
-        self._minimize(data, coordinates, L, self.max_iter, run)
+        return run
 
-    def _fit_batches(self, data: TrainingSet, L: NDArray[Any], rng: np.random.RandomState) -> None:
-        coordinates = Coordinates(data.X.shape[1])
+    def _of_batches(
+        self, data: TrainingSet, coordinates: Coordinates, rng: np.random.RandomState
+    ) -> Run:
 
         def of_batch(rows: NDArray[np.int64], form: str = "sum") -> LinearObjective:
             weight = None if data.weight is None else data.weight[rows]
@@ -215,4 +242,10 @@ class NCA(LinearLearner):
                 learning_rate=self.learning_rate,
             )
 
-        self._minimize(data, coordinates, L, self.max_epochs, run)
+        return run
+
+
+def _lowest(data: TrainingSet) -> float:
+    """Return the objective where every point with company of its class attracts no other."""
+    weight = np.ones(len(data.X)) if data.weight is None else data.weight
+    return -float(weight[np.bincount(data.labels)[data.labels] > 1].sum())
