@@ -66,7 +66,7 @@ def test_nca_far_classes_do_not_underflow(form, dtype):
         assert value == pytest.approx(expected, rel=1e-5)
         assert abs(grad).max() > 100
     else:
-        assert value == 0
+        assert value == pytest.approx(0, abs=1e-37)  # exp may end at the smallest normal number
 
 
 def test_nca_lone_anchors():
