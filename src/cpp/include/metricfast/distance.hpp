@@ -68,9 +68,7 @@ template <class T> class AllPairs {
     struct Finish {
         bool squared;
         double scale;
-        T operator()(double d) const {
-            return static_cast<T>(squared ? d / scale / scale : std::sqrt(d) / scale);
-        }
+        T operator()(double d) const { return unscaled<T>(d, scale, squared); }
         /// What the product form multiplies with; infinite or zero in extreme units.
         T unit() const { return static_cast<T>(squared ? 1 / scale / scale : 1 / scale); }
         bool ordinary() const {

@@ -291,7 +291,7 @@ void write_neighbors(const std::vector<Neighbor> &found, double scale, bool squa
     for (Index r = 0; r < k; ++r) {
         const bool has = r < static_cast<Index>(found.size());
         const double d = has ? found[r].distance : std::numeric_limits<double>::infinity();
-        distances[r] = static_cast<T>(squared ? d / scale / scale : std::sqrt(d) / scale);
+        distances[r] = unscaled<T>(d, scale, squared);
         indices[r] = has ? found[r].index : -1;
     }
 }

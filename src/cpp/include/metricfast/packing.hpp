@@ -62,6 +62,11 @@ inline double power_of_two_scale(const Points &x, const Points &y) {
                      std::max(detail::largest_magnitude(x), detail::largest_magnitude(y)));
 }
 
+/// The distance, or its square, of points whose squared distance is d after scaling.
+template <class T> T unscaled(double d, double scale, bool squared) {
+    return static_cast<T>(squared ? d / scale / scale : std::sqrt(d) / scale);
+}
+
 /// A translation and a power-of-two scale that leave distances as they are, up to the scale.
 /// Distances in the frame are `scale` times the real ones.
 struct Frame {

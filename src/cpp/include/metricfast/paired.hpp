@@ -34,11 +34,6 @@ template <class F> void for_pair_blocks(Index count, const Control &control, F &
         f(b * pair_block, std::min(pair_block, count - b * pair_block));
     });
 }
-
-template <class T> T finish_pair(double squared_distance, double scale, bool squared) {
-    return static_cast<T>(squared ? squared_distance / scale / scale
-                                  : std::sqrt(squared_distance) / scale);
-}
 } // namespace detail
 
 /// out[i] = distance of the i-th pair, for points as they are.
@@ -62,7 +57,7 @@ void paired_distances(const Points &x, const Points &y, const PairList &list, bo
                                   std::is_same_v<decltype(b), const T *>) {
                         const T sum = squared_distance(a, b, u.cols);
                         if (sum > least && sum < largest) {
-                            out[i] = detail::finish_pair<T>(static_cast<double>(sum), 1.0, squared);
+                            out[i] = unscaled<T>(static_cast<double>(sum), 1.0, squared);
                             continue;
                         }
                     }
@@ -72,7 +67,7 @@ void paired_distances(const Points &x, const Points &y, const PairList &list, bo
                             (static_cast<double>(a[k]) - static_cast<double>(b[k])) * scale;
                         sum += d * d;
                     }
-                    out[i] = detail::finish_pair<T>(sum, scale, squared);
+                    out[i] = unscaled<T>(sum, scale, squared);
                 }
             });
         });
@@ -108,7 +103,7 @@ void paired_distances(const Points &x, const Points &y, const PairList &list,
         else
             z.noalias() = (a * scale) * U.transpose() - (b * scale) * V.transpose();
         for (Index i = 0; i < count; ++i)
-            out[first + i] = detail::finish_pair<T>(z.row(i).squaredNorm(), scale, squared);
+            out[first + i] = unscaled<T>(z.row(i).squaredNorm(), scale, squared);
     });
 }
 

@@ -71,11 +71,6 @@ class Points {
         });
     }
 
-    bool same_as(const Points &other) const {
-        return single_.data == other.single_.data && double_.data == other.double_.data &&
-               rows_ == other.rows_;
-    }
-
   private:
     View<const float> single_;
     View<const double> double_;
