@@ -8,7 +8,7 @@ from benchmarks.case import LEVELS, Case, Level
 from benchmarks.imports import imports
 from benchmarks.kernels import neighbors, pairwise
 from benchmarks.learners import fit, mnist
-from benchmarks.quality import quality
+from benchmarks.quality import PROTOCOLS, quality
 
 
 def cases(level: Level = "normal", only: list[str] | None = None) -> list[Case]:
@@ -22,11 +22,7 @@ def cases(level: Level = "normal", only: list[str] | None = None) -> list[Case]:
         fit("LMNN", 5000, when="quick", peer="quick", metric_learn="normal"),
         fit("LMNN", 10000, when="normal", peer="normal", metric_learn="full"),
     ]
-    found += [
-        quality(name, learner)
-        for name in ("letter", "usps", "isolet")
-        for learner in ("NCA", "LMNN")
-    ]
+    found += [quality(protocol, learner) for protocol in PROTOCOLS for learner in ("NCA", "LMNN")]
     found += [mnist(learner) for learner in ("NCA", "LMNN")]
     if only:
         return [case for case in found if any(part in case.name for part in only)]
