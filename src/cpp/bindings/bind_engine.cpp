@@ -155,8 +155,8 @@ py::tuple given(Call &call, const py::array &weights) {
 
 void register_engine(py::module_ &m) {
     m.def("nca", [](py::array q, py::object d, py::object exclude, std::string reduction,
-                    py::array gq, py::object gd, int threads, bool log_form, py::object yq,
-                    py::object yd, py::object sq, py::object sd, py::object self) {
+                    py::array gq, py::object gd, int threads, py::object yq, py::object yd,
+                    py::object sq, py::object sd, py::object self, bool log_form) {
         Call call{q, d, exclude, py::none(), py::none(), reduction, gq, gd, threads};
         return nca(call, log_form, yq, yd, sq, sd, self);
     });
