@@ -11,6 +11,7 @@ from typing import Any
 _MODULE_OF = {
     "BaseMetricLearner": "base",
     "LMNN": "learners.lmnn",
+    "MLKR": "learners.mlkr",
     "MahalanobisMixin": "base",
     "MetricTransformer": "base",
     "NCA": "learners.nca",

@@ -23,6 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 __all__ = [
     "Monitor",
+    "Objective",
     "Progress",
     "SolverState",
     "class_batches",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -43,7 +43,7 @@ _FLOOR = 0.03
 _USUAL_START = 20
 # Steps a million times the size of the map itself are a mistake.
 _MAX_RATE = 1e6
-_FITTED = ("components_", "n_iter_", "objective_", "loss_curve_")
+_FITTED = ("components_", "n_iter_", "objective_", "loss_curve_", "bias_")
 
 Callback = Callable[[SolverState], object]
 
@@ -56,19 +56,27 @@ class TrainingSet:
     ----------
     X : ndarray of shape (n_samples, n_features), C order
         Points less their mean, so that distances keep more digits, times ``2**-exponent``.
-    labels : ndarray of shape (n_samples,), int64
-        Classes as codes into `classes`.
+    labels : ndarray of shape (n_samples,)
+        Classes as codes into `classes`, int64; or numbers, float64, where there are no classes.
     classes : ndarray of shape (n_classes,)
     weight : ndarray of shape (n_samples,), float64, or None
     exponent : int
         Not 0 if the points are given in unusual units.
+    unit : float
+        By which the objective is multiplied to be in the units of the numbers as given.
     """
 
     X: Array
-    labels: NDArray[np.int64]
+    labels: Array
     classes: Array
     weight: NDArray[np.float64] | None
     exponent: int
+    unit: float = 1.0
+
+    def take(self, rows: NDArray[np.int64]) -> TrainingSet:
+        """Return some of the samples."""
+        weight = None if self.weight is None else self.weight[rows]
+        return replace(self, X=self.X[rows], labels=self.labels[rows], weight=weight)
 
     def undo_scale(self, L: Array) -> Array:
         """Turn a map of `X` into that of the points as given."""
@@ -127,6 +135,10 @@ class Coordinates:
     def vector(self, L: Array) -> NDArray[np.float64]:
         """Turn a map into the solver's vector."""
         return np.asarray(L.astype(np.float64) @ self._factor).ravel()
+
+    def scaled(self, vector: NDArray[np.float64], factor: float) -> NDArray[np.float64]:
+        """Return the vector of the map times a factor."""
+        return vector * factor
 
     def components(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """Turn the solver's vector into a map."""
@@ -206,10 +218,14 @@ class LinearLearner(MahalanobisMixin):
         for name in _FITTED:
             self.__dict__.pop(name, None)
         X, y = self._prepare_inputs(X, y, ensure_min_samples=2)
-        classes, labels = check_classification_target(y)
+        classes, labels, unit = self._check_target(y)
         weight = check_sample_weight(sample_weight, len(X))
         X, exponent = center_and_rescale(X)
-        return TrainingSet(X, labels, classes, weight, exponent)
+        return TrainingSet(X, labels, classes, weight, exponent, unit)
+
+    def _check_target(self, y: Any) -> tuple[Array, Array, float]:
+        """Return the classes, and `labels` and `unit` as a TrainingSet has them."""
+        return *check_classification_target(y), 1.0
 
     def _initialize(self, data: TrainingSet, rng: np.random.RandomState) -> Array:
         """Make the map of `data.X` to start from, and keep it in case of an interrupt."""
@@ -220,7 +236,7 @@ class LinearLearner(MahalanobisMixin):
             n_components = check_n_components(data.X.shape[1], self.n_components)
         L = initialize_components(
             data.X,
-            data.labels,
+            data.labels if len(data.classes) else None,
             self.init,
             n_components,
             rng,
@@ -252,6 +268,7 @@ class LinearLearner(MahalanobisMixin):
             return data.undo_scale(coordinates.components(x))
 
         def observer(iteration: int, value: float, x: NDArray[np.float64]) -> bool:
+            value *= data.unit
             if progress is not None:
                 progress(iteration, value)
             answers = [
@@ -273,8 +290,8 @@ class LinearLearner(MahalanobisMixin):
                 progress.close()
             self.components_ = components(monitor.best_x)
             self.n_iter_ = len(monitor.curve)
-            self.objective_ = monitor.best_value
-            self.loss_curve_ = monitor.curve
+            self.objective_ = monitor.best_value * data.unit
+            self.loss_curve_ = [value * data.unit for value in monitor.curve]
 
 
 def _check_callbacks(callbacks: Any) -> tuple[Callback, ...]:
