@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh, svd
 from scipy.sparse import csr_matrix
 
+from metricfast._sparse import dense, is_wide, principal_axes
+
 __all__ = ["discriminant_components", "principal_components", "repetitions"]
 
 _Floats = NDArray[np.float64]
@@ -44,7 +46,9 @@ def principal_components(X: NDArray[Any], weights: _Floats, n_components: int) -
         raise ValueError(
             f"n_components={n_components} must be between 0 and min(n_samples, n_features)={most}"
         )
-    group = np.zeros(len(X), dtype=np.int64)
+    if is_wide(X) and n_components < min(X.shape):
+        return _with_signs(principal_axes(X, weights, n_components))
+    group = np.zeros(X.shape[0], dtype=np.int64)
     means = _group_means(X, weights, group, 1)
     _, axes = _axes(X, weights, group, means, at_least=n_components)
     return _with_signs(axes[:n_components])
@@ -84,7 +88,7 @@ def discriminant_components(
 
 def _blocks(X: NDArray[Any]) -> Iterator[slice]:
     step = max(1, _BLOCK_SIZE // X.shape[1])
-    return (slice(start, start + step) for start in range(0, len(X), step))
+    return (slice(start, start + step) for start in range(0, X.shape[0], step))
 
 
 def _group_means(
@@ -94,7 +98,9 @@ def _group_means(
     for rows in _blocks(X):
         members = group[rows]
         shape = n_groups, len(members)
-        sums += csr_matrix((weights[rows], (members, np.arange(len(members)))), shape) @ X[rows]
+        sums += csr_matrix((weights[rows], (members, np.arange(len(members)))), shape) @ dense(
+            X[rows]
+        )
     return sums / np.bincount(group, weights)[:, None]
 
 
@@ -104,7 +110,7 @@ def _deviation(
     """Return standard deviations within groups, 1 for columns that are constant within them."""
     variance = np.zeros(X.shape[1])
     for rows in _blocks(X):
-        variance += weights[rows] @ (X[rows] - means[group[rows]]) ** 2
+        variance += weights[rows] @ (dense(X[rows]) - means[group[rows]]) ** 2
     deviation = np.sqrt(variance / weights.sum())
     rounding = 16 * np.finfo(np.float64).eps * np.abs(means).max(axis=0)
     return np.where(deviation > rounding, deviation, 1.0)
@@ -126,7 +132,7 @@ def _axes(
     n_samples, n_features = X.shape
 
     def rows_of(rows: slice) -> _Floats:
-        return (X[rows] - means[group[rows]]) / scale * np.sqrt(weights[rows])[:, None]
+        return (dense(X[rows]) - means[group[rows]]) / scale * np.sqrt(weights[rows])[:, None]
 
     if at_least <= n_samples < n_features:
         _, sizes, axes = svd(rows_of(slice(None)), full_matrices=False)

@@ -168,7 +168,7 @@ class AllPairsLearner(LinearLearner):
     ) -> None:
         n_samples = data.X.shape[0]
         # Where there are no classes, all points are of one.
-        labels = data.labels if len(data.classes) else np.zeros(n_samples, np.int64)
+        labels = data.labels if self._has_classes else np.zeros(n_samples, np.int64)
         batches = partial(class_batches, labels, self._batch_size(n_samples), rng)
         first = self._scale_objective(data.take(batches()[0]), coordinates)
         scale = best_scale(lambda scale: first(coordinates.scaled(x0, scale))[0])

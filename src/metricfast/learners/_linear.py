@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import diags_array
+from scipy.sparse import csr_array, diags_array, issparse
+from sklearn.utils import Tags
 from threadpoolctl import threadpool_limits
 
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
 from metricfast._initialize import check_n_components, initialize_components
 from metricfast._scaling import center_and_rescale, log2_spread, times_power_of_two
+from metricfast._sparse import embed_sparse, rescale, sparse_gradient
 from metricfast._targets import check_classification_target, check_sample_weight
 from metricfast.base import MahalanobisMixin
 from metricfast.solvers import Monitor, Progress, SolverState
@@ -54,8 +56,9 @@ class TrainingSet:
 
     Attributes
     ----------
-    X : ndarray of shape (n_samples, n_features), C order
-        Points less their mean, so that distances keep more digits, times ``2**-exponent``.
+    X : {ndarray, csr_array} of shape (n_samples, n_features), C order
+        Points less their mean, so that distances keep more digits, times ``2**-exponent``. Sparse
+        points are not centred.
     labels : ndarray of shape (n_samples,)
         Classes as codes into `classes`, int64; or numbers, float64, where there are no classes.
     classes : ndarray of shape (n_classes,)
@@ -66,7 +69,7 @@ class TrainingSet:
         By which the objective is multiplied to be in the units of the numbers as given.
     """
 
-    X: Array
+    X: Any
     labels: Array
     classes: Array
     weight: NDArray[np.float64] | None
@@ -94,7 +97,8 @@ class TrainingSet:
         """Turn a map of the points as given into one of `X`, rescaled if it fits nothing at all."""
         size = math.frexp(float(np.abs(init).max()))[1]
         unit = times_power_of_two(init.astype(np.float64), -size)
-        spread = log2_spread(self.X @ unit.T)
+        Z = self.X @ unit.T
+        spread = log2_spread(Z - Z.mean(axis=0))
         shift = size + self.exponent
         if spread is not None and abs(shift + sum(spread)) > _USUAL_START:
             shift = -spread[0]
@@ -149,8 +153,10 @@ class Coordinates:
         return np.asarray(gradient @ self._inverse.T).ravel()
 
 
-def embed(X: Array, L: Array, n_jobs: int | None = None) -> Array:
-    """Map points, in their own dtype."""
+def embed(X: Any, L: Array, n_jobs: int | None = None) -> Array:
+    """Map points, in their own dtype; sparse ones to points of mean zero."""
+    if issparse(X):
+        return embed_sparse(X, L)
     Z = np.empty((len(X), len(L)), X.dtype)
     get_kernels().linear_forward(X, np.ascontiguousarray(L, dtype=X.dtype), Z, as_threads(n_jobs))
     return Z
@@ -161,7 +167,7 @@ class LinearObjective:
 
     Parameters
     ----------
-    X : ndarray of shape (n_samples, n_features)
+    X : {ndarray, csr_array} of shape (n_samples, n_features)
     loss : callable
         Gives the value and gradient at an embedding of shape (n_samples, n_components).
     coordinates : Coordinates
@@ -169,7 +175,7 @@ class LinearObjective:
     """
 
     def __init__(
-        self, X: Array, loss: Callable[[Array], Any], coordinates: Coordinates, n_jobs: int | None
+        self, X: Any, loss: Callable[[Array], Any], coordinates: Coordinates, n_jobs: int | None
     ) -> None:
         self._X, self._loss = X, loss
         self._coordinates, self._n_jobs = coordinates, n_jobs
@@ -179,7 +185,10 @@ class LinearObjective:
         value, upstream = self._loss(
             embed(self._X, self._coordinates.components(vector), self._n_jobs)
         )
-        gradient = get_kernels().linear_backward(upstream, self._X, as_threads(self._n_jobs))
+        if issparse(self._X):
+            gradient = sparse_gradient(upstream, self._X)
+        else:
+            gradient = get_kernels().linear_backward(upstream, self._X, as_threads(self._n_jobs))
         return value, self._coordinates.gradient(gradient)
 
 
@@ -217,10 +226,10 @@ class LinearLearner(MahalanobisMixin):
         # From here on n_features_in_ may change: a map of another width must not outlive that.
         for name in _FITTED:
             self.__dict__.pop(name, None)
-        X, y = self._prepare_inputs(X, y, ensure_min_samples=2)
+        X, y = self._prepare_inputs(X, y, ensure_min_samples=2, accept_sparse="csr")
         classes, labels, unit = self._check_target(y)
-        weight = check_sample_weight(sample_weight, len(X))
-        X, exponent = center_and_rescale(X)
+        weight = check_sample_weight(sample_weight, X.shape[0])
+        X, exponent = rescale(csr_array(X)) if issparse(X) else center_and_rescale(X)
         return TrainingSet(X, labels, classes, weight, exponent, unit)
 
     def _check_target(self, y: Any) -> tuple[Array, Array, float]:
@@ -236,7 +245,7 @@ class LinearLearner(MahalanobisMixin):
             n_components = check_n_components(data.X.shape[1], self.n_components)
         L = initialize_components(
             data.X,
-            data.labels if len(data.classes) else None,
+            data.labels if self._has_classes else None,
             self.init,
             n_components,
             rng,
@@ -247,6 +256,11 @@ class LinearLearner(MahalanobisMixin):
             L = data.start(L)
         self.components_ = data.undo_scale(L)
         return L
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def _batch_size(self, n_samples: int) -> int:
         if self.batch_size is not None:

@@ -121,6 +121,8 @@ class MLKR(AllPairsLearner):
     (442, 2)
     """
 
+    _has_classes = False
+
     def __init__(
         self,
         n_components: int | None = None,
