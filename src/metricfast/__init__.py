@@ -10,7 +10,9 @@ from typing import Any
 
 _MODULE_OF = {
     "BaseMetricLearner": "base",
+    "LDML": "learners.ldml",
     "LMNN": "learners.lmnn",
+    "MCML": "learners.mcml",
     "MLKR": "learners.mlkr",
     "MahalanobisMixin": "base",
     "MetricTransformer": "base",

@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 
 from metricfast._sparse import dense, is_wide, principal_axes
 
-__all__ = ["discriminant_components", "principal_components", "repetitions"]
+__all__ = ["discriminant_components", "principal_components", "repetitions", "within_scatter"]
 
 _Floats = NDArray[np.float64]
 
@@ -84,6 +84,25 @@ def discriminant_components(
     components = np.zeros((n_components, X.shape[1]))
     components[: len(found)] = _with_signs(found)
     return components
+
+
+def within_scatter(
+    X: Any, y: NDArray[np.int64], weights: _Floats | None, *, diagonal: bool
+) -> _Floats:
+    """Sum of outer products of the samples less their class means, or the sum's diagonal."""
+    weights = np.ones(len(y)) if weights is None else weights
+    seen = weights > 0
+    X, weights = (X, weights) if seen.all() else (X[seen], weights[seen])
+    classes, group = np.unique(y[seen], return_inverse=True)
+    means = _group_means(X, weights, group, len(classes))
+    scatter = np.zeros(X.shape[1] if diagonal else (X.shape[1], X.shape[1]))
+    for rows in _blocks(X):
+        block = dense(X[rows]) - means[group[rows]]
+        if diagonal:
+            scatter += weights[rows] @ block**2
+        else:
+            scatter += (block.T * weights[rows]) @ block
+    return scatter
 
 
 def _blocks(X: NDArray[Any]) -> Iterator[slice]:

@@ -97,7 +97,9 @@ class TestEveryLearner:
 
 @pytest.mark.filterwarnings("ignore:The distance that NCA learned serves worse")
 def test_validate():
-    model, expected = (NCA(init="lda", n_components=3).fit(X, LABELS, validate=True) for X in (SPARSE, POINTS))
+    model, expected = (
+        NCA(init="lda", n_components=3).fit(X, LABELS, validate=True) for X in (SPARSE, POINTS)
+    )
     assert model.validation_ == expected.validation_
 
 

@@ -21,6 +21,7 @@ from metricfast.learners._linear import (
     best_scale,
     check_range,
 )
+from metricfast.losses._call import AllPairsLoss
 from metricfast.solvers import (
     Monitor,
     Objective,
@@ -36,7 +37,7 @@ __all__ = ["AllPairsLearner"]
 class AllPairsLearner(LinearLearner):
     """Base of learners of a loss of all pairs of points, or of all pairs of each mini-batch.
 
-    A learner defines `_loss`; the other methods without a leading `fit` are what it may change.
+    A learner defines `_loss`, and may change what the methods after that say.
     """
 
     def __init__(
@@ -131,12 +132,20 @@ class AllPairsLearner(LinearLearner):
         return self
 
     @abstractmethod
-    def _loss(self, data: TrainingSet) -> Callable[[NDArray[Any]], Any]:
-        """Return the value and gradient of the loss as a function of the embedded points."""
+    def _loss(self) -> AllPairsLoss:
+        """Return the loss of embedded points."""
 
-    def _objective(self, data: TrainingSet, coordinates: Coordinates) -> Objective:
+    def _objective(
+        self, data: TrainingSet, coordinates: Coordinates, loss: AllPairsLoss | None = None
+    ) -> Objective:
         """Return the loss as a function of the solver's vector."""
-        return LinearObjective(data.X, self._loss(data), coordinates, self.n_jobs)
+        of_points = partial(
+            self._loss() if loss is None else loss,
+            y=data.labels,
+            sample_weight=data.weight,
+            n_jobs=self.n_jobs,
+        )
+        return LinearObjective(data.X, of_points, coordinates, self.n_jobs)
 
     def _scale_objective(self, data: TrainingSet, coordinates: Coordinates) -> Objective:
         """Return what is lowest at the scale of the map that mini-batches should start from."""

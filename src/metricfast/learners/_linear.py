@@ -267,6 +267,9 @@ class LinearLearner(MahalanobisMixin):
             return int(self.batch_size)
         return min(1000, max(100, n_samples // 10))
 
+    def _keep(self, coordinates: Coordinates, x: NDArray[np.float64]) -> None:
+        """Set the fitted attributes of a loss that has parameters of its own."""
+
     def _minimize(
         self,
         data: TrainingSet,
@@ -303,6 +306,7 @@ class LinearLearner(MahalanobisMixin):
             if progress is not None:
                 progress.close()
             self.components_ = components(monitor.best_x)
+            self._keep(coordinates, monitor.best_x)
             self.n_iter_ = len(monitor.curve)
             self.objective_ = monitor.best_value * data.unit
             self.loss_curve_ = [value * data.unit for value in monitor.curve]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from metricfast import losses
 from metricfast._scaling import center_and_rescale, log2_spread, times_power_of_two
 from metricfast._targets import check_regression_target
 from metricfast.learners._all_pairs import AllPairsLearner
-from metricfast.learners._linear import TrainingSet
 from metricfast.solvers import SolverState
 
 __all__ = ["MLKR"]
@@ -168,5 +166,5 @@ class MLKR(AllPairsLearner):
         targets = times_power_of_two(targets[:, 0], -more)
         return np.empty(0), targets, math.ldexp(1.0, 2 * exponent)
 
-    def _loss(self, data: TrainingSet) -> Callable[[NDArray[Any]], Any]:
-        return partial(losses.MLKR(), y=data.labels, sample_weight=data.weight, n_jobs=self.n_jobs)
+    def _loss(self) -> losses.MLKR:
+        return losses.MLKR()

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from metricfast import losses
 from metricfast.learners._all_pairs import AllPairsLearner
-from metricfast.learners._linear import Coordinates, LinearObjective, TrainingSet
+from metricfast.learners._linear import Coordinates, TrainingSet
 from metricfast.solvers import Objective
 
 __all__ = ["NCA"]
@@ -116,13 +111,11 @@ class NCA(AllPairsLearner):
     (150, 2)
     """
 
-    def _loss(self, data: TrainingSet, form: str = "sum") -> Callable[[NDArray[Any]], Any]:
-        return partial(
-            losses.NCA(form), y=data.labels, sample_weight=data.weight, n_jobs=self.n_jobs
-        )
+    def _loss(self) -> losses.NCA:
+        return losses.NCA()
 
     def _scale_objective(self, data: TrainingSet, coordinates: Coordinates) -> Objective:
-        return LinearObjective(data.X, self._loss(data, "log"), coordinates, self.n_jobs)
+        return self._objective(data, coordinates, losses.NCA("log"))
 
     def _lowest(self, data: TrainingSet) -> float:
         """Return the objective where every point with company of its class attracts no other."""
