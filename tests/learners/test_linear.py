@@ -15,12 +15,12 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import scale
 
-from metricfast import LMNN, NCA, kneighbors, losses
+from metricfast import LDML, LMNN, MCML, MLKR, NCA, kneighbors, losses
 from metricfast.learners import _linear
 from metricfast.learners._linear import Coordinates, LinearObjective, best_scale, embed
 
 X, Y = load_iris(return_X_y=True)
-LEARNERS = (NCA, LMNN)
+LEARNERS = (NCA, LMNN, MLKR, MCML, LDML)
 RNG = np.random.default_rng(0)
 SCATTERS = {
     "none": None,

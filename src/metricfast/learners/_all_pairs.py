@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from metricfast._scatter import within_scatter
 from metricfast.learners._linear import (
+    FULL_BASIS,
     Coordinates,
     LinearLearner,
     LinearObjective,
@@ -155,6 +157,11 @@ class AllPairsLearner(LinearLearner):
         """Return the coordinates of the solver, which starts from L."""
         del L
         return Coordinates(data.X.shape[1])
+
+    def _within_scatter(self, data: TrainingSet) -> NDArray[np.float64]:
+        """Return what makes the pull of classes on their points even, for `Coordinates`."""
+        wide = data.X.shape[1] > FULL_BASIS
+        return within_scatter(data.X, data.labels, data.weight, diagonal=wide)
 
     def _lowest(self, data: TrainingSet) -> float:
         """Return the lowest objective that the data allow."""

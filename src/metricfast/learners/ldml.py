@@ -90,6 +90,9 @@ class LDML(AllPairsLearner):
 
     Notes
     -----
+    The solvers move b and ``L K``, with :math:`K K^\top` the scatter within classes (its diagonal
+    alone above 2000 features) and a little of the identity.
+
     The objective is convex in :math:`M = L^\top L` and b, so that with all components the start
     does not matter. In the original, M itself is learned.
 
@@ -139,7 +142,7 @@ class LDML(AllPairsLearner):
         return objective
 
     def _coordinates(self, data: TrainingSet, L: NDArray[Any]) -> Coordinates:
-        return _WithBias(data, L)
+        return _WithBias(data, L, self._within_scatter(data))
 
     def _keep(self, coordinates: Coordinates, x: NDArray[np.float64]) -> None:
         assert isinstance(coordinates, _WithBias)
@@ -153,13 +156,13 @@ class _WithBias(Coordinates):
     about the same effect on both.
     """
 
-    def __init__(self, data: TrainingSet, L: NDArray[Any]) -> None:
-        super().__init__(data.X.shape[1])
+    def __init__(self, data: TrainingSet, L: NDArray[Any], scatter: NDArray[np.float64]) -> None:
+        super().__init__(data.X.shape[1], scatter)
         Z = embed(data.X, L).astype(np.float64)
         weight = np.ones(len(Z)) if data.weight is None else data.weight
         share = weight / weight.sum()
         self._start = 2 * float(share @ ((Z - share @ Z) ** 2).sum(axis=1))
-        size = math.sqrt(float(np.mean(L.astype(np.float64) ** 2)))
+        size = math.sqrt(float(np.mean(super().vector(L) ** 2)))
         self.unit = self._start / size if self._start > 0 and size > 0 else 1.0
 
     def bias(self, vector: NDArray[np.float64]) -> float:

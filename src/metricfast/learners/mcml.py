@@ -7,9 +7,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from metricfast import losses
-from metricfast._scatter import within_scatter
 from metricfast.learners._all_pairs import AllPairsLearner
-from metricfast.learners._linear import FULL_BASIS, Coordinates, TrainingSet
+from metricfast.learners._linear import Coordinates, TrainingSet
 
 __all__ = ["MCML"]
 
@@ -120,6 +119,4 @@ class MCML(AllPairsLearner):
 
     def _coordinates(self, data: TrainingSet, L: NDArray[Any]) -> Coordinates:
         del L
-        wide = data.X.shape[1] > FULL_BASIS
-        scatter = within_scatter(data.X, data.labels, data.weight, diagonal=wide)
-        return Coordinates(data.X.shape[1], scatter)
+        return Coordinates(data.X.shape[1], self._within_scatter(data))
