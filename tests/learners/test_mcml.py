@@ -50,7 +50,7 @@ def test_the_start_does_not_matter():
 
 def test_classes_collapse():
     def collapse(Z):
-        within = sum(((Z[Y == c] - Z[Y == c].mean(0)) ** 2).sum() for c in range(3))
+        within = sum(((Z[c == Y] - Z[c == Y].mean(0)) ** 2).sum() for c in range(3))
         return within / ((Z - Z.mean(0)) ** 2).sum()
 
     model = MCML(n_components=2).fit(X, Y)

@@ -151,13 +151,13 @@ def test_many_features_stay_sparse(weighted):
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_a_fit_of_many_features_stays_sparse(learner):
     rng = np.random.default_rng(0)
-    labels = rng.integers(0, 2, 300)
-    points = random_array((300, 20000), density=0.005, rng=rng, format="lil")
+    labels = rng.integers(0, 2, 600)
+    points = random_array((600, 20000), density=0.005, rng=rng, format="lil")
     points[:, :3] += labels[:, None]
     points = csr_array(points)
     tracemalloc.start()
     model = learner(n_components=2, callbacks=[lambda s: s.iteration == 5]).fit(points, labels)
-    assert tracemalloc.get_traced_memory()[1] < 300 * 20000 * 8 / 2
+    assert tracemalloc.get_traced_memory()[1] < 600 * 20000 * 8 / 2
     tracemalloc.stop()
     assert model.components_.shape == (2, 20000)
 

@@ -35,6 +35,9 @@ from metricfast.solvers import (
 
 __all__ = ["AllPairsLearner"]
 
+# Below this, decreases of an objective of float32 points are rounding.
+_SINGLE_TOL = 1e-6
+
 
 class AllPairsLearner(LinearLearner):
     """Base of learners of a loss of all pairs of points, or of all pairs of each mini-batch.
@@ -112,12 +115,20 @@ class AllPairsLearner(LinearLearner):
             check_range("tol", self.tol)
         data = self._check_data(X, y, sample_weight)
         rng = check_random_state(self.random_state)
-        L = self._initialize(data, rng)
+        L = self._start(data, self._initialize(data, rng))
+        # Where there are no classes, all points are of one.
+        classes = data.labels if self._has_classes else np.zeros(len(data.labels), np.int64)
+        batches = partial(class_batches, classes, self._batch_size(len(classes)), rng)
         coordinates = self._coordinates(data, L)
+        if self.solver == "sgd":
+            first, x0 = data.take(batches()[0]), coordinates.vector(L)
+            value = self._scale_objective(first, coordinates)
+            L = L * best_scale(lambda scale: value(coordinates.scaled(x0, scale))[0])
+            coordinates = self._coordinates(data, L)
         if self.solver == "lbfgs":
             total, solve = self.max_iter, self._solve_all
         else:
-            total, solve = self.max_epochs, partial(self._solve_batches, rng)
+            total, solve = self.max_epochs, partial(self._solve_batches, batches)
         run = partial(solve, data, coordinates)
         self._minimize(data, coordinates, L, total, run, callbacks)
         lowest = self._lowest(data)
@@ -153,6 +164,11 @@ class AllPairsLearner(LinearLearner):
         """Return what is lowest at the scale of the map that mini-batches should start from."""
         return self._objective(data, coordinates)
 
+    def _start(self, data: TrainingSet, L: NDArray[Any]) -> NDArray[Any]:
+        """Return the map to start from, given what `init` says."""
+        del data
+        return L
+
     def _coordinates(self, data: TrainingSet, L: NDArray[Any]) -> Coordinates:
         """Return the coordinates of the solver, which starts from L."""
         del L
@@ -171,26 +187,22 @@ class AllPairsLearner(LinearLearner):
     def _solve_all(
         self, data: TrainingSet, coordinates: Coordinates, x0: NDArray[np.float64], monitor: Monitor
     ) -> None:
+        single = data.X.dtype == np.float32
+        tol = _SINGLE_TOL if self.tol is None and single else self.tol
         objective = self._objective(data, coordinates)
-        minimize_smooth(objective, x0, monitor, max_iter=self.max_iter, tol=self.tol)
+        minimize_smooth(objective, x0, monitor, max_iter=self.max_iter, tol=tol)
 
     def _solve_batches(
         self,
-        rng: np.random.RandomState,
+        batches: Callable[[], list[NDArray[np.int64]]],
         data: TrainingSet,
         coordinates: Coordinates,
         x0: NDArray[np.float64],
         monitor: Monitor,
     ) -> None:
-        n_samples = data.X.shape[0]
-        # Where there are no classes, all points are of one.
-        labels = data.labels if self._has_classes else np.zeros(n_samples, np.int64)
-        batches = partial(class_batches, labels, self._batch_size(n_samples), rng)
-        first = self._scale_objective(data.take(batches()[0]), coordinates)
-        scale = best_scale(lambda scale: first(coordinates.scaled(x0, scale))[0])
         minimize_minibatch(
             lambda x, rows: self._objective(data.take(rows), coordinates)(x),
-            coordinates.scaled(x0, scale),
+            x0,
             batches,
             monitor,
             max_epochs=self.max_epochs,

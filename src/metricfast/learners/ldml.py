@@ -16,6 +16,9 @@ from metricfast.solvers import Objective
 
 __all__ = ["LDML"]
 
+# Mean squared distance to start from: neither are all pairs alike, nor is any certain.
+_START = 4.0
+
 
 class LDML(AllPairsLearner):
     r"""Logistic discriminant metric learning.
@@ -44,7 +47,8 @@ class LDML(AllPairsLearner):
     max_iter : int, default=100
         Largest number of iterations of "lbfgs".
     tol : float, optional
-        Tolerance of "lbfgs", as SciPy's `minimize` takes it; by default SciPy's own choice.
+        Tolerance of "lbfgs", as SciPy's `minimize` takes it; by default 1e-6 for float32
+        points, else SciPy's own choice.
     verbose : bool, default=False
         Show progress on standard error.
     preprocessor : array-like or callable, optional
@@ -53,8 +57,8 @@ class LDML(AllPairsLearner):
         For "random" initialisation and for mini-batches.
     solver : {"lbfgs", "sgd"}, default="lbfgs"
         "lbfgs" uses all pairs of points in every iteration. "sgd" is for many points: Adam on
-        mini-batches in which the neighbours of a point are those of its batch. It first multiplies
-        the initial map by the factor that makes the objective of a batch lowest.
+        mini-batches, with the pairs of points of a batch. It first multiplies the
+        initial map by the factor that makes the objective of a batch lowest.
     batch_size : int, optional
         Points per mini-batch; by default a tenth of the points, but at least 100 and at most 1000.
     learning_rate : float, default=0.01
@@ -95,6 +99,9 @@ class LDML(AllPairsLearner):
 
     The objective is convex in :math:`M = L^\top L` and b, so that with all components the start
     does not matter. In the original, M itself is learned.
+
+    The initial map is multiplied by the factor that makes the mean squared distance 4, so that the
+    units of the data do not matter; b starts there too.
 
     Where L and b can tell all pairs apart there is no minimum: the map grows until the solver ends.
 
@@ -141,12 +148,24 @@ class LDML(AllPairsLearner):
 
         return objective
 
+    def _start(self, data: TrainingSet, L: NDArray[Any]) -> NDArray[Any]:
+        distance = _mean_distance(data, L)
+        return L * math.sqrt(_START / distance) if distance > 0 else L
+
     def _coordinates(self, data: TrainingSet, L: NDArray[Any]) -> Coordinates:
         return _WithBias(data, L, self._within_scatter(data))
 
     def _keep(self, coordinates: Coordinates, x: NDArray[np.float64]) -> None:
         assert isinstance(coordinates, _WithBias)
         self.bias_ = coordinates.bias(x)
+
+
+def _mean_distance(data: TrainingSet, L: NDArray[Any]) -> float:
+    """Return the mean squared distance of two points under a map."""
+    Z = embed(data.X, L).astype(np.float64)
+    weight = np.ones(len(Z)) if data.weight is None else data.weight
+    share = weight / weight.sum()
+    return 2 * float(share @ ((Z - share @ Z) ** 2).sum(axis=1))
 
 
 class _WithBias(Coordinates):
@@ -158,18 +177,15 @@ class _WithBias(Coordinates):
 
     def __init__(self, data: TrainingSet, L: NDArray[Any], scatter: NDArray[np.float64]) -> None:
         super().__init__(data.X.shape[1], scatter)
-        Z = embed(data.X, L).astype(np.float64)
-        weight = np.ones(len(Z)) if data.weight is None else data.weight
-        share = weight / weight.sum()
-        self._start = 2 * float(share @ ((Z - share @ Z) ** 2).sum(axis=1))
+        self._first = _mean_distance(data, L)
         size = math.sqrt(float(np.mean(super().vector(L) ** 2)))
-        self.unit = self._start / size if self._start > 0 and size > 0 else 1.0
+        self.unit = self._first / size if self._first > 0 and size > 0 else 1.0
 
     def bias(self, vector: NDArray[np.float64]) -> float:
         return float(vector[-1]) * self.unit
 
     def vector(self, L: NDArray[Any]) -> NDArray[np.float64]:
-        return np.append(super().vector(L), self._start / self.unit)
+        return np.append(super().vector(L), self._first / self.unit)
 
     def scaled(self, vector: NDArray[np.float64], factor: float) -> NDArray[np.float64]:
         return np.append(vector[:-1] * factor, vector[-1] * factor**2)

@@ -42,7 +42,8 @@ class MLKR(AllPairsLearner):
         The map to start from. "auto" is "pca" if ``n_components < min(n_features, n_samples)``,
         else "identity". An array has shape (n_components, n_features).
     tol : float, optional
-        Tolerance of "lbfgs", as SciPy's `minimize` takes it; by default SciPy's own choice.
+        Tolerance of "lbfgs", as SciPy's `minimize` takes it; by default 1e-6 for float32
+        points, else SciPy's own choice.
     max_iter : int, default=1000
         Largest number of iterations of "lbfgs".
     verbose : bool, default=False

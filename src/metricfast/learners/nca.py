@@ -38,7 +38,8 @@ class NCA(AllPairsLearner):
     max_iter : int, default=100
         Largest number of iterations of "lbfgs".
     tol : float, optional
-        Tolerance of "lbfgs", as SciPy's `minimize` takes it; by default SciPy's own choice.
+        Tolerance of "lbfgs", as SciPy's `minimize` takes it; by default 1e-6 for float32
+        points, else SciPy's own choice.
     verbose : bool, default=False
         Show progress on standard error.
     preprocessor : array-like or callable, optional
