@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 
-from metricfast import base
+from metricfast import _tuples
 from metricfast._initialize import components_from_metric, initialize_components
 from metricfast._targets import check_classification_target, check_sample_weight
 from metricfast.base import BaseMetricLearner, MahalanobisMixin, MetricTransformer
@@ -213,7 +213,7 @@ def test_indicators_give_what_their_points_give(preprocessor):
 def test_many_indexed_pairs_are_not_formed(monkeypatch):
     learner = Whitening(X).fit(np.arange(150))
     expected = distances(learner.components_)
-    monkeypatch.setattr(base, "check_tuples", None)
+    monkeypatch.setattr(_tuples, "check_tuples", None)
     np.testing.assert_allclose(learner.pair_distance(PAIRS), expected, rtol=1e-12)
     np.testing.assert_allclose(learner.pair_distance(PAIRS - 150), expected, rtol=1e-12)
 

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
 from metricfast._checks import check_points, check_tuples
-from metricfast._preprocessors import ArrayIndexer, check_preprocessor, form, indexed_pairs
+from metricfast._preprocessors import check_preprocessor
 from metricfast.exceptions import NonPSDError, PreprocessorError
 
 POINTS = np.arange(12.0).reshape(4, 3)
@@ -315,34 +315,3 @@ def test_errors_survive_pickling(error):
 def test_text_of_the_error_of_an_indefinite_matrix():
     assert str(NonPSDError()) == "Matrix is not positive semidefinite (PSD)."
     assert issubclass(NonPSDError, np.linalg.LinAlgError)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_indexed_pairs_are_those_that_would_be_formed(dtype):
-    indexer = ArrayIndexer(POINTS.astype(dtype))
-    pairs = np.array([[0, 1], [-1, 2], [3, 3]])
-    found, rows = indexed_pairs(pairs, indexer, 3)
-    np.testing.assert_array_equal(found[rows], form(indexer, *pairs.T))
-    assert found is indexer.X
-    assert pairs[1, 0] == -1
-
-
-@pytest.mark.parametrize(
-    ("X", "pairs"),
-    [
-        (POINTS, [[0, 4]]),
-        (POINTS, [[0, -5]]),
-        (POINTS, [[0.0, 1.0], [1.0, 0.0]]),
-        (POINTS, [[0, 1, 2], [0, 1, 2]]),
-        (POINTS, [0, 1, 2, 3]),
-        (POINTS, [[0, 1]]),
-        (POINTS[:, :2], [[0, 1], [1, 2]]),
-        (np.where(POINTS == 11, np.nan, POINTS), [[0, 1], [1, 2]]),
-        (np.where(POINTS == 11, np.inf, POINTS), [[0, 1], [1, 2]]),
-        (POINTS.astype(int), [[0, 1], [1, 2]]),
-        (csr_array(POINTS), [[0, 1], [1, 2]]),
-    ],
-)
-def test_pairs_that_cannot_be_indexed_are_left_to_be_formed(X, pairs):
-    assert indexed_pairs(pairs, ArrayIndexer(X), 3) is None
-    assert indexed_pairs(pairs, None, 3) is None

@@ -31,10 +31,11 @@ PYTHON_LAYERS = [
     [
         *("exceptions", "neighbors", "gradient", "losses", "embeddings", "inference"),
         *("_arrays", "_checks", "_initialize", "_mahalanobis", "_preprocessors"),
-        *("_scaling", "_scatter", "_targets"),
+        *("_deprecation", "_prior", "_scaling", "_scatter", "_targets", "_tuples", "_validation"),
     ],
-    ["samplers", "solvers", "constraints", "metrics"],
+    ["samplers", "solvers", "constraints", "metrics", "thresholds"],
     ["base"],
+    ["classifiers"],
     ["learners/"],
     ["__init__"],
     ["io", "plotting", "torch", "_paths"],

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from metricfast._preprocessors import Preprocessor, form
 
-__all__ = ["check_points", "check_tuples"]
+__all__ = ["check_pair_labels", "check_points", "check_tuples"]
 
 # The first is what everything that is in neither becomes.
 _FLOATS = [np.float64, np.float32]
@@ -105,12 +105,18 @@ def check_tuples(
     _check_tuple_shape(tuples, tuple_size, estimator, reset)
     if y is None:
         return tuples
-    if tuples.shape[1] == 2 and not np.isin(y, (-1, 1)).all():
+    if tuples.shape[1] == 2:
+        check_pair_labels(y)
+    return tuples, y
+
+
+def check_pair_labels(y: NDArray[Any]) -> None:
+    """Raise ValueError unless every label of a pair is -1 or 1."""
+    if not np.isin(y, (-1, 1)).all():
         raise ValueError(
             "When training on pairs, the labels (y) should contain "
             "only values in [-1, 1]. Found an incorrect value."
         )
-    return tuples, y
 
 
 def _with_shape(X: Any) -> Any:

@@ -138,8 +138,10 @@ def _check_given(init: NDArray[Any], X: NDArray[Any], n_components: int) -> NDAr
     return components
 
 
-def components_from_metric(metric: ArrayLike, tol: float | None = None) -> NDArray[Any]:
-    """Return a map L with ``L.T @ L == metric``.
+def components_from_metric(
+    metric: ArrayLike, tol: float | None = None, *, n_components: int | None = None
+) -> NDArray[Any]:
+    """Return a map L with ``L.T @ L == metric``, or the nearest one of fewer rows.
 
     Parameters
     ----------
@@ -148,12 +150,15 @@ def components_from_metric(metric: ArrayLike, tol: float | None = None) -> NDArr
     tol : float, optional
         Eigenvalues from ``-tol`` to 0 count as zero. By default the largest absolute eigenvalue
         times n_features times the machine epsilon of the dtype.
+    n_components : int, optional
+        Number of rows of L, by default n_features.
 
     Returns
     -------
-    ndarray of shape (n_features, n_features)
+    ndarray of shape (n_features, n_features) or (n_components, n_features)
         The square root of a diagonal M, the transposed Cholesky factor of a definite one, otherwise
-        the scaled eigenvectors. float32 for a float32 M, otherwise float64.
+        the scaled eigenvectors; with `n_components`, the leading eigenvectors, scaled, in
+        descending order. float32 for a float32 M, otherwise float64.
 
     Raises
     ------
@@ -174,6 +179,11 @@ def components_from_metric(metric: ArrayLike, tol: float | None = None) -> NDArr
     # Symmetry is relative to the largest entry: a matrix of tiny entries is no more symmetric.
     if M.shape[0] != M.shape[1] or not np.allclose(M, M.T, atol=1e-8 * np.abs(M).max()):
         raise ValueError("The input metric should be symmetric.")
+    if n_components is not None:
+        check_n_components(len(M), n_components)
+        eigenvalues, eigenvectors = np.linalg.eigh(M)
+        roots = np.sqrt(_non_negative(eigenvalues, tol))
+        return np.ascontiguousarray((eigenvectors * roots).T[::-1][:n_components])
     diagonal = np.diag(M)
     if np.array_equal(M, np.diag(diagonal)):
         return np.diag(np.sqrt(_non_negative(diagonal, tol)))

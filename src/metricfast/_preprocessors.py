@@ -11,7 +11,7 @@ from sklearn.utils import check_array
 
 from metricfast.exceptions import PreprocessorError
 
-__all__ = ["ArrayIndexer", "Preprocessor", "check_preprocessor", "form", "indexed_pairs"]
+__all__ = ["ArrayIndexer", "Preprocessor", "check_preprocessor", "form"]
 
 Preprocessor = Callable[[NDArray[Any]], Any]
 
@@ -69,30 +69,3 @@ def form(preprocessor: Preprocessor, *columns: NDArray[Any]) -> Any:
         return points[0] if len(points) == 1 else np.stack(points, axis=1)
     except Exception as error:
         raise PreprocessorError(error) from error
-
-
-def indexed_pairs(
-    pairs: ArrayLike, preprocessor: Preprocessor | None, n_features: int
-) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
-    """Points and pairs of rows of them, where `pairs` index an array that can serve as it is.
-
-    Forming the pairs would take more memory than the points do. None wherever that is not so, or
-    something is wrong with the input: then the checks of formed tuples know what to say.
-    """
-    if not isinstance(preprocessor, ArrayIndexer):
-        return None
-    points, index = preprocessor.X, np.asarray(pairs)
-    if not isinstance(points, np.ndarray) or points.dtype not in (np.float32, np.float64):
-        return None
-    if index.dtype.kind not in "iu" or index.shape[1:] != (2,) or len(points) > index.size:
-        return None
-    if points.shape != (len(points), n_features):
-        return None
-    with np.errstate(over="ignore", invalid="ignore"):
-        if not np.isfinite(points.sum()):
-            return None
-    index = index.astype(np.int64)
-    index[index < 0] += len(points)
-    if index.min() < 0 or index.max() >= len(points):
-        return None
-    return points, index

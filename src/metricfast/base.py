@@ -14,9 +14,13 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._checks import check_points, check_tuples
+from metricfast._initialize import components_from_metric
 from metricfast._mahalanobis import MahalanobisMetric
-from metricfast._preprocessors import check_preprocessor, indexed_pairs
+from metricfast._preprocessors import check_preprocessor
+from metricfast._tuples import TupleSet, index_tuples
+from metricfast._validation import validate_fit
 from metricfast.neighbors import paired_distances
+from metricfast.thresholds import ThresholdMixin
 
 __all__ = ["BaseMetricLearner", "MahalanobisMixin", "MetricTransformer"]
 
@@ -82,6 +86,10 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         estimators.
         """
 
+    def _indexed_score(self, points: NDArray[Any], pairs: NDArray[np.int64]) -> NDArray[Any]:
+        """Return `pair_score` of pairs of rows of checked points."""
+        raise NotImplementedError
+
     def _check_preprocessor(self) -> None:
         self.preprocessor_ = check_preprocessor(self.preprocessor)
 
@@ -117,6 +125,36 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
             f"Unknown value {type_of_inputs} for type_of_inputs. Valid values are "
             "'classic' or 'tuples'."
         )
+
+    def _prepare_tuples(self, tuples: ArrayLike, y: ArrayLike | None = None) -> TupleSet:
+        """Check the tuples to fit, without forming them where they index an array of points.
+
+        Sets `preprocessor_` and `n_features_in_`. For parameters see :func:`index_tuples`.
+        """
+        self._check_preprocessor()
+        return index_tuples(
+            self,
+            tuples,
+            y,
+            preprocessor=self.preprocessor_,
+            reset=True,
+            tuple_size=self._tuple_size,
+        )
+
+    def _validate_fit(self, X: Any, y: Any = None, **params: Any) -> None:
+        """Compare the learner with the Euclidean distance on data that a clone of it has not seen.
+
+        Parameters
+        ----------
+        X, y, **params
+            What was given to `fit`, where `validate` was true.
+
+        Warns
+        -----
+        UserWarning
+            If the learned distance is worse.
+        """
+        self.validation_ = validate_fit(self, X, y, **params)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -156,7 +194,7 @@ class MetricTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ABC):
         """
 
 
-class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
+class MahalanobisMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
     r"""Base class of learners of a Mahalanobis distance.
 
     The distance of x and x' is :math:`\sqrt{(x - x')^T M (x - x')} = \|Lx - Lx'\|` with
@@ -218,15 +256,13 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
             float32 for float32 points, otherwise float64.
         """
         check_is_fitted(self, ["preprocessor_", "components_"])
-        indexed = indexed_pairs(pairs, self.preprocessor_, self.n_features_in_)
-        if indexed is None:
-            formed = check_tuples(
-                self, pairs, preprocessor=self.preprocessor_, reset=False, tuple_size=2
-            )
-            rows = np.arange(2 * len(formed))
-            indexed = formed.reshape(len(rows), -1), rows.reshape(-1, 2)
-        points, rows = indexed
-        return paired_distances(points, pairs=rows, L=self.components_)
+        found = index_tuples(
+            self, pairs, preprocessor=self.preprocessor_, reset=False, tuple_size=2
+        )
+        return -self._indexed_score(found.points, found.index)
+
+    def _indexed_score(self, points: NDArray[Any], pairs: NDArray[np.int64]) -> NDArray[Any]:
+        return -paired_distances(points, pairs=pairs, L=self.components_)
 
     def pair_score(self, pairs: ArrayLike) -> NDArray[Any]:
         """Return the negative learned distance of pairs of points.
@@ -280,6 +316,14 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
         """
         check_is_fitted(self, "components_")
         return np.asarray(self.components_.T @ self.components_)
+
+    def _set_metric(
+        self, M: NDArray[np.float64], n_components: int | None = None, dtype: Any = np.float64
+    ) -> None:
+        """Keep the map of a positive semidefinite M, or of its leading eigenvectors, in a dtype."""
+        self.components_ = components_from_metric(M, n_components=n_components).astype(
+            dtype, copy=False
+        )
 
     @property
     def _n_features_out(self) -> int:

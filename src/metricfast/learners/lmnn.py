@@ -204,7 +204,14 @@ class LMNN(LinearLearner):
         self.n_jobs = n_jobs
         self.callbacks = callbacks
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> LMNN:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> LMNN:
         """Learn the map.
 
         Parameters
@@ -216,6 +223,10 @@ class LMNN(LinearLearner):
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights of the points as anchors i. As targets and impostors all points
             count alike, so a weight of 2 is not the same as a repeated point.
+        validate : bool, default=False
+            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
+            neighbours in the learned and in the Euclidean distance on the others, keep the numbers
+            in `validation_`, and warn if the learned one is worse.
 
         Returns
         -------
@@ -257,6 +268,8 @@ class LMNN(LinearLearner):
         passes = 1 + self.target_refresh
         total = passes * (self.max_iter if self.solver == "lbfgs" else self.max_epochs)
         self._minimize(data, coordinates, L, total, run, callbacks)
+        if validate:
+            self._validate_fit(X, y, sample_weight=sample_weight)
         return self
 
     def _solve_listed(self, problem: _Problem, x0: NDArray[np.float64], monitor: Monitor) -> None:

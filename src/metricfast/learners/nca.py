@@ -164,7 +164,14 @@ class NCA(LinearLearner):
         self.n_jobs = n_jobs
         self.callbacks = callbacks
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> NCA:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> NCA:
         """Learn the map.
 
         Parameters
@@ -176,6 +183,10 @@ class NCA(LinearLearner):
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights, of a point as anchor and as neighbour: with "lbfgs" whole numbers
             mean the same as repeated points.
+        validate : bool, default=False
+            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
+            neighbours in the learned and in the Euclidean distance on the others, keep the numbers
+            in `validation_`, and warn if the learned one is worse.
 
         Returns
         -------
@@ -206,6 +217,8 @@ class NCA(LinearLearner):
                 ConvergenceWarning,
                 stacklevel=2,
             )
+        if validate:
+            self._validate_fit(X, y, sample_weight=sample_weight)
         return self
 
     def _of_all_pairs(self, data: TrainingSet, coordinates: Coordinates) -> Run:

@@ -1,0 +1,127 @@
+"""Tuples of points as rows of a table of points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from metricfast._checks import check_pair_labels, check_tuples
+from metricfast._preprocessors import ArrayIndexer, Preprocessor
+
+__all__ = ["TupleSet", "index_tuples"]
+
+
+@dataclass(frozen=True)
+class TupleSet:
+    """Tuples of points, none of which is held more often than it was given.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n_points, n_features), C order, float32 or float64
+        May hold points that are in no tuple.
+    index : ndarray of shape (n_tuples, t), C order, int64
+        Rows of `points`.
+    y : ndarray of shape (n_tuples,), or None
+        Labels.
+    """
+
+    points: NDArray[Any]
+    index: NDArray[np.int64]
+    y: NDArray[Any] | None = None
+
+    def unique_points(self) -> NDArray[Any]:
+        """Return the different points that are in a tuple, in lexicographic order."""
+        return np.unique(self.points[np.unique(self.index)], axis=0)
+
+
+def index_tuples(
+    estimator: BaseEstimator,
+    tuples: ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    preprocessor: Preprocessor | None,
+    reset: bool,
+    tuple_size: int | None,
+) -> TupleSet:
+    """Check tuples, given as points or as indicators, and labels if there are any.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Whose name errors carry, and whose `n_features_in_` is set (`reset`) or compared with.
+    tuples : array-like of shape (n_tuples, t, n_features) or (n_tuples, t)
+        Tuples, or indicators for the preprocessor.
+    y : array-like of shape (n_tuples,), optional
+        Labels; those of pairs are -1 and 1.
+    preprocessor : callable or None
+    reset : bool
+        True in `fit`.
+    tuple_size : int or None
+        The only t to accept.
+
+    Returns
+    -------
+    TupleSet
+        Which shares memory with the input where it can.
+    """
+    shared = _rows_of_array(tuples, preprocessor, tuple_size)
+    if shared is not None and (reset or shared[0].shape[1] == estimator.n_features_in_):
+        points, index = shared
+        if reset:
+            estimator.n_features_in_ = points.shape[1]
+    else:
+        formed = check_tuples(
+            estimator,
+            tuples,
+            preprocessor=preprocessor,
+            reset=reset,
+            tuple_size=tuple_size,
+            order="C",
+        )
+        index = np.arange(formed.shape[0] * formed.shape[1]).reshape(formed.shape[:2])
+        points = formed.reshape(index.size, -1)
+    if y is None:
+        return TupleSet(points, index)
+    labels = column_or_1d(y, warn=True)
+    check_consistent_length(index, labels)
+    if index.shape[1] == 2:
+        check_pair_labels(labels)
+    return TupleSet(points, index, labels)
+
+
+def _rows_of_array(
+    tuples: ArrayLike, preprocessor: Preprocessor | None, tuple_size: int | None
+) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
+    """Points and tuples of rows of them, where `tuples` index an array that can serve as it is.
+
+    Forming the tuples would take more memory than the points do. None wherever that is not so, or
+    something is wrong with the input: then the checks of formed tuples know what to say.
+    """
+    if not isinstance(preprocessor, ArrayIndexer):
+        return None
+    points = preprocessor.X
+    try:
+        index = np.asarray(tuples)
+    except ValueError:
+        return None
+    if not isinstance(points, np.ndarray) or points.dtype not in (np.float32, np.float64):
+        return None
+    if points.ndim != 2 or points.shape[1] == 0 or not points.flags.c_contiguous:
+        return None
+    if index.dtype.kind not in "iu" or index.ndim != 2 or not 0 < len(points) <= index.size:
+        return None
+    if tuple_size is not None and index.shape[1] != tuple_size:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not np.isfinite(points.sum()):
+            return None
+    index = index.astype(np.int64)
+    index[index < 0] += len(points)
+    if index.min() < 0 or index.max() >= len(points):
+        return None
+    return points, index

@@ -1,0 +1,131 @@
+"""Does a learned distance serve better than the Euclidean one? Measured on held-out data."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
+from sklearn.utils.multiclass import type_of_target
+
+from metricfast._checks import check_points
+from metricfast.neighbors import kneighbors
+
+__all__ = ["Validation", "validate_fit"]
+
+_HELD_OUT = 0.2
+_NEIGHBORS = 3
+
+
+class Validation(TypedDict):
+    """What `fit` found with ``validate=True``.
+
+    Attributes
+    ----------
+    measure : str
+        What the next two are. Errors are better when lower, scores when higher.
+    learned : float
+        Its value for a clone of the learner, fitted to the other data.
+    euclidean : float
+        Its value for the Euclidean distance.
+    n_held_out : int
+        Number of points or tuples that it was measured on.
+    """
+
+    measure: str
+    learned: float
+    euclidean: float
+    n_held_out: int
+
+
+def validate_fit(
+    learner: Any, X: Any, y: Any = None, sample_weight: Any = None, **params: Any
+) -> Validation:
+    """Compare a learner with the Euclidean distance on a fifth of the data, and warn if it lost.
+
+    Parameters
+    ----------
+    learner : estimator
+        Fitted; a clone of it is fitted to the rest of the data. Learners on points are judged by
+        the error of 3 nearest neighbours (for a continuous target, its mean squared error),
+        learners on tuples by their own score.
+    X, y, sample_weight, **params
+        What was given to its `fit`.
+
+    Returns
+    -------
+    Validation
+    """
+    on_points = learner._tuple_size is None
+    if on_points:
+        X = check_points(learner, X, preprocessor=learner.preprocessor_, reset=False)
+    X = np.asarray(X)
+    y = None if y is None else np.asarray(y)
+    train, test = _split(X, y)
+    trained = clone(learner)
+    if on_points:
+        trained.set_params(preprocessor=None)
+    if sample_weight is not None:
+        params["sample_weight"] = np.asarray(sample_weight)[train]
+    labels = () if y is None else (y[train],)
+    trained.fit(X[train], *labels, **params)
+    euclidean = copy.copy(trained)
+    euclidean.components_ = np.eye(learner.n_features_in_)
+    if on_points:
+        measure, sign = _error_name(y), 1
+        values = [_error(each, X, y, train, test) for each in (trained, euclidean)]
+    else:
+        measure, sign = "score", -1
+        held_out = (X[test],) if y is None else (X[test], y[test])
+        values = [each.score(*held_out) for each in (trained, euclidean)]
+    if sign * values[0] > sign * values[1]:
+        warnings.warn(
+            f"The distance that {type(learner).__name__} learned serves worse than the Euclidean "
+            f"one: {measure} {values[0]:.4g} against {values[1]:.4g} on {len(test)} held-out "
+            f"{'points' if on_points else 'tuples'}. Rescale the features, give it more data or "
+            "constraints, choose another initialisation or prior, or use another learner.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return Validation(
+        measure=measure,
+        learned=float(values[0]),
+        euclidean=float(values[1]),
+        n_held_out=len(test),
+    )
+
+
+def _continuous(y: NDArray[Any] | None) -> bool:
+    return y is not None and type_of_target(y) == "continuous"
+
+
+def _split(X: NDArray[Any], y: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Hold a fifth out, of each label alike where each is frequent enough."""
+    n_held_out = max(1, round(_HELD_OUT * len(X)))
+    chooser: Any = ShuffleSplit
+    if y is not None and not _continuous(y):
+        counts = np.unique(y, return_counts=True)[1]
+        if counts.min() >= 2 and len(counts) <= n_held_out:
+            chooser = StratifiedShuffleSplit
+    train, test = next(chooser(1, test_size=n_held_out, random_state=0).split(X, y))
+    return train, test
+
+
+def _error_name(y: NDArray[Any] | None) -> str:
+    return f"{_NEIGHBORS}-NN {'mean squared ' if _continuous(y) else ''}error"
+
+
+def _error(learner: Any, X: NDArray[Any], y: Any, train: NDArray[Any], test: NDArray[Any]) -> float:
+    """Return the error of the nearest neighbours; of labels as frequent, the nearest counts."""
+    k = min(_NEIGHBORS, len(train))
+    embedded = np.ascontiguousarray(learner.transform(X))
+    found = y[train][kneighbors(embedded[test], embedded[train], k)[1]]
+    if _continuous(y):
+        return float(np.mean((found.mean(axis=1) - y[test]) ** 2))
+    votes = (found[:, :, None] == found[:, None, :]).sum(axis=2)
+    chosen = np.take_along_axis(found, votes.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return float(np.mean(chosen != y[test]))

@@ -1,0 +1,178 @@
+"""Pairs, triplets and quadruplets classified by the distances in them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import fbeta_score, roc_auc_score
+from sklearn.utils import get_tags
+
+from metricfast import (
+    MahalanobisMixin,
+    PairsClassifierMixin,
+    QuadrupletsClassifierMixin,
+    TripletsClassifierMixin,
+)
+
+RNG = np.random.RandomState(0)
+POINTS = RNG.randn(40, 3)
+L = RNG.randn(2, 3)
+STRATEGIES = [
+    {"strategy": "accuracy"},
+    {"strategy": "f_beta", "beta": 0.5},
+    {"strategy": "f_beta", "beta": 2},
+    {"strategy": "max_tpr", "min_rate": 0.6},
+    {"strategy": "max_tnr", "min_rate": 0.6},
+    {"strategy": "max_tpr", "min_rate": 1},
+    {"strategy": "max_tnr", "min_rate": 0.0},
+]
+
+
+class Fixed(MahalanobisMixin):
+    def fit(self, tuples, y=None):
+        self._prepare_tuples(tuples, y)
+        self.components_ = L
+        return self
+
+
+class Pairs(Fixed, PairsClassifierMixin):
+    pass
+
+
+class Triplets(Fixed, TripletsClassifierMixin):
+    pass
+
+
+class Quadruplets(Fixed, QuadrupletsClassifierMixin):
+    pass
+
+
+def distance(a, b):
+    return np.sqrt((((POINTS[a] - POINTS[b]) @ L.T) ** 2).sum(axis=1))
+
+
+def fitted(kind, preprocessor=None, n=200):
+    index = RNG.randint(40, size=(n, kind._tuple_size))
+    y = np.where(RNG.rand(n) < 0.5, 1, -1) if kind is Pairs else None
+    data = POINTS[index] if preprocessor is None else index
+    return kind(preprocessor).fit(data, y), data, index, y
+
+
+@pytest.mark.parametrize("preprocessor", [None, POINTS, lambda index: POINTS[index]])
+def test_decisions(preprocessor):
+    learner, data, i, y = fitted(Pairs, preprocessor)
+    expected = -distance(i[:, 0], i[:, 1])
+    np.testing.assert_allclose(learner.decision_function(data), expected, rtol=1e-12)
+    assert learner.score(data, y) == roc_auc_score(y, learner.decision_function(data))
+    learner.set_threshold(1)
+    np.testing.assert_array_equal(learner.predict(data), np.where(-expected <= 1, 1, -1))
+
+    learner, data, i, _ = fitted(Triplets, preprocessor)
+    expected = distance(i[:, 0], i[:, 2]) - distance(i[:, 0], i[:, 1])
+    np.testing.assert_allclose(learner.decision_function(data), expected, atol=1e-12)
+    np.testing.assert_array_equal(learner.predict(data), np.where(expected > 0, 1, -1))
+    assert learner.score(data) == pytest.approx((expected > 0).mean())
+
+    learner, data, i, _ = fitted(Quadruplets, preprocessor)
+    expected = distance(i[:, 2], i[:, 3]) - distance(i[:, 0], i[:, 1])
+    np.testing.assert_allclose(learner.decision_function(data), expected, atol=1e-12)
+    same = POINTS[[[0, 1, 0, 1]]]
+    assert learner.predict(same) == 0
+    assert learner.score(same) == 0.5
+
+
+def rates(distances, y, threshold):
+    chosen = distances <= threshold
+    return chosen[y == 1].mean(), (~chosen[y == -1]).mean()
+
+
+def measures(distances, y, threshold, strategy, min_rate=None, beta=1.0):
+    tpr, tnr = rates(distances, y, threshold)
+    if strategy == "accuracy":
+        return ((distances <= threshold) == (y == 1)).mean()
+    if strategy == "f_beta":
+        return fbeta_score(y, np.where(distances <= threshold, 1, -1), beta=beta, zero_division=0)
+    wanted, bounded = (tpr, tnr) if strategy == "max_tpr" else (tnr, tpr)
+    return wanted if bounded >= min_rate else -1
+
+
+@pytest.mark.parametrize("params", STRATEGIES, ids=str)
+@pytest.mark.parametrize("tied", [False, True])
+def test_calibration_finds_the_best_threshold(params, tied):
+    learner, data, _index, y = fitted(Pairs)
+    if tied:
+        # Every pair of points stands for several pairs of different labels.
+        data = data[RNG.randint(20, size=200)]
+    y[:2] = 1, -1
+    distances = learner.pair_distance(data)
+    every = np.concatenate([[distances.min() - 1], np.unique(distances)])
+    best = max(measures(distances, y, threshold, **params) for threshold in every)
+    assert learner.calibrate_threshold(data, y, **params) is learner
+    np.testing.assert_allclose(measures(distances, y, learner.threshold_, **params), best)
+    smallest = next(t for t in every if np.isclose(measures(distances, y, t, **params), best))
+    assert learner.threshold_ == smallest
+    np.testing.assert_array_equal(
+        learner.predict(data), np.where(distances <= learner.threshold_, 1, -1)
+    )
+
+
+def test_any_learner_of_a_distance_takes_a_threshold():
+    learner = Fixed().fit(POINTS[[[0, 1]]])
+    learner.calibrate_threshold(POINTS[[[0, 1], [2, 3]]], [1, 1])
+    assert learner.predict_pairs(POINTS[[[0, 1], [2, 3]]]).tolist() == [1, 1]
+
+
+def test_labels_of_one_kind():
+    learner, data, *_ = fitted(Pairs)
+    for y in (np.ones(200), -np.ones(200)):
+        predicted = learner.calibrate_threshold(data, y).predict(data)
+        np.testing.assert_array_equal(predicted, y)
+        with pytest.raises(ValueError, match="needs similar and dissimilar pairs"):
+            learner.calibrate_threshold(data, y, "max_tpr", min_rate=0.5)
+
+
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ({"strategy": "best"}, 'Strategy can either be "accuracy", "f_beta" or'),
+        ({"strategy": "max_tpr"}, r"min_rate must be a number in\[0, 1\]. Got None instead"),
+        ({"strategy": "max_tnr", "min_rate": 2}, "min_rate must be .* Got 2 instead"),
+        ({"strategy": "f_beta", "beta": "1"}, "beta must be a real number. Got <class 'str'>"),
+    ],
+)
+def test_wrong_calibration(params, text):
+    learner, data, _, y = fitted(Pairs)
+    with pytest.raises(ValueError, match=text):
+        learner.calibrate_threshold(data, y, **params)
+
+
+@pytest.mark.parametrize("threshold", ["a", None, [1, 2], np.nan])
+def test_wrong_thresholds(threshold):
+    learner, *_ = fitted(Pairs)
+    with pytest.raises(ValueError, match="Parameter threshold must be a real number"):
+        learner.set_threshold(threshold)
+
+
+def test_states_in_which_nothing_can_be_predicted():
+    learner, data, *_ = fitted(Pairs)
+    with pytest.raises(AttributeError, match="A threshold for this estimator has not been set"):
+        learner.predict(data)
+    for call in (Pairs().decision_function, Pairs().predict, Triplets().decision_function):
+        with pytest.raises(NotFittedError):
+            call(data)
+    with pytest.raises(NotFittedError):
+        Pairs().set_threshold(1)
+
+
+def test_they_are_classifiers_of_tuples():
+    for kind in (Pairs, Triplets, Quadruplets):
+        assert is_classifier(kind())
+        assert kind.classes_.tolist() == [0, 1]
+        assert get_tags(kind()).target_tags.required == (kind is Pairs)
+        assert get_tags(kind()).input_tags.three_d_array
+    learner, *_ = fitted(Triplets)
+    assert learner.n_features_in_ == 3
+    with pytest.raises(ValueError, match=r"Tuples of 3 element\(s\) expected by Triplets"):
+        learner.predict(POINTS[[[0, 1]]])

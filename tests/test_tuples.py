@@ -1,0 +1,112 @@
+"""Tuples given as points, or as indices into an array of points."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator
+
+from metricfast._preprocessors import ArrayIndexer, form
+from metricfast._tuples import TupleSet, index_tuples
+from metricfast.exceptions import PreprocessorError
+
+POINTS = np.arange(12.0).reshape(4, 3)
+
+
+def indexed(tuples, y=None, preprocessor=None, size=2):
+    estimator = BaseEstimator()
+    found = index_tuples(
+        estimator, tuples, y, preprocessor=preprocessor, reset=True, tuple_size=size
+    )
+    assert estimator.n_features_in_ == found.points.shape[1]
+    return found
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_indices_of_an_array_are_kept_as_they_are(dtype, size):
+    indexer = ArrayIndexer(POINTS.astype(dtype))
+    tuples = np.array([[0, 1, 2, 2], [-1, 2, 0, 1], [3, 3, 1, 0]])[:, :size]
+    found = indexed(tuples, preprocessor=indexer, size=size)
+    assert found.points is indexer.X
+    assert found.index.dtype == np.int64
+    np.testing.assert_array_equal(found.points[found.index], form(indexer, *tuples.T))
+    assert tuples[1, 0] == -1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_formed_tuples_are_rows_of_their_points(dtype):
+    tuples = POINTS.astype(dtype)[[[0, 1], [2, 2], [3, 0]]]
+    found = indexed(tuples)
+    assert found.points.dtype == dtype
+    assert np.shares_memory(found.points, tuples)
+    np.testing.assert_array_equal(found.points[found.index], tuples)
+
+
+@pytest.mark.parametrize(
+    ("X", "pairs"),
+    [
+        (POINTS, [[0.0, 1.0], [1.0, 0.0]]),
+        (POINTS.astype(int), [[0, 1], [1, 2]]),
+        (POINTS.tolist(), [[0, 1], [1, 2]]),
+        (np.asfortranarray(POINTS), [[0, 1], [1, 2]]),
+        (csr_array(POINTS), [[0, 1], [1, 2]]),
+        (np.where(POINTS == 11, np.nan, POINTS), [[0, 1], [1, 2]]),
+    ],
+)
+def test_what_cannot_be_indexed_is_formed_or_refused(X, pairs):
+    try:
+        found = indexed(pairs, preprocessor=ArrayIndexer(X))
+    except (PreprocessorError, ValueError):
+        assert isinstance(pairs[0][0], float) or isinstance(X, csr_array)
+    else:
+        np.testing.assert_array_equal(found.points[found.index], POINTS[pairs])
+        assert found.points.flags.c_contiguous
+
+
+@pytest.mark.parametrize(
+    ("pairs", "error", "text"),
+    [
+        ([[0, 4]] * 4, PreprocessorError, "IndexError"),
+        ([[0, -5]] * 4, PreprocessorError, "IndexError"),
+        ([[0, 1, 2]] * 4, ValueError, "Tuples of 2 element"),
+        ([0, 1, 2, 3], ValueError, "2D array of indicators or 3D array of formed tuples expected"),
+    ],
+)
+def test_wrong_indices(pairs, error, text):
+    with pytest.raises(error, match=text):
+        indexed(pairs, preprocessor=ArrayIndexer(POINTS))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_points_that_are_used_must_be_finite(value):
+    points = POINTS.copy()
+    points[3, 1] = value
+    with pytest.raises(ValueError, match="Input X contains"):
+        indexed([[0, 3], [1, 2]], preprocessor=ArrayIndexer(points))
+    with pytest.raises(ValueError, match="Input X contains"):
+        indexed(points[[[0, 3], [1, 2]]])
+
+
+def test_labels():
+    pairs = POINTS[[[0, 1], [1, 2]]]
+    np.testing.assert_array_equal(indexed(pairs, [1, -1]).y, [1, -1])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        indexed(pairs, [1, -1, 1])
+    with pytest.raises(ValueError, match=r"only values in \[-1, 1\]"):
+        indexed(pairs, [1, 0])
+
+
+def test_unique_points_are_those_in_tuples():
+    points = np.array([[2.0], [7.0], [1.0], [2.0]])
+    found = TupleSet(points, np.array([[0, 3], [2, 0]]))
+    np.testing.assert_array_equal(found.unique_points(), [[1.0], [2.0]])
+
+
+def test_another_width_than_in_fit():
+    estimator = BaseEstimator()
+    estimator.n_features_in_ = 2
+    for preprocessor, pairs in ((ArrayIndexer(POINTS), [[0, 1]] * 3), (None, POINTS[[[0, 1]]])):
+        with pytest.raises(ValueError, match="X has 3 features"):
+            index_tuples(estimator, pairs, preprocessor=preprocessor, reset=False, tuple_size=2)

@@ -1,0 +1,94 @@
+"""``fit(..., validate=True)``: is the learned distance better than the Euclidean one?"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+from metricfast import NCA, MahalanobisMixin, PairsClassifierMixin
+
+X, Y = load_iris(return_X_y=True)
+
+
+class Fixed(MahalanobisMixin):
+    """Learns the map that it is given."""
+
+    def __init__(self, L, preprocessor=None):
+        super().__init__(preprocessor)
+        self.L = L
+
+    def fit(self, X, y, sample_weight=None, *, validate=False):
+        points, _ = self._prepare_inputs(X, y)
+        self.n_points_, self.weight_ = len(points), sample_weight
+        self.components_ = np.asarray(self.L)
+        if validate:
+            self._validate_fit(X, y, sample_weight=sample_weight)
+        return self
+
+
+class FixedPairs(MahalanobisMixin, PairsClassifierMixin):
+    def __init__(self, L, preprocessor=None):
+        super().__init__(preprocessor)
+        self.L = L
+
+    def fit(self, pairs, y, *, validate=False):
+        self._prepare_tuples(pairs, y)
+        self.components_ = np.asarray(self.L)
+        if validate:
+            self._validate_fit(pairs, y)
+        return self
+
+
+GOOD = np.diag([0.0, 0.0, 1.0, 1.0])
+BAD = np.diag([0.0, 1.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("preprocessor", [None, X])
+def test_a_worse_distance_is_told(preprocessor):
+    data = X if preprocessor is None else np.arange(150)
+    with pytest.warns(UserWarning, match=r"Fixed learned serves worse .* on 30 held-out points"):
+        learner = Fixed(BAD, preprocessor).fit(data, Y, validate=True)
+    found = learner.validation_
+    assert found["measure"] == "3-NN error"
+    assert found["n_held_out"] == 30
+    assert found["learned"] > 0.3 > 0.1 > found["euclidean"]
+    assert learner.n_points_ == 150
+
+
+def test_a_distance_that_is_no_worse_is_not():
+    learner = Fixed(GOOD).fit(X, Y, sample_weight=np.ones(150), validate=True)
+    assert learner.validation_["learned"] <= learner.validation_["euclidean"]
+    same = Fixed(np.eye(4)).fit(X, Y, validate=True)
+    assert same.validation_["learned"] == same.validation_["euclidean"]
+
+
+def test_continuous_targets():
+    with pytest.warns(UserWarning, match="mean squared error"):
+        Fixed(BAD).fit(X, X[:, 2] + 0.5 * X[:, 3], validate=True)
+
+
+def test_classes_of_one_point_and_text_labels():
+    y = np.array(["setosa", "versicolor", "virginica"])[Y]
+    y[0] = "rare"
+    Fixed(GOOD).fit(X, y, validate=True)
+
+
+def test_pairs():
+    rng = np.random.RandomState(0)
+    index = rng.randint(150, size=(300, 2))
+    y = np.where(Y[index[:, 0]] == Y[index[:, 1]], 1, -1)
+    with pytest.warns(UserWarning, match="score .* on 60 held-out tuples"):
+        learner = FixedPairs(BAD).fit(X[index], y, validate=True)
+    assert learner.validation_["learned"] < learner.validation_["euclidean"]
+    indexed = FixedPairs(GOOD, X).fit(index, y, validate=True)
+    assert indexed.validation_["learned"] > learner.validation_["euclidean"]
+
+
+def test_it_is_off_by_default():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        learner = NCA(init="identity", max_iter=5, tol=1e-1).fit(X, Y)
+    assert not hasattr(learner, "validation_")
