@@ -7,10 +7,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, svd
+from scipy.linalg import eigh, qr, svd
 from scipy.sparse import csr_matrix
 
-__all__ = ["discriminant_components", "principal_components", "repetitions"]
+__all__ = [
+    "discriminant_components",
+    "group_means",
+    "principal_components",
+    "repetitions",
+    "scatter_matrix",
+    "whitening",
+    "with_signs",
+]
 
 _Floats = NDArray[np.float64]
 
@@ -18,6 +26,7 @@ _Floats = NDArray[np.float64]
 _BLOCK_SIZE = 1 << 20
 # Directions whose standard deviation, relative to the largest, is below this carry no information.
 _RANK_TOL = 1e-4
+_RANK_TOL_DOUBLE = 1e-6
 
 
 def repetitions(sample_weight: _Floats | None, n_samples: int) -> _Floats:
@@ -45,9 +54,9 @@ def principal_components(X: NDArray[Any], weights: _Floats, n_components: int) -
             f"n_components={n_components} must be between 0 and min(n_samples, n_features)={most}"
         )
     group = np.zeros(len(X), dtype=np.int64)
-    means = _group_means(X, weights, group, 1)
+    means = group_means(X, weights, group, 1)
     _, axes = _axes(X, weights, group, means, at_least=n_components)
-    return _with_signs(axes[:n_components])
+    return with_signs(axes[:n_components])
 
 
 def discriminant_components(
@@ -66,7 +75,7 @@ def discriminant_components(
         raise ValueError("n_components cannot be larger than min(n_features, n_classes - 1).")
     if n_samples <= n_classes:
         raise ValueError("The number of samples must be more than the number of classes.")
-    means = _group_means(X, weights, group, n_classes)
+    means = group_means(X, weights, group, n_classes)
     deviation = _deviation(X, weights, group, means)
     variances, axes = _axes(X, weights / n_samples, group, means, scale=deviation)
     kept = variances > _RANK_TOL**2
@@ -78,7 +87,7 @@ def discriminant_components(
     if not len(found):
         return principal_components(X, weights, n_components)
     components = np.zeros((n_components, X.shape[1]))
-    components[: len(found)] = _with_signs(found)
+    components[: len(found)] = with_signs(found)
     return components
 
 
@@ -87,9 +96,10 @@ def _blocks(X: NDArray[Any]) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, len(X), step))
 
 
-def _group_means(
+def group_means(
     X: NDArray[Any], weights: _Floats, group: NDArray[np.int64], n_groups: int
 ) -> _Floats:
+    """Return the weighted mean of each group of samples, one per row."""
     sums = np.zeros((n_groups, X.shape[1]))
     for rows in _blocks(X):
         members = group[rows]
@@ -110,6 +120,53 @@ def _deviation(
     return np.where(deviation > rounding, deviation, 1.0)
 
 
+def scatter_matrix(
+    X: NDArray[Any],
+    weights: _Floats,
+    group: NDArray[np.int64],
+    means: _Floats,
+    *,
+    scale: _Floats | float = 1.0,
+) -> _Floats:
+    """Return the weighted sum of the outer products of deviations from the mean of the group."""
+    scatter = np.zeros((X.shape[1], X.shape[1]))
+    for rows in _blocks(X):
+        block = _deviations(X, weights, group, means, scale, rows)
+        scatter += block.T @ block
+    return scatter
+
+
+def whitening(scatter: _Floats, precision: np.dtype[Any]) -> _Floats:
+    """Return W of full row rank, with ``W.T @ W`` the pseudo-inverse of a scatter matrix.
+
+    Directions count as without deviation where that, in units of each feature's own, is below a
+    millionth of the largest; for data given in float32 below 1e-4.
+    """
+    deviation = np.sqrt(np.diag(scatter))
+    deviation = np.where(deviation > 0, deviation, 1.0)
+    values, vectors = eigh(scatter / deviation / deviation[:, None])
+    tol = _RANK_TOL if precision == np.float32 else _RANK_TOL_DOUBLE
+    kept = values > tol**2 * values[-1]
+    W = vectors.T[kept] / np.sqrt(values[kept])[:, None] / deviation
+    if not kept.all():
+        # Any such W inverts the matrix on its range; the pseudo-inverse has no part outside.
+        basis, _ = qr(vectors[:, kept] * deviation[:, None], mode="economic")
+        W = (W @ basis) @ basis.T
+    return np.asarray(W)
+
+
+def _deviations(
+    X: NDArray[Any],
+    weights: _Floats,
+    group: NDArray[np.int64],
+    means: _Floats,
+    scale: _Floats | float,
+    rows: slice,
+) -> _Floats:
+    deviations = (X[rows] - means[group[rows]]) / scale * np.sqrt(weights[rows])[:, None]
+    return np.asarray(deviations)
+
+
 def _axes(
     X: NDArray[Any],
     weights: _Floats,
@@ -125,20 +182,16 @@ def _axes(
     """
     n_samples, n_features = X.shape
 
-    def rows_of(rows: slice) -> _Floats:
-        return (X[rows] - means[group[rows]]) / scale * np.sqrt(weights[rows])[:, None]
-
     if at_least <= n_samples < n_features:
-        _, sizes, axes = svd(rows_of(slice(None)), full_matrices=False)
+        deviations = _deviations(X, weights, group, means, scale, slice(None))
+        _, sizes, axes = svd(deviations, full_matrices=False)
         return sizes**2, axes
-    scatter = np.zeros((n_features, n_features))
-    for rows in _blocks(X):
-        block = rows_of(rows)
-        scatter += block.T @ block
+    scatter = scatter_matrix(X, weights, group, means, scale=scale)
     values, vectors = eigh(scatter, overwrite_a=True)
     return np.maximum(values[::-1], 0), vectors.T[::-1]
 
 
-def _with_signs(axes: _Floats) -> _Floats:
+def with_signs(axes: _Floats) -> _Floats:
+    """Turn rows such that the entry of largest absolute value of each is positive."""
     largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
     return axes * np.where(largest < 0, -1.0, 1.0)

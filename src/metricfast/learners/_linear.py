@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
 from metricfast._initialize import check_n_components, initialize_components
-from metricfast._scaling import center_and_rescale, log2_spread, times_power_of_two
+from metricfast._scaling import center_and_rescale, log2_spread, times_power_of_two, undo_scale
 from metricfast._targets import check_classification_target, check_sample_weight
 from metricfast.base import MahalanobisMixin
 from metricfast.solvers import Monitor, Progress, SolverState
@@ -72,15 +72,7 @@ class TrainingSet:
 
     def undo_scale(self, L: Array) -> Array:
         """Turn a map of `X` into that of the points as given."""
-        with np.errstate(over="ignore", under="ignore"):
-            L = times_power_of_two(L.astype(np.float64), -self.exponent).astype(self.X.dtype)
-        if not np.isfinite(L).all():
-            raise ValueError(
-                f"X is spread over only about {math.ldexp(1, self.exponent):.0e}: the map that "
-                f"undoes this scale exceeds the largest {self.X.dtype}. Multiply X by a number "
-                "that makes its spread about 1."
-            )
-        return L
+        return undo_scale(L, self.exponent, self.X.dtype)
 
     def start(self, init: Array) -> Array:
         """Turn a map of the points as given into one of `X`, rescaled if it fits nothing at all."""

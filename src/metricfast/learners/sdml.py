@@ -1,0 +1,380 @@
+"""Sparse distance metric learning."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cholesky, inv
+from sklearn.covariance import graphical_lasso
+from sklearn.exceptions import ConvergenceWarning
+
+from metricfast._deprecation import DEPRECATED, renamed
+from metricfast._prior import initialize_metric
+from metricfast._targets import check_classification_target
+from metricfast._tuples import TupleSet
+from metricfast.base import MahalanobisMixin
+from metricfast.classifiers import PairsClassifierMixin
+from metricfast.constraints import Constraints, wrap_indices
+from metricfast.learners._linear import check_count, check_range
+from metricfast.thresholds import check_calibration
+
+__all__ = ["SDML", "SDML_Supervised"]
+
+_Floats = NDArray[np.float64]
+
+# Doubles held at a time.
+_BLOCK_SIZE = 1 << 20
+# Smallest eigenvalue, relative to the prior, that dissimilar pairs may leave in the matrix.
+_MARGIN = 0.1
+
+
+class _SparseLearner(MahalanobisMixin):
+    """What SDML and its supervised version share."""
+
+    balance_param: float
+    sparsity_param: float
+    prior: str | NDArray[Any]
+    verbose: bool
+    random_state: int | np.random.RandomState | None
+    n_components: int | None
+
+    def _fit(self, tuples: TupleSet) -> None:
+        check_range("balance_param", self.balance_param)
+        check_range("sparsity_param", self.sparsity_param)
+        prior = initialize_metric(
+            tuples.unique_points(), self.prior, self.random_state, strictly_positive=True
+        )
+        loss = _loss_matrix(tuples)
+        self.balance_param_ = self._bounded_balance(loss, prior)
+        matrix = inv(prior) + self.balance_param_ * loss
+        M = _sparse_inverse((matrix + matrix.T) / 2, float(self.sparsity_param), bool(self.verbose))
+        self._set_metric(M, self.n_components, tuples.points.dtype)
+
+    def _bounded_balance(self, loss: _Floats, prior: _Floats) -> float:
+        """Return the largest balance, up to the one asked for, that leaves a minimum."""
+        root = cholesky(prior)
+        least = float(np.linalg.eigvalsh(root @ loss @ root.T)[0])
+        balance = float(self.balance_param)
+        if 1 + balance * least >= _MARGIN:
+            return balance
+        bounded = (1 - _MARGIN) / -least
+        warnings.warn(
+            f"Dissimilar pairs outweigh similar pairs and the prior, so that the objective has no "
+            f"minimum: balance_param={balance:g} was reduced to {bounded:.3g}. Set it to at most "
+            "that, give more similar or fewer dissimilar pairs, or rescale the points.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+        return bounded
+
+
+class SDML(_SparseLearner, PairsClassifierMixin):
+    r"""Sparse distance metric learning from pairs.
+
+    Finds the matrix M, with few entries off its diagonal, that stays near a prior :math:`M_0` while
+    the distances of similar pairs are small and those of dissimilar pairs large:
+
+    .. math::
+
+        \min_{M \succ 0} \operatorname{tr}\left(\left(M_0^{-1} + \eta \sum_p y_p
+        (x_p - x'_p)(x_p - x'_p)^T\right) M\right) - \log\det M + \lambda \sum_{i \ne j} |M_{ij}|
+
+    with :math:`y_p = 1` for similar and -1 for dissimilar pairs. This is the graphical lasso.
+
+    Parameters
+    ----------
+    balance_param : float, default=0.5
+        Weight :math:`\eta` of the pairs against the prior.
+    sparsity_param : float, default=0.01
+        Weight :math:`\lambda` of the entries off the diagonal.
+    prior : {"identity", "covariance", "random"} or ndarray, default="identity"
+        :math:`M_0`: "covariance" is the inverse covariance of the points, "random" a random
+        positive definite matrix. An array of shape (n_features, n_features) is positive definite.
+    verbose : bool, default=False
+        Print the progress of the graphical lasso.
+    preprocessor : array-like or callable, optional
+        Gives the points when pairs hold indicators of points.
+    random_state : int, RandomState or None, default=None
+        For the "random" prior.
+    n_components : int, optional
+        Keep this many eigenvectors of M, those of the largest eigenvalues. By default all.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The map, in float32 for float32 points, else in float64.
+    balance_param_ : float
+        The weight of the pairs in use.
+    threshold_ : float
+        Pairs of at most this distance count as similar.
+    n_features_in_ : int
+        Number of features of a point.
+    preprocessor_ : callable or None
+        The preprocessor in use.
+
+    Notes
+    -----
+    The sum over pairs has negative eigenvalues where dissimilar pairs prevail. If :math:`\eta`
+    times one of them outweighs the prior, the objective falls without end along its eigenvector,
+    and there is nothing to find. Then :math:`\eta` is reduced so far that the matrix before M is
+    positive definite, its smallest eigenvalue being a tenth of the prior's (in units of
+    :math:`M_0`), and ConvergenceWarning names the value. The sum grows with the number of pairs and
+    with the square of the units of the points, so a useful :math:`\eta` depends on both.
+
+    Where the graphical lasso fails, which may happen for matrices near a singular one,
+    :math:`\lambda` is raised in steps, and ConvergenceWarning says so. The result is always
+    positive definite.
+
+    References
+    ----------
+    G.-J. Qi, J. Tang, Z.-J. Zha, T.-S. Chua, H.-J. Zhang, "An efficient sparse metric learning in
+    high-dimensional space via l1-penalized log-determinant regularization", ICML (2009).
+
+    Examples
+    --------
+    >>> from metricfast import SDML
+    >>> pairs = [[[1.0, 2.0], [1.2, 2.9]], [[3.0, 1.0], [2.8, 2.0]], [[1.0, 2.0], [2.0, 2.1]]]
+    >>> sdml = SDML(balance_param=0.1).fit(pairs, [1, 1, -1])
+    >>> sdml.predict(pairs)
+    array([ 1,  1, -1])
+    """
+
+    def __init__(
+        self,
+        balance_param: float = 0.5,
+        sparsity_param: float = 0.01,
+        prior: str | NDArray[Any] = "identity",
+        verbose: bool = False,
+        preprocessor: Any = None,
+        random_state: int | np.random.RandomState | None = None,
+        *,
+        n_components: int | None = None,
+    ) -> None:
+        super().__init__(preprocessor)
+        self.balance_param = balance_param
+        self.sparsity_param = sparsity_param
+        self.prior = prior
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_components = n_components
+
+    def fit(
+        self,
+        pairs: ArrayLike,
+        y: ArrayLike,
+        calibration_params: dict[str, Any] | None = None,
+        *,
+        validate: bool = False,
+    ) -> SDML:
+        """Learn the map, and the threshold from the same pairs.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+        y : array-like of shape (n_pairs,)
+            1 for similar pairs, -1 for dissimilar ones.
+        calibration_params : dict, optional
+            Keyword arguments of `calibrate_threshold`.
+        validate : bool, default=False
+            Also fit a clone to four fifths of the pairs, compare its score with that of the
+            Euclidean distance on the others, keep the numbers in `validation_`, and warn if the
+            learned distance is worse.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If the input is not as above.
+        numpy.linalg.LinAlgError
+            If the prior is not positive definite.
+        """
+        calibration = {} if calibration_params is None else calibration_params
+        check_calibration(**calibration)
+        self.__dict__.pop("components_", None)
+        tuples = self._prepare_tuples(pairs, y)
+        self._fit(tuples)
+        self.calibrate_threshold(pairs, y, **calibration)
+        if validate:
+            self._validate_fit(pairs, y, calibration_params=calibration_params)
+        return self
+
+
+class SDML_Supervised(_SparseLearner):  # noqa: N801
+    """Sparse distance metric learning from pairs drawn from classes.
+
+    Parameters
+    ----------
+    balance_param : float, default=0.5
+        As for `SDML`.
+    sparsity_param : float, default=0.01
+        As for `SDML`.
+    prior : {"identity", "covariance", "random"} or ndarray, default="identity"
+        As for `SDML`.
+    n_constraints : int, optional
+        Number of similar pairs, and of dissimilar pairs, to draw. By default 20 times the square of
+        the number of classes.
+    verbose : bool, default=False
+        Print the progress of the graphical lasso.
+    preprocessor : array-like or callable, optional
+        Gives the points when `X` holds indicators of points.
+    random_state : int, RandomState or None, default=None
+        For the pairs, and for the "random" prior.
+    num_constraints : int
+        Former name of `n_constraints`.
+
+        .. deprecated:: 0.1
+    n_components : int, optional
+        As for `SDML`.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The map, in float32 for float32 points, else in float64.
+    balance_param_ : float
+        The weight of the pairs in use: pairs drawn from classes are usually so many that it is
+        less than what was asked for, see `SDML`.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if `X` has any.
+    preprocessor_ : callable or None
+        The preprocessor in use.
+
+    Examples
+    --------
+    >>> from metricfast import SDML_Supervised
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> sdml = SDML_Supervised(balance_param=1e-4, random_state=0).fit(X, y)
+    >>> sdml.transform(X).shape
+    (150, 4)
+    """
+
+    _requires_y = True
+
+    def __init__(
+        self,
+        balance_param: float = 0.5,
+        sparsity_param: float = 0.01,
+        prior: str | NDArray[Any] = "identity",
+        n_constraints: int | None = None,
+        verbose: bool = False,
+        preprocessor: Any = None,
+        random_state: int | np.random.RandomState | None = None,
+        num_constraints: Any = DEPRECATED,
+        *,
+        n_components: int | None = None,
+    ) -> None:
+        super().__init__(preprocessor)
+        self.balance_param = balance_param
+        self.sparsity_param = sparsity_param
+        self.prior = prior
+        self.n_constraints = n_constraints
+        self.verbose = verbose
+        self.random_state = random_state
+        self.num_constraints = num_constraints
+        self.n_components = n_components
+
+    def fit(self, X: ArrayLike, y: ArrayLike, *, validate: bool = False) -> SDML_Supervised:
+        """Draw pairs and learn the map.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples,)
+            Points, or indicators for the preprocessor.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        validate : bool, default=False
+            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
+            neighbours in the learned and in the Euclidean distance on the others, keep the numbers
+            in `validation_`, and warn if the learned one is worse.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If the input is not as above.
+        numpy.linalg.LinAlgError
+            If the prior is not positive definite.
+        """
+        n_constraints = renamed(
+            "num_constraints", self.num_constraints, "n_constraints", self.n_constraints
+        )
+        self.__dict__.pop("components_", None)
+        points, labels = self._prepare_inputs(X, y, ensure_min_samples=2)
+        classes, codes = check_classification_target(labels)
+        if n_constraints is None:
+            n_constraints = 20 * len(classes) ** 2
+        check_count("n_constraints", n_constraints)
+        drawn = Constraints(codes).positive_negative_pairs(
+            n_constraints, random_state=self.random_state
+        )
+        self._fit(TupleSet(points, *wrap_indices(drawn)))
+        if validate:
+            self._validate_fit(X, y)
+        return self
+
+
+def _loss_matrix(tuples: TupleSet) -> _Floats:
+    """Return the sum of the signed outer products of the differences of pairs."""
+    n_features, labels = tuples.points.shape[1], np.asarray(tuples.y, np.float64)
+    loss = np.zeros((n_features, n_features))
+    step = max(1, _BLOCK_SIZE // n_features)
+    for start in range(0, len(labels), step):
+        rows = slice(start, start + step)
+        left, right = (tuples.points[side].astype(np.float64) for side in tuples.index[rows].T)
+        difference = left - right
+        loss += (difference.T * labels[rows]) @ difference
+    return loss
+
+
+def _sparse_inverse(matrix: _Floats, sparsity: float, verbose: bool) -> _Floats:
+    """Solve the graphical lasso for a positive definite matrix."""
+    # The solver's tolerances are absolute; dividing by a number multiplies the solution by it.
+    level = float(np.mean(np.diag(matrix)))
+    relative, alpha = matrix / level, sparsity / level
+    if alpha == 0 or len(matrix) == 1:
+        return np.asarray(inv(matrix))
+    widest = float(np.abs(relative - np.diag(np.diag(relative))).max())
+    used = alpha
+    while used < widest:
+        M = _graphical_lasso(relative, used, verbose)
+        if M is not None:
+            break
+        used = max(4 * used, 1e-3 * widest)
+    else:
+        # No entry off the diagonal is worth its weight.
+        M = np.diag(1 / np.diag(relative))
+    if used > alpha:
+        warnings.warn(
+            f"The graphical lasso failed with sparsity_param={sparsity:g}, and "
+            f"{used * level:.3g} was used. Set it to that, or reduce balance_param.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+    return M / level
+
+
+def _graphical_lasso(matrix: _Floats, alpha: float, verbose: bool) -> _Floats | None:
+    """Return a positive definite solution, or None if the solver fails."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)
+        try:
+            _, M = graphical_lasso(matrix, alpha, max_iter=500, verbose=verbose)
+        except (ConvergenceWarning, FloatingPointError, np.linalg.LinAlgError):
+            return None
+    M = (M + M.T) / 2
+    if not np.isfinite(M).all() or np.linalg.eigvalsh(M)[0] <= 0:
+        return None
+    return np.asarray(M)
