@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+from metricfast.learners.anmm import ANMM
+from metricfast.learners.dmlmj import DMLMJ
+from metricfast.learners.gmml import GMML, GMML_Supervised
+from metricfast.learners.kernelized import KernelizedMetricLearner
 from metricfast.learners.lmnn import LMNN
 from metricfast.learners.nca import NCA
+from metricfast.learners.ncmml import NCMML
 
-__all__ = ["LMNN", "NCA"]
+__all__ = [
+    "ANMM",
+    "DMLMJ",
+    "GMML",
+    "LMNN",
+    "NCA",
+    "NCMML",
+    "GMML_Supervised",
+    "KernelizedMetricLearner",
+]
