@@ -13,9 +13,11 @@ from scipy.sparse import csr_matrix
 __all__ = [
     "discriminant_components",
     "group_means",
+    "pair_scatter",
     "principal_components",
     "repetitions",
     "scatter_matrix",
+    "scatters_of_all_pairs",
     "whitening",
     "with_signs",
 ]
@@ -91,9 +93,45 @@ def discriminant_components(
     return components
 
 
-def _blocks(X: NDArray[Any]) -> Iterator[slice]:
-    step = max(1, _BLOCK_SIZE // X.shape[1])
-    return (slice(start, start + step) for start in range(0, len(X), step))
+def pair_scatter(
+    points: NDArray[Any], index: NDArray[np.int64], weights: _Floats | None = None
+) -> _Floats:
+    """Sum of the (weighted) outer products of the differences of indexed pairs of points."""
+    scatter = np.zeros((points.shape[1], points.shape[1]))
+    for rows in _blocks(len(index), points.shape[1]):
+        left, right = index[rows].T
+        difference = points[left].astype(np.float64) - points[right]
+        if weights is not None:
+            difference *= np.sqrt(weights[rows])[:, None]
+        scatter += difference.T @ difference
+    return scatter
+
+
+def scatters_of_all_pairs(
+    X: NDArray[Any], group: NDArray[np.int64], weights: _Floats
+) -> tuple[_Floats, _Floats]:
+    """Scatter of the differences of all pairs within groups, and of all pairs across groups.
+
+    Every group must have weight. A pair weighs the product of the weights of its points. No pair
+    is formed: the scatters follow from those around the means.
+    """
+    counts = np.bincount(group, weights)
+    means = group_means(X, weights, group, len(counts))
+    spread = means - counts @ means / counts.sum()
+    within = np.zeros((X.shape[1], X.shape[1]))
+    across = counts.sum() * (spread.T * counts) @ spread
+    for rows in _blocks(*X.shape):
+        residual = X[rows] - means[group[rows]]
+        size = counts[group[rows]]
+        for total, weight in ((within, size), (across, counts.sum() - size)):
+            block = residual * np.sqrt(weights[rows] * weight)[:, None]
+            total[:] += block.T @ block
+    return within, across
+
+
+def _blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    step = max(1, _BLOCK_SIZE // n_columns)
+    return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
 def group_means(
@@ -101,7 +139,7 @@ def group_means(
 ) -> _Floats:
     """Return the weighted mean of each group of samples, one per row."""
     sums = np.zeros((n_groups, X.shape[1]))
-    for rows in _blocks(X):
+    for rows in _blocks(*X.shape):
         members = group[rows]
         shape = n_groups, len(members)
         sums += csr_matrix((weights[rows], (members, np.arange(len(members)))), shape) @ X[rows]
@@ -113,7 +151,7 @@ def _deviation(
 ) -> _Floats:
     """Return standard deviations within groups, 1 for columns that are constant within them."""
     variance = np.zeros(X.shape[1])
-    for rows in _blocks(X):
+    for rows in _blocks(*X.shape):
         variance += weights[rows] @ (X[rows] - means[group[rows]]) ** 2
     deviation = np.sqrt(variance / weights.sum())
     rounding = 16 * np.finfo(np.float64).eps * np.abs(means).max(axis=0)
@@ -130,7 +168,7 @@ def scatter_matrix(
 ) -> _Floats:
     """Return the weighted sum of the outer products of deviations from the mean of the group."""
     scatter = np.zeros((X.shape[1], X.shape[1]))
-    for rows in _blocks(X):
+    for rows in _blocks(*X.shape):
         block = _deviations(X, weights, group, means, scale, rows)
         scatter += block.T @ block
     return scatter
