@@ -176,3 +176,13 @@ def test_they_are_classifiers_of_tuples():
     assert learner.n_features_in_ == 3
     with pytest.raises(ValueError, match=r"Tuples of 3 element\(s\) expected by Triplets"):
         learner.predict(POINTS[[[0, 1]]])
+
+
+def test_a_threshold_is_set_on_what_decides():
+    class Reversed(Pairs):
+        def decision_function(self, pairs):
+            return -super().decision_function(pairs)
+
+    model, pairs, _, _ = fitted(Reversed)
+    labels = np.where(model.decision_function(pairs) > 2, 1, -1)
+    np.testing.assert_array_equal(model.calibrate_threshold(pairs, labels).predict(pairs), labels)

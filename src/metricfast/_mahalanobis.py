@@ -25,7 +25,7 @@ class MahalanobisMetric:
     __slots__ = ("_components",)
 
     def __init__(self, components: NDArray[Any]) -> None:
-        self._components = np.array(components, dtype=np.float64)
+        self._components = np.array(components, dtype=np.float64, ndmin=2)
 
     def __call__(self, u: Any, v: Any, squared: bool = False) -> float:
         """Return the distance of u and v.
