@@ -1,6 +1,7 @@
 /// Everything: learned distances, their neighbours, and the losses that train them.
 #pragma once
 
+#include "metricfast/constrained/itml.hpp"
 #include "metricfast/database_gradient.hpp"
 #include "metricfast/distance.hpp"
 #include "metricfast/embeddings/linear.hpp"
