@@ -10,5 +10,6 @@ void register_distance(pybind11::module_ &m);
 void register_neighbors(pybind11::module_ &m);
 void register_engine(pybind11::module_ &m);
 void register_itml(pybind11::module_ &m);
+void register_psd_learners(pybind11::module_ &m);
 
 } // namespace metricfast::python

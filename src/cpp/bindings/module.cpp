@@ -7,4 +7,5 @@ PYBIND11_MODULE(METRICFAST_MODULE_NAME, m) {
     register_neighbors(m);
     register_engine(m);
     register_itml(m);
+    register_psd_learners(m);
 }

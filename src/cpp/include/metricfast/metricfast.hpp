@@ -2,6 +2,8 @@
 #pragma once
 
 #include "metricfast/constrained/itml.hpp"
+#include "metricfast/constrained/lsml.hpp"
+#include "metricfast/constrained/mmc.hpp"
 #include "metricfast/database_gradient.hpp"
 #include "metricfast/distance.hpp"
 #include "metricfast/embeddings/linear.hpp"
