@@ -29,7 +29,7 @@ PYTHON_LAYERS = [
     ["_cpu", "_threadpool"],
     ["_dispatch"],
     [
-        *("exceptions", "neighbors", "gradient", "losses", "embeddings", "inference"),
+        *("exceptions", "neighbors", "gradient", "losses/", "embeddings", "inference"),
         *("_arrays", "_checks", "_initialize", "_mahalanobis", "_preprocessors"),
         *("_deprecation", "_prior", "_scaling", "_scatter", "_targets", "_tuples", "_validation"),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from metricfast import _dispatch
 
-TESTS = ["test_distance.py", "test_neighbors.py", "test_losses.py"]
+TESTS = ["test_distance.py", "test_neighbors.py", "test_losses.py", "test_softmax_losses.py"]
 
 
 @pytest.mark.parametrize("isa", _dispatch.available_isas())

@@ -13,6 +13,7 @@ __all__ = [
     "as_codes",
     "as_exclude",
     "as_maps",
+    "as_numbers",
     "as_points",
     "as_real",
     "as_threads",
@@ -63,13 +64,21 @@ def as_points(X: ArrayLike, name: str, *, width: int | None = None) -> NDArray[A
     return array
 
 
-def as_vector(values: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
-    """Non-negative finite weights, one for each of ``size`` points."""
+def as_numbers(values: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
+    """Finite numbers, one for each of ``size`` points."""
     array = np.ascontiguousarray(as_real(values, name), dtype=np.float64)
     if array.shape != (size,):
         raise ValueError(f"{name} must have shape ({size},); found {array.shape}.")
-    if not np.isfinite(array).all() or (array < 0).any():
-        raise ValueError(f"{name} must be finite and not negative.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite.")
+    return array
+
+
+def as_vector(values: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
+    """Non-negative finite weights, one for each of ``size`` points."""
+    array = as_numbers(values, name, size)
+    if (array < 0).any():
+        raise ValueError(f"{name} must not be negative.")
     return array
 
 

@@ -89,6 +89,52 @@ py::tuple lmnn(Call &call, double regularization, double margin, const py::array
     });
 }
 
+py::tuple mlkr(Call &call, const py::object &query_targets, const py::object &database_targets,
+               const py::object &anchor_weights, const py::object &column_weights,
+               const py::object &self) {
+    return by_precision(call.queries, [&](auto zero) {
+        using T = decltype(zero);
+        const MlkrLoss<T> loss(elements<double>(query_targets, call.n(), "y"), call.n(),
+                               elements<double>(database_targets, call.m(), "y_database"), call.m(),
+                               elements<double>(anchor_weights, call.n(), "sample_weight"),
+                               elements<double>(column_weights, call.m(), "sample_weight"),
+                               elements<std::int64_t>(self, call.n(), "exclude"));
+        return call.run<T>(loss);
+    });
+}
+
+py::tuple mcml(Call &call, const py::object &query_labels, const py::object &database_labels,
+               const py::object &anchor_weights, const py::object &column_weights,
+               const py::object &self) {
+    return by_precision(call.queries, [&](auto zero) {
+        using T = decltype(zero);
+        const McmlLoss<T> loss(
+            ClassMembers(elements<std::int64_t>(query_labels, call.n(), "y"), call.n(),
+                         elements<std::int64_t>(database_labels, call.m(), "y_database"), call.m()),
+            call.m(), elements<double>(anchor_weights, call.n(), "sample_weight"),
+            elements<double>(column_weights, call.m(), "sample_weight"),
+            elements<std::int64_t>(self, call.n(), "exclude"));
+        return call.run<T>(loss);
+    });
+}
+
+py::tuple ldml(Call &call, double bias, py::array bias_gradient, const py::object &query_labels,
+               const py::object &database_labels, const py::object &anchor_weights,
+               const py::object &column_weights, const py::object &self) {
+    return by_precision(call.queries, [&](auto zero) {
+        using T = decltype(zero);
+        const LdmlLoss<T> loss(bias,
+                               writable_elements<double>(bias_gradient, call.n(), "bias_gradient"),
+                               elements<std::int64_t>(query_labels, call.n(), "y"), call.n(),
+                               elements<std::int64_t>(database_labels, call.m(), "y_database"),
+                               call.m(), elements<std::int64_t>(call.exclude, call.n(), "exclude"),
+                               elements<double>(anchor_weights, call.n(), "sample_weight"),
+                               elements<double>(column_weights, call.m(), "sample_weight"),
+                               elements<std::int64_t>(self, call.n(), "exclude"));
+        return call.run<T>(loss);
+    });
+}
+
 /// `weights`: a matrix, or the values of the candidate lists.
 py::tuple given(Call &call, const py::array &weights) {
     return by_precision(call.queries, [&](auto zero) {
@@ -109,11 +155,28 @@ py::tuple given(Call &call, const py::array &weights) {
 
 void register_engine(py::module_ &m) {
     m.def("nca", [](py::array q, py::object d, py::object exclude, std::string reduction,
-                    py::array gq, py::object gd, int threads, bool log_form, py::object yq,
-                    py::object yd, py::object sq, py::object sd, py::object self) {
+                    py::array gq, py::object gd, int threads, py::object yq, py::object yd,
+                    py::object sq, py::object sd, py::object self, bool log_form) {
         Call call{q, d, exclude, py::none(), py::none(), reduction, gq, gd, threads};
         return nca(call, log_form, yq, yd, sq, sd, self);
     });
+    const auto add = [&m](const char *name, auto loss) {
+        m.def(name, [loss](py::array q, py::object d, py::object exclude, std::string reduction,
+                           py::array gq, py::object gd, int threads, py::object yq, py::object yd,
+                           py::object sq, py::object sd, py::object self) {
+            Call call{q, d, exclude, py::none(), py::none(), reduction, gq, gd, threads};
+            return loss(call, yq, yd, sq, sd, self);
+        });
+    };
+    add("mlkr", mlkr);
+    add("mcml", mcml);
+    m.def("ldml",
+          [](py::array q, py::object d, py::object exclude, std::string reduction, py::array gq,
+             py::object gd, int threads, py::object yq, py::object yd, py::object sq, py::object sd,
+             py::object self, double bias, py::array bias_gradient) {
+              Call call{q, d, exclude, py::none(), py::none(), reduction, gq, gd, threads};
+              return ldml(call, bias, bias_gradient, yq, yd, sq, sd, self);
+          });
     m.def("lmnn",
           [](py::array q, py::object d, py::object exclude, py::object starts, py::object columns,
              std::string reduction, py::array gq, py::object gd, int threads, double regularization,

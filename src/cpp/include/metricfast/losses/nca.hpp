@@ -1,12 +1,9 @@
 /// Neighbourhood components analysis (Goldberger et al., 2004).
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <utility>
 
-#include "metricfast/losses/row_loss.hpp"
-#include "metricfast/simd.hpp"
+#include "metricfast/losses/softmax.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -18,22 +15,17 @@ template <class T> class NcaLoss : public RowLoss<T> {
     enum class Form { sum, log };
 
     /// \param query_labels, database_labels class codes, compared for equality.
-    /// \param anchor_weights s_i or null (1). \param column_weights c_j or null (1).
-    /// \param self with column weights: for each anchor its own database row or -1; there the
-    /// column
-    ///   weighs max(c - 1, 0), so that integer weights equal repetition. May be null.
+    /// \param anchor_weights s_i or null (1). \param column_weights, self see ColumnWeights.
     NcaLoss(Form form, std::vector<std::int64_t> query_labels,
             const std::vector<std::int64_t> &database_labels, const double *anchor_weights,
             const double *column_weights, const std::int64_t *self)
         : form_(form), query_labels_(std::move(query_labels)),
-          database_labels_(padded(database_labels)), anchor_weights_(anchor_weights), self_(self) {
+          database_labels_(padded<T>(database_labels.data(), count(database_labels))),
+          anchor_weights_(anchor_weights), columns_(column_weights, count(database_labels), self) {
         const auto exact = static_cast<std::int64_t>(2 / std::numeric_limits<T>::epsilon());
         for (const auto *labels : {&std::as_const(query_labels_), &database_labels})
             for (const std::int64_t label : *labels)
                 require(label >= 0 && label < exact, "NCA: class codes must be small, from 0 on");
-        if (column_weights != nullptr)
-            column_weights_ = padded(
-                std::vector<double>(column_weights, column_weights + database_labels.size()));
     }
 
     bool sparse() const override { return false; }
@@ -41,10 +33,9 @@ template <class T> class NcaLoss : public RowLoss<T> {
     /// All that is left out weighs less than a rounding of the sum. The log form sees a class
     /// however far it is, and weights would have to be bounded, so these look at every column.
     double window(Index columns) const override {
-        if (form_ == Form::log || !column_weights_.empty())
+        if (form_ == Form::log || columns_.any())
             return std::numeric_limits<double>::infinity();
-        return std::log(static_cast<double>(std::max<Index>(columns, 1))) -
-               std::log(static_cast<double>(std::numeric_limits<T>::epsilon()) / 2);
+        return softmax_window<T>(columns);
     }
 
     void check(Index queries, Index database) const override {
@@ -57,10 +48,9 @@ template <class T> class NcaLoss : public RowLoss<T> {
         const double s = anchor_weights_ != nullptr ? anchor_weights_[row.anchor] : 1.0;
         const T label = static_cast<T>(query_labels_[row.anchor]);
         Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>> values(row.values, row.count);
-        if (!column_weights_.empty())
-            leave_out_weightless(row);
+        columns_.leave_out_weightless(row);
         const double nearest = smallest(row);
-        const double within = form_ == Form::log ? smallest(row, label) : nearest;
+        const double within = form_ == Form::log ? smallest_within(row, label) : nearest;
         RowValue result;
         result.weight = s;
         if (s == 0 || !std::isfinite(nearest) || !std::isfinite(within)) {
@@ -74,19 +64,9 @@ template <class T> class NcaLoss : public RowLoss<T> {
             result.value = evaluate_far(row, label, s, nearest, within);
             return result;
         }
-        values = (static_cast<T>(nearest) - values).exp();
-        if (!column_weights_.empty())
-            for (Index j = 0; j < row.count; ++j)
-                row.values[j] *= column_weight(row, j);
-        // A listed row brings the labels of its columns together; a whole row has them so already.
-        std::vector<T> gathered;
-        const T *labels = database_labels_.data();
-        if (row.columns != nullptr) {
-            gathered.resize(static_cast<std::size_t>(row.count));
-            for (Index r = 0; r < row.count; ++r)
-                gathered[r] = database_labels_[row.columns[r]];
-            labels = gathered.data();
-        }
+        columns_.to_kernels(row, nearest);
+        std::vector<T> scratch;
+        const T *labels = of_columns(row, database_labels_, scratch);
         const Sums sums = sum(row, labels, label);
         const double p = sums.same / sums.all, factor = s / sums.all;
         if (form_ == Form::sum) {
@@ -106,40 +86,11 @@ template <class T> class NcaLoss : public RowLoss<T> {
         double other = 0; ///< all - same would cancel where the class takes nearly all
     };
 
-    /// Labels (or weights) as T, with room for a last partial register.
-    template <class U> static std::vector<T> padded(const std::vector<U> &values) {
-        std::vector<T> result(values.begin(), values.end());
-        result.resize(result.size() + Vec<T>::width, T(-1));
-        return result;
+    static Index count(const std::vector<std::int64_t> &labels) {
+        return static_cast<Index>(labels.size());
     }
 
-    /// Weight of a column; the anchor's own point counts once less.
-    T column_weight(const Row<T> &row, Index j) const {
-        const bool own = self_ != nullptr && self_[row.anchor] == j;
-        return own ? std::max(column_weights_[j] - T(1), T(0)) : column_weights_[j];
-    }
-
-    void leave_out_weightless(Row<T> &row) const {
-        for (Index j = 0; j < row.count; ++j)
-            if (!(column_weight(row, j) > 0))
-                row.values[j] = std::numeric_limits<T>::infinity();
-    }
-
-    static double smallest(const Row<T> &row) {
-        constexpr int W = Vec<T>::width;
-        Vec<T> least = Vec<T>::broadcast(std::numeric_limits<T>::infinity());
-        Index j = 0;
-        for (; j + W <= row.count; j += W)
-            least = min(least, Vec<T>::load(row.values + j));
-        T lanes[W];
-        least.store(lanes);
-        T result = *std::min_element(lanes, lanes + W);
-        for (; j < row.count; ++j)
-            result = std::min(result, row.values[j]);
-        return static_cast<double>(result);
-    }
-
-    double smallest(const Row<T> &row, T label) const {
+    double smallest_within(const Row<T> &row, T label) const {
         T result = std::numeric_limits<T>::infinity();
         for (Index j = 0; j < row.count; ++j)
             if (database_labels_[j] == label)
@@ -152,8 +103,7 @@ template <class T> class NcaLoss : public RowLoss<T> {
     double evaluate_far(Row<T> &row, T label, double s, double nearest, double within) const {
         double all = 0, same = 0;
         const auto kernel = [&](Index j, double shift) {
-            const double c =
-                column_weights_.empty() ? 1.0 : static_cast<double>(column_weight(row, j));
+            const double c = static_cast<double>(columns_(row, j));
             return c > 0 ? c * std::exp(shift - static_cast<double>(row.values[j])) : 0.0;
         };
         for (Index j = 0; j < row.count; ++j) {
@@ -169,24 +119,25 @@ template <class T> class NcaLoss : public RowLoss<T> {
     }
 
     static Sums sum(const Row<T> &row, const T *labels, T label) {
-        constexpr int W = Vec<T>::width;
-        constexpr Index stretch = 64 * W; // partial sums stay short in T and meet in double
         const Vec<T> wanted = Vec<T>::broadcast(label), zero = Vec<T>::broadcast(T(0));
+        Vec<T> same = zero, other = zero;
         Sums sums;
-        Index j = 0;
-        while (j + W <= row.count) {
-            Vec<T> same = zero, other = zero;
-            for (const Index end = std::min(row.count, j + stretch); j + W <= end; j += W) {
+        in_stretches<T>(
+            row.count,
+            [&](Index j) {
                 const Vec<T> e = Vec<T>::load(row.values + j);
                 const Vec<T> own = where_equal(Vec<T>::load(labels + j), wanted, e);
                 same = same + own;
                 other = other + (e - own);
-            }
-            sums.same += horizontal_sum(same);
-            sums.other += horizontal_sum(other);
-        }
-        for (; j < row.count; ++j)
-            (labels[j] == label ? sums.same : sums.other) += static_cast<double>(row.values[j]);
+            },
+            [&] {
+                sums.same += horizontal_sum(same);
+                sums.other += horizontal_sum(other);
+                same = other = zero;
+            },
+            [&](Index j) {
+                (labels[j] == label ? sums.same : sums.other) += static_cast<double>(row.values[j]);
+            });
         sums.all = sums.same + sums.other;
         return sums;
     }
@@ -211,8 +162,7 @@ template <class T> class NcaLoss : public RowLoss<T> {
     std::vector<std::int64_t> query_labels_;
     std::vector<T> database_labels_;
     const double *anchor_weights_;
-    std::vector<T> column_weights_;
-    const std::int64_t *self_;
+    ColumnWeights<T> columns_;
 };
 
 METRICFAST_NAMESPACE_END

@@ -1,14 +1,4 @@
-"""Losses on embedded points: value and gradient, computed row by row in compiled code.
-
-A loss is called on embedded queries and database points (by default the same points, each left
-out of its own row by index) and returns its value and gradient::
-
-    loss(Z, y, Z_database=None, y_database=None, *, sample_weight=None, exclude=None, n_jobs=None)
-        -> (value, grad)                       # Z_database is None: both roles of a point added
-        -> (value, (grad_queries, grad_database))
-
-All n x m distances are visited; none of the n x m matrices is ever held.
-"""
+"""Large margin nearest neighbours."""
 
 from __future__ import annotations
 
@@ -18,124 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from metricfast._arrays import as_codes, as_exclude, as_points, as_threads, as_vector
+from metricfast._arrays import as_codes, as_points, as_threads
 from metricfast._dispatch import get_kernels
+from metricfast.losses._call import Call, Gradient
 from metricfast.neighbors import kneighbors_per_class, paired_distances
 
-__all__ = ["LMNN", "NCA"]
-
-_Gradient = NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]
-
-
-class _Call:
-    """The arguments that every loss has, checked, and its gradient arrays."""
-
-    def __init__(
-        self,
-        Z: ArrayLike,
-        y: ArrayLike,
-        Z_database: ArrayLike | None,
-        y_database: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-        exclude: ArrayLike | None,
-        n_jobs: int | None,
-    ) -> None:
-        self.queries = as_points(Z, "Z")
-        n, width = self.queries.shape
-        if (Z_database is None) != (y_database is None):
-            raise ValueError("Z_database and y_database must be given together.")
-        classes, self.y = as_codes(y, "y", n)
-        self.symmetric = Z_database is None
-        if Z_database is None or y_database is None:
-            self.database, self.m, self.y_database = None, n, self.y
-            exclude = np.arange(n) if exclude is None else exclude
-        else:
-            self.database = as_points(Z_database, "Z_database", width=width)
-            self.m = len(self.database)
-            known, self.y_database = as_codes(y_database, "y_database", self.m, classes)
-            self.y = np.searchsorted(known, classes)[self.y].astype(np.int64)
-            if self.database.dtype != self.queries.dtype:
-                self.queries = self.queries.astype(np.float64)
-                self.database = self.database.astype(np.float64)
-        self.exclude = as_exclude(exclude, n, self.m)
-        self.weight = (
-            None if sample_weight is None else as_vector(sample_weight, "sample_weight", n)
-        )
-        self.threads = as_threads(n_jobs)
-        self.grad = np.empty_like(self.queries)
-        self.grad_database = None if self.database is None else np.empty_like(self.database)
-
-    def result(self, totals: tuple[float, int, int, int]) -> tuple[float, _Gradient]:
-        if self.grad_database is None:
-            return totals[0], self.grad
-        return totals[0], (self.grad, self.grad_database)
-
-
-class NCA(BaseEstimator):  # type: ignore[misc]
-    """Neighbourhood components analysis.
-
-    With ``p_ij`` the softmax of ``-D_ij`` over the database and ``p_i`` its sum over the anchor's
-    own class, the loss is ``-sum_i s_i p_i`` ("sum") or ``-sum_i s_i log p_i`` ("log").
-
-    Parameters
-    ----------
-    form : {"sum", "log"}, default="sum"
-        Expected number of correctly classified points, or their log-likelihood. With "log", anchors
-        without a neighbour of their class are skipped.
-    reduction : {"sum", "mean"}, default="sum"
-        "mean" divides by the number of anchors that took part.
-
-    Notes
-    -----
-    On one set of points ``sample_weight`` weighs both anchors and kernel columns, a point's own
-    column with ``max(w - 1, 0)``: integer weights equal repetition. With a database of its own it
-    weighs the anchors alone.
-
-    References
-    ----------
-    Goldberger, Roweis, Hinton, Salakhutdinov. Neighbourhood components analysis. NeurIPS 2004.
-
-    Examples
-    --------
-    >>> from metricfast.losses import NCA
-    >>> value, grad = NCA()([[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1])
-    >>> round(value, 3)
-    -4.0
-    """
-
-    def __init__(self, form: str = "sum", reduction: str = "sum") -> None:
-        self.form = form
-        self.reduction = reduction
-
-    def __call__(
-        self,
-        Z: ArrayLike,
-        y: ArrayLike,
-        Z_database: ArrayLike | None = None,
-        y_database: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        exclude: ArrayLike | None = None,
-        n_jobs: int | None = None,
-    ) -> tuple[float, _Gradient]:
-        """Value and gradient; see the module's description."""
-        if self.form not in ("sum", "log"):
-            raise ValueError(f"form must be 'sum' or 'log'; found {self.form!r}.")
-        if self.reduction not in ("sum", "mean"):
-            raise ValueError(f"reduction must be 'sum' or 'mean'; found {self.reduction!r}.")
-        call = _Call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
-        columns = call.weight if call.symmetric else None
-        left_out, own = call.exclude, None
-        if columns is not None and left_out is not None:
-            # A weighted point stays in its own row with what is left of its weight.
-            anchors = np.arange(len(left_out))
-            own = np.where(left_out == anchors, anchors, -1)
-            left_out = np.where(left_out == anchors, -1, left_out)
-        totals = get_kernels().nca(
-            call.queries, call.database, left_out, self.reduction, call.grad, call.grad_database,
-            call.threads, self.form == "log", call.y, call.y_database, call.weight, columns, own,
-        )  # fmt: skip
-        return call.result(totals)
+__all__ = ["LMNN"]
 
 
 class LMNN(BaseEstimator):  # type: ignore[misc]
@@ -190,7 +68,7 @@ class LMNN(BaseEstimator):  # type: ignore[misc]
         sample_weight: ArrayLike | None = None,
         exclude: ArrayLike | None = None,
         n_jobs: int | None = None,
-    ) -> tuple[float, _Gradient]:
+    ) -> tuple[float, Gradient]:
         """Value and gradient.
 
         Parameters
@@ -209,7 +87,7 @@ class LMNN(BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"reduction must be 'sum', 'mean' or 'mean_nonzero'; found {self.reduction!r}."
             )
-        call = _Call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
+        call = Call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
         if targets is None:
             database = call.queries if call.database is None else call.database
             rows = _nearest_of_class(

@@ -1,0 +1,210 @@
+"""MLKR, MCML and LDML against slow sums and finite differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from reference import ldml, mcml, mlkr, numeric_gradient, squared_distances
+
+from metricfast.losses import LDML, MCML, MLKR
+
+PRECISIONS = [np.float32, np.float64]
+RTOL = {np.float32: 2e-4, np.float64: 1e-6}
+BIAS = 2.5
+LOSSES = {
+    "MLKR": (MLKR(), mlkr),
+    "MCML": (MCML(), mcml),
+    "LDML": (LDML(BIAS), lambda Z, y, weight=None: ldml(Z, y, BIAS, weight)),
+}
+every_loss = pytest.mark.parametrize(("loss", "oracle"), LOSSES.values(), ids=LOSSES)
+classifying = pytest.mark.parametrize(
+    ("loss", "oracle"), list(LOSSES.values())[1:], ids=list(LOSSES)[1:]
+)
+
+
+def problem(n=24, p=3, classes=3, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, p)), rng.integers(0, classes, n)
+
+
+def kernels(D, weight=None):
+    """Softmax over columns, a point's own column weighing once less."""
+    c = np.ones_like(D) if weight is None else np.tile(weight.astype(float), (len(D), 1))
+    np.fill_diagonal(c, np.maximum(np.diag(c) - 1, 0))
+    e = c * np.exp(-D)
+    return c, e / e.sum(1, keepdims=True)
+
+
+def smooth(loss, y, weight=None):
+    """Return the loss as a function of the points, in whole matrices."""
+    s = np.ones(len(y)) if weight is None else weight
+
+    def value(Z):
+        D = squared_distances(Z, Z)
+        c, p = kernels(D, weight)
+        same = y[:, None] == y
+        if isinstance(loss, MLKR):
+            return float(s @ (p @ y - y) ** 2)
+        if isinstance(loss, MCML):
+            q = c * same
+            size = q.sum(1)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                log_sum = np.log((c * np.exp(-D)).sum(1))
+                rows = (q * D).sum(1) / size + log_sum - np.log(size)
+            return float(s[size > 0] @ rows[size > 0])
+        return float(s @ (c * np.logaddexp(0, np.where(same, 1, -1) * (D - loss.bias))).sum(1))
+
+    return value
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n", [24, 300])  # within one register's or chunk's reach, and beyond
+@every_loss
+def test_value_and_gradient(loss, oracle, dtype, weighted, n):
+    Z, y = problem(n)
+    weight = np.random.default_rng(1).integers(0, 4, n) if weighted else None
+    value, grad = loss(Z.astype(dtype), y, sample_weight=weight)
+    assert grad.dtype == dtype
+    single, function = Z.astype(dtype).astype(np.float64), smooth(loss, y, weight)
+    assert value == pytest.approx(function(single), rel=RTOL[dtype])
+    if n == 24:
+        assert value == pytest.approx(oracle(single, y, weight), rel=RTOL[dtype])
+        expected = numeric_gradient(function, single)
+    else:
+        step = np.random.default_rng(2).normal(size=Z.shape)
+        expected = (function(single + 1e-6 * step) - function(single - 1e-6 * step)) / 2e-6
+        grad = np.sum(grad * step)
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(grad, expected, rtol=RTOL[dtype], atol=RTOL[dtype] * scale)
+
+
+@every_loss
+def test_queries_against_a_database(loss, oracle):
+    del oracle
+    (Z, y), (B, yb) = problem(10, seed=1), problem(15, classes=2, seed=2)
+
+    def value(A, C):
+        D = squared_distances(A, C)
+        e = np.exp(-D)
+        p, same = e / e.sum(1, keepdims=True), y[:, None] == yb
+        if isinstance(loss, MLKR):
+            return float(((p @ yb - y) ** 2).sum())
+        if isinstance(loss, MCML):
+            known = same.any(1)  # class 2 is not in the database
+            pull = (D * same).sum(1)[known] / same.sum(1)[known]
+            return float((pull + np.log(e.sum(1)[known] / same.sum(1)[known])).sum())
+        return float(np.logaddexp(0, np.where(same, 1, -1) * (D - BIAS)).sum())
+
+    result, (grad, grad_database) = loss(Z, y, B, yb)
+    assert result == pytest.approx(value(Z, B))
+    np.testing.assert_allclose(grad, numeric_gradient(lambda A: value(A, B), Z), atol=1e-6)
+    np.testing.assert_allclose(grad_database, numeric_gradient(lambda C: value(Z, C), B), atol=1e-6)
+
+
+@every_loss
+def test_order_and_origin_do_not_matter(loss, oracle):
+    del oracle
+    Z, y = problem(50)
+    value, grad = loss(Z, y)
+    order = np.random.default_rng(0).permutation(50)
+    moved, moved_grad = loss(Z[order] + 7.0, y[order])
+    assert moved == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(moved_grad, grad[order], atol=1e-9)
+
+
+@every_loss
+def test_threads_do_not_change_a_bit(loss, oracle):
+    del oracle
+    Z, y = problem(500)
+    one, two = (loss(Z, y, n_jobs=n) for n in (1, 2))
+    assert one[0] == two[0]
+    np.testing.assert_array_equal(one[1], two[1])
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@every_loss
+def test_far_apart_nothing_overflows(loss, oracle, dtype):
+    Z, y = np.array([[0.0], [0.1], [300.0], [300.1]], dtype), np.array([0, 1, 0, 1])
+    value, grad = loss(Z, y)
+    assert value == pytest.approx(oracle(Z.astype(float), y), rel=1e-5)
+    assert np.isfinite(grad).all()
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_columns_beyond_the_window_change_nothing(dtype):
+    """Tight groups, far from each other: the engine lists the columns of a row."""
+    rng = np.random.default_rng(0)
+    Z = (rng.normal(size=(40, 50, 2)) * 0.3 + rng.normal(size=(40, 1, 2)) * 1000).reshape(-1, 2)
+    y = rng.normal(size=2000)
+    y[7] = 1e3  # an outlier must not make up for its distance
+    value, grad = MLKR()(Z.astype(dtype), y)
+    single = Z.astype(dtype).astype(float)
+    D = squared_distances(single, single)
+    np.fill_diagonal(D, np.inf)
+    p = np.exp(D.min(1, keepdims=True) - D)
+    p /= p.sum(1, keepdims=True)
+    error = p @ y - y
+    w = 2 * error[:, None] * p * ((p @ y)[:, None] - y)
+    w += w.T
+    assert value == pytest.approx(error @ error, rel=RTOL[dtype])
+    expected = 2 * (w.sum(1)[:, None] * single - w @ single)
+    np.testing.assert_allclose(grad, expected, atol=RTOL[dtype] * np.abs(expected).max())
+
+
+def test_the_origin_of_targets_does_not_matter():
+    Z, y = problem(30)
+    value, grad = MLKR()(Z.astype(np.float32), y)
+    moved, moved_grad = MLKR()(Z.astype(np.float32), y + 1e9)
+    assert moved == pytest.approx(value, rel=1e-6)
+    np.testing.assert_allclose(moved_grad, grad, atol=1e-5)
+
+
+def test_targets_that_overflow_are_refused():
+    Z, y = problem(30)
+    for dtype, scale in ((np.float32, 1e17), (np.float64, 1e160)):
+        with pytest.raises(ValueError, match="targets are too large"):
+            MLKR()(Z.astype(dtype), y * scale)
+    with pytest.raises(ValueError, match="y must be finite"):
+        MLKR()(Z, np.full(30, np.nan))
+
+
+def test_equal_targets_cost_nothing():
+    Z, _ = problem(30)
+    value, grad = MLKR()(Z, np.full(30, 3.7))
+    assert value == 0
+    assert not grad.any()
+
+
+def test_lone_points_are_skipped_where_they_have_no_part():
+    Z, y = np.array([[0.0], [1.0], [2.0]]), [0, 0, 1]
+    total, grad = MCML()(Z, y)
+    assert total == pytest.approx(1 + np.log(np.exp(-1) + np.exp(-4)) + 1 + np.log(2 * np.exp(-1)))
+    assert MCML("mean")(Z, y)[0] == pytest.approx(total / 2)
+    assert np.isfinite(grad).all()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gradient_by_the_bias(weighted):
+    Z, y = problem(300)
+    weight = np.random.default_rng(1).integers(0, 4, 300) if weighted else None
+    loss = LDML(BIAS)
+    loss(Z, y, sample_weight=weight)
+    high, low = (LDML(BIAS + h)(Z, y, sample_weight=weight)[0] for h in (1e-5, -1e-5))
+    assert loss.bias_gradient_ == pytest.approx((high - low) / 2e-5, rel=1e-7)
+
+
+@classifying
+def test_labels_of_any_kind(loss, oracle):
+    del oracle
+    Z, y = problem()
+    assert loss(Z, np.array(["a", "c", "b"])[y])[0] == pytest.approx(loss(Z, y)[0])
+
+
+def test_parameters_are_checked():
+    Z, y = problem()
+    for loss in (MLKR("sum of squares"), MCML("median")):
+        with pytest.raises(ValueError, match="reduction must be 'sum' or 'mean'"):
+            loss(Z, y)
+    with pytest.raises(ValueError, match="bias must be finite"):
+        LDML(np.nan)(Z, y)
