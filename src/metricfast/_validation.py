@@ -54,7 +54,7 @@ def validate_fit(
         the error of 3 nearest neighbours (for a continuous target, its mean squared error),
         learners on tuples by their own score.
     X, y, sample_weight, **params
-        What was given to its `fit`.
+        What was given to its `fit`; `weights` are those of tuples.
 
     Returns
     -------
@@ -69,8 +69,12 @@ def validate_fit(
     trained = clone(learner)
     if on_points:
         trained.set_params(preprocessor=None)
-    if sample_weight is not None:
-        params["sample_weight"] = np.asarray(sample_weight)[train]
+    for name, weights in (
+        ("sample_weight", sample_weight),
+        ("weights", params.pop("weights", None)),
+    ):
+        if weights is not None:
+            params[name] = np.asarray(weights)[train]
     labels = () if y is None else (y[train],)
     trained.fit(X[train], *labels, **params)
     euclidean = copy.copy(trained)

@@ -9,6 +9,8 @@ from metricfast.learners.gmml import GMML, GMML_Supervised
 from metricfast.learners.kernelized import KernelizedMetricLearner
 from metricfast.learners.lfda import LFDA
 from metricfast.learners.lmnn import LMNN
+from metricfast.learners.lsml import LSML, LSML_Supervised
+from metricfast.learners.mmc import MMC, MMC_Supervised
 from metricfast.learners.nca import NCA
 from metricfast.learners.ncmml import NCMML
 from metricfast.learners.rca import RCA, RCA_Supervised
@@ -20,6 +22,8 @@ __all__ = [
     "GMML",
     "LFDA",
     "LMNN",
+    "LSML",
+    "MMC",
     "NCA",
     "NCMML",
     "RCA",
@@ -27,6 +31,8 @@ __all__ = [
     "Covariance",
     "GMML_Supervised",
     "KernelizedMetricLearner",
+    "LSML_Supervised",
+    "MMC_Supervised",
     "RCA_Supervised",
     "SDML_Supervised",
 ]

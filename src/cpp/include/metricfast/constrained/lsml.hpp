@@ -15,7 +15,7 @@ inline ValueAndScatter lsml_loss(const Points &points, const TupleList &quadrupl
     require(quadruplets.size == 4, "lsml_loss: expected quadruplets");
     const auto weigh = [&](Index i, const double *lengths, double *out) {
         const double near = lengths[0], far = lengths[1], excess = near - far;
-        const bool violated = excess > 0;
+        const bool violated = !(excess <= 0); // also where lengths overflow: the value tells
         out[0] = violated ? weights[i] * excess / near : 0.0;
         out[1] = violated && far > 0 ? -weights[i] * excess / far : 0.0;
         return violated ? weights[i] * excess * excess : 0.0;
