@@ -10,12 +10,17 @@ from typing import Any
 
 _MODULE_OF = {
     "BaseMetricLearner": "base",
+    "BilinearMixin": "bilinear",
     "LMNN": "learners.lmnn",
     "MahalanobisMixin": "base",
     "MetricTransformer": "base",
     "NCA": "learners.nca",
+    "OASIS": "learners.oasis",
+    "OASIS_Supervised": "learners.oasis",
     "PairsClassifierMixin": "classifiers",
     "QuadrupletsClassifierMixin": "classifiers",
+    "SCML": "learners.scml",
+    "SCML_Supervised": "learners.scml",
     "TripletsClassifierMixin": "classifiers",
     "build_info": "_dispatch",
     "get_cmake_dir": "_paths",

@@ -6,4 +6,6 @@ PYBIND11_MODULE(METRICFAST_MODULE_NAME, m) {
     register_distance(m);
     register_neighbors(m);
     register_engine(m);
+    register_oasis(m);
+    register_scml(m);
 }
