@@ -11,6 +11,7 @@ from typing import Any
 _MODULE_OF = {
     "BaseMetricLearner": "base",
     "BilinearMixin": "bilinear",
+    "Constraints": "constraints",
     "LMNN": "learners.lmnn",
     "MahalanobisMixin": "base",
     "MetricTransformer": "base",
@@ -33,7 +34,7 @@ _MODULE_OF = {
     "pairwise_distances": "neighbors",
     "save": "io",
 }
-_SUBMODULES = ("exceptions", "learners", "losses", "neighbors")
+_SUBMODULES = ("constraints", "exceptions", "learners", "losses", "neighbors")
 
 __all__ = ["__version__", *_MODULE_OF, *_SUBMODULES]  # noqa: PLE0604
 
