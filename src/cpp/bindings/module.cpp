@@ -8,4 +8,6 @@ PYBIND11_MODULE(METRICFAST_MODULE_NAME, m) {
     register_engine(m);
     register_itml(m);
     register_psd_learners(m);
+    register_oasis(m);
+    register_scml(m);
 }

@@ -13,7 +13,9 @@ from metricfast.learners.lsml import LSML, LSML_Supervised
 from metricfast.learners.mmc import MMC, MMC_Supervised
 from metricfast.learners.nca import NCA
 from metricfast.learners.ncmml import NCMML
+from metricfast.learners.oasis import OASIS, OASIS_Supervised
 from metricfast.learners.rca import RCA, RCA_Supervised
+from metricfast.learners.scml import SCML, SCML_Supervised
 from metricfast.learners.sdml import SDML, SDML_Supervised
 
 __all__ = [
@@ -26,13 +28,17 @@ __all__ = [
     "MMC",
     "NCA",
     "NCMML",
+    "OASIS",
     "RCA",
+    "SCML",
     "SDML",
     "Covariance",
     "GMML_Supervised",
     "KernelizedMetricLearner",
     "LSML_Supervised",
     "MMC_Supervised",
+    "OASIS_Supervised",
     "RCA_Supervised",
+    "SCML_Supervised",
     "SDML_Supervised",
 ]

@@ -4,6 +4,8 @@
 #include "metricfast/constrained/itml.hpp"
 #include "metricfast/constrained/lsml.hpp"
 #include "metricfast/constrained/mmc.hpp"
+#include "metricfast/constrained/oasis.hpp"
+#include "metricfast/constrained/scml.hpp"
 #include "metricfast/database_gradient.hpp"
 #include "metricfast/distance.hpp"
 #include "metricfast/embeddings/linear.hpp"
