@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-__all__ = ["folder", "mnist", "official", "synthetic"]
+__all__ = [
+    "chunks",
+    "digits",
+    "folder",
+    "indexed_pairs",
+    "mnist",
+    "official",
+    "synthetic",
+    "tuples",
+]
 
 import os
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import make_classification
+from sklearn.datasets import load_digits, make_classification
 from sklearn.decomposition import PCA
+from sklearn.model_selection import train_test_split
 from sklearn.neighbors import NearestNeighbors
 
 from benchmarks.case import Arrays
@@ -40,6 +50,62 @@ def synthetic(n: int) -> Arrays:
         random_state=0,
     )
     return {"X": x[:n], "y": y[:n], "X_test": x[n:], "y_test": y[n:]}
+
+
+def digits() -> Arrays:
+    """Return the digits of scikit-learn, a fifth of them held out."""
+    x, y = load_digits(return_X_y=True)
+    split = train_test_split(x, y, test_size=0.2, stratify=y, random_state=0)
+    return dict(zip(("X", "X_test", "y", "y_test"), split, strict=True))
+
+
+def chunks() -> Arrays:
+    """Return 10000 synthetic points, in chunks of 20 that share a label."""
+    arrays = synthetic(10_000)
+    order = np.argsort(arrays["y"], kind="stable")
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    first = np.searchsorted(arrays["y"][order], arrays["y"])
+    return arrays | {"chunks": arrays["y"] * 1000 + (place - first) // 20}
+
+
+def tuples(kind: str, n: int, n_test: int = 10_000) -> Arrays:
+    """Return indices of tuples of 5000 synthetic points, drawn at random to fit what labels say.
+
+    Half of the pairs are similar; the first two points of triplets and quadruplets share a class.
+    """
+    arrays = synthetic(5000)
+    x, y = arrays["X"], arrays["y"]
+    rng = np.random.RandomState(0)
+    total = n + n_test
+    members = [np.flatnonzero(y == label) for label in np.unique(y)]
+    first = rng.randint(len(x), size=total)
+    alike = np.array([rng.choice(members[label]) for label in y[first]])
+    others = rng.randint(len(x), size=(total, 50))
+    wrong = np.take_along_axis(
+        others, (y[others] != y[first][:, None]).argmax(axis=1)[:, None], axis=1
+    )[:, 0]
+    if kind == "pairs":
+        similar = rng.rand(total) < 0.5
+        index = np.column_stack([first, np.where(similar, alike, wrong)])
+        labels = np.where(similar, 1, -1)
+        return {
+            "X": x,
+            "index": index[:n],
+            "y": labels[:n],
+            "index_test": index[n:],
+            "y_test": labels[n:],
+        }
+    columns = [first, alike, wrong] if kind == "triplets" else [first, alike, first, wrong]
+    index = np.column_stack(columns)
+    return {"X": x, "index": index[:n], "index_test": index[n:]}
+
+
+def indexed_pairs() -> Arrays:
+    """Return a million random pairs of rows of 20000 points of dimension 128, and a map to 64."""
+    rng = np.random.RandomState(0)
+    x, linear = rng.standard_normal((20_000, 128)), rng.standard_normal((64, 128))
+    return {"X": x, "L": linear, "index": rng.randint(len(x), size=(1_000_000, 2))}
 
 
 def _load(name: str) -> Arrays:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["lmnn_objective", "nca_objective", "test_error"]
+__all__ = ["lmnn_objective", "nca_objective", "test_error", "tuple_error"]
 
 from collections.abc import Iterator
 
 import numpy as np
+from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import NearestNeighbors
 
 BLOCK = 500
@@ -60,3 +61,25 @@ def test_error(
     votes = y[model.kneighbors(x_test @ linear.T, return_distance=False)]
     predicted = np.where(votes[:, 1] == votes[:, 2], votes[:, 1], votes[:, 0])
     return float(np.mean(predicted != y_test))
+
+
+def tuple_error(
+    linear: np.ndarray, x: np.ndarray, index: np.ndarray, y: np.ndarray | None = None
+) -> float:
+    """Return the share of tuples in wrong order; for pairs, 1 less the area under the ROC curve.
+
+    Parameters
+    ----------
+    linear, x : ndarray
+        The map and the points.
+    index : ndarray of shape (n_tuples, 2 | 3 | 4)
+        Rows of x: pairs, or a nearer and a farther pair, which share their first point in triplets.
+    y : ndarray of shape (n_tuples,)
+        1 for similar pairs, -1 for dissimilar ones.
+    """
+    z = x @ linear.T
+    near = np.linalg.norm(z[index[:, 0]] - z[index[:, 1]], axis=1)
+    if y is not None:
+        return 1 - float(roc_auc_score(y, -near))
+    far = np.linalg.norm(z[index[:, 0 if index.shape[1] == 3 else 2]] - z[index[:, -1]], axis=1)
+    return float(np.mean(far <= near))

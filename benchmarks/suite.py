@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["cases"]
 
 from benchmarks.case import LEVELS, Case, Level
+from benchmarks.family import family
 from benchmarks.imports import imports
 from benchmarks.kernels import neighbors, pairwise
 from benchmarks.learners import fit, mnist
@@ -23,6 +24,7 @@ def cases(level: Level = "normal", only: list[str] | None = None) -> list[Case]:
         fit("LMNN", 10000, when="normal", peer="normal", metric_learn="full"),
     ]
     found += [quality(protocol, learner) for protocol in PROTOCOLS for learner in ("NCA", "LMNN")]
+    found += family()
     found += [mnist(learner) for learner in ("NCA", "LMNN")]
     if only:
         return [case for case in found if any(part in case.name for part in only)]

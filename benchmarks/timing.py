@@ -6,6 +6,7 @@ __all__ = ["run_case"]
 
 import os
 import statistics
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ import numpy as np
 from benchmarks.case import LEVELS, Arrays, Case, Entry, Level, Outcome
 from benchmarks.peers import PeerFailedError, PeerMissingError, Worker
 
+# The threads of some BLAS and OpenMP libraries keep spinning for a while after a call, on the
+# processors that the next contestant needs.
+SETTLE = 0.25
 Recorded = Callable[[str, str], Outcome | None]
 
 
@@ -77,6 +81,7 @@ class _Contestant:
     def run(self, timed: bool = True) -> None:
         assert self._worker is not None
         wanted = self.digest is None
+        time.sleep(SETTLE)
         run = self._worker.run(self._timeout, self._file if wanted else None)
         if wanted:
             with np.load(self._file) as saved:

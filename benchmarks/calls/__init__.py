@@ -6,7 +6,16 @@ peers' environments too, so each uses the standard library, numpy and its packag
 
 from __future__ import annotations
 
-__all__ = ["SAMPLE", "Call", "Data", "fitting", "found", "sampled"]
+__all__ = [
+    "SAMPLE",
+    "Call",
+    "Data",
+    "distances_of_pairs",
+    "fitting",
+    "fitting_tuples",
+    "found",
+    "sampled",
+]
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -37,13 +46,30 @@ def found(result: Any) -> Data:
     return {"distances": np.asarray(result[0]), "indices": np.asarray(result[1])}
 
 
-def fitting(estimator: Any, data: Data) -> Call:
-    """Time the fit of an estimator; keep the learned map and the number of iterations."""
+def _learned(fitted: Any) -> Data:
+    """Return the learned map and the number of iterations."""
+    iterations = {"iterations": np.asarray(fitted.n_iter_)} if hasattr(fitted, "n_iter_") else {}
+    return {"components": fitted.components_} | iterations
 
-    def digest(fitted: Any) -> Data:
-        iterations = (
-            {"iterations": np.asarray(fitted.n_iter_)} if hasattr(fitted, "n_iter_") else {}
-        )
-        return {"components": fitted.components_} | iterations
 
-    return Call(lambda: estimator.fit(data["X"], data["y"]), digest)
+def fitting(estimator: Any, data: Data, target: str = "y") -> Call:
+    """Time the fit of an estimator to points."""
+    return Call(lambda: estimator.fit(data["X"], data[target]), _learned)
+
+
+def fitting_tuples(estimator: Any, data: Data) -> Call:
+    """Time the fit of an estimator to tuples, which are formed before."""
+    formed = data["X"][data["index"]]
+    labels = (data["y"],) if "y" in data else ()
+    return Call(lambda: estimator.fit(formed, *labels), _learned)
+
+
+def distances_of_pairs(estimator: Any, data: Data) -> Call:
+    """Time the distances of indexed pairs under a given map; keep every thousandth."""
+    estimator.set_params(preprocessor=data["X"]).fit(np.arange(len(data["X"])))
+    estimator.components_ = data["L"]
+    rows = np.arange(0, len(data["index"]), 1000)
+    return Call(
+        lambda: estimator.pair_distance(data["index"]),
+        lambda distances: {"distances": distances[rows], "rows": rows},
+    )

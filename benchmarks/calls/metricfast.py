@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-__all__ = ["fit", "neighbors", "pairwise"]
+__all__ = ["fit", "fit_tuples", "neighbors", "pair_distance", "pairwise"]
 
 from typing import Any
 
 import numpy as np
 
 import metricfast
-from benchmarks.calls import Call, Data, fitting, found, sampled
+from benchmarks.calls import (
+    Call,
+    Data,
+    distances_of_pairs,
+    fitting,
+    fitting_tuples,
+    found,
+    sampled,
+)
 
 
 def pairwise(data: Data, threads: int, given: bool = False) -> Call:
@@ -27,6 +35,16 @@ def neighbors(data: Data, threads: int, k: int) -> Call:
     return Call(lambda: metricfast.kneighbors(queries, database, k, n_jobs=threads), found)
 
 
-def fit(data: Data, threads: int, learner: str, **params: Any) -> Call:
-    """Time a learner."""
-    return fitting(getattr(metricfast, learner)(n_jobs=threads, **params), data)
+def fit(data: Data, threads: int, learner: str, target: str = "y", **params: Any) -> Call:
+    """Time a learner; the environment sets the number of threads."""
+    return fitting(getattr(metricfast, learner)(**params), data, target)
+
+
+def fit_tuples(data: Data, threads: int, learner: str) -> Call:
+    """Time a learner on tuples."""
+    return fitting_tuples(getattr(metricfast, learner)(random_state=0), data)
+
+
+def pair_distance(data: Data, threads: int) -> Call:
+    """Time the distances of pairs."""
+    return distances_of_pairs(metricfast.Covariance(), data)

@@ -1,0 +1,143 @@
+"""Study: does a learner with its default parameters help or hurt 3 nearest neighbours?
+
+    python -m benchmarks.study_defaults [--data NAME]... [--learner NAME]... [--splits N]
+
+Prints, for each data set and learner, the mean 3-NN test error in per cent over stratified 80/20
+splits of this library and of metric-learn, both with their default parameters and the same splits,
+beside that of the Euclidean distance; and writes the numbers to `results/defaults.json`. Features
+are used as they come. Of letter, 3000 points are drawn. A fit that takes longer than --timeout
+seconds counts as missing.
+"""
+
+from __future__ import annotations
+
+__all__ = ["main"]
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.model_selection import StratifiedShuffleSplit
+
+from benchmarks import data
+from benchmarks.objectives import test_error
+from benchmarks.peers import PeerFailedError, PeerMissingError, Worker
+
+RESULTS = Path(__file__).resolve().parent / "results"
+PACKAGES = {"metricfast": "metricfast", "metric-learn": "metric_learn"}
+LEARNERS = [
+    "Covariance",
+    "LFDA",
+    "RCA_Supervised",
+    "NCA",
+    "LMNN",
+    "MLKR",
+    "ITML_Supervised",
+    "SDML_Supervised",
+    "LSML_Supervised",
+    "MMC_Supervised",
+    "SCML_Supervised",
+]
+SETS = ["wine", "iris", "vowel", "segmentation", "letter", "digits", "breast_cancer", "synthetic"]
+WITHOUT_SEED = {"Covariance", "LFDA"}
+MOST = 3000
+
+Points = tuple[np.ndarray, np.ndarray]
+
+
+def load(name: str) -> Points:
+    """Return points and labels."""
+    if name == "synthetic":
+        arrays = data.synthetic(2000)
+        return arrays["X"], arrays["y"]
+    if name in ("digits", "breast_cancer"):
+        x, y = (load_digits if name == "digits" else load_breast_cancer)(return_X_y=True)
+        return x, y
+    with np.load(data.folder() / f"{name}.npz") as saved:
+        x, y = saved["X"].astype(np.float64), saved["y"]
+    kept = np.random.RandomState(0).permutation(len(x))[:MOST]
+    return x[kept], np.unique(y[kept], return_inverse=True)[1]
+
+
+def errors(
+    package: str, learner: str, points: Points, n_splits: int, timeout: float
+) -> list[float]:
+    """Return the test error of a learner on each split; NaN where it fails, with the reason."""
+    x, y = points
+    splitter = StratifiedShuffleSplit(n_splits, test_size=0.2, random_state=0)
+    found = []
+    for train, test in splitter.split(x, y):
+        linear = np.eye(x.shape[1])
+        if learner != "Euclidean":
+            params = {} if learner in WITHOUT_SEED else {"random_state": 0}
+            try:
+                linear = _fit(package, learner, params, x[train], y[train], timeout)
+            except (PeerFailedError, PeerMissingError) as error:
+                print(f"{package} {learner}: {error}", flush=True)
+                return [np.nan] * n_splits
+        found.append(test_error(linear, x[train], y[train], x[test], y[test]))
+    return found
+
+
+def _fit(
+    package: str,
+    learner: str,
+    params: dict[str, object],
+    x: np.ndarray,
+    y: np.ndarray,
+    timeout: float,
+) -> np.ndarray:
+    call = f"{PACKAGES[package]}.fit"
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {name: f"{folder}/{name}.npy" for name in ("X", "y")}
+        np.save(paths["X"], x)
+        np.save(paths["y"], y)
+        worker = Worker(package, call, paths, {"learner": learner, **params}, threads=2)
+        try:
+            digest = Path(folder) / "digest.npz"
+            worker.run(timeout, digest)
+            with np.load(digest) as saved:
+                linear: np.ndarray = saved["components"]
+        finally:
+            worker.close()
+    if not np.isfinite(linear).all():
+        raise PeerFailedError("NaN in the learned map")
+    return linear
+
+
+def main() -> None:
+    """Run the study."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--data", action="append", choices=SETS)
+    parser.add_argument("--learner", action="append")
+    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--timeout", type=float, default=300)
+    options = parser.parse_args()
+    found: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for name in options.data or SETS:
+        points = load(name)
+        baseline = 100 * np.mean(errors("numpy", "Euclidean", points, options.splits, 0))
+        print(f"\n{name}: {points[0].shape}, Euclidean {baseline:.1f} %\n", flush=True)
+        print("| learner | metricfast | metric-learn | |\n|---|---|---|---|")
+        for learner in options.learner or LEARNERS:
+            each = {
+                package: errors(package, learner, points, options.splits, options.timeout)
+                for package in PACKAGES
+            }
+            ours, peer = (100 * np.mean(values) for values in each.values())
+            remarks = ["worse than Euclidean"] * (ours > baseline) + [
+                "worse than metric-learn + 0.5"
+            ] * (ours > peer + 0.5)
+            print(f"| {learner} | {ours:.1f} | {peer:.1f} | {', '.join(remarks)} |", flush=True)
+            found.setdefault(name, {})[learner] = each
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "defaults.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
