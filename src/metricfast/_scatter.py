@@ -94,7 +94,7 @@ def pair_scatter(
 ) -> _Floats:
     """Sum of the (weighted) outer products of the differences of indexed pairs of points."""
     scatter = np.zeros((points.shape[1], points.shape[1]))
-    for rows in _blocks(len(index), points.shape[1]):
+    for rows in _blocks(points, len(index)):
         left, right = index[rows].T
         difference = points[left].astype(np.float64) - points[right]
         if weights is not None:
@@ -113,10 +113,10 @@ def scatters_of_all_pairs(
     """
     counts = np.bincount(group, weights)
     means = group_means(X, weights, group, len(counts))
-    spread = means - counts @ means / counts.sum()
+    spread = (means - counts @ means / counts.sum()) * np.sqrt(counts)[:, None]
     within = np.zeros((X.shape[1], X.shape[1]))
-    across = counts.sum() * (spread.T * counts) @ spread
-    for rows in _blocks(*X.shape):
+    across = counts.sum() * (spread.T @ spread)
+    for rows in _blocks(X):
         residual = X[rows] - means[group[rows]]
         size = counts[group[rows]]
         for total, weight in ((within, size), (across, counts.sum() - size)):
@@ -125,17 +125,18 @@ def scatters_of_all_pairs(
     return within, across
 
 
-def _blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    step = max(1, _BLOCK_SIZE // n_columns)
+def _blocks(X: NDArray[Any], n_rows: int | None = None) -> Iterator[slice]:
+    step = max(1, _BLOCK_SIZE // X.shape[1])
+    n_rows = len(X) if n_rows is None else n_rows
     return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
 def group_means(
     X: NDArray[Any], weights: _Floats, group: NDArray[np.int64], n_groups: int
 ) -> _Floats:
-    """Weighted mean of each group."""
+    """Return the weighted mean of each group of samples, one per row."""
     sums = np.zeros((n_groups, X.shape[1]))
-    for rows in _blocks(*X.shape):
+    for rows in _blocks(X):
         members = group[rows]
         shape = n_groups, len(members)
         sums += csr_matrix((weights[rows], (members, np.arange(len(members)))), shape) @ X[rows]
@@ -147,7 +148,7 @@ def _deviation(
 ) -> _Floats:
     """Return standard deviations within groups, 1 for columns that are constant within them."""
     variance = np.zeros(X.shape[1])
-    for rows in _blocks(*X.shape):
+    for rows in _blocks(X):
         variance += weights[rows] @ (X[rows] - means[group[rows]]) ** 2
     deviation = np.sqrt(variance / weights.sum())
     rounding = 16 * np.finfo(np.float64).eps * np.abs(means).max(axis=0)
@@ -176,7 +177,7 @@ def _axes(
         _, sizes, axes = svd(rows_of(slice(None)), full_matrices=False)
         return sizes**2, axes
     scatter = np.zeros((n_features, n_features))
-    for rows in _blocks(*X.shape):
+    for rows in _blocks(X):
         block = rows_of(rows)
         scatter += block.T @ block
     values, vectors = eigh(scatter, overwrite_a=True)
