@@ -98,7 +98,7 @@ def pair_scatter(
 ) -> _Floats:
     """Sum of the (weighted) outer products of the differences of indexed pairs of points."""
     scatter = np.zeros((points.shape[1], points.shape[1]))
-    for rows in _blocks(len(index), points.shape[1]):
+    for rows in _blocks(points, len(index)):
         left, right = index[rows].T
         difference = points[left].astype(np.float64) - points[right]
         if weights is not None:
@@ -117,10 +117,10 @@ def scatters_of_all_pairs(
     """
     counts = np.bincount(group, weights)
     means = group_means(X, weights, group, len(counts))
-    spread = means - counts @ means / counts.sum()
+    spread = (means - counts @ means / counts.sum()) * np.sqrt(counts)[:, None]
     within = np.zeros((X.shape[1], X.shape[1]))
-    across = counts.sum() * (spread.T * counts) @ spread
-    for rows in _blocks(*X.shape):
+    across = counts.sum() * (spread.T @ spread)
+    for rows in _blocks(X):
         residual = X[rows] - means[group[rows]]
         size = counts[group[rows]]
         for total, weight in ((within, size), (across, counts.sum() - size)):
@@ -129,8 +129,9 @@ def scatters_of_all_pairs(
     return within, across
 
 
-def _blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    step = max(1, _BLOCK_SIZE // n_columns)
+def _blocks(X: NDArray[Any], n_rows: int | None = None) -> Iterator[slice]:
+    step = max(1, _BLOCK_SIZE // X.shape[1])
+    n_rows = len(X) if n_rows is None else n_rows
     return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
@@ -139,7 +140,7 @@ def group_means(
 ) -> _Floats:
     """Return the weighted mean of each group of samples, one per row."""
     sums = np.zeros((n_groups, X.shape[1]))
-    for rows in _blocks(*X.shape):
+    for rows in _blocks(X):
         members = group[rows]
         shape = n_groups, len(members)
         sums += csr_matrix((weights[rows], (members, np.arange(len(members)))), shape) @ X[rows]
@@ -151,7 +152,7 @@ def _deviation(
 ) -> _Floats:
     """Return standard deviations within groups, 1 for columns that are constant within them."""
     variance = np.zeros(X.shape[1])
-    for rows in _blocks(*X.shape):
+    for rows in _blocks(X):
         variance += weights[rows] @ (X[rows] - means[group[rows]]) ** 2
     deviation = np.sqrt(variance / weights.sum())
     rounding = 16 * np.finfo(np.float64).eps * np.abs(means).max(axis=0)
@@ -225,6 +226,10 @@ def _axes(
         _, sizes, axes = svd(deviations, full_matrices=False)
         return sizes**2, axes
     scatter = scatter_matrix(X, weights, group, means, scale=scale)
+    scatter = np.zeros((n_features, n_features))
+    for rows in _blocks(X):
+        block = rows_of(rows)
+        scatter += block.T @ block
     values, vectors = eigh(scatter, overwrite_a=True)
     return np.maximum(values[::-1], 0), vectors.T[::-1]
 

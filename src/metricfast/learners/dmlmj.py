@@ -40,8 +40,8 @@ class DMLMJ(LinearLearner):
         Nearest neighbours of the same class, and as many of other classes. A class that has fewer
         members gives all there are.
     reg : float, default=1e-3
-        From 0 to 1: the share of the covariances that is replaced by a multiple of the identity
-        of the same trace. With 0, P and N must have full rank.
+        From 0 to 1: the share of P and N that is replaced by a multiple of the identity, the same
+        for both, of their mean trace. With 0, P and N must have full rank.
     preprocessor : array-like or callable, optional
         Gives the points when `X` holds indicators of points.
     n_jobs : int, optional
@@ -105,7 +105,7 @@ class DMLMJ(LinearLearner):
         X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
             Points.
         y : array-like of shape (n_samples,)
-            Class labels, of at least two classes, one of which has two members.
+            Class labels, of at least two classes.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights of the points whose neighbours are looked at. As neighbours all
             points count alike, so a weight of 2 is not the same as a repeated point.
@@ -130,8 +130,12 @@ class DMLMJ(LinearLearner):
         n_components = check_n_components(data.X.shape[1], self.n_components)
         k = int(self.n_neighbors)
         within, between, totals = neighborhood_scatters(data, k, k, self.n_jobs)
-        positive = _shrunk("the same class", within, totals[0], self.reg)
-        negative = _shrunk("other classes", between, totals[1], self.reg)
+        positive, negative = within / max(totals[0], 1), between / totals[1]
+        variance = float(np.trace(positive + negative)) / 2 / len(positive)
+        if not variance > 0:
+            raise ValueError("no point differs from its nearest neighbours: give more of them.")
+        positive = _shrunk("the same class", positive, variance, self.reg)
+        negative = _shrunk("other classes", negative, variance, self.reg)
         values, vectors = eigh(negative, positive)
         values = np.maximum(values, np.finfo(np.float64).tiny)
         order = np.argsort(-(values + 1 / values), kind="stable")[:n_components]
@@ -143,18 +147,12 @@ class DMLMJ(LinearLearner):
 
 
 def _shrunk(
-    kind: str, scatter: NDArray[np.float64], total: float, reg: float
+    kind: str, covariance: NDArray[np.float64], variance: float, reg: float
 ) -> NDArray[np.float64]:
-    """Make a covariance, moved towards the multiple of the identity that has the same trace."""
-    if not np.trace(scatter) > 0:
-        raise ValueError(
-            f"no point differs from its nearest neighbours of {kind}: more of them are needed, or "
-            "a larger n_neighbors."
-        )
-    covariance = scatter / total
-    mean = np.trace(covariance) / len(scatter)
-    shrunk = (1 - reg) * covariance + reg * mean * np.eye(len(scatter))
-    if np.linalg.eigvalsh(shrunk)[0] <= len(scatter) * np.finfo(np.float64).eps * mean:
+    """Move a covariance towards a multiple of the identity."""
+    shrunk = (1 - reg) * covariance + reg * variance * np.eye(len(covariance))
+    smallest = np.linalg.eigvalsh(shrunk)[0]
+    if smallest <= len(shrunk) * np.finfo(np.float64).eps * np.abs(shrunk).max():
         raise ValueError(
             f"the differences from neighbours of {kind} have not full rank: there are too few "
             "points, or constant or linearly dependent features. Give a positive `reg`."

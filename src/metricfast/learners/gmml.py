@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,8 +56,12 @@ class _BaseGMML(MahalanobisMixin):
     ) -> None:
         """Set the map of the metric of two scatters of points that are `2**-exponent` as large."""
         check_n_components(len(similar), self.n_components)
+        by_points = isinstance(self.prior, str) and self.prior == "covariance"
         prior = initialize_metric(
-            points, self.prior, self.random_state, strictly_positive=self.reg > 0
+            np.unique(points, axis=0) if by_points else points,
+            self.prior,
+            self.random_state,
+            strictly_positive=self.reg > 0,
         )
         inverse = prior
         if self.reg > 0:
@@ -134,7 +137,7 @@ class GMML(_BaseGMML, PairsClassifierMixin):
     Examples
     --------
     >>> from metricfast import GMML
-    >>> points = [[1.0, 7.0], [1.2, 3.0], [2.0, 4.0], [2.1, 8.0]]
+    >>> points = [[1.0, 7.0], [1.2, 3.0], [5.0, 4.0], [5.1, 8.0]]
     >>> pairs = [[0, 1], [2, 3], [0, 2], [0, 3], [1, 2], [1, 3]]
     >>> gmml = GMML(preprocessor=points).fit(pairs, [1, 1, -1, -1, -1, -1])
     >>> gmml.predict(pairs)
@@ -183,8 +186,7 @@ class GMML(_BaseGMML, PairsClassifierMixin):
         similar, dissimilar = (
             pair_scatter(points, tuples.index[tuples.y == label]) for label in (1, -1)
         )
-        used = replace(tuples, points=points).unique_points()
-        self._learn(similar, dissimilar, used, exponent)
+        self._learn(similar, dissimilar, points[np.unique(tuples.index)], exponent)
         self.calibrate_threshold(pairs, y, **calibration)
         if validate:
             self._validate_fit(pairs, y, calibration_params=calibration_params)
@@ -283,7 +285,7 @@ class GMML_Supervised(_BaseGMML, LinearLearner):  # noqa: N801
         group = np.unique(data.labels[seen], return_inverse=True)[1]
         weights = repetitions(data.weight, len(data.X))[seen]
         similar, dissimilar = scatters_of_all_pairs(points, group, weights)
-        self._learn(similar, dissimilar, np.unique(points, axis=0), data.exponent)
+        self._learn(similar, dissimilar, points, data.exponent)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self
