@@ -169,7 +169,7 @@ def scatter_matrix(
 ) -> _Floats:
     """Return the weighted sum of the outer products of deviations from the mean of the group."""
     scatter = np.zeros((X.shape[1], X.shape[1]))
-    for rows in _blocks(*X.shape):
+    for rows in _blocks(X):
         block = _deviations(X, weights, group, means, scale, rows)
         scatter += block.T @ block
     return scatter
@@ -226,10 +226,6 @@ def _axes(
         _, sizes, axes = svd(deviations, full_matrices=False)
         return sizes**2, axes
     scatter = scatter_matrix(X, weights, group, means, scale=scale)
-    scatter = np.zeros((n_features, n_features))
-    for rows in _blocks(X):
-        block = rows_of(rows)
-        scatter += block.T @ block
     values, vectors = eigh(scatter, overwrite_a=True)
     return np.maximum(values[::-1], 0), vectors.T[::-1]
 
