@@ -33,13 +33,14 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", metavar="NAME", help="cases with NAME in theirs")
     parser.add_argument("--list", action="store_true", help="list the cases and stop")
     parser.add_argument("--rounds", type=int, metavar="N", help="interleaved rounds")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="for one run of a peer")
     parser.add_argument("--record", action="store_true", help="keep the slow peers' results")
     parser.add_argument("--output", type=Path, default=RESULTS, metavar="FOLDER")
     parser.add_argument("--base-python", metavar="PATH", help="setup-peers: Python to build with")
     return parser.parse_args(argv)
 
 
-def _run(case: Case, rates: bounds.Rates, level: Level, rounds: int | None) -> Row:
+def _run(case: Case, rates: bounds.Rates, level: Level, options: argparse.Namespace) -> Row:
     def say(text: str) -> None:
         if sys.stderr.isatty():
             print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
@@ -49,9 +50,9 @@ def _run(case: Case, rates: bounds.Rates, level: Level, rounds: int | None) -> R
         outcomes = run_case(
             case,
             Path(folder),
-            rounds or ROUNDS[level],
+            options.rounds or ROUNDS[level],
             level=level,
-            timeout=max(TIMEOUT[level], TIMEOUT[case.when]),
+            timeout=options.timeout or max(TIMEOUT[level], TIMEOUT[case.when]),
             recorded=recorded.find,
             say=say,
         )
@@ -84,7 +85,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     rows = []
     for case in chosen:
-        rows.append(_run(case, rates, level, options.rounds))
+        rows.append(_run(case, rates, level, options))
         print(report.table(rows[-1]) + "\n", flush=True)
     about |= {"seconds": time.time() - start, "load_at_end": report.load()}
     if options.record:

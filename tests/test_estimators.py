@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import pickle
 import warnings
+from inspect import signature
 
 import numpy as np
 import pandas as pd
@@ -20,16 +21,16 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from metricfast import learners
-from metricfast.learners._linear import LinearLearner
 
 X, Y = load_iris(return_X_y=True)
 WEIGHT = np.linspace(0.5, 2, len(X))
-LEARNERS = [
-    learner
-    for learner in (getattr(learners, name) for name in learners.__all__)
-    if issubclass(learner, LinearLearner)
+LEARNERS = [getattr(learners, name) for name in learners.__all__]
+ESTIMATORS = [
+    learner(solver=solver)
+    for learner in LEARNERS
+    if "solver" in signature(learner).parameters
+    for solver in ("lbfgs", "sgd")
 ]
-ESTIMATORS = [learner(solver=solver) for learner in LEARNERS for solver in ("lbfgs", "sgd")]
 EXPECTED_FAILURES = {
     "LMNN": {
         "check_sample_weight_equivalence_on_dense_data": (

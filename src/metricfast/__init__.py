@@ -9,14 +9,20 @@ import importlib
 from typing import Any
 
 _MODULE_OF = {
+    "ANMM": "learners.anmm",
     "BaseMetricLearner": "base",
     "Constraints": "constraints",
     "Covariance": "learners.covariance",
+    "DMLMJ": "learners.dmlmj",
+    "GMML": "learners.gmml",
+    "GMML_Supervised": "learners.gmml",
+    "KernelizedMetricLearner": "learners.kernelized",
     "LFDA": "learners.lfda",
     "LMNN": "learners.lmnn",
     "MahalanobisMixin": "base",
     "MetricTransformer": "base",
     "NCA": "learners.nca",
+    "NCMML": "learners.ncmml",
     "PairsClassifierMixin": "classifiers",
     "QuadrupletsClassifierMixin": "classifiers",
     "TripletsClassifierMixin": "classifiers",

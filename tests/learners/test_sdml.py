@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 
 from metricfast import SDML, SDML_Supervised
-from metricfast.learners import _graphical_lasso, sdml
+from metricfast.learners import _graphical_lasso
 from metricfast.learners._graphical_lasso import graphical_lasso
 
 X, Y = load_iris(return_X_y=True)
@@ -103,13 +103,6 @@ def test_formed_pairs_are_the_same():
     np.testing.assert_allclose(model.components_, expected.components_, rtol=1e-9)
     assert model.threshold_ == pytest.approx(expected.threshold_)
     assert SDML(1e-3).fit(X[INDEX].astype(np.float32), LABELS).components_.dtype == np.float32
-
-
-def test_loss_is_summed_in_blocks(monkeypatch):
-    expected = SDML(1e-3, preprocessor=X).fit(INDEX, LABELS).components_
-    monkeypatch.setattr(sdml, "_BLOCK_SIZE", 28)
-    found = SDML(1e-3, preprocessor=X).fit(INDEX, LABELS).components_
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_lasso_converges_for_badly_conditioned_matrices():

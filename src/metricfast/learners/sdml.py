@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._deprecation import DEPRECATED, renamed
 from metricfast._prior import initialize_metric
+from metricfast._scatter import pair_scatter
 from metricfast._targets import check_classification_target
 from metricfast._tuples import TupleSet
 from metricfast.base import MahalanobisMixin
@@ -26,8 +27,6 @@ __all__ = ["SDML", "SDML_Supervised"]
 
 _Floats = NDArray[np.float64]
 
-# Doubles held at a time.
-_BLOCK_SIZE = 1 << 20
 # Smallest eigenvalue, relative to the prior, that dissimilar pairs may leave in the matrix.
 _MARGIN = 0.3
 
@@ -48,7 +47,9 @@ class _SparseLearner(MahalanobisMixin):
         prior = initialize_metric(
             tuples.unique_points(), self.prior, self.random_state, strictly_positive=True
         )
-        loss = _loss_matrix(tuples)
+        similar = np.asarray(tuples.y) == 1
+        loss = pair_scatter(tuples.points, tuples.index[similar])
+        loss -= pair_scatter(tuples.points, tuples.index[~similar])
         self.balance_param_ = self._bounded_balance(loss, prior)
         matrix = inv(prior) + self.balance_param_ * loss
         progress = Progress(type(self).__name__, MAX_ITER) if self.verbose else None
@@ -328,16 +329,3 @@ class SDML_Supervised(_SparseLearner):  # noqa: N801
         if validate:
             self._validate_fit(X, y)
         return self
-
-
-def _loss_matrix(tuples: TupleSet) -> _Floats:
-    """Return the sum of the signed outer products of the differences of pairs."""
-    n_features, labels = tuples.points.shape[1], np.asarray(tuples.y, np.float64)
-    loss = np.zeros((n_features, n_features))
-    step = max(1, _BLOCK_SIZE // n_features)
-    for start in range(0, len(labels), step):
-        rows = slice(start, start + step)
-        left, right = (tuples.points[side].astype(np.float64) for side in tuples.index[rows].T)
-        difference = left - right
-        loss += (difference.T * labels[rows]) @ difference
-    return loss
