@@ -182,7 +182,8 @@ def whitening(scatter: _Floats, precision: np.dtype[Any]) -> _Floats:
     millionth of the largest; for data given in float32 below 1e-4.
     """
     deviation = np.sqrt(np.diag(scatter))
-    deviation = np.where(deviation > 0, deviation, 1.0)
+    constant = deviation == 0
+    deviation[constant] = 1
     values, vectors = eigh(scatter / deviation / deviation[:, None])
     tol = _RANK_TOL if precision == np.float32 else _RANK_TOL_DOUBLE
     kept = values > tol**2 * values[-1]
@@ -191,6 +192,7 @@ def whitening(scatter: _Floats, precision: np.dtype[Any]) -> _Floats:
         # Any such W inverts the matrix on its range; the pseudo-inverse has no part outside.
         basis, _ = qr(vectors[:, kept] * deviation[:, None], mode="economic")
         W = (W @ basis) @ basis.T
+        W[:, constant] = 0
     return np.asarray(W)
 
 

@@ -68,7 +68,12 @@ def check_fraction(name: str, value: Any) -> float:
 
 def check_whole(name: str, values: Any) -> NDArray[np.int64]:
     """Return whole numbers as int64."""
-    values = np.asarray(values)
-    if values.dtype.kind in "biuf" and (values == np.floor(values)).all():
-        return values.astype(np.int64)
-    raise ValueError(f"{name} must hold whole numbers, got dtype {values.dtype}.")
+    given = np.asarray(values)
+    if given.dtype.kind == "O":
+        try:
+            given = given.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name} must hold whole numbers: {error}") from error
+    if given.dtype.kind in "biuf" and (given == np.floor(given)).all():
+        return np.asarray(given, dtype=np.int64)
+    raise ValueError(f"{name} must hold whole numbers, got dtype {given.dtype}.")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from metricfast._arrays import as_threads
 from metricfast._initialize import check_n_components
@@ -25,6 +26,10 @@ _NEIGHBORS = 7
 _EMBEDDINGS = ("weighted", "orthonormalized", "plain")
 # Affinities are computed in square tiles that stay in the cache.
 _TILE = 512
+# Variance within classes, relative to all, that is none but for rounding; and the deviation that
+# features are then given, relative to their own.
+_COLLAPSED = 1e-11
+_NOISE = 1e-3
 # Neighbours found at a time.
 _SEARCHED = 1 << 20
 
@@ -73,8 +78,8 @@ class LFDA(ClosedFormLearner):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The map, in float32 for float32 points, else in float64. Rows are zero where there are
-        fewer directions: those along which no points differ are none, and "weighted" has no use for
-        those with :math:`\lambda \le 0`.
+        fewer directions along which points differ, and for "weighted" where
+        :math:`\lambda \le 0`, which needs shrinkage.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -84,9 +89,9 @@ class LFDA(ClosedFormLearner):
 
     Notes
     -----
-    Where points of a class do not differ along some direction, :math:`S^w` is singular and
-    :math:`\lambda` infinite. So each feature counts as if it had noise of a millionth of its
-    deviation (1e-4 for float32 points).
+    Where points of a class do not differ along some direction, as with fewer points than features,
+    :math:`S^w` is singular and :math:`\lambda` infinite. Then each feature counts as if it had
+    noise of a thousandth of its deviation.
 
     Without shrinkage, the result does not depend on units of features except through the
     neighbours. But "weighted" and "plain" then let directions of noise count as much as the
@@ -172,7 +177,7 @@ class LFDA(ClosedFormLearner):
         classes, codes = check_classification_target(labels)
         n_components = check_n_components(points.shape[1], self.n_components)
         # Threads of a BLAS keep spinning after each of many small products.
-        with threadpool_limits(1, user_api="blas"):
+        with _controller().limit(limits=1, user_api="blas"):
             mixed, within = self._scatters(points, codes, weights, len(classes), k)
         if not np.trace(within) > 0:
             raise ValueError("y must hold a class with two different points.")
@@ -210,25 +215,31 @@ class LFDA(ClosedFormLearner):
     def _directions(self, mixed: _Floats, within: _Floats, precision: np.dtype[Any]) -> _Floats:
         """Return the scaled eigenvectors, one per row, in order."""
         whiten = whitening(mixed, precision)
-        noise = 1e-8 if precision == np.float32 else 1e-12
-        relative = whiten @ (within + noise * np.diag(np.diag(mixed))) @ whiten.T
+        relative = whiten @ within @ whiten.T
         sizes, vectors = eigh((relative + relative.T) / 2)  # a size is 1 / (1 + lambda)
-        sizes = np.maximum(sizes, noise / len(sizes))
+        if sizes[0] < _COLLAPSED:
+            noise = whiten @ (_NOISE**2 * np.diag(np.diag(mixed))) @ whiten.T
+            sizes, vectors = eigh((relative + relative.T + noise + noise.T) / 2)
+            sizes = np.maximum(sizes, _COLLAPSED)
         rows = with_signs(vectors.T @ whiten) / np.sqrt(sizes)[:, None]
         if self.embedding_type == "weighted":
             rows *= np.sqrt(np.maximum(1 / sizes - 1, 0))[:, None]
         return np.asarray(rows)
 
 
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()  # looks at all libraries of the process, which takes a while
+
+
 def _local_scatter(points: _Floats, weights: _Floats, k: int, n_jobs: int | None) -> _Floats:
     """Return ``sum_ij w_i w_j A_ij (x_i - x_j)(x_i - x_j)^T / 2`` over the points of a class."""
-    n_features = points.shape[1]
     scale = _local_scale(points, weights, k, n_jobs)
     near = scale > 0  # a point of scale zero has an affinity to its copies alone
     points, weights, inverse = points[near], weights[near], 1 / scale[near]
-    # Columns beside the points sum up affinities.
-    values = np.column_stack([points, np.ones(len(points))]) * weights[:, None]
-    sums = np.zeros_like(values)
+    weighted = points * weights[:, None]
+    degrees = np.zeros(len(points))
+    cross = np.zeros((points.shape[1], points.shape[1]))
     tiles = [slice(start, start + _TILE) for start in range(0, len(points), _TILE)]
     for place, rows in enumerate(tiles):
         for columns in tiles[place:]:
@@ -238,11 +249,13 @@ def _local_scatter(points: _Floats, weights: _Floats, k: int, n_jobs: int | None
             affinity *= -inverse[rows, None]
             affinity *= inverse[columns]
             np.exp(affinity, out=affinity)
-            sums[rows] += affinity @ values[columns]
+            degrees[rows] += affinity @ weights[columns]
+            product = weighted[rows].T @ (affinity @ weighted[columns])
+            cross += product
             if rows != columns:
-                sums[columns] += affinity.T @ values[rows]
-    weighted = values[:, :n_features]
-    scatter = weighted.T @ (points * sums[:, n_features:] - sums[:, :n_features])
+                degrees[columns] += weights[rows] @ affinity
+                cross += product.T
+    scatter = (weighted * degrees[:, None]).T @ points - cross
     return np.asarray((scatter + scatter.T) / 2)
 
 

@@ -8,27 +8,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, inv
-from sklearn.covariance import graphical_lasso
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._deprecation import DEPRECATED, renamed
 from metricfast._prior import initialize_metric
+from metricfast._scatter import pair_scatter
 from metricfast._targets import check_classification_target
 from metricfast._tuples import TupleSet
 from metricfast.base import MahalanobisMixin
 from metricfast.classifiers import PairsClassifierMixin
 from metricfast.constraints import Constraints, wrap_indices
+from metricfast.learners._graphical_lasso import MAX_ITER, graphical_lasso
 from metricfast.learners._linear import check_count, check_range
+from metricfast.solvers import Progress
 from metricfast.thresholds import check_calibration
 
 __all__ = ["SDML", "SDML_Supervised"]
 
 _Floats = NDArray[np.float64]
 
-# Doubles held at a time.
-_BLOCK_SIZE = 1 << 20
 # Smallest eigenvalue, relative to the prior, that dissimilar pairs may leave in the matrix.
-_MARGIN = 0.1
+_MARGIN = 0.3
 
 
 class _SparseLearner(MahalanobisMixin):
@@ -47,10 +47,17 @@ class _SparseLearner(MahalanobisMixin):
         prior = initialize_metric(
             tuples.unique_points(), self.prior, self.random_state, strictly_positive=True
         )
-        loss = _loss_matrix(tuples)
+        similar = np.asarray(tuples.y) == 1
+        loss = pair_scatter(tuples.points, tuples.index[similar])
+        loss -= pair_scatter(tuples.points, tuples.index[~similar])
         self.balance_param_ = self._bounded_balance(loss, prior)
         matrix = inv(prior) + self.balance_param_ * loss
-        M = _sparse_inverse((matrix + matrix.T) / 2, float(self.sparsity_param), bool(self.verbose))
+        progress = Progress(type(self).__name__, MAX_ITER) if self.verbose else None
+        try:
+            M = graphical_lasso((matrix + matrix.T) / 2, float(self.sparsity_param), progress)
+        finally:
+            if progress is not None:
+                progress.close()
         self._set_metric(M, self.n_components, tuples.points.dtype)
 
     def _bounded_balance(self, loss: _Floats, prior: _Floats) -> float:
@@ -94,7 +101,7 @@ class SDML(_SparseLearner, PairsClassifierMixin):
         :math:`M_0`: "covariance" is the inverse covariance of the points, "random" a random
         positive definite matrix. An array of shape (n_features, n_features) is positive definite.
     verbose : bool, default=False
-        Print the progress of the graphical lasso.
+        Show progress on standard error.
     preprocessor : array-like or callable, optional
         Gives the points when pairs hold indicators of points.
     random_state : int, RandomState or None, default=None
@@ -120,13 +127,12 @@ class SDML(_SparseLearner, PairsClassifierMixin):
     The sum over pairs has negative eigenvalues where dissimilar pairs prevail. If :math:`\eta`
     times one of them outweighs the prior, the objective falls without end along its eigenvector,
     and there is nothing to find. Then :math:`\eta` is reduced so far that the matrix before M is
-    positive definite, its smallest eigenvalue being a tenth of the prior's (in units of
-    :math:`M_0`), and ConvergenceWarning names the value. The sum grows with the number of pairs and
+    positive definite, with a smallest eigenvalue of 0.3 in coordinates in which :math:`M_0` is the
+    identity, and ConvergenceWarning names the value. The sum grows with the number of pairs and
     with the square of the units of the points, so a useful :math:`\eta` depends on both.
 
-    Where the graphical lasso fails, which may happen for matrices near a singular one,
-    :math:`\lambda` is raised in steps, and ConvergenceWarning says so. The result is always
-    positive definite.
+    The result is always positive definite. The problem is solved by the alternating direction
+    method of multipliers; ConvergenceWarning says so if its iterations run out.
 
     References
     ----------
@@ -221,7 +227,7 @@ class SDML_Supervised(_SparseLearner):  # noqa: N801
         Number of similar pairs, and of dissimilar pairs, to draw. By default 20 times the square of
         the number of classes.
     verbose : bool, default=False
-        Print the progress of the graphical lasso.
+        Show progress on standard error.
     preprocessor : array-like or callable, optional
         Gives the points when `X` holds indicators of points.
     random_state : int, RandomState or None, default=None
@@ -323,58 +329,3 @@ class SDML_Supervised(_SparseLearner):  # noqa: N801
         if validate:
             self._validate_fit(X, y)
         return self
-
-
-def _loss_matrix(tuples: TupleSet) -> _Floats:
-    """Return the sum of the signed outer products of the differences of pairs."""
-    n_features, labels = tuples.points.shape[1], np.asarray(tuples.y, np.float64)
-    loss = np.zeros((n_features, n_features))
-    step = max(1, _BLOCK_SIZE // n_features)
-    for start in range(0, len(labels), step):
-        rows = slice(start, start + step)
-        left, right = (tuples.points[side].astype(np.float64) for side in tuples.index[rows].T)
-        difference = left - right
-        loss += (difference.T * labels[rows]) @ difference
-    return loss
-
-
-def _sparse_inverse(matrix: _Floats, sparsity: float, verbose: bool) -> _Floats:
-    """Solve the graphical lasso for a positive definite matrix."""
-    # The solver's tolerances are absolute; dividing by a number multiplies the solution by it.
-    level = float(np.mean(np.diag(matrix)))
-    relative, alpha = matrix / level, sparsity / level
-    if alpha == 0 or len(matrix) == 1:
-        return np.asarray(inv(matrix))
-    widest = float(np.abs(relative - np.diag(np.diag(relative))).max())
-    used = alpha
-    while used < widest:
-        M = _graphical_lasso(relative, used, verbose)
-        if M is not None:
-            break
-        used = max(4 * used, 1e-3 * widest)
-    else:
-        # No entry off the diagonal is worth its weight.
-        M = np.diag(1 / np.diag(relative))
-    if used > alpha:
-        warnings.warn(
-            f"The graphical lasso failed with sparsity_param={sparsity:g}, and "
-            f"{used * level:.3g} was used. Set it to that, or reduce balance_param.",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
-    return M / level
-
-
-def _graphical_lasso(matrix: _Floats, alpha: float, verbose: bool) -> _Floats | None:
-    """Return a positive definite solution, or None if the solver fails."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
-        warnings.simplefilter("ignore", RuntimeWarning)
-        try:
-            _, M = graphical_lasso(matrix, alpha, max_iter=500, verbose=verbose)
-        except (ConvergenceWarning, FloatingPointError, np.linalg.LinAlgError):
-            return None
-    M = (M + M.T) / 2
-    if not np.isfinite(M).all() or np.linalg.eigvalsh(M)[0] <= 0:
-        return None
-    return np.asarray(M)
