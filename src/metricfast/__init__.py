@@ -11,6 +11,8 @@ from typing import Any
 _MODULE_OF = {
     "BaseMetricLearner": "base",
     "Constraints": "constraints",
+    "ITML": "learners.itml",
+    "ITML_Supervised": "learners.itml",
     "LMNN": "learners.lmnn",
     "MahalanobisMixin": "base",
     "MetricTransformer": "base",
