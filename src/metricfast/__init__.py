@@ -9,14 +9,20 @@ import importlib
 from typing import Any
 
 _MODULE_OF = {
+    "ANMM": "learners.anmm",
     "BaseMetricLearner": "base",
     "Constraints": "constraints",
+    "DMLMJ": "learners.dmlmj",
+    "GMML": "learners.gmml",
+    "GMML_Supervised": "learners.gmml",
     "ITML": "learners.itml",
     "ITML_Supervised": "learners.itml",
+    "KernelizedMetricLearner": "learners.kernelized",
     "LMNN": "learners.lmnn",
     "MahalanobisMixin": "base",
     "MetricTransformer": "base",
     "NCA": "learners.nca",
+    "NCMML": "learners.ncmml",
     "PairsClassifierMixin": "classifiers",
     "QuadrupletsClassifierMixin": "classifiers",
     "TripletsClassifierMixin": "classifiers",

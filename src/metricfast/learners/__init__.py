@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+from metricfast.learners.anmm import ANMM
+from metricfast.learners.dmlmj import DMLMJ
+from metricfast.learners.gmml import GMML, GMML_Supervised
 from metricfast.learners.itml import ITML, ITML_Supervised
+from metricfast.learners.kernelized import KernelizedMetricLearner
 from metricfast.learners.lmnn import LMNN
 from metricfast.learners.nca import NCA
+from metricfast.learners.ncmml import NCMML
 
-__all__ = ["ITML", "LMNN", "NCA", "ITML_Supervised"]
+__all__ = [
+    "ANMM",
+    "DMLMJ",
+    "GMML",
+    "ITML",
+    "LMNN",
+    "NCA",
+    "NCMML",
+    "GMML_Supervised",
+    "ITML_Supervised",
+    "KernelizedMetricLearner",
+]
