@@ -17,6 +17,8 @@ _MODULE_OF = {
     "DMLMJ": "learners.dmlmj",
     "GMML": "learners.gmml",
     "GMML_Supervised": "learners.gmml",
+    "ITML": "learners.itml",
+    "ITML_Supervised": "learners.itml",
     "KernelizedMetricLearner": "learners.kernelized",
     "LFDA": "learners.lfda",
     "LMNN": "learners.lmnn",

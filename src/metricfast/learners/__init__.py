@@ -6,6 +6,7 @@ from metricfast.learners.anmm import ANMM
 from metricfast.learners.covariance import Covariance
 from metricfast.learners.dmlmj import DMLMJ
 from metricfast.learners.gmml import GMML, GMML_Supervised
+from metricfast.learners.itml import ITML, ITML_Supervised
 from metricfast.learners.kernelized import KernelizedMetricLearner
 from metricfast.learners.lfda import LFDA
 from metricfast.learners.lmnn import LMNN
@@ -22,6 +23,7 @@ __all__ = [
     "ANMM",
     "DMLMJ",
     "GMML",
+    "ITML",
     "LFDA",
     "LMNN",
     "LSML",
@@ -34,6 +36,7 @@ __all__ = [
     "SDML",
     "Covariance",
     "GMML_Supervised",
+    "ITML_Supervised",
     "KernelizedMetricLearner",
     "LSML_Supervised",
     "MMC_Supervised",

@@ -25,10 +25,10 @@ struct ItmlBounds {
     double gamma;      ///< infinity: no slack
 };
 
-/// What a sweep over all pairs did to the duals.
+/// What a sweep did.
 struct ItmlSweep {
-    double moved = 0;         ///< sum of absolute changes
-    double squared_duals = 0; ///< sum of squares after the sweep
+    double moved = 0; ///< sum of the absolute changes of the duals
+    Index held = 0;   ///< pairs whose step would have gone down into the rounding errors of M
 };
 
 namespace detail {
@@ -65,11 +65,11 @@ inline void multiply(const double *a, Index a_row, Index a_col, const double *b,
     for (Index i = 0; i < rows; i += R) {
         Index j = 0;
         for (; j + 2 * W <= cols; j += 2 * W)
-            multiply_tile<R, 2>(a + i * a_row, a_row, a_col, b + j, cols, depth,
-                                c + i * cols + j, cols, add);
+            multiply_tile<R, 2>(a + i * a_row, a_row, a_col, b + j, cols, depth, c + i * cols + j,
+                                cols, add);
         if (j < cols)
-            multiply_tile<R, 1>(a + i * a_row, a_row, a_col, b + j, cols, depth,
-                                c + i * cols + j, cols, add);
+            multiply_tile<R, 1>(a + i * a_row, a_row, a_col, b + j, cols, depth, c + i * cols + j,
+                                cols, add);
     }
 }
 
@@ -82,7 +82,9 @@ inline void multiply(const double *a, Index a_row, Index a_col, const double *b,
 ///     M += (1 - t) / (p t) (M v)(M v)',   t = (p before) / (p after)
 ///        = (1 - g) + g p (1/x -+ l/gamma),   g = gamma / (gamma + 1),
 /// limited such that the dual, which grows by -+(1 - t) / p, stays non-negative. M stays positive
-/// definite since t > 0.
+/// definite since t > 0, and in floating point too, since no step takes a distance down into the
+/// rounding errors of M. Pairs whose distance is there already, such as points that coincide, are
+/// passed over.
 ///
 /// Pairs go one after the other, but eight at a time: all M v of a block are one product with the
 /// M before it, what the block's own pairs add to that is a matter of its 8 x 8 products v' M v,
@@ -91,10 +93,11 @@ inline void multiply(const double *a, Index a_row, Index a_col, const double *b,
 class Itml {
   public:
     /// \param M symmetric positive definite.
-    explicit Itml(View<const double> M)
+    /// \param trace the largest that M has had, if it comes from earlier sweeps.
+    explicit Itml(View<const double> M, double trace = 0)
         : d_(M.rows), width_((M.rows + block - 1) / block * block), M_(buffer(width_, width_)),
-          v_(buffer(block, width_)), vt_(buffer(width_, block)), u_(buffer(block, width_)),
-          signed_u_(buffer(block, width_)), products_(buffer(block, block)) {
+          v_(buffer(width_, block)), u_(buffer(block, width_)), signed_u_(buffer(block, width_)),
+          products_(buffer(block, block)), trace_(trace) {
         require(M.rows == M.cols && d_ > 0, "itml: M must be square");
         for (Index i = 0; i < d_; ++i)
             std::copy(M.row(i), M.row(i) + d_, &M_[i * width_]);
@@ -106,6 +109,9 @@ class Itml {
             std::copy(&M_[i * width_], &M_[i * width_] + d_, M.row(i));
     }
 
+    /// The largest trace that M has had: what its rounding errors are relative to.
+    double largest_trace() const { return trace_; }
+
     /// One pass over all pairs, which may be cancelled between blocks.
     /// \param duals one of each pair, not negative; updated.
     ItmlSweep sweep(const ItmlPairs &pairs, const ItmlBounds &bounds, double *duals,
@@ -113,62 +119,73 @@ class Itml {
         require(pairs.points.cols() == d_, "itml: the points are of another width than M");
         const Index blocks = (pairs.count + block - 1) / block;
         ItmlSweep result;
-        double trace = 0;
-        for (Index i = 0; i < d_; ++i)
-            trace += M_[i * (width_ + 1)];
-        noise_ = 4 * std::numeric_limits<double>::epsilon() * trace;
         parallel_blocks(
             1, control,
             [&](Index, Worker &worker) {
                 for (Index b = 0; b < blocks; ++b) {
+                    if (b % blocks_per_trace == 0)
+                        update_trace();
                     const Index first = b * block;
-                    const Index count = std::min(block, pairs.count - first);
-                    read_differences(pairs, first, count);
+                    read_differences(pairs, first, std::min(block, pairs.count - first));
                     project(first, pairs.similar, bounds, duals, result);
                     worker.advance();
                 }
             },
             blocks);
+        update_trace();
         return result;
     }
 
   private:
     static constexpr Index block = 8;
+    static constexpr Index blocks_per_trace = 16;
+    static constexpr double noise = 128 * std::numeric_limits<double>::epsilon();
     using Buffer = std::vector<double>;
 
     static Buffer buffer(Index rows, Index cols) {
         return Buffer(static_cast<std::size_t>(rows * cols));
     }
 
+    void update_trace() {
+        double trace = 0;
+        for (Index i = 0; i < d_; ++i)
+            trace += M_[i * (width_ + 1)];
+        trace_ = std::max(trace_, trace);
+    }
+
     void read_differences(const ItmlPairs &pairs, Index first, Index count) {
+        if (count < block)
+            std::fill(v_.begin(), v_.end(), 0.0);
         pairs.points.visit([&](auto x) {
+            const std::int64_t *index = pairs.index + 2 * first;
+            for (Index i = 2 * block; i < 2 * std::min(2 * block, pairs.count - first); ++i)
+                prefetch(x.row(index[i]), d_);
             for (Index i = 0; i < count; ++i) {
-                const auto *a = x.row(pairs.index[2 * (first + i)]);
-                const auto *b = x.row(pairs.index[2 * (first + i) + 1]);
-                double *v = &v_[i * width_];
+                const auto *a = x.row(index[2 * i]), *b = x.row(index[2 * i + 1]);
+                double *v = &v_[i];
                 for (Index k = 0; k < d_; ++k)
-                    v[k] = static_cast<double>(a[k]) - static_cast<double>(b[k]);
+                    v[k * block] = static_cast<double>(a[k]) - static_cast<double>(b[k]);
             }
         });
-        std::fill(v_.begin() + count * width_, v_.end(), 0.0);
-        double norm[block] = {};
-        for (Index k = 0; k < width_; ++k)
-            for (Index i = 0; i < block; ++i) {
-                const double x = v_[i * width_ + k];
-                vt_[k * block + i] = x;
-                norm[i] += x * x;
-            }
-        for (Index i = 0; i < block; ++i)
-            floor_[i] = noise_ * norm[i];
     }
 
     /// The projections of one block of pairs.
     void project(Index first, Index similar, const ItmlBounds &bounds, double *duals,
                  ItmlSweep &result) {
         using V = Vec<double>;
-        detail::multiply(v_.data(), width_, 1, M_.data(), width_, u_.data(), block, width_, false);
-        detail::multiply(u_.data(), width_, 1, vt_.data(), width_, products_.data(), block, block,
+        detail::multiply(v_.data(), 1, block, M_.data(), width_, u_.data(), block, width_, false);
+        detail::multiply(u_.data(), width_, 1, v_.data(), width_, products_.data(), block, block,
                          false);
+        // Not right after the differences were stored one by one: loads of several would wait.
+        double floor[block];
+        for (Index i = 0; i < block; i += V::width) {
+            V sum = V::broadcast(0);
+            for (Index k = 0; k < d_; ++k) {
+                const V v = V::load(&v_[k * block + i]);
+                sum = fma(v, v, sum);
+            }
+            (V::broadcast(noise * trace_) * sum).store(floor + i);
+        }
         const double g = std::isinf(bounds.gamma) ? 1 : bounds.gamma / (bounds.gamma + 1);
         const double slack = 1 / bounds.gamma;
         const double inverse[2] = {1 / bounds.dissimilar, 1 / bounds.similar};
@@ -178,18 +195,22 @@ class Itml {
             const double delta = near ? 1 : -1;
             const double p = G[i * (block + 1)];
             double beta = 0;
-            // Else the points coincide, or their distance is down in the rounding errors of M.
-            if (p > floor_[i]) {
+            if (p > floor[i]) {
                 double &dual = duals[first + i];
-                const double t = (1 - g) + g * p * (inverse[near] - delta * slack * dual);
-                const double wanted = delta * (1 - t), limit = dual * p;
-                const double step = std::min(wanted, limit);
-                const double after = wanted < limit ? dual - step / p : 0;
+                double t = (1 - g) + g * p * (inverse[near] - delta * slack * dual);
+                const bool released = delta * (1 - t) >= dual * p;
+                if (released) // the rounding of 1 - dual * p must not make t zero
+                    t = near ? std::max(t, 1 - dual * p) : 1 + dual * p;
+                const bool cut = t * floor[i] > p;
+                if (cut)
+                    t = p / floor[i];
+                result.held += cut;
+                const double after = released && !cut ? 0 : dual - delta * (1 - t) / p;
                 result.moved += std::abs(after - dual);
-                result.squared_duals += after * after;
                 dual = after;
-                beta = delta * step / (p * (1 - delta * step));
-            }
+                beta = (1 - t) / (p * t);
+            } else
+                result.held += floor[i] > 0;
             beta_[i] = beta;
             for (Index j = i + 1; j < block; ++j) {
                 shares_[i][j] = beta * G[i * block + j];
@@ -224,12 +245,12 @@ class Itml {
     Index d_;
     Index width_; ///< d, filled up with zeros to a multiple of `block`
     Buffer M_;
-    Buffer v_, vt_; ///< differences as rows, and as columns
+    Buffer v_; ///< differences as columns
     Buffer u_, signed_u_;
     Buffer products_;
-    double floor_[block] = {}, beta_[block] = {};
+    double beta_[block] = {};
     double shares_[block][block] = {};
-    double noise_ = 0;
+    double trace_;
 };
 
 METRICFAST_NAMESPACE_END
