@@ -52,8 +52,7 @@ LINEAR = [
 ]
 # The others need no labels (Covariance), or chunks in their place (RCA).
 OF_CLASSES = [each for each in LINEAR if type(each).__name__ not in ("Covariance", "RCA")]
-# Labels below 0 mean that the class is unknown.
-PARTIAL = ("ITML", "LSML", "MMC", "OASIS", "RCA", "SCML", "SDML")
+PARTIAL = [each for each in OF_CLASSES if each._partial_labels]
 KERNELIZED = [
     KernelizedMetricLearner(DMLMJ(), n_components=20, random_state=0),
     KernelizedMetricLearner(NCMML(tol=1e-3), kernel="poly", n_components=20, method="kpca"),
@@ -165,9 +164,20 @@ def test_float32_finds_the_same_metric(estimator):
 @pytest.mark.parametrize("estimator", OF_CLASSES + KERNELIZED, ids=str)
 def test_labels_of_any_kind(estimator):
     expected = clone(estimator).fit(X, Y).transform(X)
-    shift = 7 if type(estimator).__name__.startswith(PARTIAL) else -7
+    shift = 7 if estimator._partial_labels else -7
     for labels in (np.array(["x", "y", "z"])[Y], Y + shift, np.array([0.0, 2.0, 5.0])[Y], list(Y)):
         np.testing.assert_array_equal(clone(estimator).fit(X, labels).transform(X), expected)
+
+
+@pytest.mark.parametrize("estimator", PARTIAL, ids=str)
+def test_points_of_unknown_class_play_no_part(estimator):
+    expected = clone(estimator).fit(X, Y).get_mahalanobis_matrix()
+    points, labels = np.r_[X, X[:40] * 3], np.r_[Y, np.repeat([-1, -7], 20)]
+    for kind in (int, float):
+        found = clone(estimator).fit(points, labels.astype(kind)).get_mahalanobis_matrix()
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9 * np.abs(expected).max())
+    with pytest.raises(ValueError, match="labels below 0 mean that the class is unknown"):
+        clone(estimator).fit(X, np.where(Y == 0, -1, 1))
 
 
 @every_weighted

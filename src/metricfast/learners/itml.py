@@ -16,7 +16,7 @@ from metricfast._dispatch import get_kernels
 from metricfast._initialize import check_n_components
 from metricfast._prior import initialize_metric
 from metricfast._scaling import times_power_of_two
-from metricfast._targets import check_classification_target
+from metricfast._targets import check_partial_target
 from metricfast._tuples import TupleSet
 from metricfast.base import MahalanobisMixin
 from metricfast.classifiers import PairsClassifierMixin
@@ -315,6 +315,7 @@ class ITML_Supervised(_BaseITML):  # noqa: N801
     """
 
     _requires_y = True
+    _partial_labels = True
 
     def __init__(
         self,
@@ -351,7 +352,7 @@ class ITML_Supervised(_BaseITML):  # noqa: N801
         X : array-like of shape (n_samples, n_features) or (n_samples,)
             Points, or indicators for the preprocessor.
         y : array-like of shape (n_samples,)
-            Class labels.
+            Class labels. Numbers below 0 mean that the class is unknown.
         bounds : array-like of 2 numbers, optional
             As for :meth:`ITML.fit`.
         validate : bool, default=False
@@ -370,7 +371,7 @@ class ITML_Supervised(_BaseITML):  # noqa: N801
         """
         tol = self._check_parameters()
         points, labels = self._prepare_inputs(X, y, ensure_min_samples=2)
-        classes, codes = check_classification_target(labels)
+        classes, codes = check_partial_target(labels)
         n_constraints = renamed(
             "num_constraints", self.num_constraints, "n_constraints", self.n_constraints
         )

@@ -333,6 +333,7 @@ class MMC_Supervised(_BaseMMC):  # noqa: N801
     """
 
     _requires_y = True
+    _partial_labels = True
 
     def __init__(
         self,
@@ -375,7 +376,7 @@ class MMC_Supervised(_BaseMMC):  # noqa: N801
         X : array-like of shape (n_samples, n_features) or (n_samples,)
             Points, or indicators for the preprocessor.
         y : array-like of shape (n_samples,)
-            Class labels.
+            Class labels. Numbers below 0 mean that the class is unknown.
         validate : bool, default=False
             Also fit a clone to four fifths of the points, compare the errors of 3 nearest
             neighbours in the learned and in the Euclidean distance on the others, keep the numbers
