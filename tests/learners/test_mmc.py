@@ -133,6 +133,14 @@ def test_units_and_order_do_not_matter(diagonal):
 
 
 @both_modes
+def test_a_huge_constant_column(diagonal):
+    A = MMC(diagonal=diagonal).fit(X[PAIRS], KIND).A_
+    wider = MMC(diagonal=diagonal).fit(np.c_[X, np.full(150, 1e200)][PAIRS], KIND).A_
+    np.testing.assert_allclose(wider[:4, :4], A, rtol=0.1, atol=0.01 * A.max())
+    assert wider[4, 4] <= 0.01 * A.max()
+
+
+@both_modes
 def test_features_of_any_scale(diagonal):
     scale = np.array([1e-4, 1.0, 30.0, 1e4])
     A = MMC(diagonal=diagonal, tol=1e-6).fit((X * scale)[PAIRS], KIND).A_

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
-from metricfast._scaling import times_power_of_two
+from metricfast._scaling import center_and_rescale
 
 __all__ = ["ClusteringProblem"]
 
@@ -65,7 +65,7 @@ class ClusteringProblem:
         # relative to the initial one.
         exponent = math.frexp(max(float(points.max()), -float(points.min())))[1]
         if abs(exponent) > _ORDINARY:
-            points = times_power_of_two(points, -exponent)
+            points, _ = center_and_rescale(points)
         similar, self._dissimilar = (_Pairs(points, index[y == k], diagonal) for k in (1, -1))
         S, D = similar.scatter(), self._dissimilar.scatter()
         variances = [s[0] if diagonal else np.diag(s) for s in (S, D)]
