@@ -86,8 +86,6 @@ class _BaseMMC(MahalanobisMixin):
                     f"y holds no {kind} pair."
                 )
         A = start_metric(tuples, self.init, rng, name="init")
-        if not (np.diag(A) > 0).any():
-            raise ValueError("`init` must not be zero.")
         problem = ClusteringProblem(tuples.points, tuples.index, y, A, diagonal=self.diagonal)
         size = self.diagonal_c / 2 if self.diagonal else problem.initial_size / 100
 
@@ -189,7 +187,8 @@ class MMC(_BaseMMC, PairsClassifierMixin):
     coordinates in which the similar pairs have the identity as their scatter. The concave problem
     gives an upper bound of its maximum at every A, which `tol` refers to. Along directions in
     which similar points do not differ the maximum is infinite; they count as if the similar points
-    differed by 0.1 % of what is usual for the features. All arithmetic is in float64.
+    differed by 0.1 % of what is usual for the features. Constant features get no weight. All
+    arithmetic is in float64.
 
     References
     ----------
