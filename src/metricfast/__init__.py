@@ -9,8 +9,13 @@ import importlib
 from typing import Any
 
 _MODULE_OF = {
+    "ANMM": "learners.anmm",
     "BaseMetricLearner": "base",
     "Constraints": "constraints",
+    "DMLMJ": "learners.dmlmj",
+    "GMML": "learners.gmml",
+    "GMML_Supervised": "learners.gmml",
+    "KernelizedMetricLearner": "learners.kernelized",
     "LMNN": "learners.lmnn",
     "LSML": "learners.lsml",
     "LSML_Supervised": "learners.lsml",
@@ -19,6 +24,7 @@ _MODULE_OF = {
     "MahalanobisMixin": "base",
     "MetricTransformer": "base",
     "NCA": "learners.nca",
+    "NCMML": "learners.ncmml",
     "PairsClassifierMixin": "classifiers",
     "QuadrupletsClassifierMixin": "classifiers",
     "TripletsClassifierMixin": "classifiers",

@@ -20,8 +20,8 @@ _FLOOR = 1e-6
 # Part of the mean eigenvalue that is added to the initial matrix: a direction that it leaves out
 # would be left out for good.
 _SPREAD = 1e-3
-# Squares of numbers up to two to this power do not overflow.
-_ORDINARY = 200
+# Squares of numbers up to this, and of their inverses, are far from overflowing.
+_LARGE = 2.0**200
 _Floats = NDArray[np.float64]
 
 
@@ -63,8 +63,9 @@ class ClusteringProblem:
     ) -> None:
         # The best direction of A does not depend on the unit of the points, nor does a size that is
         # relative to the initial one.
-        exponent = math.frexp(max(float(points.max()), -float(points.min())))[1]
-        if abs(exponent) > _ORDINARY:
+        with np.errstate(over="ignore"):
+            width = float(np.max(points.max(axis=0) - points.min(axis=0)))
+        if not 1 / _LARGE < width < _LARGE:
             points, _ = center_and_rescale(points)
         similar, self._dissimilar = (_Pairs(points, index[y == k], diagonal) for k in (1, -1))
         S, D = similar.scatter(), self._dissimilar.scatter()

@@ -174,10 +174,10 @@ class LSML(_BaseLSML, QuadrupletsClassifierMixin):
     Examples
     --------
     >>> from metricfast import LSML
-    >>> quadruplets = [[[0, 10], [10, 90], [0, 10], [50, 20]],
-    ...                [[20, 80], [30, 10], [20, 80], [70, 70]]]
+    >>> quadruplets = [[[0.0, 1.0], [1.0, 9.0], [0.0, 1.0], [5.0, 2.0]],
+    ...                [[2.0, 8.0], [3.0, 1.0], [2.0, 8.0], [7.0, 7.0]]]
     >>> M = LSML().fit(quadruplets).get_mahalanobis_matrix()
-    >>> bool(M[0, 0] > 4 * M[1, 1])  # what differs in the first feature is farther apart
+    >>> bool(M[0, 0] > 2 * M[1, 1])  # what differs in the first feature is farther apart
     True
     """
 
