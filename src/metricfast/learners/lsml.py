@@ -174,13 +174,11 @@ class LSML(_BaseLSML, QuadrupletsClassifierMixin):
     Examples
     --------
     >>> from metricfast import LSML
-    >>> quadruplets = [[[1.2, 7.5], [1.3, 1.5], [6.4, 2.6], [6.2, 9.7]],
-    ...                [[1.3, 4.5], [3.2, 4.6], [6.2, 5.5], [5.4, 5.4]],
-    ...                [[3.2, 7.5], [3.3, 1.5], [8.4, 2.6], [8.2, 9.7]],
-    ...                [[3.3, 4.5], [5.2, 4.6], [8.2, 5.5], [7.4, 5.4]]]
-    >>> lsml = LSML().fit(quadruplets)
-    >>> lsml.score(quadruplets)
-    0.75
+    >>> quadruplets = [[[0.0, 1.0], [1.0, 9.0], [0.0, 1.0], [5.0, 2.0]],
+    ...                [[2.0, 8.0], [3.0, 1.0], [2.0, 8.0], [7.0, 7.0]]]
+    >>> M = LSML().fit(quadruplets).get_mahalanobis_matrix()
+    >>> bool(M[0, 0] > 2 * M[1, 1])  # what differs in the first feature is farther apart
+    True
     """
 
     def fit(
