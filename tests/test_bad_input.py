@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,9 @@ from metricfast.__main__ import supervised_learners
 
 X, Y = load_iris(return_X_y=True)
 TABLE = read_table("Learners")
+LEARNERS = [
+    learner for learner in supervised_learners() if "solver" in signature(learner).parameters
+]
 
 
 def fit(learner: type, points=X, labels=Y, sample_weight=None, **params):
@@ -235,7 +239,7 @@ def load_damaged(learner):
     mf.load(path)
 
 
-@pytest.mark.parametrize("learner", supervised_learners(), ids=lambda learner: learner.__name__)
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner.__name__)
 @pytest.mark.parametrize("name", TABLE)
 def test_row(name, learner, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

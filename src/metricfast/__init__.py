@@ -9,13 +9,19 @@ import importlib
 from typing import Any
 
 _MODULE_OF = {
+    "ANMM": "learners.anmm",
     "BaseMetricLearner": "base",
     "BilinearMixin": "bilinear",
     "Constraints": "constraints",
+    "DMLMJ": "learners.dmlmj",
+    "GMML": "learners.gmml",
+    "GMML_Supervised": "learners.gmml",
+    "KernelizedMetricLearner": "learners.kernelized",
     "LMNN": "learners.lmnn",
     "MahalanobisMixin": "base",
     "MetricTransformer": "base",
     "NCA": "learners.nca",
+    "NCMML": "learners.ncmml",
     "OASIS": "learners.oasis",
     "OASIS_Supervised": "learners.oasis",
     "PairsClassifierMixin": "classifiers",

@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh, svd
 from scipy.sparse import csr_matrix
 
-__all__ = ["discriminant_components", "principal_components", "repetitions"]
+__all__ = [
+    "discriminant_components",
+    "group_means",
+    "pair_scatter",
+    "principal_components",
+    "repetitions",
+    "scatters_of_all_pairs",
+]
 
 _Floats = NDArray[np.float64]
 
@@ -45,7 +52,7 @@ def principal_components(X: NDArray[Any], weights: _Floats, n_components: int) -
             f"n_components={n_components} must be between 0 and min(n_samples, n_features)={most}"
         )
     group = np.zeros(len(X), dtype=np.int64)
-    means = _group_means(X, weights, group, 1)
+    means = group_means(X, weights, group, 1)
     _, axes = _axes(X, weights, group, means, at_least=n_components)
     return _with_signs(axes[:n_components])
 
@@ -66,7 +73,7 @@ def discriminant_components(
         raise ValueError("n_components cannot be larger than min(n_features, n_classes - 1).")
     if n_samples <= n_classes:
         raise ValueError("The number of samples must be more than the number of classes.")
-    means = _group_means(X, weights, group, n_classes)
+    means = group_means(X, weights, group, n_classes)
     deviation = _deviation(X, weights, group, means)
     variances, axes = _axes(X, weights / n_samples, group, means, scale=deviation)
     kept = variances > _RANK_TOL**2
@@ -82,14 +89,52 @@ def discriminant_components(
     return components
 
 
-def _blocks(X: NDArray[Any]) -> Iterator[slice]:
+def pair_scatter(
+    points: NDArray[Any], index: NDArray[np.int64], weights: _Floats | None = None
+) -> _Floats:
+    """Sum of the (weighted) outer products of the differences of indexed pairs of points."""
+    scatter = np.zeros((points.shape[1], points.shape[1]))
+    for rows in _blocks(points, len(index)):
+        left, right = index[rows].T
+        difference = points[left].astype(np.float64) - points[right]
+        if weights is not None:
+            difference *= np.sqrt(weights[rows])[:, None]
+        scatter += difference.T @ difference
+    return scatter
+
+
+def scatters_of_all_pairs(
+    X: NDArray[Any], group: NDArray[np.int64], weights: _Floats
+) -> tuple[_Floats, _Floats]:
+    """Scatter of the differences of all pairs within groups, and of all pairs across groups.
+
+    Every group must have weight. A pair weighs the product of the weights of its points. No pair
+    is formed: the scatters follow from those around the means.
+    """
+    counts = np.bincount(group, weights)
+    means = group_means(X, weights, group, len(counts))
+    spread = (means - counts @ means / counts.sum()) * np.sqrt(counts)[:, None]
+    within = np.zeros((X.shape[1], X.shape[1]))
+    across = counts.sum() * (spread.T @ spread)
+    for rows in _blocks(X):
+        residual = X[rows] - means[group[rows]]
+        size = counts[group[rows]]
+        for total, weight in ((within, size), (across, counts.sum() - size)):
+            block = residual * np.sqrt(weights[rows] * weight)[:, None]
+            total[:] += block.T @ block
+    return within, across
+
+
+def _blocks(X: NDArray[Any], n_rows: int | None = None) -> Iterator[slice]:
     step = max(1, _BLOCK_SIZE // X.shape[1])
-    return (slice(start, start + step) for start in range(0, len(X), step))
+    n_rows = len(X) if n_rows is None else n_rows
+    return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
-def _group_means(
+def group_means(
     X: NDArray[Any], weights: _Floats, group: NDArray[np.int64], n_groups: int
 ) -> _Floats:
+    """Return the weighted mean of each group of samples, one per row."""
     sums = np.zeros((n_groups, X.shape[1]))
     for rows in _blocks(X):
         members = group[rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import column_or_1d
 
+from metricfast._deprecation import DEPRECATED, renamed
 from metricfast.neighbors import kneighbors
 
-__all__ = ["Constraints", "wrap_indices", "wrap_pairs"]
+__all__ = ["Constraints", "class_neighbors", "wrap_indices", "wrap_pairs"]
 
 Index = NDArray[np.int64]
 
@@ -72,7 +73,7 @@ class Constraints:
         n_constraints: int,
         same_length: bool = False,
         random_state: int | np.random.RandomState | None = None,
-        num_constraints: Any = "deprecated",
+        num_constraints: Any = DEPRECATED,
     ) -> tuple[Index, Index, Index, Index]:
         """Draw pairs of points of one class, and pairs of points of different classes.
 
@@ -105,7 +106,7 @@ class Constraints:
         ValueError
             If `n_constraints` is not a whole number of at least 0.
         """
-        n_constraints = _renamed("constraints", n_constraints, num_constraints)
+        n_constraints = renamed("num_constraints", num_constraints, "n_constraints", n_constraints)
         _check_count("n_constraints", n_constraints, least=0)
         rng = check_random_state(random_state)
         a, b = self._pairs(n_constraints, True, rng)
@@ -150,11 +151,12 @@ class Constraints:
                 f"X must have one row for each of the {len(self.partial_labels)} labels, "
                 f"got shape {points.shape}."
             )
-        (known,) = np.nonzero(self.partial_labels >= 0)
-        labels = self.partial_labels[known]
         triplets = [np.empty((0, 3), np.int64)]
-        for label, count in zip(*np.unique(labels, return_counts=True), strict=True):
-            genuine, impostors = min(k_genuine, count - 1), min(k_impostor, len(known) - count)
+        for members, near, far in class_neighbors(
+            points, self.partial_labels, k_genuine, k_impostor, n_jobs
+        ):
+            label = self.partial_labels[members[0]]
+            (count, genuine), impostors = near.shape, far.shape[1]
             if genuine < k_genuine:
                 warnings.warn(
                     f"The class {label} has {count} elements, which is not sufficient to generate "
@@ -169,15 +171,10 @@ class Constraints:
                     f"k_impostor. Will generate {impostors} impostor neighbors instead.\n",
                     stacklevel=2,
                 )
-            if genuine == 0 or impostors == 0:
-                continue
-            members, others = known[labels == label], known[labels != label]
-            _, near = kneighbors(points[members], n_neighbors=int(genuine), n_jobs=n_jobs)
-            _, far = kneighbors(points[members], points[others], int(impostors), n_jobs=n_jobs)
             combined = np.empty((count, genuine, impostors, 3), np.int64)
             combined[..., 0] = members[:, None, None]
-            combined[..., 1] = members[near][:, :, None]
-            combined[..., 2] = others[far][:, None, :]
+            combined[..., 1] = near[:, :, None]
+            combined[..., 2] = far[:, None, :]
             triplets.append(combined.reshape(-1, 3))
         return np.concatenate(triplets)
 
@@ -186,7 +183,7 @@ class Constraints:
         n_chunks: int = 100,
         chunk_size: int = 2,
         random_state: int | np.random.RandomState | None = None,
-        num_chunks: Any = "deprecated",
+        num_chunks: Any = DEPRECATED,
     ) -> Index:
         """Draw disjoint chunks: groups of points that are known to be of one class.
 
@@ -216,7 +213,7 @@ class Constraints:
         ValueError
             If the classes cannot fill so many chunks, or a number is out of range.
         """
-        n_chunks = _renamed("chunks", n_chunks, num_chunks)
+        n_chunks = renamed("num_chunks", num_chunks, "n_chunks", n_chunks)
         _check_count("n_chunks", n_chunks, least=0)
         _check_count("chunk_size", chunk_size)
         rng = check_random_state(random_state)
@@ -285,6 +282,51 @@ class Constraints:
         return order[left], order[right]
 
 
+def class_neighbors(
+    X: NDArray[Any], labels: Index, k_genuine: int, k_impostor: int, n_jobs: int | None = None
+) -> Iterator[tuple[Index, Index, Index]]:
+    """Find the nearest points of the own class and of the other classes, one class at a time.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    labels : ndarray of int64 of shape (n_samples,)
+        Points of negative label are left out.
+    k_genuine, k_impostor : int
+        Points of the own class and of others that each point gets, or all where there are fewer.
+    n_jobs : int, optional
+
+    Yields
+    ------
+    members : ndarray of int64 of shape (n_members,)
+        The points of a class.
+    near, far : ndarrays of int64 of shapes (n_members, k), for two different k
+        The nearest of its own class and of the others, nearest first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricfast.constraints import class_neighbors
+    >>> points, labels = np.array([[0.0], [1.0], [3.0]]), np.array([0, 0, 1])
+    >>> for members, near, far in class_neighbors(points, labels, 1, 1):
+    ...     print(members, near.tolist(), far.tolist())
+    [0 1] [[1], [0]] [[2], [2]]
+    [2] [[]] [[1]]
+    """
+    (known,) = np.nonzero(labels >= 0)
+    for label in np.unique(labels[known]):
+        of_class = labels[known] == label
+        members, others = known[of_class], known[~of_class]
+        near, far = (np.empty((len(members), 0), np.int64) for _ in range(2))
+        if len(members) > 1:
+            k = min(k_genuine, len(members) - 1)
+            near = members[kneighbors(X[members], n_neighbors=k, n_jobs=n_jobs)[1]]
+        if len(others):
+            k = min(k_impostor, len(others))
+            far = others[kneighbors(X[members], X[others], k, n_jobs=n_jobs)[1]]
+        yield members, near, far
+
+
 def wrap_indices(constraints: Sequence[ArrayLike]) -> tuple[Index, Index]:
     """Stack positive and negative pairs, as indices.
 
@@ -347,18 +389,6 @@ def _class_bounds(labels: Index) -> tuple[Index, Index]:
     )
     start = first[code]
     return start, start + count[code]
-
-
-def _renamed(name: str, value: Any, former: Any) -> Any:
-    if isinstance(former, str) and former == "deprecated":
-        return value
-    warnings.warn(
-        f'"num_{name}" parameter has been renamed to "n_{name}". It has been deprecated in version '
-        "0.6.3 and will be removed in 0.7.0",
-        FutureWarning,
-        stacklevel=3,
-    )
-    return former
 
 
 def _check_count(name: str, value: object, least: int = 1) -> None:

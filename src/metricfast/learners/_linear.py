@@ -29,6 +29,7 @@ __all__ = [
     "LinearObjective",
     "TrainingSet",
     "best_scale",
+    "check_callbacks",
     "check_count",
     "check_range",
     "embed",
@@ -199,7 +200,7 @@ class LinearLearner(MahalanobisMixin):
             check_count("batch_size", self.batch_size)
         check_range("learning_rate", self.learning_rate, high=_MAX_RATE, positive=True)
         as_threads(self.n_jobs)
-        return _check_callbacks(self.callbacks)
+        return check_callbacks(self.callbacks)
 
     def _check_data(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> TrainingSet:
         # From here on n_features_in_ may change: a map of another width must not outlive that.
@@ -277,7 +278,7 @@ class LinearLearner(MahalanobisMixin):
             self.loss_curve_ = monitor.curve
 
 
-def _check_callbacks(callbacks: Any) -> tuple[Callback, ...]:
+def check_callbacks(callbacks: Any) -> tuple[Callback, ...]:
     try:
         found: tuple[Any, ...] = () if callbacks is None else tuple(callbacks)
     except TypeError as error:

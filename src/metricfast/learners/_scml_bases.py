@@ -90,7 +90,8 @@ def triplet_directions(
             if n_failures == _MAX_FAILURES:
                 raise ValueError(
                     "The triplets give no bases: their points do not differ, or the second and "
-                    "third differ from the first alike. Give `basis` as an array, or other triplets."
+                    "third differ from the first alike. Give `basis` as an array, or other "
+                    "triplets."
                 )
             found.append(vectors.T[kept])
             n_found += int(kept.sum())
