@@ -52,6 +52,8 @@ LINEAR = [
 ]
 # The others need no labels (Covariance), or chunks in their place (RCA).
 OF_CLASSES = [each for each in LINEAR if type(each).__name__ not in ("Covariance", "RCA")]
+# The steps of SCML are drawn by chance, and rounding tells which directions it has.
+EXACT = [each for each in LINEAR if type(each).__name__ != "SCML_Supervised"]
 PARTIAL = [each for each in OF_CLASSES if each._partial_labels]
 KERNELIZED = [
     KernelizedMetricLearner(DMLMJ(), n_components=20, random_state=0),
@@ -64,11 +66,11 @@ EXPECTED_FAILURES = {
     for name, reason in {
         "ANMM": ANCHORS,
         "DMLMJ": ANCHORS,
-        "LFDA": ANCHORS,
         "RCA_Supervised": DRAWN,
         "SCML_Supervised": ANCHORS,
+        "RCA": "labels are called `chunks`",
     }.items()
-}
+} | {("RCA", "check_fit_score_takes_y"): "the second argument is called `chunks`"}
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 every_estimator = pytest.mark.parametrize("estimator", LINEAR + KERNELIZED, ids=str)
@@ -152,7 +154,7 @@ def test_float32_is_kept(estimator):
     assert clone(estimator).fit(X, Y).transform(X).dtype == np.float64
 
 
-@every_linear
+@pytest.mark.parametrize("estimator", EXACT, ids=str)
 def test_float32_finds_the_same_metric(estimator):
     M = clone(estimator).fit(X, Y).get_mahalanobis_matrix()
     narrow = clone(estimator).fit(X.astype(np.float32), Y)
@@ -184,9 +186,10 @@ def test_points_of_unknown_class_play_no_part(estimator):
 def test_weights_count(estimator):
     plain = clone(estimator).fit(X, Y).transform(X)
     weighted = clone(estimator).fit(X, Y, sample_weight=WEIGHT).transform(X)
-    ones = clone(estimator).fit(X, Y, sample_weight=np.full(150, 2.5)).transform(X)
-    assert not np.allclose(weighted, plain)
-    np.testing.assert_allclose(ones, plain, rtol=1e-3, atol=1e-6)
+    assert weighted.shape != plain.shape or not np.allclose(weighted, plain)
+    if estimator in EXACT + KERNELIZED:
+        ones = clone(estimator).fit(X, Y, sample_weight=np.full(150, 2.5)).transform(X)
+        np.testing.assert_allclose(ones, plain, rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize(
