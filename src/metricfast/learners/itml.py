@@ -246,8 +246,6 @@ class ITML(_BaseITML, PairsClassifierMixin):
         calibration = {} if calibration_params is None else calibration_params
         check_calibration(**calibration)
         tol = self._check_parameters()
-        if y is None:
-            raise ValueError("ITML requires y to be passed, but the target y is None.")
         tuples = self._prepare_tuples(pairs, y)
         self._fit(tuples, bounds, tol)
         self.calibrate_threshold(pairs, y, **calibration)
