@@ -198,8 +198,8 @@ class ITML(_BaseITML, PairsClassifierMixin):
     Examples
     --------
     >>> from metricfast import ITML
-    >>> pairs = [[[1.2, 7.5], [1.3, 1.5]], [[6.4, 2.6], [6.2, 9.7]],
-    ...          [[1.3, 4.5], [3.2, 4.6]], [[6.2, 5.5], [5.4, 5.4]]]
+    >>> pairs = [[[1.2, 7.5], [1.3, 1.5]], [[6.4, 2.6], [6.2, 7.7]],
+    ...          [[1.3, 4.5], [3.2, 4.6]], [[6.2, 5.5], [2.4, 5.4]]]
     >>> itml = ITML().fit(pairs, [1, 1, -1, -1])  # the first feature tells what is similar
     >>> itml.predict(pairs)
     array([ 1,  1, -1, -1])
