@@ -19,6 +19,7 @@ from metricfast.classifiers import QuadrupletsClassifierMixin
 from metricfast.learners._factored import (
     draw_pairs,
     minimize_factor,
+    one_blas_thread,
     start_metric,
 )
 from metricfast.learners._linear import check_count, check_range
@@ -58,6 +59,7 @@ class _BaseLSML(MahalanobisMixin):
         check_count("max_iter", self.max_iter)
         check_range("tol", self.tol)
 
+    @one_blas_thread
     def _fit(self, tuples: TupleSet, weights: ArrayLike | None, rng: np.random.RandomState) -> None:
         points, index = tuples.points, tuples.index
         n_features = points.shape[1]
