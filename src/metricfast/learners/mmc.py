@@ -332,8 +332,7 @@ class MMC_Supervised(_BaseMMC):  # noqa: N801
     (150, 4)
     """
 
-    _requires_y = True
-    _partial_labels = True
+    _requires_y = _partial_labels = True
 
     def __init__(
         self,
