@@ -312,6 +312,12 @@ def test_metric_is_the_distance_of_two_points():
     assert isinstance(metric(X[0], X[1]), float)
 
 
+def test_metric_of_a_map_that_is_given_as_its_only_row():
+    learner = Whitening().fit(X)
+    learner.components_ = np.array([3.0])
+    assert learner.get_metric()(5, 7.0) == learner.get_metric()([[5.0]], [7]) == 6
+
+
 def test_metric_of_unsigned_integers_does_not_wrap_around():
     metric = Whitening().fit(X).get_metric()
     low, high = np.full(4, 1, np.uint8), np.full(4, 3, np.uint8)

@@ -55,7 +55,7 @@ def distance(a, b):
 
 def fitted(kind, preprocessor=None, n=200):
     index = RNG.randint(40, size=(n, kind._tuple_size))
-    y = np.where(RNG.rand(n) < 0.5, 1, -1) if kind is Pairs else None
+    y = np.where(RNG.rand(n) < 0.5, 1, -1) if issubclass(kind, Pairs) else None
     data = POINTS[index] if preprocessor is None else index
     return kind(preprocessor).fit(data, y), data, index, y
 
@@ -176,3 +176,13 @@ def test_they_are_classifiers_of_tuples():
     assert learner.n_features_in_ == 3
     with pytest.raises(ValueError, match=r"Tuples of 3 element\(s\) expected by Triplets"):
         learner.predict(POINTS[[[0, 1]]])
+
+
+def test_a_threshold_is_set_on_what_decides():
+    class Reversed(Pairs):
+        def decision_function(self, pairs):
+            return -super().decision_function(pairs)
+
+    model, pairs, _, _ = fitted(Reversed)
+    labels = np.where(model.decision_function(pairs) > 2, 1, -1)
+    np.testing.assert_array_equal(model.calibrate_threshold(pairs, labels).predict(pairs), labels)

@@ -44,7 +44,7 @@ PYTHON_LAYERS = [
     ],
     ["samplers", "solvers", "constraints", "metrics", "thresholds"],
     ["base"],
-    ["classifiers"],
+    ["bilinear", "classifiers"],
     ["learners/"],
     ["__init__"],
     ["io", "plotting", "torch", "_paths"],

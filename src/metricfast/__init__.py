@@ -9,16 +9,40 @@ import importlib
 from typing import Any
 
 _MODULE_OF = {
+    "ANMM": "learners.anmm",
     "BaseMetricLearner": "base",
+    "BilinearMixin": "bilinear",
+    "Constraints": "constraints",
+    "Covariance": "learners.covariance",
+    "DMLMJ": "learners.dmlmj",
+    "GMML": "learners.gmml",
+    "GMML_Supervised": "learners.gmml",
+    "ITML": "learners.itml",
+    "ITML_Supervised": "learners.itml",
+    "KernelizedMetricLearner": "learners.kernelized",
     "LDML": "learners.ldml",
+    "LFDA": "learners.lfda",
     "LMNN": "learners.lmnn",
+    "LSML": "learners.lsml",
+    "LSML_Supervised": "learners.lsml",
     "MCML": "learners.mcml",
     "MLKR": "learners.mlkr",
+    "MMC": "learners.mmc",
+    "MMC_Supervised": "learners.mmc",
     "MahalanobisMixin": "base",
     "MetricTransformer": "base",
     "NCA": "learners.nca",
+    "NCMML": "learners.ncmml",
+    "OASIS": "learners.oasis",
+    "OASIS_Supervised": "learners.oasis",
     "PairsClassifierMixin": "classifiers",
     "QuadrupletsClassifierMixin": "classifiers",
+    "RCA": "learners.rca",
+    "RCA_Supervised": "learners.rca",
+    "SCML": "learners.scml",
+    "SCML_Supervised": "learners.scml",
+    "SDML": "learners.sdml",
+    "SDML_Supervised": "learners.sdml",
     "TripletsClassifierMixin": "classifiers",
     "build_info": "_dispatch",
     "get_cmake_dir": "_paths",
@@ -31,7 +55,7 @@ _MODULE_OF = {
     "pairwise_distances": "neighbors",
     "save": "io",
 }
-_SUBMODULES = ("exceptions", "learners", "losses", "neighbors")
+_SUBMODULES = ("constraints", "exceptions", "learners", "losses", "neighbors")
 
 __all__ = ["__version__", *_MODULE_OF, *_SUBMODULES]  # noqa: PLE0604
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["MahalanobisMetric"]
+__all__ = ["MahalanobisMetric", "as_vectors"]
 
 _DOUBLE = np.dtype(np.float64)
 
@@ -25,7 +25,7 @@ class MahalanobisMetric:
     __slots__ = ("_components",)
 
     def __init__(self, components: NDArray[Any]) -> None:
-        self._components = np.array(components, dtype=np.float64)
+        self._components = np.array(components, dtype=np.float64, ndmin=2)
 
     def __call__(self, u: Any, v: Any, squared: bool = False) -> float:
         """Return the distance of u and v.
@@ -46,13 +46,13 @@ class MahalanobisMetric:
         except AttributeError:
             usual = False
         if not usual:
-            u, v = _as_vectors(u, v)
+            u, v = as_vectors(u, v)
         embedded = self._components.dot(u - v)
         distance = float(embedded.dot(embedded))
         return distance if squared else math.sqrt(distance)
 
 
-def _as_vectors(*points: ArrayLike) -> list[NDArray[np.float64]]:
+def as_vectors(*points: ArrayLike) -> list[NDArray[np.float64]]:
     vectors = [np.atleast_1d(np.asarray(point, dtype=np.float64).squeeze()) for point in points]
     if any(vector.ndim > 1 for vector in vectors):
         raise ValueError("Input vector should be 1-D.")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ORDINARY", "center_and_rescale", "log2_spread", "times_power_of_two"]
+__all__ = ["ORDINARY", "center_and_rescale", "log2_spread", "times_power_of_two", "undo_scale"]
 
 # Up to these powers of two the units are the user's choice: maps like the identity start from them.
 # Beyond, softmaxes are flat or steps, hinges all or none, and solvers get nowhere.
@@ -84,3 +84,30 @@ def center_and_rescale(X: NDArray[Any]) -> tuple[NDArray[Any], int]:
     if spread is None or abs(exponent + sum(spread)) <= ORDINARY:
         return X, exponent
     return times_power_of_two(X, -spread[0]), exponent + spread[0]
+
+
+def undo_scale(L: NDArray[Any], exponent: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Turn a map of rescaled points into that of the points as given.
+
+    Parameters
+    ----------
+    L : ndarray of shape (n_components, n_features)
+    exponent : int
+        As :func:`center_and_rescale` returns it.
+    dtype : dtype
+        Of the result.
+
+    Raises
+    ------
+    ValueError
+        If the result exceeds the numbers of that dtype.
+    """
+    with np.errstate(over="ignore", under="ignore"):
+        L = times_power_of_two(L.astype(np.float64), -exponent).astype(dtype)
+    if not np.isfinite(L).all():
+        raise ValueError(
+            f"X is spread over only about {math.ldexp(1, exponent):.0e}: the map that undoes this "
+            f"scale exceeds the largest {dtype}. Multiply X by a number that makes its spread "
+            "about 1."
+        )
+    return L

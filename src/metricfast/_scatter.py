@@ -7,12 +7,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, svd
+from scipy.linalg import eigh, qr, svd
 from scipy.sparse import csr_matrix
 
 from metricfast._sparse import dense, is_wide, principal_axes
 
-__all__ = ["discriminant_components", "principal_components", "repetitions", "within_scatter"]
+__all__ = [
+    "discriminant_components",
+    "group_means",
+    "pair_scatter",
+    "principal_components",
+    "repetitions",
+    "scatter_matrix",
+    "scatters_of_all_pairs",
+    "whitening",
+    "with_signs",
+    "within_scatter",
+]
 
 _Floats = NDArray[np.float64]
 
@@ -20,6 +31,7 @@ _Floats = NDArray[np.float64]
 _BLOCK_SIZE = 1 << 20
 # Directions whose standard deviation, relative to the largest, is below this carry no information.
 _RANK_TOL = 1e-4
+_RANK_TOL_DOUBLE = 1e-6
 
 
 def repetitions(sample_weight: _Floats | None, n_samples: int) -> _Floats:
@@ -47,11 +59,11 @@ def principal_components(X: NDArray[Any], weights: _Floats, n_components: int) -
             f"n_components={n_components} must be between 0 and min(n_samples, n_features)={most}"
         )
     if is_wide(X) and n_components < min(X.shape):
-        return _with_signs(principal_axes(X, weights, n_components))
+        return with_signs(principal_axes(X, weights, n_components))
     group = np.zeros(X.shape[0], dtype=np.int64)
-    means = _group_means(X, weights, group, 1)
+    means = group_means(X, weights, group, 1)
     _, axes = _axes(X, weights, group, means, at_least=n_components)
-    return _with_signs(axes[:n_components])
+    return with_signs(axes[:n_components])
 
 
 def discriminant_components(
@@ -70,7 +82,7 @@ def discriminant_components(
         raise ValueError("n_components cannot be larger than min(n_features, n_classes - 1).")
     if n_samples <= n_classes:
         raise ValueError("The number of samples must be more than the number of classes.")
-    means = _group_means(X, weights, group, n_classes)
+    means = group_means(X, weights, group, n_classes)
     deviation = _deviation(X, weights, group, means)
     variances, axes = _axes(X, weights / n_samples, group, means, scale=deviation)
     kept = variances > _RANK_TOL**2
@@ -82,7 +94,7 @@ def discriminant_components(
     if not len(found):
         return principal_components(X, weights, n_components)
     components = np.zeros((n_components, X.shape[1]))
-    components[: len(found)] = _with_signs(found)
+    components[: len(found)] = with_signs(found)
     return components
 
 
@@ -94,25 +106,59 @@ def within_scatter(
     seen = weights > 0
     X, weights = (X, weights) if seen.all() else (X[seen], weights[seen])
     classes, group = np.unique(y[seen], return_inverse=True)
-    means = _group_means(X, weights, group, len(classes))
-    scatter = np.zeros(X.shape[1] if diagonal else (X.shape[1], X.shape[1]))
-    for rows in _blocks(X):
-        block = dense(X[rows]) - means[group[rows]]
-        if diagonal:
-            scatter += weights[rows] @ block**2
-        else:
-            scatter += (block.T * weights[rows]) @ block
+    means = group_means(X, weights, group, len(classes))
+    if not diagonal:
+        return scatter_matrix(X, weights, group, means)
+    blocks = (_deviations(X, weights, group, means, 1.0, rows) for rows in _blocks(X))
+    return np.asarray(sum((block**2).sum(axis=0) for block in blocks))
+
+
+def pair_scatter(
+    points: NDArray[Any], index: NDArray[np.int64], weights: _Floats | None = None
+) -> _Floats:
+    """Sum of the (weighted) outer products of the differences of indexed pairs of points."""
+    scatter = np.zeros((points.shape[1], points.shape[1]))
+    for rows in _blocks(points, len(index)):
+        left, right = index[rows].T
+        difference = points[left].astype(np.float64) - points[right]
+        if weights is not None:
+            difference *= np.sqrt(weights[rows])[:, None]
+        scatter += difference.T @ difference
     return scatter
 
 
-def _blocks(X: NDArray[Any]) -> Iterator[slice]:
+def scatters_of_all_pairs(
+    X: NDArray[Any], group: NDArray[np.int64], weights: _Floats
+) -> tuple[_Floats, _Floats]:
+    """Scatter of the differences of all pairs within groups, and of all pairs across groups.
+
+    Every group must have weight. A pair weighs the product of the weights of its points. No pair
+    is formed: the scatters follow from those around the means.
+    """
+    counts = np.bincount(group, weights)
+    means = group_means(X, weights, group, len(counts))
+    spread = (means - counts @ means / counts.sum()) * np.sqrt(counts)[:, None]
+    within = np.zeros((X.shape[1], X.shape[1]))
+    across = counts.sum() * (spread.T @ spread)
+    for rows in _blocks(X):
+        residual = X[rows] - means[group[rows]]
+        size = counts[group[rows]]
+        for total, weight in ((within, size), (across, counts.sum() - size)):
+            block = residual * np.sqrt(weights[rows] * weight)[:, None]
+            total[:] += block.T @ block
+    return within, across
+
+
+def _blocks(X: NDArray[Any], n_rows: int | None = None) -> Iterator[slice]:
     step = max(1, _BLOCK_SIZE // X.shape[1])
-    return (slice(start, start + step) for start in range(0, X.shape[0], step))
+    n_rows = X.shape[0] if n_rows is None else n_rows
+    return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
-def _group_means(
+def group_means(
     X: NDArray[Any], weights: _Floats, group: NDArray[np.int64], n_groups: int
 ) -> _Floats:
+    """Return the weighted mean of each group of samples, one per row."""
     sums = np.zeros((n_groups, X.shape[1]))
     for rows in _blocks(X):
         members = group[rows]
@@ -135,6 +181,55 @@ def _deviation(
     return np.where(deviation > rounding, deviation, 1.0)
 
 
+def scatter_matrix(
+    X: NDArray[Any],
+    weights: _Floats,
+    group: NDArray[np.int64],
+    means: _Floats,
+    *,
+    scale: _Floats | float = 1.0,
+) -> _Floats:
+    """Return the weighted sum of the outer products of deviations from the mean of the group."""
+    scatter = np.zeros((X.shape[1], X.shape[1]))
+    for rows in _blocks(X):
+        block = _deviations(X, weights, group, means, scale, rows)
+        scatter += block.T @ block
+    return scatter
+
+
+def whitening(scatter: _Floats, precision: np.dtype[Any]) -> _Floats:
+    """Return W of full row rank, with ``W.T @ W`` the pseudo-inverse of a scatter matrix.
+
+    Directions count as without deviation where that, in units of each feature's own, is below a
+    millionth of the largest; for data given in float32 below 1e-4.
+    """
+    deviation = np.sqrt(np.diag(scatter))
+    constant = deviation == 0
+    deviation[constant] = 1
+    values, vectors = eigh(scatter / deviation / deviation[:, None])
+    tol = _RANK_TOL if precision == np.float32 else _RANK_TOL_DOUBLE
+    kept = values > tol**2 * values[-1]
+    W = vectors.T[kept] / np.sqrt(values[kept])[:, None] / deviation
+    if not kept.all():
+        # Any such W inverts the matrix on its range; the pseudo-inverse has no part outside.
+        basis, _ = qr(vectors[:, kept] * deviation[:, None], mode="economic")
+        W = (W @ basis) @ basis.T
+        W[:, constant] = 0
+    return np.asarray(W)
+
+
+def _deviations(
+    X: NDArray[Any],
+    weights: _Floats,
+    group: NDArray[np.int64],
+    means: _Floats,
+    scale: _Floats | float,
+    rows: slice,
+) -> _Floats:
+    deviations = (dense(X[rows]) - means[group[rows]]) / scale * np.sqrt(weights[rows])[:, None]
+    return np.asarray(deviations)
+
+
 def _axes(
     X: NDArray[Any],
     weights: _Floats,
@@ -150,20 +245,16 @@ def _axes(
     """
     n_samples, n_features = X.shape
 
-    def rows_of(rows: slice) -> _Floats:
-        return (dense(X[rows]) - means[group[rows]]) / scale * np.sqrt(weights[rows])[:, None]
-
     if at_least <= n_samples < n_features:
-        _, sizes, axes = svd(rows_of(slice(None)), full_matrices=False)
+        deviations = _deviations(X, weights, group, means, scale, slice(None))
+        _, sizes, axes = svd(deviations, full_matrices=False)
         return sizes**2, axes
-    scatter = np.zeros((n_features, n_features))
-    for rows in _blocks(X):
-        block = rows_of(rows)
-        scatter += block.T @ block
+    scatter = scatter_matrix(X, weights, group, means, scale=scale)
     values, vectors = eigh(scatter, overwrite_a=True)
     return np.maximum(values[::-1], 0), vectors.T[::-1]
 
 
-def _with_signs(axes: _Floats) -> _Floats:
+def with_signs(axes: _Floats) -> _Floats:
+    """Turn rows such that the entry of largest absolute value of each is positive."""
     largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
     return axes * np.where(largest < 0, -1.0, 1.0)

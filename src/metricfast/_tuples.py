@@ -120,7 +120,7 @@ def _rows_of_array(
     with np.errstate(over="ignore", invalid="ignore"):
         if not np.isfinite(points.sum()):
             return None
-    index = index.astype(np.int64)
+    index = index.astype(np.int64, order="C")
     index[index < 0] += len(points)
     if index.min() < 0 or index.max() >= len(points):
         return None

@@ -55,7 +55,7 @@ def validate_fit(
         the error of 3 nearest neighbours (for a continuous target, its mean squared error),
         learners on tuples by their own score.
     X, y, sample_weight, **params
-        What was given to its `fit`.
+        What was given to its `fit`; `weights` are those of tuples.
 
     Returns
     -------
@@ -68,13 +68,22 @@ def validate_fit(
         )
     X = X if issparse(X) else np.asarray(X)
     y = None if y is None else np.asarray(y)
+    if y is not None and learner._partial_labels and y.dtype.kind in "if":
+        known = y >= 0
+        X, y = X[known], y[known]
+        if sample_weight is not None:
+            sample_weight = np.asarray(sample_weight)[known]
     numeric = y is not None and (not learner._has_classes or type_of_target(y) == "continuous")
     train, test = _split(X.shape[0], None if numeric else y)
     trained = clone(learner)
     if on_points:
         trained.set_params(preprocessor=None)
-    if sample_weight is not None:
-        params["sample_weight"] = np.asarray(sample_weight)[train]
+    for name, weights in (
+        ("sample_weight", sample_weight),
+        ("weights", params.pop("weights", None)),
+    ):
+        if weights is not None:
+            params[name] = np.asarray(weights)[train]
     labels = () if y is None else (y[train],)
     trained.fit(X[train], *labels, **params)
     euclidean = copy.copy(trained)

@@ -66,6 +66,9 @@ class PairsClassifierMixin(ThresholdMixin, _TuplesClassifierMixin):
         """
         return self._scores(pairs, [0, 1])[0]
 
+    def _pair_decisions(self, pairs: ArrayLike) -> NDArray[Any]:
+        return self.decision_function(pairs)
+
     def predict(self, pairs: ArrayLike) -> NDArray[np.int64]:
         """Return 1 for pairs of at most the threshold's distance, and -1 for others.
 

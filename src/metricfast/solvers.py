@@ -111,10 +111,12 @@ class Progress:
         What is being fitted.
     total : int
         The largest possible number of iterations.
+    quantity : str, default="objective"
+        What the value is.
     """
 
-    def __init__(self, label: str, total: int) -> None:
-        self._label, self._start = label, time.perf_counter()
+    def __init__(self, label: str, total: int, quantity: str = "objective") -> None:
+        self._label, self._quantity, self._start = label, quantity, time.perf_counter()
         try:
             self._bar = importlib.import_module("tqdm").tqdm(
                 total=total, desc=label, file=sys.stderr
@@ -125,12 +127,13 @@ class Progress:
     def __call__(self, iteration: int, value: float) -> None:
         """Show that `iteration` iterations are done."""
         if self._bar is not None:
-            self._bar.set_postfix(objective=f"{value:.6g}", refresh=False)
+            self._bar.set_postfix({self._quantity: f"{value:.6g}"}, refresh=False)
             self._bar.update()
         else:
             elapsed = time.perf_counter() - self._start
             print(
-                f"[{self._label}] iteration {iteration}: objective {value:.6g} ({elapsed:.1f} s)",
+                f"[{self._label}] iteration {iteration}: {self._quantity} {value:.6g} "
+                f"({elapsed:.1f} s)",
                 file=sys.stderr,
                 flush=True,
             )

@@ -59,6 +59,11 @@ class ThresholdMixin:
     array([ 1,  1, -1, -1])
     """
 
+    def _pair_decisions(self, pairs: ArrayLike) -> NDArray[Any]:
+        """Return the similarities that a threshold is set on."""
+        scores: NDArray[Any] = self.pair_score(pairs)  # type: ignore[attr-defined]
+        return scores
+
     def set_threshold(self: Self, threshold: float) -> Self:
         """Set the largest distance of similar pairs.
 
@@ -124,7 +129,7 @@ class ThresholdMixin:
         check_is_fitted(self, "preprocessor_")
         check_calibration(strategy, min_rate, beta)
         y = column_or_1d(y_valid, warn=True)
-        distances = -self.pair_score(pairs_valid)  # type: ignore[attr-defined]
+        distances = -self._pair_decisions(pairs_valid)
         check_consistent_length(distances, y)
         check_pair_labels(y)
         self.threshold_ = _best_threshold(distances, y == 1, strategy, min_rate, beta)
@@ -153,7 +158,7 @@ class ThresholdMixin:
                 "A threshold for this estimator has not been set, "
                 "call its set_threshold or calibrate_threshold method."
             )
-        distances = -self.pair_score(pairs)  # type: ignore[attr-defined]
+        distances = -self._pair_decisions(pairs)
         return np.where(distances <= self.threshold_, 1, -1)
 
 

@@ -23,7 +23,7 @@ SPARSE = csr_array(POINTS)
 LEARNERS = [
     learner
     for learner in (getattr(learners, name) for name in learners.__all__)
-    if issubclass(learner, LinearLearner)
+    if issubclass(learner, LinearLearner) and learner._accept_sparse
 ]
 WEIGHT = np.random.default_rng(0).integers(1, 3, 300)
 

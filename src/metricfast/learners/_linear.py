@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
 from metricfast._initialize import check_n_components, initialize_components
-from metricfast._scaling import center_and_rescale, log2_spread, times_power_of_two
+from metricfast._scaling import center_and_rescale, log2_spread, times_power_of_two, undo_scale
 from metricfast._sparse import embed_sparse, rescale, sparse_gradient
 from metricfast._targets import check_classification_target, check_sample_weight
 from metricfast.base import MahalanobisMixin
@@ -31,6 +31,7 @@ __all__ = [
     "LinearObjective",
     "TrainingSet",
     "best_scale",
+    "check_callbacks",
     "check_count",
     "check_range",
     "embed",
@@ -83,15 +84,7 @@ class TrainingSet:
 
     def undo_scale(self, L: Array) -> Array:
         """Turn a map of `X` into that of the points as given."""
-        with np.errstate(over="ignore", under="ignore"):
-            L = times_power_of_two(L.astype(np.float64), -self.exponent).astype(self.X.dtype)
-        if not np.isfinite(L).all():
-            raise ValueError(
-                f"X is spread over only about {math.ldexp(1, self.exponent):.0e}: the map that "
-                f"undoes this scale exceeds the largest {self.X.dtype}. Multiply X by a number "
-                "that makes its spread about 1."
-            )
-        return L
+        return undo_scale(L, self.exponent, self.X.dtype)
 
     def start(self, init: Array) -> Array:
         """Turn a map of the points as given into one of `X`, rescaled if it fits nothing at all."""
@@ -209,6 +202,7 @@ class LinearLearner(MahalanobisMixin):
     """Base of learners that minimise a loss of the points that ``components_`` embeds."""
 
     _requires_y = True
+    _accept_sparse: str | bool = "csr"
 
     def _check_parameters(self) -> tuple[Callback, ...]:
         """Check what the learners share, and return the callbacks."""
@@ -220,13 +214,13 @@ class LinearLearner(MahalanobisMixin):
             check_count("batch_size", self.batch_size)
         check_range("learning_rate", self.learning_rate, high=_MAX_RATE, positive=True)
         as_threads(self.n_jobs)
-        return _check_callbacks(self.callbacks)
+        return check_callbacks(self.callbacks)
 
     def _check_data(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> TrainingSet:
         # From here on n_features_in_ may change: a map of another width must not outlive that.
         for name in _FITTED:
             self.__dict__.pop(name, None)
-        X, y = self._prepare_inputs(X, y, ensure_min_samples=2, accept_sparse="csr")
+        X, y = self._prepare_inputs(X, y, ensure_min_samples=2, accept_sparse=self._accept_sparse)
         classes, labels, unit = self._check_target(y)
         weight = check_sample_weight(sample_weight, X.shape[0])
         X, exponent = rescale(csr_array(X)) if issparse(X) else center_and_rescale(X)
@@ -259,7 +253,7 @@ class LinearLearner(MahalanobisMixin):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = bool(self._accept_sparse)
         return tags
 
     def _batch_size(self, n_samples: int) -> int:
@@ -312,7 +306,7 @@ class LinearLearner(MahalanobisMixin):
             self.loss_curve_ = [value * data.unit for value in monitor.curve]
 
 
-def _check_callbacks(callbacks: Any) -> tuple[Callback, ...]:
+def check_callbacks(callbacks: Any) -> tuple[Callback, ...]:
     try:
         found: tuple[Any, ...] = () if callbacks is None else tuple(callbacks)
     except TypeError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +13,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 
 from metricfast import losses
+from metricfast._deprecation import renamed
 from metricfast._sparse import dense, nearest_of_class
 from metricfast.learners._impostors import ImpostorLists
 from metricfast.learners._linear import (
@@ -183,10 +183,6 @@ class LMNN(LinearLearner):
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
     ) -> None:
         super().__init__(preprocessor)
-        if not isinstance(k, str):
-            warnings.warn(
-                "'k' is a deprecated name: use 'n_neighbors'.", FutureWarning, stacklevel=2
-            )
         self.init = init
         self.n_neighbors = n_neighbors
         self.min_iter = min_iter
@@ -241,7 +237,7 @@ class LMNN(LinearLearner):
             If an argument or parameter has a value that cannot be used.
         """
         callbacks = self._check_parameters()
-        k: Any = self.n_neighbors if isinstance(self.k, str) else self.k
+        k = renamed("k", self.k, "n_neighbors", self.n_neighbors)
         check_count("n_neighbors", k)
         check_count("min_iter", self.min_iter, least=0)
         check_count("target_refresh", self.target_refresh, least=0)

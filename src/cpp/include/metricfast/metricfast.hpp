@@ -1,6 +1,11 @@
 /// Everything: learned distances, their neighbours, and the losses that train them.
 #pragma once
 
+#include "metricfast/constrained/itml.hpp"
+#include "metricfast/constrained/lsml.hpp"
+#include "metricfast/constrained/mmc.hpp"
+#include "metricfast/constrained/oasis.hpp"
+#include "metricfast/constrained/scml.hpp"
 #include "metricfast/database_gradient.hpp"
 #include "metricfast/distance.hpp"
 #include "metricfast/embeddings/linear.hpp"

@@ -1,0 +1,33 @@
+#include "arrays.hpp"
+#include "common.hpp"
+
+#include "metricfast/constrained/oasis.hpp"
+
+namespace metricfast::python {
+
+namespace {
+
+py::tuple oasis_pass(const py::array &x, const py::array &triplets, const py::array &order,
+                     double C, py::array W) {
+    require(triplets.ndim() == 2 && triplets.shape(1) == 3, "triplets must be (m, 3)");
+    const Index count = triplets.shape(0);
+    const auto *rows = elements<std::int64_t>(triplets, 3 * count, "triplets");
+    const auto *chosen = elements<std::int64_t>(order, order.size(), "order");
+    OasisTotals totals;
+    by_precision(x, [&](auto zero) {
+        using T = decltype(zero);
+        const auto points = matrix<T>(x);
+        const View<T> map = writable<T>(W);
+        const Control run = control(1);
+        const Index length = order.size();
+        const py::gil_scoped_release release;
+        totals = oasis<T>(points, rows, count, chosen, length, C, map, run);
+    });
+    return py::make_tuple(totals.loss, totals.updates);
+}
+
+} // namespace
+
+void register_oasis(py::module_ &m) { m.def("oasis", &oasis_pass); }
+
+} // namespace metricfast::python

@@ -1,0 +1,40 @@
+#include "arrays.hpp"
+#include "common.hpp"
+
+#include "metricfast/constrained/scml.hpp"
+
+namespace metricfast::python {
+
+namespace {
+
+/// \param weights written to; \param next_draws called with the number of iterations done; returns
+///   an array (iterations, batch) of triplets to go on with, or None.
+void scml(const py::array &x, const py::array &triplets, const py::array &basis, double beta,
+          double gamma, Index batch, py::array weights, const py::function &next_draws) {
+    require(triplets.ndim() == 2 && triplets.shape(1) == 3, "triplets must be (m, 3)");
+    const Index count = triplets.shape(0);
+    const auto *rows = elements<std::int64_t>(triplets, 3 * count, "triplets");
+    by_precision(x, [&](auto zero) {
+        using T = decltype(zero);
+        const auto points = matrix<T>(x), bases = matrix<T>(basis);
+        T *w = writable_elements<T>(weights, bases.rows, "weights");
+        const Control run = control(1);
+        py::object holder;
+        const auto next = [&](Index done) -> ScmlDraws {
+            const py::gil_scoped_acquire gil;
+            holder = next_draws(done);
+            if (holder.is_none())
+                return {};
+            const Index iterations = py::cast<py::array>(holder).shape(0);
+            return {elements<std::int64_t>(holder, iterations * batch, "draws"), iterations};
+        };
+        const py::gil_scoped_release release;
+        Scml<T>(points, rows, count, bases, {beta, gamma, batch}).run(w, run, next);
+    });
+}
+
+} // namespace
+
+void register_scml(py::module_ &m) { m.def("scml", &scml); }
+
+} // namespace metricfast::python

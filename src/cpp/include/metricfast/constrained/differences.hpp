@@ -1,0 +1,153 @@
+/// Sums over differences of paired points: what learners of M need of their tuples.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "metricfast/parallel.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// Tuples of rows of points; each holds `size / 2` pairs, one after the other.
+struct TupleList {
+    const std::int64_t *index = nullptr; ///< (count x size)
+    Index count = 0;
+    Index size = 2;
+
+    Index pairs() const { return size / 2; }
+
+    void check(const Points &points) const {
+        for (Index i = 0; i < count * size; ++i)
+            require(index[i] >= 0 && index[i] < points.rows(),
+                    "tuples hold an index outside the points");
+    }
+};
+
+/// What a kernel returns: sum_i value_i, and S = sum_i sum_v weight v v^T over its differences v.
+struct ValueAndScatter {
+    double value = 0;
+    RowMatrix<double> scatter; ///< (d x d), or its diagonal (1 x d)
+};
+
+namespace detail {
+
+/// Distances under a map L, and the whole scatter matrix, of which the lower triangle is summed.
+class FullMetric {
+  public:
+    explicit FullMetric(View<const double> L) : transposed_(L.eigen().transpose()) {}
+    Index scatter_rows() const { return transposed_.rows(); }
+    Index width() const { return transposed_.rows(); }
+
+    template <class Norms>
+    void norms(const RowMatrix<double> &v, RowMatrix<double> &scratch, Norms &out) const {
+        scratch.noalias() = v * transposed_;
+        out = scratch.rowwise().norm();
+    }
+    template <class Block>
+    static void add(const Block &v, const Block &weighted, RowMatrix<double> &scatter) {
+        scatter.triangularView<Eigen::Lower>() += weighted.transpose() * v;
+    }
+    static void finish(RowMatrix<double> &scatter) {
+        scatter.triangularView<Eigen::StrictlyUpper>() = scatter.transpose();
+    }
+
+  private:
+    RowMatrix<double> transposed_; ///< (d x p)
+};
+
+/// The same for a diagonal L, given as a row: of the scatter only the diagonal.
+class DiagonalMetric {
+  public:
+    explicit DiagonalMetric(View<const double> l) : scale_(l.eigen()) {}
+    static Index scatter_rows() { return 1; }
+    Index width() const { return scale_.cols(); }
+
+    template <class Norms>
+    void norms(const RowMatrix<double> &v, RowMatrix<double> &scratch, Norms &out) const {
+        scratch = v.array().rowwise() * scale_.row(0).array();
+        out = scratch.rowwise().norm();
+    }
+    template <class Block>
+    static void add(const Block &v, const Block &weighted, RowMatrix<double> &scatter) {
+        scatter.row(0) += v.cwiseProduct(weighted).colwise().sum();
+    }
+    static void finish(RowMatrix<double> &) {}
+
+  private:
+    RowMatrix<double> scale_; ///< (1 x d)
+};
+
+inline constexpr Index difference_block = 256;
+
+/// Sums are kept in lanes, each of which takes every so many-th block, and are added in their
+/// order: neither depends on the number of threads.
+inline Index difference_lanes(Index width) {
+    constexpr Index budget = Index{1} << 24; // doubles
+    return std::clamp<Index>(budget / std::max<Index>(1, width * width), 2, 16);
+}
+
+/// \param weigh (i, lengths, weights) -> value: of tuple i, from the lengths of its differences
+///   under the metric. A weight of 0 leaves a difference out.
+template <class Metric, class Weigh>
+ValueAndScatter sum_differences(const Points &points, const TupleList &tuples, const Metric &metric,
+                                Weigh &&weigh, const Control &control) {
+    require(points.cols() == metric.width(), "points and map differ in width");
+    require(tuples.size >= 2 && tuples.size % 2 == 0, "tuples must hold pairs");
+    tuples.check(points);
+    const Index d = points.cols(), pairs = tuples.pairs();
+    const Index step = std::max<Index>(1, difference_block / pairs);
+    const Index blocks = (tuples.count + step - 1) / step;
+    const Index lanes = std::min(blocks, difference_lanes(d));
+    std::vector<ValueAndScatter> parts(static_cast<std::size_t>(std::max<Index>(lanes, 1)));
+    const auto run = [&](Index lane, Worker &worker) {
+        ValueAndScatter &part = parts[static_cast<std::size_t>(lane)];
+        part.scatter.setZero(metric.scatter_rows(), d);
+        RowMatrix<double> v, weighted, scratch;
+        Eigen::VectorXd lengths, weights(step * pairs);
+        std::vector<double> other(static_cast<std::size_t>(d));
+        for (Index b = lane; b < blocks; b += lanes) {
+            const Index first = b * step, count = std::min(step, tuples.count - first);
+            v.resize(count * pairs, d);
+            points.visit([&](auto x) {
+                for (Index r = 0; r < count * pairs; ++r) {
+                    const std::int64_t *pair = tuples.index + first * tuples.size + 2 * r;
+                    const auto *left = x.row(static_cast<Index>(pair[0]));
+                    const auto *right = x.row(static_cast<Index>(pair[1]));
+                    for (Index c = 0; c < d; ++c)
+                        v(r, c) = static_cast<double>(left[c]) - static_cast<double>(right[c]);
+                }
+            });
+            metric.norms(v, scratch, lengths);
+            for (Index i = 0; i < count; ++i)
+                part.value +=
+                    weigh(first + i, lengths.data() + i * pairs, weights.data() + i * pairs);
+            Index active = 0;
+            weighted.resize(v.rows(), d);
+            for (Index r = 0; r < v.rows(); ++r) {
+                if (weights[r] == 0)
+                    continue;
+                if (active != r)
+                    v.row(active) = v.row(r);
+                weighted.row(active) = v.row(active) * weights[r];
+                ++active;
+            }
+            if (active > 0)
+                metric.add(v.topRows(active), weighted.topRows(active), part.scatter);
+            worker.advance();
+        }
+    };
+    parallel_blocks(lanes, control, run, blocks);
+    ValueAndScatter &total = parts.front();
+    if (lanes == 0)
+        total.scatter.setZero(metric.scatter_rows(), d);
+    for (Index lane = 1; lane < lanes; ++lane) {
+        total.value += parts[static_cast<std::size_t>(lane)].value;
+        total.scatter += parts[static_cast<std::size_t>(lane)].scatter;
+    }
+    metric.finish(total.scatter);
+    return std::move(total);
+}
+
+} // namespace detail
+
+METRICFAST_NAMESPACE_END

@@ -1,0 +1,256 @@
+/// Information-theoretic metric learning: cyclic Bregman projections onto one pair at a time.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "metricfast/parallel.hpp"
+#include "metricfast/simd.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// Pairs of points; the first `similar` of them should be near, the others far.
+struct ItmlPairs {
+    const Points &points;
+    const std::int64_t *index; ///< (count x 2) rows of `points`
+    Index count;
+    Index similar;
+};
+
+/// Bounds on squared distances and the weight of keeping them against staying near the prior.
+struct ItmlBounds {
+    double similar;    ///< upper bound
+    double dissimilar; ///< lower bound
+    double gamma;      ///< infinity: no slack
+};
+
+/// What a sweep did.
+struct ItmlSweep {
+    double moved = 0; ///< sum of the absolute changes of the duals
+    Index held = 0;   ///< pairs whose step would have gone down into the rounding errors of M
+};
+
+namespace detail {
+
+/// C += A B for R rows of C and N registers of columns; element (r, k) of A is at
+/// a[r * a_row + k * a_col]. Without `add`, C = A B.
+template <int R, int N>
+void multiply_tile(const double *a, Index a_row, Index a_col, const double *b, Index b_row,
+                   Index depth, double *c, Index c_row, bool add) {
+    using V = Vec<double>;
+    V sum[R][N];
+    for (int r = 0; r < R; ++r)
+        for (int n = 0; n < N; ++n)
+            sum[r][n] = add ? V::load(c + r * c_row + n * V::width) : V::broadcast(0);
+    for (Index k = 0; k < depth; ++k) {
+        V right[N];
+        for (int n = 0; n < N; ++n)
+            right[n] = V::load(b + k * b_row + n * V::width);
+        for (int r = 0; r < R; ++r) {
+            const V left = V::broadcast(a[r * a_row + k * a_col]);
+            for (int n = 0; n < N; ++n)
+                sum[r][n] = fma(left, right[n], sum[r][n]);
+        }
+    }
+    for (int r = 0; r < R; ++r)
+        for (int n = 0; n < N; ++n)
+            sum[r][n].store(c + r * c_row + n * V::width);
+}
+
+/// The same for any number of rows and columns that are multiples of 8.
+inline void multiply(const double *a, Index a_row, Index a_col, const double *b, Index depth,
+                     double *c, Index rows, Index cols, bool add) {
+    constexpr int W = Vec<double>::width, R = Vec<double>::registers >= 32 ? 8 : 4;
+    for (Index i = 0; i < rows; i += R) {
+        Index j = 0;
+        for (; j + 2 * W <= cols; j += 2 * W)
+            multiply_tile<R, 2>(a + i * a_row, a_row, a_col, b + j, cols, depth, c + i * cols + j,
+                                cols, add);
+        if (j < cols)
+            multiply_tile<R, 1>(a + i * a_row, a_row, a_col, b + j, cols, depth, c + i * cols + j,
+                                cols, add);
+    }
+}
+
+} // namespace detail
+
+/// Sweeps over pairs, each of which moves M to the nearest matrix, in LogDet divergence, at which
+/// the pair keeps its bound.
+///
+/// With v = x_a - x_b, p = v' M v, the bound x and the dual l of a pair, the projection is
+///     M += (1 - t) / (p t) (M v)(M v)',   t = (p before) / (p after)
+///        = (1 - g) + g p (1/x -+ l/gamma),   g = gamma / (gamma + 1),
+/// limited such that the dual, which grows by -+(1 - t) / p, stays non-negative. M stays positive
+/// definite since t > 0, and in floating point too, since no step takes a distance down into the
+/// rounding errors of M. Pairs whose distance is there already, such as points that coincide, are
+/// passed over.
+///
+/// Pairs go one after the other, but eight at a time: all M v of a block are one product with the
+/// M before it, what the block's own pairs add to that is a matter of its 8 x 8 products v' M v,
+/// and M takes the eight updates at once. Exactly (M v)(M v)' is added, so M stays exactly
+/// symmetric.
+class Itml {
+  public:
+    /// \param M symmetric positive definite.
+    /// \param trace the largest that M has had, if it comes from earlier sweeps.
+    explicit Itml(View<const double> M, double trace = 0)
+        : d_(M.rows), width_((M.rows + block - 1) / block * block), M_(buffer(width_, width_)),
+          v_(buffer(width_, block)), u_(buffer(block, width_)), signed_u_(buffer(block, width_)),
+          products_(buffer(block, block)), trace_(trace) {
+        require(M.rows == M.cols && d_ > 0, "itml: M must be square");
+        for (Index i = 0; i < d_; ++i)
+            std::copy(M.row(i), M.row(i) + d_, &M_[i * width_]);
+    }
+
+    /// M as it is now.
+    void read(View<double> M) const {
+        for (Index i = 0; i < d_; ++i)
+            std::copy(&M_[i * width_], &M_[i * width_] + d_, M.row(i));
+    }
+
+    /// The largest trace that M has had: what its rounding errors are relative to.
+    double largest_trace() const { return trace_; }
+
+    /// One pass over all pairs, which may be cancelled between blocks.
+    /// \param duals one of each pair, not negative; updated.
+    ItmlSweep sweep(const ItmlPairs &pairs, const ItmlBounds &bounds, double *duals,
+                    const Control &control) {
+        require(pairs.points.cols() == d_, "itml: the points are of another width than M");
+        const Index blocks = (pairs.count + block - 1) / block;
+        ItmlSweep result;
+        parallel_blocks(
+            1, control,
+            [&](Index, Worker &worker) {
+                for (Index b = 0; b < blocks; ++b) {
+                    if (b % blocks_per_trace == 0)
+                        update_trace();
+                    const Index first = b * block;
+                    read_differences(pairs, first, std::min(block, pairs.count - first));
+                    project(first, pairs.similar, bounds, duals, result);
+                    worker.advance();
+                }
+            },
+            blocks);
+        update_trace();
+        return result;
+    }
+
+  private:
+    static constexpr Index block = 8;
+    static constexpr Index blocks_per_trace = 16;
+    static constexpr double noise = 128 * std::numeric_limits<double>::epsilon();
+    using Buffer = std::vector<double>;
+
+    static Buffer buffer(Index rows, Index cols) {
+        return Buffer(static_cast<std::size_t>(rows * cols));
+    }
+
+    void update_trace() {
+        double trace = 0;
+        for (Index i = 0; i < d_; ++i)
+            trace += M_[i * (width_ + 1)];
+        trace_ = std::max(trace_, trace);
+    }
+
+    void read_differences(const ItmlPairs &pairs, Index first, Index count) {
+        if (count < block)
+            std::fill(v_.begin(), v_.end(), 0.0);
+        pairs.points.visit([&](auto x) {
+            const std::int64_t *index = pairs.index + 2 * first;
+            for (Index i = 2 * block; i < 2 * std::min(2 * block, pairs.count - first); ++i)
+                prefetch(x.row(index[i]), d_);
+            for (Index i = 0; i < count; ++i) {
+                const auto *a = x.row(index[2 * i]), *b = x.row(index[2 * i + 1]);
+                double *v = &v_[i];
+                for (Index k = 0; k < d_; ++k)
+                    v[k * block] = static_cast<double>(a[k]) - static_cast<double>(b[k]);
+            }
+        });
+    }
+
+    /// The projections of one block of pairs.
+    void project(Index first, Index similar, const ItmlBounds &bounds, double *duals,
+                 ItmlSweep &result) {
+        using V = Vec<double>;
+        detail::multiply(v_.data(), 1, block, M_.data(), width_, u_.data(), block, width_, false);
+        detail::multiply(u_.data(), width_, 1, v_.data(), width_, products_.data(), block, block,
+                         false);
+        // Not right after the differences were stored one by one: loads of several would wait.
+        double floor[block];
+        for (Index i = 0; i < block; i += V::width) {
+            V sum = V::broadcast(0);
+            for (Index k = 0; k < d_; ++k) {
+                const V v = V::load(&v_[k * block + i]);
+                sum = fma(v, v, sum);
+            }
+            (V::broadcast(noise * trace_) * sum).store(floor + i);
+        }
+        const double g = std::isinf(bounds.gamma) ? 1 : bounds.gamma / (bounds.gamma + 1);
+        const double slack = 1 / bounds.gamma;
+        const double inverse[2] = {1 / bounds.dissimilar, 1 / bounds.similar};
+        double *G = products_.data();
+        for (Index i = 0; i < block; ++i) {
+            const bool near = first + i < similar;
+            const double delta = near ? 1 : -1;
+            const double p = G[i * (block + 1)];
+            double beta = 0;
+            if (p > floor[i]) {
+                double &dual = duals[first + i];
+                double t = (1 - g) + g * p * (inverse[near] - delta * slack * dual);
+                const bool released = delta * (1 - t) >= dual * p;
+                if (released) // the rounding of 1 - dual * p must not make t zero
+                    t = near ? std::max(t, 1 - dual * p) : 1 + dual * p;
+                const bool cut = t * floor[i] > p;
+                if (cut)
+                    t = p / floor[i];
+                result.held += cut;
+                const double after = released && !cut ? 0 : dual - delta * (1 - t) / p;
+                result.moved += std::abs(after - dual);
+                dual = after;
+                beta = (1 - t) / (p * t);
+            } else
+                result.held += floor[i] > 0;
+            beta_[i] = beta;
+            for (Index j = i + 1; j < block; ++j) {
+                shares_[i][j] = beta * G[i * block + j];
+                const V share = V::broadcast(shares_[i][j]);
+                for (Index k = 0; k < block; k += V::width)
+                    fma(share, V::load(G + i * block + k), V::load(G + j * block + k))
+                        .store(G + j * block + k);
+            }
+        }
+        if (std::all_of(beta_, beta_ + block, [](double beta) { return beta == 0; }))
+            return;
+        double scale[block];
+        for (Index i = 0; i < block; ++i)
+            scale[i] = std::sqrt(std::abs(beta_[i]));
+        for (Index k = 0; k < width_; k += V::width) {
+            V u[block];
+            for (Index i = 0; i < block; ++i) {
+                u[i] = V::load(&u_[i * width_ + k]);
+                for (Index j = 0; j < i; ++j)
+                    u[i] = fma(V::broadcast(shares_[j][i]), u[j], u[i]);
+            }
+            for (Index i = 0; i < block; ++i) {
+                const V scaled = V::broadcast(scale[i]) * u[i];
+                scaled.store(&u_[i * width_ + k]);
+                (V::broadcast(beta_[i] < 0 ? -1 : 1) * scaled).store(&signed_u_[i * width_ + k]);
+            }
+        }
+        detail::multiply(signed_u_.data(), 1, width_, u_.data(), block, M_.data(), width_, width_,
+                         true);
+    }
+
+    Index d_;
+    Index width_; ///< d, filled up with zeros to a multiple of `block`
+    Buffer M_;
+    Buffer v_; ///< differences as columns
+    Buffer u_, signed_u_;
+    Buffer products_;
+    double beta_[block] = {};
+    double shares_[block][block] = {};
+    double trace_;
+};
+
+METRICFAST_NAMESPACE_END

@@ -1,0 +1,81 @@
+/// Online passive-aggressive learning of a bilinear similarity a^T W b from triplets.
+#pragma once
+
+#include "metricfast/parallel.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// What one pass over triplets has seen, each before its own update.
+struct OasisTotals {
+    double loss = 0;   ///< sum of [1 - a^T W (b - c)]_+
+    Index updates = 0; ///< triplets of positive loss
+};
+
+/// For triplets t = order[0], order[1], ... of rows (a, b, c) in turn: W += tau a (b - c)^T with
+/// tau = min(C, loss / (|a|^2 |b - c|^2)).
+///
+/// The update of one triplet and the product of the next share a pass over W, which leaves out the
+/// rows where both first points are zero.
+/// \param triplets n_triplets x 3; \param order `count` of them; \param W d x d, row-major. A
+///   cancelled call has made the updates of the triplets that it got to.
+template <class T>
+OasisTotals oasis(View<const T> points, const std::int64_t *triplets, Index n_triplets,
+                  const std::int64_t *order, Index count, double C, View<T> W,
+                  const Control &control = {}) {
+    const Index d = points.cols;
+    require(W.rows == d && W.cols == d, "oasis: W must be (d, d)");
+    for (Index i = 0; i < 3 * n_triplets; ++i)
+        require(triplets[i] >= 0 && triplets[i] < points.rows,
+                "oasis: triplets holds an index outside the points");
+    for (Index i = 0; i < count; ++i)
+        require(order[i] >= 0 && order[i] < n_triplets,
+                "oasis: order holds an index outside the triplets");
+    using Row = Eigen::Matrix<T, 1, Eigen::Dynamic>;
+    const auto row = [d](const T *data) { return Eigen::Map<const Row>(data, d); };
+    const auto row_of_w = [&](Index r) { return Eigen::Map<Row>(W.row(r), d); };
+    const T *last = nullptr; // the first point of the update that W still lacks
+    Row last_step, step;
+    OasisTotals totals;
+    const auto all = [&](Index, Worker &worker) {
+        for (Index i = 0; i < count; ++i) {
+            const std::int64_t *t = triplets + 3 * order[i];
+            const T *a = points.row(static_cast<Index>(t[0]));
+            step = row(points.row(static_cast<Index>(t[1]))) -
+                   row(points.row(static_cast<Index>(t[2])));
+            double score = 0;
+            for (Index r = 0; r < d; ++r) {
+                if (last != nullptr && last[r] != T(0))
+                    row_of_w(r) += last[r] * last_step;
+                if (a[r] != T(0))
+                    score += static_cast<double>(a[r]) * static_cast<double>(row_of_w(r).dot(step));
+            }
+            last = nullptr;
+            const double loss = 1 - score;
+            const double size =
+                static_cast<double>(row(a).squaredNorm()) * static_cast<double>(step.squaredNorm());
+            if (loss > 0) {
+                totals.loss += loss;
+                ++totals.updates;
+                if (size > 0) {
+                    last = a;
+                    last_step = static_cast<T>(std::min(C, loss / size)) * step;
+                }
+            }
+            worker.advance();
+        }
+    };
+    const auto finish = [&] {
+        for (Index r = 0; last != nullptr && r < d; ++r)
+            row_of_w(r) += last[r] * last_step;
+    };
+    try {
+        parallel_blocks(1, control, all, count);
+    } catch (const Cancelled &) {
+        finish();
+        throw;
+    }
+    finish();
+    return totals;
+}
+
+METRICFAST_NAMESPACE_END

@@ -1,0 +1,396 @@
+"""Constraints drawn from class labels: similar and dissimilar pairs, triplets, and chunks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import column_or_1d
+
+from metricfast._deprecation import DEPRECATED, renamed
+from metricfast.neighbors import kneighbors
+
+__all__ = ["Constraints", "class_neighbors", "wrap_indices", "wrap_pairs"]
+
+Index = NDArray[np.int64]
+
+# Draws by point that may fail to find new pairs before pairs are drawn with equal chances.
+_ROUNDS_BY_POINT = 10
+
+
+class Constraints:
+    """Draws constraints from class labels.
+
+    Everything is returned as indices into the points that the labels belong to, and takes time and
+    memory in proportion to the points and to what is returned.
+
+    Parameters
+    ----------
+    partial_labels : array-like of int of shape (n_samples,)
+        Classes. A negative label means that the class is unknown: such points are in no constraint.
+
+    Attributes
+    ----------
+    partial_labels : ndarray of int64 of shape (n_samples,)
+
+    Raises
+    ------
+    ValueError
+        If the labels are not whole numbers.
+
+    Examples
+    --------
+    >>> from metricfast import Constraints
+    >>> constraints = Constraints([0, 0, 1, 1, -1])
+    >>> a, b, c, d = constraints.positive_negative_pairs(2, random_state=0)
+    >>> sorted(zip(a.tolist(), b.tolist()))
+    [(0, 1), (2, 3)]
+    >>> constraints.chunks(n_chunks=2, chunk_size=2, random_state=0).tolist()
+    [0, 0, 1, 1, -1]
+    """
+
+    def __init__(self, partial_labels: ArrayLike) -> None:
+        given = column_or_1d(partial_labels)
+        try:
+            labels = given.astype(np.int64)
+            whole = bool((labels == given).all())
+        except (TypeError, ValueError, OverflowError):
+            whole = False
+        if not whole:
+            raise ValueError(
+                "partial_labels must be whole numbers, negative for unknown classes; got values "
+                f"of dtype {given.dtype} that are not. Encode labels by sklearn's LabelEncoder."
+            )
+        self.partial_labels: Index = labels
+
+    def positive_negative_pairs(
+        self,
+        n_constraints: int,
+        same_length: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        num_constraints: Any = DEPRECATED,
+    ) -> tuple[Index, Index, Index, Index]:
+        """Draw pairs of points of one class, and pairs of points of different classes.
+
+        For a pair, a point is drawn from all that have partners, then one of its partners: of the
+        others of its class, or of the points of other classes. No pair appears twice, in either
+        order. Where there are fewer pairs than asked for, all are returned, with a warning.
+
+        Parameters
+        ----------
+        n_constraints : int
+            Number of positive and number of negative pairs.
+        same_length : bool, default=False
+            Return as many positive as negative pairs, by dropping some of the more numerous.
+        random_state : int, RandomState or None, default=None
+            Makes the draw repeatable.
+        num_constraints : int
+            Former name of `n_constraints`.
+
+            .. deprecated:: 0.1
+
+        Returns
+        -------
+        a, b : ndarrays of int64 of shape (n_positive,)
+            The points of the positive pairs.
+        c, d : ndarrays of int64 of shape (n_negative,)
+            The points of the negative pairs, `c` of the class of lower label.
+
+        Raises
+        ------
+        ValueError
+            If `n_constraints` is not a whole number of at least 0.
+        """
+        n_constraints = renamed("num_constraints", num_constraints, "n_constraints", n_constraints)
+        _check_count("n_constraints", n_constraints, least=0)
+        rng = check_random_state(random_state)
+        a, b = self._pairs(n_constraints, True, rng)
+        c, d = self._pairs(n_constraints, False, rng)
+        if same_length:
+            n = min(len(a), len(c))
+            a, b, c, d = a[:n], b[:n], c[:n], d[:n]
+        return a, b, c, d
+
+    def generate_knntriplets(
+        self, X: ArrayLike, k_genuine: int, k_impostor: int, *, n_jobs: int | None = None
+    ) -> Index:
+        """Combine each point with its nearest points of its own class and of the others.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            All points, also those of unknown class.
+        k_genuine : int
+            Nearest points of the same class. A class that has fewer gives all, with a warning.
+        k_impostor : int
+            Nearest points of other classes. Where there are fewer, all, with a warning.
+        n_jobs : int, optional
+            Number of threads; results do not depend on it. By default all that the process may use.
+
+        Returns
+        -------
+        ndarray of int64 of shape (n_triplets, 3)
+            A point, a near one of its class, and a near one of another class, by class, point,
+            and nearness.
+
+        Raises
+        ------
+        ValueError
+            If `X` has not as many rows as there are labels, or a number of neighbours is below 1.
+        """
+        _check_count("k_genuine", k_genuine)
+        _check_count("k_impostor", k_impostor)
+        points = np.asarray(X)
+        if points.ndim != 2 or len(points) != len(self.partial_labels):
+            raise ValueError(
+                f"X must have one row for each of the {len(self.partial_labels)} labels, "
+                f"got shape {points.shape}."
+            )
+        triplets = [np.empty((0, 3), np.int64)]
+        for members, near, far in class_neighbors(
+            points, self.partial_labels, k_genuine, k_impostor, n_jobs
+        ):
+            label = self.partial_labels[members[0]]
+            (count, genuine), impostors = near.shape, far.shape[1]
+            if genuine < k_genuine:
+                warnings.warn(
+                    f"The class {label} has {count} elements, which is not sufficient to generate "
+                    f"{k_genuine + 1} genuine neighbors as specified by k_genuine. Will generate "
+                    f"{genuine} genuine neighbors instead.\n",
+                    stacklevel=2,
+                )
+            if impostors < k_impostor:
+                warnings.warn(
+                    f"The class {label} has {impostors} elements of other classes, which is not "
+                    f"sufficient to generate {k_impostor} impostor neighbors as specified by "
+                    f"k_impostor. Will generate {impostors} impostor neighbors instead.\n",
+                    stacklevel=2,
+                )
+            combined = np.empty((count, genuine, impostors, 3), np.int64)
+            combined[..., 0] = members[:, None, None]
+            combined[..., 1] = near[:, :, None]
+            combined[..., 2] = far[:, None, :]
+            triplets.append(combined.reshape(-1, 3))
+        return np.concatenate(triplets)
+
+    def chunks(
+        self,
+        n_chunks: int = 100,
+        chunk_size: int = 2,
+        random_state: int | np.random.RandomState | None = None,
+        num_chunks: Any = DEPRECATED,
+    ) -> Index:
+        """Draw disjoint chunks: groups of points that are known to be of one class.
+
+        The points of each class are dealt into as many chunks as they fill, and of the chunks of
+        all classes some are drawn with equal chances.
+
+        Parameters
+        ----------
+        n_chunks : int, default=100
+            Number of chunks.
+        chunk_size : int, default=2
+            Points in each.
+        random_state : int, RandomState or None, default=None
+            Makes the draw repeatable.
+        num_chunks : int
+            Former name of `n_chunks`.
+
+            .. deprecated:: 0.1
+
+        Returns
+        -------
+        ndarray of int64 of shape (n_samples,)
+            The chunk of each point, from 0, and -1 for a point in none.
+
+        Raises
+        ------
+        ValueError
+            If the classes cannot fill so many chunks, or a number is out of range.
+        """
+        n_chunks = renamed("num_chunks", num_chunks, "n_chunks", n_chunks)
+        _check_count("n_chunks", n_chunks, least=0)
+        _check_count("chunk_size", chunk_size)
+        rng = check_random_state(random_state)
+        shuffled = rng.permutation(np.flatnonzero(self.partial_labels >= 0))
+        by_class = shuffled[np.argsort(self.partial_labels[shuffled], kind="stable")]
+        start, end = _class_bounds(self.partial_labels[by_class])
+        place = np.arange(len(by_class)) - start
+        first = np.flatnonzero((place % chunk_size == 0) & (place + chunk_size <= end - start))
+        if len(first) < n_chunks:
+            raise ValueError(
+                f"Not enough possible chunks of {chunk_size} elements in each class to form "
+                f"expected {n_chunks} chunks - maximum number of chunks is {len(first)}"
+            )
+        drawn = np.sort(rng.permutation(first)[:n_chunks])
+        chunks = np.full(self.partial_labels.shape, -1, np.int64)
+        chunks[by_class[drawn[:, None] + np.arange(chunk_size)]] = np.arange(n_chunks)[:, None]
+        return chunks
+
+    def _pairs(
+        self, n_pairs: int, same_class: bool, rng: np.random.RandomState
+    ) -> tuple[Index, Index]:
+        """Draw different pairs; each is two places in the order of classes, the lower first."""
+        (known,) = np.nonzero(self.partial_labels >= 0)
+        order = known[np.argsort(self.partial_labels[known], kind="stable")]
+        n = len(order)
+        start, end = _class_bounds(self.partial_labels[order])
+        lowest = np.arange(1, n + 1) if same_class else end  # the first partner after a point
+        n_later = (end if same_class else n) - lowest
+        last = np.cumsum(n_later)
+        total = int(last[-1]) if n else 0
+
+        def numbered(number: Index) -> Index:
+            """Return the pairs of these numbers, pairs being counted by their first point."""
+            left = np.searchsorted(last, number, side="right")
+            return np.asarray(left * n + lowest[left] + (number - last[left] + n_later[left]))
+
+        def by_point(size: int) -> Index:
+            n_partners = end - start - 1 if same_class else n - (end - start)
+            (able,) = np.nonzero(n_partners)
+            left = able[rng.randint(len(able), size=size, dtype=np.int64)]
+            step = rng.randint(n_partners[left], dtype=np.int64)
+            if same_class:
+                right = start[left] + (left - start[left] + 1 + step) % (end - start)[left]
+            else:
+                right = (end[left] + step) % n
+            return np.asarray(np.minimum(left, right) * n + np.maximum(left, right))
+
+        if 2 * n_pairs >= total:
+            pairs = numbered(rng.permutation(np.arange(total, dtype=np.int64))[:n_pairs])
+        else:
+            pairs, rounds = np.empty(0, np.int64), 0
+            while len(pairs) < n_pairs:
+                missing = n_pairs - len(pairs)
+                if rounds < _ROUNDS_BY_POINT:
+                    more = by_point(missing)
+                else:
+                    more = numbered(rng.randint(total, size=missing, dtype=np.int64))
+                pairs, rounds = np.concatenate([pairs, more]), rounds + 1
+                pairs = pairs[np.sort(np.unique(pairs, return_index=True)[1])]
+        if total < n_pairs:
+            kind = "positive" if same_class else "negative"
+            warnings.warn(
+                f"Only generated {total} {kind} constraints (requested {n_pairs})", stacklevel=3
+            )
+        left, right = np.divmod(pairs, max(n, 1))
+        return order[left], order[right]
+
+
+def class_neighbors(
+    X: NDArray[Any], labels: Index, k_genuine: int, k_impostor: int, n_jobs: int | None = None
+) -> Iterator[tuple[Index, Index, Index]]:
+    """Find the nearest points of the own class and of the other classes, one class at a time.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    labels : ndarray of int64 of shape (n_samples,)
+        Points of negative label are left out.
+    k_genuine, k_impostor : int
+        Points of the own class and of others that each point gets, or all where there are fewer.
+    n_jobs : int, optional
+
+    Yields
+    ------
+    members : ndarray of int64 of shape (n_members,)
+        The points of a class.
+    near, far : ndarrays of int64 of shapes (n_members, k), for two different k
+        The nearest of its own class and of the others, nearest first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricfast.constraints import class_neighbors
+    >>> points, labels = np.array([[0.0], [1.0], [3.0]]), np.array([0, 0, 1])
+    >>> for members, near, far in class_neighbors(points, labels, 1, 1):
+    ...     print(members, near.tolist(), far.tolist())
+    [0 1] [[1], [0]] [[2], [2]]
+    [2] [[]] [[1]]
+    """
+    (known,) = np.nonzero(labels >= 0)
+    for label in np.unique(labels[known]):
+        of_class = labels[known] == label
+        members, others = known[of_class], known[~of_class]
+        near, far = (np.empty((len(members), 0), np.int64) for _ in range(2))
+        if len(members) > 1:
+            k = min(k_genuine, len(members) - 1)
+            near = members[kneighbors(X[members], n_neighbors=k, n_jobs=n_jobs)[1]]
+        if len(others):
+            k = min(k_impostor, len(others))
+            far = others[kneighbors(X[members], X[others], k, n_jobs=n_jobs)[1]]
+        yield members, near, far
+
+
+def wrap_indices(constraints: Sequence[ArrayLike]) -> tuple[Index, Index]:
+    """Stack positive and negative pairs, as indices.
+
+    Parameters
+    ----------
+    constraints : tuple (a, b, c, d) of array-like of int
+        As :meth:`Constraints.positive_negative_pairs` returns them.
+
+    Returns
+    -------
+    index : ndarray of int64 of shape (n_pairs, 2)
+        The positive pairs, then the negative ones.
+    y : ndarray of int64 of shape (n_pairs,)
+        1 for positive and -1 for negative pairs.
+
+    Examples
+    --------
+    >>> from metricfast.constraints import wrap_indices
+    >>> index, y = wrap_indices(([0], [1], [0, 1], [2, 2]))
+    >>> index.tolist(), y.tolist()
+    ([[0, 1], [0, 2], [1, 2]], [1, -1, -1])
+    """
+    a, b, c, d = (np.asarray(side, dtype=np.int64) for side in constraints)
+    index = np.concatenate([np.column_stack((a, b)), np.column_stack((c, d))])
+    return index, np.repeat(np.array([1, -1]), (len(a), len(c)))
+
+
+def wrap_pairs(X: ArrayLike, constraints: Sequence[ArrayLike]) -> tuple[NDArray[Any], Index]:
+    """Form labelled pairs of points.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features) or (n_samples,)
+        Points, or indicators of them.
+    constraints : tuple (a, b, c, d) of array-like of int
+        As :meth:`Constraints.positive_negative_pairs` returns them.
+
+    Returns
+    -------
+    pairs : ndarray of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+        The positive pairs, then the negative ones.
+    y : ndarray of int64 of shape (n_pairs,)
+        1 for positive and -1 for negative pairs.
+
+    Examples
+    --------
+    >>> from metricfast.constraints import wrap_pairs
+    >>> pairs, y = wrap_pairs([[0.0], [1.0], [5.0]], ([0], [1], [1], [2]))
+    >>> pairs.tolist(), y.tolist()
+    ([[[0.0], [1.0]], [[1.0], [5.0]]], [1, -1])
+    """
+    index, y = wrap_indices(constraints)
+    return np.asarray(X)[index], y
+
+
+def _class_bounds(labels: Index) -> tuple[Index, Index]:
+    """Return where the class of each of some sorted labels starts and ends."""
+    _, first, code, count = np.unique(
+        labels, return_index=True, return_inverse=True, return_counts=True
+    )
+    start = first[code]
+    return start, start + count[code]
+
+
+def _check_count(name: str, value: object, least: int = 1) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")

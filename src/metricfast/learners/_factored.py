@@ -1,0 +1,169 @@
+"""What learners share that minimise a smooth function of a factor L of M."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from metricfast._deprecation import renamed
+from metricfast._prior import initialize_metric
+from metricfast._targets import check_partial_target
+from metricfast._tuples import TupleSet
+from metricfast.constraints import Constraints
+from metricfast.learners._linear import check_count
+from metricfast.solvers import Monitor, Progress
+
+__all__ = ["draw_pairs", "minimize_factor", "one_blas_thread", "start_metric"]
+
+_Floats = NDArray[np.float64]
+# What the objective is known to, relatively: going on below it makes line searches fail.
+_ROUNDING = 1e-15
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def one_blas_thread(method: _Method) -> _Method:
+    """Make a method run the BLAS on one thread.
+
+    Threads of a BLAS keep spinning for a while after a product, on the processors that the kernels
+    need next.
+    """
+
+    @functools.wraps(method)
+    def limited(*args: Any, **kwargs: Any) -> Any:
+        with threadpool_limits(1, user_api="blas"):
+            return method(*args, **kwargs)
+
+    return cast(_Method, limited)
+
+
+def draw_pairs(
+    learner: Any, y: Any, rng: np.random.RandomState, *, same_length: bool = False
+) -> tuple[NDArray[np.int64], ...]:
+    """Draw the `n_constraints` pairs of a class, and of different classes, of a learner.
+
+    Returns
+    -------
+    a, b, c, d : ndarrays of int64
+        As from :meth:`Constraints.positive_negative_pairs`; none is empty.
+    """
+    classes, codes = check_partial_target(y)
+    n_constraints = renamed(
+        "num_constraints", learner.num_constraints, "n_constraints", learner.n_constraints
+    )
+    if n_constraints is None:
+        n_constraints = 20 * len(classes) ** 2
+    check_count("n_constraints", n_constraints)
+    drawn = Constraints(codes).positive_negative_pairs(
+        n_constraints, same_length=same_length, random_state=rng
+    )
+    if not len(drawn[0]):
+        raise ValueError(
+            "y must hold a class of at least 2 points: there is no pair of similar points to draw."
+        )
+    return drawn
+
+
+def start_metric(
+    tuples: TupleSet,
+    prior: str | NDArray[Any],
+    rng: np.random.RandomState,
+    **params: Any,
+) -> _Floats:
+    """Make the matrix M that a prior names, see :func:`initialize_metric`."""
+    # Finding the different points can take longer than the fit.
+    named = isinstance(prior, str) and prior == "covariance"
+    points = tuples.unique_points() if named else tuples.points
+    return initialize_metric(points, prior, rng, **params)
+
+
+def minimize_factor(
+    learner: Any,
+    objective: Callable[[_Floats], tuple[float, _Floats, float]],
+    start: _Floats,
+    tol: float,
+    finish: Callable[[_Floats], None],
+) -> float:
+    """Minimise by L-BFGS until what is left to gain is at most `tol`.
+
+    Sets `n_iter_` of the learner, and warns ConvergenceWarning if it ends otherwise.
+
+    Parameters
+    ----------
+    learner : estimator
+        With parameters `max_iter` and `verbose`.
+    objective : callable
+        Gives the value and gradient at a factor, and how far from optimal the factor is.
+    start : ndarray
+        Factor of any shape to start from.
+    tol : float
+        Largest distance from the optimum, as `objective` measures it, to end with.
+    finish : callable
+        Called with the best factor at the end, also when interrupted.
+
+    Returns
+    -------
+    float
+        How far from optimal the last factor is.
+    """
+    progress = Progress(type(learner).__name__, learner.max_iter) if learner.verbose else None
+    # Iterations end where the objective was evaluated last, but for the last line search.
+    last: dict[bytes, tuple[float, _Floats, float]] = {}
+
+    def at(x: _Floats) -> tuple[float, _Floats, float]:
+        key = x.tobytes()
+        if key not in last:
+            found = objective(x.reshape(start.shape))
+            last.clear()
+            last[key] = found
+        return last[key]
+
+    def evaluate(x: _Floats) -> tuple[float, _Floats]:
+        value, gradient, _ = at(x)
+        return value, gradient.ravel()
+
+    def remaining(x: _Floats) -> float:
+        return at(x)[2]
+
+    def observer(iteration: int, value: float, x: _Floats) -> bool:
+        if progress is not None:
+            progress(iteration, value)
+        return remaining(x) <= tol
+
+    def report(intermediate_result: Any) -> None:
+        if monitor(intermediate_result.fun, intermediate_result.x):
+            raise StopIteration
+
+    monitor = Monitor(start.ravel(), observer)
+    try:
+        if not remaining(monitor.best_x) <= tol:
+            minimize(
+                evaluate,
+                start.ravel(),
+                jac=True,
+                method="L-BFGS-B",
+                callback=report,
+                options={"maxiter": learner.max_iter, "ftol": _ROUNDING, "gtol": 0.0},
+            )
+        distance = remaining(monitor.best_x)
+    finally:
+        if progress is not None:
+            progress.close()
+        learner.n_iter_ = max(1, len(monitor.curve))
+        finish(monitor.best_x.reshape(start.shape))
+    if not distance <= tol:
+        warnings.warn(
+            f"{type(learner).__name__} stopped after {learner.n_iter_} iterations at "
+            f"{distance:.2g}, above tol={tol:g}: raise max_iter or tol, or standardise the "
+            "features.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+    return distance

@@ -1,0 +1,191 @@
+"""What the sparse compositional learners share: the weights of given bases, from triplets."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from metricfast._arrays import as_threads
+from metricfast._dispatch import get_kernels
+from metricfast._initialize import check_n_components, components_from_metric
+from metricfast._tuples import TupleSet
+from metricfast.base import MahalanobisMixin
+from metricfast.learners._linear import check_count, check_range
+from metricfast.neighbors import paired_distances
+from metricfast.solvers import Monitor, Progress
+
+__all__ = ["CompositionalLearner", "check_integer"]
+
+
+class CompositionalLearner(MahalanobisMixin):
+    """Base of learners of sparse non-negative weights of bases."""
+
+    _bases: tuple[str, ...] = ("triplet_diffs",)
+
+    def __init__(
+        self,
+        beta: float = 1e-5,
+        basis: str | NDArray[Any] = "triplet_diffs",
+        n_basis: int | None = None,
+        gamma: float = 5e-3,
+        max_iter: int = 10000,
+        output_iter: int = 500,
+        batch_size: int = 10,
+        verbose: bool = False,
+        preprocessor: Any = None,
+        random_state: int | np.random.RandomState | None = None,
+        *,
+        n_components: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(preprocessor)
+        self.beta = beta
+        self.basis = basis
+        self.n_basis = n_basis
+        self.gamma = gamma
+        self.max_iter = max_iter
+        self.output_iter = output_iter
+        self.batch_size = batch_size
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_components = n_components
+        self.n_jobs = n_jobs
+
+    def _check_parameters(self) -> None:
+        for name in ("max_iter", "output_iter", "batch_size"):
+            check_integer(name, getattr(self, name))
+        if self.n_basis is not None:
+            check_integer("n_basis", self.n_basis)
+        if self.output_iter > self.max_iter:
+            raise ValueError("The value of output_iter must be equal or smaller than max_iter.")
+        check_range("beta", self.beta)
+        check_range("gamma", self.gamma, positive=True)
+        as_threads(self.n_jobs)
+        if not isinstance(self.basis, np.ndarray) and (
+            not isinstance(self.basis, str) or self.basis not in self._bases
+        ):
+            raise ValueError(
+                "`basis` must be one of the options '{}' or an array of shape "
+                "(n_basis, n_features).".format("', '".join(self._bases))
+            )
+
+    def _fit(
+        self,
+        triplets: TupleSet,
+        basis: NDArray[np.float64],
+        rng: np.random.RandomState,
+        weight: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Find the weights of the bases, from triplets of positive weight."""
+        dtype = triplets.points.dtype
+        n_components = self.n_components
+        if n_components is not None:
+            n_components = check_n_components(triplets.points.shape[1], n_components)
+        objective = _Objective(triplets, basis, self.beta, weight, self.n_jobs)
+        weights = np.zeros(len(basis), dtype)
+        n_reports = -(-int(self.max_iter) // int(self.output_iter))
+        progress = Progress(type(self).__name__, n_reports) if self.verbose else None
+        monitor = Monitor(weights, lambda i, value, _: progress and progress(i, value))
+        self.n_iter_ = 0
+
+        def next_draws(n_iter: int) -> NDArray[np.int64] | None:
+            if n_iter > 0:
+                self.n_iter_ = n_iter
+                monitor(objective(weights), weights)
+            size = min(self.output_iter, self.max_iter - n_iter)
+            shape = size, self.batch_size
+            return _draws(rng, len(triplets.index), shape, weight) if size else None
+
+        try:
+            get_kernels().scml(
+                triplets.points,
+                np.ascontiguousarray(triplets.index),
+                np.ascontiguousarray(basis, dtype),
+                self.beta,
+                self.gamma,
+                self.batch_size,
+                weights,
+                next_draws,
+            )
+        finally:
+            if progress is not None:
+                progress.close()
+            best = monitor.best_x if monitor.curve else weights
+            self.components_ = _components(basis, best, n_components).astype(dtype)
+            self.weights_ = best.astype(np.float64)
+            self.loss_curve_, self.objective_ = monitor.curve, monitor.best_value
+        if self.objective_ >= 1:
+            warnings.warn(
+                f"The objective is {self.objective_:.4g} at the best weights found; without any "
+                "it is 1. Increase `max_iter`, use a larger `gamma` (shorter steps) or other "
+                "bases, or rescale the features.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+class _Objective:
+    """The objective of all triplets, from the learned map."""
+
+    def __init__(
+        self,
+        triplets: TupleSet,
+        basis: NDArray[np.float64],
+        beta: float,
+        weight: NDArray[np.float64] | None,
+        n_jobs: int | None,
+    ) -> None:
+        self._points, self._basis, self._beta = triplets.points, basis, beta
+        self._weight, self._n_jobs = weight, n_jobs
+        near, self._far = (np.ascontiguousarray(triplets.index[:, [0, i]]) for i in (1, 2))
+        # Triplets of the same first two points come one after the other.
+        other = np.append(True, (near[1:] != near[:-1]).any(axis=1))
+        self._near, self._row_of_near = near[other], np.cumsum(other) - 1
+
+    def __call__(self, weights: NDArray[Any]) -> float:
+        L = _components(self._basis, weights, None)
+        near, far = (
+            paired_distances(self._points, pairs=pairs, L=L, squared=True, n_jobs=self._n_jobs)
+            for pairs in (self._near, self._far)
+        )
+        hinge = np.maximum(1 + near[self._row_of_near] - far, 0)
+        value = float(np.average(hinge, weights=self._weight)) + self._beta * float(weights.sum())
+        if not np.isfinite(value):
+            raise ValueError(
+                "Distances overflow in the learned metric. Rescale the features, or use a larger "
+                "`gamma`."
+            )
+        return value
+
+
+def _components(
+    basis: NDArray[np.float64], weights: NDArray[Any], n_components: int | None
+) -> NDArray[np.float64]:
+    """Return the map of the metric: a row a base of positive weight where these are few."""
+    active = weights > 0
+    rows = np.sqrt(weights[active].astype(np.float64))[:, None] * basis[active]
+    if n_components is None and len(rows) < basis.shape[1]:
+        return rows if len(rows) else np.zeros((1, basis.shape[1]))
+    return components_from_metric(rows.T @ rows, n_components=n_components)
+
+
+def _draws(
+    rng: np.random.RandomState, n: int, shape: tuple[int, int], weight: NDArray[np.float64] | None
+) -> NDArray[np.int64]:
+    """Draw triplets with chances in proportion to their weights."""
+    if weight is None:
+        return np.asarray(rng.randint(n, size=shape), np.int64)
+    chances = np.cumsum(weight)
+    drawn = np.searchsorted(chances, rng.random_sample(shape) * chances[-1], side="right")
+    return np.asarray(np.minimum(drawn, n - 1), np.int64)
+
+
+def check_integer(name: str, value: object) -> None:
+    if not isinstance(value, Integral):
+        raise ValueError(f"{name} should be an integer, instead it is of type {type(value)}")
+    check_count(name, value)

@@ -1,0 +1,318 @@
+"""Learners in the feature space of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.decomposition import KernelPCA
+from sklearn.kernel_approximation import Nystroem
+from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from metricfast._checks import check_points
+from metricfast._tuples import index_tuples
+from metricfast.base import BaseMetricLearner, MetricTransformer
+from metricfast.learners._linear import check_count
+from metricfast.thresholds import ThresholdMixin
+
+__all__ = ["KernelizedMetricLearner"]
+
+_METHODS = ("nystroem", "kpca")
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _available_if_learner_has(name: str) -> Callable[[_Method], _Method]:
+    decorator: Callable[[_Method], _Method] = available_if(lambda self: hasattr(self.learner, name))
+    return decorator
+
+
+class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearner):
+    """A metric learner that sees points through a kernel.
+
+    Maps the points to vectors whose products are (nearly) those of a kernel, and fits a learner of
+    a Mahalanobis distance to them: the distance that it learns is not linear in the points. Any
+    learner will do, also one on pairs, triplets or quadruplets, whose points are mapped.
+
+    Parameters
+    ----------
+    learner : estimator
+        The learner, which is cloned. Where it must be told the points by indices, give the
+        preprocessor to this class.
+    kernel : str or callable, default="rbf"
+        As in scikit-learn's `Nystroem`: "rbf", "poly", "sigmoid", "laplacian", "cosine" ... or a
+        function of two points.
+    gamma : float, optional
+        Parameter of the kernels that have it; by default 1 / n_features.
+    degree : float, default=3
+        Parameter of "poly".
+    coef0 : float, default=1
+        Parameter of "poly" and "sigmoid".
+    kernel_params : dict, optional
+        Arguments of a callable kernel.
+    n_components : int, optional
+        Length of the mapped points, the features that the learner sees; by default 100. It is never
+        more than the number of (different) points.
+    method : {"nystroem", "kpca"}, default="nystroem"
+        "nystroem" draws `n_components` points and takes time in proportion to the number of points;
+        "kpca" takes the principal components of the kernel, whose full matrix it needs.
+    preprocessor : array-like or callable, optional
+        Gives the points when data hold indicators of points.
+    random_state : int, RandomState or None, default=None
+        For the drawn points, or the start of the eigenvalue solver.
+
+    Attributes
+    ----------
+    map_ : estimator
+        The fitted `Nystroem` or `KernelPCA`.
+    learner_ : estimator
+        The learner, fitted to the mapped points.
+    threshold_ : float
+        Pairs of at most this distance count as similar; set by `calibrate_threshold` and
+        `set_threshold`, and by `fit` where the learner sets one.
+    n_features_in_ : int
+        Number of features of the points.
+    preprocessor_ : callable or None
+        The preprocessor in use.
+
+    Notes
+    -----
+    The kernel compares features in their own units: standardise them first, and choose `gamma` by
+    cross-validation.
+
+    References
+    ----------
+    C. Williams, M. Seeger, "Using the Nyström method to speed up kernel machines", Advances in
+    Neural Information Processing Systems 13 (2000).
+
+    R. Chatpatanasiri, T. Korsrilabutr, P. Tangchanachaianan, B. Kijsirikul, "A new kernelization
+    framework for Mahalanobis distance learning algorithms", Neurocomputing 73 (2010), 1570-1579.
+
+    Examples
+    --------
+    >>> from metricfast import ANMM, KernelizedMetricLearner
+    >>> from sklearn.datasets import make_circles
+    >>> X, y = make_circles(100, factor=0.3, noise=0.1, random_state=0)
+    >>> learner = KernelizedMetricLearner(ANMM(n_components=1), random_state=0).fit(X, y)
+    >>> learner.transform(X).shape
+    (100, 1)
+    """
+
+    def __init__(
+        self,
+        learner: Any,
+        kernel: str | Callable[..., float] = "rbf",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: Mapping[str, Any] | None = None,
+        n_components: int | None = None,
+        method: str = "nystroem",
+        preprocessor: Any = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        super().__init__(preprocessor)
+        self.learner = learner
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_components = n_components
+        self.method = method
+        self.random_state = random_state
+
+    @property
+    def _tuple_size(self) -> int | None:  # type: ignore[override]
+        size: int | None = getattr(self.learner, "_tuple_size", None)
+        return size
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any
+    ) -> KernelizedMetricLearner:
+        """Fit the map of the kernel, and the learner to the mapped points.
+
+        Parameters
+        ----------
+        X : array-like
+            What the learner trains on: points of shape (n_samples, n_features), tuples of shape
+            (n_tuples, t, n_features), or indicators for the preprocessor.
+        y : array-like, optional
+            Labels, where the learner takes any.
+        **fit_params
+            Arguments of the learner's `fit`. Weights of samples have no effect on the map.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument or parameter has a value that cannot be used.
+        """
+        if self.method not in _METHODS:
+            raise ValueError(f"method must be one of {_METHODS}, got {self.method!r}.")
+        if isinstance(self.kernel, str) and self.kernel == "precomputed":
+            raise ValueError("kernel must be computed from points, got 'precomputed'.")
+        if self.n_components is not None:
+            check_count("n_components", self.n_components)
+        if not isinstance(self.learner, BaseMetricLearner):
+            raise TypeError(f"learner must be a metric learner, got {self.learner!r}.")
+        learner = clone(self.learner)
+        if self._tuple_size is None:
+            if y is None and not self.learner._requires_y:
+                points, labels = self._prepare_inputs(X), None
+            else:
+                points, labels = self._prepare_inputs(X, y)
+            self.map_ = self._kernel_map(points)
+            learner.fit(self._mapped(points), labels, **fit_params)
+        else:
+            tuples = self._prepare_tuples(X, y)
+            self.map_ = self._kernel_map(tuples.unique_points())
+            # The tuples stay indices into the mapped points, of which none is held twice.
+            learner.set_params(preprocessor=self._mapped(tuples.points))
+            given = () if y is None else (tuples.y,)
+            learner.fit(tuples.index, *given, **fit_params)
+            learner.set_params(preprocessor=None)
+            learner.preprocessor_ = None
+        self.learner_ = learner
+        self.__dict__.pop("threshold_", None)
+        if hasattr(learner, "threshold_"):
+            self.threshold_ = learner.threshold_
+        return self
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Embed points: map them by the kernel, then by the learner.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples,)
+            Points, or indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components of the learner)
+        """
+        check_is_fitted(self, "learner_")
+        X = check_points(self, X, preprocessor=self.preprocessor_, reset=False)
+        embedded: NDArray[Any] = self.learner_.transform(self._mapped(X))
+        return embedded
+
+    def pair_distance(self, pairs: ArrayLike) -> NDArray[Any]:
+        """Return the learned distance of pairs of points.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+        distances: NDArray[Any] = self.learner_.pair_distance(self._mapped_tuples(pairs, 2))
+        return distances
+
+    def pair_score(self, pairs: ArrayLike) -> NDArray[Any]:
+        """Return the learned similarity of pairs of points: the negative distance.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+        return -self.pair_distance(pairs)
+
+    def get_metric(self) -> _KernelizedMetric:
+        """Return the learned distance as a function ``f(u, v, squared=False)`` of two points.
+
+        It does not change when the learner does. Where many distances are needed, those of the
+        points that `transform` returns are far faster.
+        """
+        check_is_fitted(self, "learner_")
+        return _KernelizedMetric(self.map_, self.learner_.get_metric())
+
+    @_available_if_learner_has("decision_function")
+    def decision_function(self, tuples: ArrayLike) -> NDArray[Any]:
+        """Return the learner's `decision_function` of tuples; only where it has one."""
+        scores: NDArray[Any] = self.learner_.decision_function(
+            self._mapped_tuples(tuples, self._tuple_size)
+        )
+        return scores
+
+    @_available_if_learner_has("predict")
+    def predict(self, tuples: ArrayLike) -> NDArray[Any]:
+        """Return the learner's prediction for tuples; only where it has one."""
+        if self._tuple_size == 2:
+            return self.predict_pairs(tuples)
+        labels: NDArray[Any] = self.learner_.predict(self._mapped_tuples(tuples, self._tuple_size))
+        return labels
+
+    @_available_if_learner_has("score")
+    def score(self, tuples: ArrayLike, y: ArrayLike | None = None) -> float:
+        """Return the learner's score of tuples; only where it has one."""
+        labels = () if y is None else (y,)
+        return float(self.learner_.score(self._mapped_tuples(tuples, self._tuple_size), *labels))
+
+    def _kernel_map(self, points: NDArray[Any]) -> Nystroem | KernelPCA:
+        wanted = 100 if self.n_components is None else int(self.n_components)
+        parameters = {} if callable(self.kernel) else {"degree": self.degree, "coef0": self.coef0}
+        kind = Nystroem if self.method == "nystroem" else KernelPCA
+        return kind(
+            kernel=self.kernel,
+            gamma=self.gamma,
+            kernel_params=self.kernel_params,
+            n_components=min(wanted, len(points)),
+            random_state=self.random_state,
+            **parameters,
+        ).fit(points)
+
+    def _mapped(self, points: NDArray[Any]) -> NDArray[Any]:
+        mapped = np.ascontiguousarray(self.map_.transform(points), dtype=points.dtype)
+        if not np.isfinite(mapped).all():
+            raise ValueError(
+                f"the kernel {self.kernel!r} gives values that are not finite: rescale the "
+                "points, or choose other kernel parameters."
+            )
+        return mapped
+
+    def _mapped_tuples(self, tuples: ArrayLike, size: int | None) -> NDArray[Any]:
+        check_is_fitted(self, "learner_")
+        found = index_tuples(
+            self, tuples, preprocessor=self.preprocessor_, reset=False, tuple_size=size
+        )
+        return self._mapped(found.points)[found.index]
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.learner_._n_features_out)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        of_learner = getattr(self.learner, "__sklearn_tags__", None)
+        if of_learner is not None:
+            tags.target_tags = of_learner().target_tags
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class _KernelizedMetric:
+    """The learned distance of two points."""
+
+    def __init__(self, kernel_map: Any, metric: Callable[..., float]) -> None:
+        self._map, self._metric = kernel_map, metric
+
+    def __call__(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
+        left, right = self._map.transform(np.vstack([u, v]))
+        return self._metric(left, right, squared=squared)

@@ -1,0 +1,285 @@
+"""Local Fisher discriminant analysis."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh
+from threadpoolctl import ThreadpoolController
+
+from metricfast._arrays import as_threads
+from metricfast._initialize import check_n_components
+from metricfast._scatter import group_means, scatter_matrix, whitening, with_signs
+from metricfast._targets import check_classification_target
+from metricfast.learners._closed import ClosedFormLearner, check_fraction, shrunk
+from metricfast.learners._linear import check_count
+from metricfast.neighbors import kneighbors, pairwise_distances
+
+__all__ = ["LFDA"]
+
+_Floats = NDArray[np.float64]
+
+_NEIGHBORS = 7
+_EMBEDDINGS = ("weighted", "orthonormalized", "plain")
+# Affinities are computed in square tiles that stay in the cache.
+_TILE = 512
+# Variance within classes, relative to all, that is none but for rounding; and the deviation that
+# features are then given, relative to their own.
+_COLLAPSED = 1e-11
+_NOISE = 1e-3
+# Neighbours found at a time.
+_SEARCHED = 1 << 20
+
+
+class LFDA(ClosedFormLearner):
+    r"""Local Fisher discriminant analysis.
+
+    Finds directions that separate the classes while points of a class stay near those that they
+    are near to already, so that a class may consist of several clusters. With the affinity
+
+    .. math::
+
+        A_{ij} = \exp\left(-\frac{\|x_i - x_j\|^2}{\sigma_i \sigma_j}\right)
+
+    of points of one class, :math:`\sigma_i` being the distance of a point to the k-th nearest other
+    point of its class, they are the generalised eigenvectors of
+    :math:`S^b v = \lambda S^w v` with the largest :math:`\lambda`, where
+
+    .. math::
+
+        S = \frac12 \sum_{ij} W_{ij} (x_i - x_j)(x_i - x_j)^T, \qquad
+        W^w_{ij} = \frac{A_{ij}}{n_c}, \quad
+        W^b_{ij} = A_{ij} \left(\frac1n - \frac1{n_c}\right)
+
+    within a class of n_c points, and :math:`W^w_{ij} = 0, W^b_{ij} = 1/n` between classes.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of directions; by default n_features.
+    k : int, optional
+        The neighbour that sets the local scale; by default 7. A class with no more than k points
+        has its farthest instead.
+    embedding_type : {"weighted", "orthonormalized", "plain"}, default="weighted"
+        "plain" scales eigenvectors such that :math:`v^T S^w v = 1`; "weighted" multiplies those by
+        :math:`\sqrt{\max(\lambda, 0)}`; "orthonormalized" makes them orthonormal, in order.
+    preprocessor : array-like or callable, optional
+        Gives the points when `X` holds indicators of points.
+    shrinkage : float from 0 to 1, default=0.0
+        Move :math:`S^w` towards the multiple of the identity that has the same trace by this
+        fraction. Directions along which points hardly differ then count for less.
+    n_jobs : int, optional
+        Number of threads; results do not depend on it. By default all that the process may use.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The map, in float32 for float32 points, else in float64. Rows are zero where there are
+        fewer directions along which points differ, and for "weighted" where
+        :math:`\lambda \le 0`, which needs shrinkage.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if `X` has any.
+    preprocessor_ : callable or None
+        The preprocessor in use.
+
+    Notes
+    -----
+    Where points of a class do not differ along some direction, as with fewer points than features,
+    :math:`S^w` is singular and :math:`\lambda` infinite. Then each feature counts as if it had
+    noise of a thousandth of its deviation.
+
+    Without shrinkage, the result does not depend on units of features except through the
+    neighbours. But "weighted" and "plain" then let directions of noise count as much as the
+    informative ones, if there are many: nearest neighbours may become worse than in the Euclidean
+    distance. If the features have comparable units, ``shrinkage=0.3`` often helps a great deal;
+    so does an `n_components` that leaves out what does not separate.
+
+    Memory is proportional to the number of points.
+
+    References
+    ----------
+    M. Sugiyama, "Dimensionality reduction of multimodal labeled data by local Fisher discriminant
+    analysis", Journal of Machine Learning Research 8 (2007).
+
+    Examples
+    --------
+    >>> from metricfast import LFDA
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> LFDA(n_components=2).fit(X, y).transform(X).shape
+    (150, 2)
+    """
+
+    _requires_y = True
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        k: int | None = None,
+        embedding_type: str = "weighted",
+        preprocessor: Any = None,
+        *,
+        shrinkage: float = 0.0,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(preprocessor)
+        self.n_components = n_components
+        self.k = k
+        self.embedding_type = embedding_type
+        self.shrinkage = shrinkage
+        self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> LFDA:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples,)
+            Points, or indicators for the preprocessor.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights. Whole numbers mean the same as repeated points; others are scaled
+            to a mean of 1, and the local scale is where the weights of nearer points reach k.
+        validate : bool, default=False
+            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
+            neighbours in the learned and in the Euclidean distance on the others, keep the numbers
+            in `validation_`, and warn if the learned one is worse.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If the input is not as above, or no two points of a class differ.
+        """
+        if self.embedding_type not in _EMBEDDINGS:
+            raise ValueError(f"Invalid embedding_type: {self.embedding_type!r}")
+        k = _NEIGHBORS if self.k is None else self.k
+        check_count("k", k)
+        shrinkage = check_fraction("shrinkage", self.shrinkage)
+        as_threads(self.n_jobs)
+        points, labels, weights, exponent = self._prepare(X, y, sample_weight)
+        classes, codes = check_classification_target(labels)
+        n_components = check_n_components(points.shape[1], self.n_components)
+        # Threads of a BLAS keep spinning after each of many small products.
+        with _controller().limit(limits=1, user_api="blas"):
+            mixed, within = self._scatters(points, codes, weights, len(classes), k)
+        if not np.trace(within) > 0:
+            raise ValueError("y must hold a class with two different points.")
+        rows = self._directions(mixed, shrunk(within, shrinkage), points.dtype)[:n_components]
+        if self.embedding_type == "orthonormalized":
+            rows, exponent = with_signs(np.linalg.qr(rows.T)[0].T), 0
+        self._keep(rows, n_components, exponent, points.dtype)
+        if validate:
+            self._validate_fit(X, y, sample_weight=sample_weight)
+        return self
+
+    def _scatters(
+        self,
+        points: NDArray[Any],
+        codes: NDArray[np.int64],
+        weights: _Floats,
+        n_classes: int,
+        k: int,
+    ) -> tuple[_Floats, _Floats]:
+        """Return the scatter between and within classes together, and that within them."""
+        counts, total = np.bincount(codes, weights), weights.sum()
+        means = group_means(points, weights, codes, n_classes)
+        others = weights * (1 - counts / total)[codes]
+        spread = (means - weights @ points / total) * np.sqrt(counts)[:, None]
+        mixed = scatter_matrix(points, others, codes, means) + spread.T @ spread
+        within = np.zeros_like(mixed)
+        for label, count in enumerate(counts):
+            members = np.flatnonzero(codes == label)
+            local = points[members].astype(np.float64) - means[label]
+            scatter = _local_scatter(local, weights[members], k, self.n_jobs)
+            mixed += scatter / total
+            within += scatter / count
+        return mixed, within
+
+    def _directions(self, mixed: _Floats, within: _Floats, precision: np.dtype[Any]) -> _Floats:
+        """Return the scaled eigenvectors, one per row, in order."""
+        whiten = whitening(mixed, precision)
+        relative = whiten @ within @ whiten.T
+        sizes, vectors = eigh((relative + relative.T) / 2)  # a size is 1 / (1 + lambda)
+        if sizes[0] < _COLLAPSED:
+            noise = whiten @ (_NOISE**2 * np.diag(np.diag(mixed))) @ whiten.T
+            sizes, vectors = eigh((relative + relative.T + noise + noise.T) / 2)
+            sizes = np.maximum(sizes, _COLLAPSED)
+        rows = with_signs(vectors.T @ whiten) / np.sqrt(sizes)[:, None]
+        if self.embedding_type == "weighted":
+            rows *= np.sqrt(np.maximum(1 / sizes - 1, 0))[:, None]
+        return np.asarray(rows)
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()  # looks at all libraries of the process, which takes a while
+
+
+def _local_scatter(points: _Floats, weights: _Floats, k: int, n_jobs: int | None) -> _Floats:
+    """Return ``sum_ij w_i w_j A_ij (x_i - x_j)(x_i - x_j)^T / 2`` over the points of a class."""
+    scale = _local_scale(points, weights, k, n_jobs)
+    near = scale > 0  # a point of scale zero has an affinity to its copies alone
+    points, weights, inverse = points[near], weights[near], 1 / scale[near]
+    weighted = points * weights[:, None]
+    degrees = np.zeros(len(points))
+    cross = np.zeros((points.shape[1], points.shape[1]))
+    tiles = [slice(start, start + _TILE) for start in range(0, len(points), _TILE)]
+    for place, rows in enumerate(tiles):
+        for columns in tiles[place:]:
+            affinity = pairwise_distances(
+                points[rows], points[columns], squared=True, n_jobs=n_jobs
+            )
+            affinity *= -inverse[rows, None]
+            affinity *= inverse[columns]
+            np.exp(affinity, out=affinity)
+            degrees[rows] += affinity @ weights[columns]
+            product = weighted[rows].T @ (affinity @ weighted[columns])
+            cross += product
+            if rows != columns:
+                degrees[columns] += weights[rows] @ affinity
+                cross += product.T
+    scatter = (weighted * degrees[:, None]).T @ points - cross
+    return np.asarray((scatter + scatter.T) / 2)
+
+
+def _local_scale(points: _Floats, weights: _Floats, k: int, n_jobs: int | None) -> _Floats:
+    """Return the distance of each point to its k-th nearest, or its farthest if there are fewer.
+
+    A point of weight w is w points, of which w - 1 are its own neighbours at distance zero.
+    """
+    n_points = len(points)
+    scale = np.zeros(n_points)
+    if n_points == 1:
+        return scale
+    # So many neighbours weigh enough, whichever they are.
+    enough = int(np.searchsorted(np.cumsum(np.sort(weights)), k)) + 1
+    n_neighbors = min(enough, n_points - 1)
+    step = max(1, _SEARCHED // n_neighbors)
+    for start in range(0, n_points, step):
+        rows = np.arange(start, min(start + step, n_points))
+        distances, indices = kneighbors(
+            points[rows], points, n_neighbors, exclude=rows, n_jobs=n_jobs
+        )
+        reached = np.cumsum(weights[indices], axis=1) + np.maximum(weights[rows, None] - 1, 0)
+        # Weights that are no whole numbers may miss k by a rounding.
+        place = np.minimum((reached < k * (1 - 1e-12)).sum(axis=1), n_neighbors - 1)
+        scale[rows] = distances[np.arange(len(rows)), place]
+        scale[rows[weights[rows] - 1 >= k]] = 0
+    return scale

@@ -1,0 +1,116 @@
+"""Average neighbourhood margin maximisation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, make_classification
+
+from metricfast import ANMM
+
+X, Y = load_iris(return_X_y=True)
+
+
+def average_margin(embedded, friends, enemies, weight):
+    total = 0.0
+    for i, z in enumerate(embedded):
+        apart = [np.sum((z - embedded[j]) ** 2) for j in enemies[i]]
+        together = [np.sum((z - embedded[j]) ** 2) for j in friends[i]]
+        total += weight[i] * (np.mean(apart) - (np.mean(together) if together else 0))
+    return total / np.sum(weight)
+
+
+def neighbours(points, labels, n_friends, n_enemies):
+    friends, enemies = [], []
+    for i, point in enumerate(points):
+        order = sorted(range(len(points)), key=lambda j: (np.sum((points[j] - point) ** 2), j))
+        friends.append([j for j in order if labels[j] == labels[i] and j != i][:n_friends])
+        enemies.append([j for j in order if labels[j] != labels[i]][:n_enemies])
+    return friends, enemies
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 5)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_margin_is_the_largest_of_all_projections(sizes, weighted):
+    rows = np.r_[0:20, 50:75, 100:103, 149]
+    points, labels = X[rows], np.r_[Y[rows[:-1]], 3]  # a small class, and one of a single point
+    rng = np.random.RandomState(0)
+    weight = rng.uniform(1, 3, len(rows)) if weighted else np.ones(len(rows))
+    near = neighbours(points, labels, *sizes)
+    for n_components in (1, 2, 4):
+        learner = ANMM(n_components, *sizes)
+        learner.fit(points, labels, sample_weight=weight if weighted else None)
+        L = learner.components_
+        np.testing.assert_allclose(L @ L.T, np.eye(n_components), atol=1e-12)
+        margin = average_margin(points @ L.T, *near, weight)
+        assert learner.margins_.sum() == pytest.approx(margin, rel=1e-9)
+        if n_components < 4:
+            for _ in range(30):
+                Q = np.linalg.qr(rng.standard_normal((4, n_components)))[0]
+                assert average_margin(points @ Q, *near, weight) <= margin
+
+
+def test_by_default_only_directions_that_help_are_kept():
+    rng = np.random.RandomState(0)
+    points = np.c_[np.repeat([0.0, 3.0], 50), 5 * rng.standard_normal((100, 3))]
+    points[:, 0] += rng.normal(scale=0.1, size=100)
+    labels = np.repeat([0, 1], 50)
+    learner = ANMM().fit(points, labels)
+    everything = ANMM(n_components=4).fit(points, labels)
+    kept = len(learner.components_)
+    assert 1 <= kept < 4
+    assert (learner.margins_ > 0).all()
+    assert (everything.margins_[kept:] <= 0).all()
+    alike = ANMM().fit([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0], [1.0, 0.0]], [0, 1, 0, 1])
+    assert alike.components_.shape == (1, 2)
+
+
+@pytest.mark.parametrize("exponent", [-400, -15, 15, 400])
+def test_units(exponent):
+    """A projection is of unit length in any units."""
+    plain = ANMM(n_components=2).fit(X, Y)
+    scaled = ANMM(n_components=2).fit(np.ldexp(X, exponent), Y)
+    np.testing.assert_allclose(scaled.components_, plain.components_, rtol=1e-9)
+    np.testing.assert_allclose(np.ldexp(scaled.margins_, -2 * exponent), plain.margins_, rtol=1e-9)
+
+
+def test_order_and_rotation_do_not_matter():
+    rng = np.random.RandomState(0)
+    points = X + rng.uniform(-1e-3, 1e-3, X.shape)  # no ties
+    order = rng.permutation(len(X))
+    M = ANMM(n_components=2).fit(points, Y).get_mahalanobis_matrix()
+    again = ANMM(n_components=2).fit(points[order], Y[order]).get_mahalanobis_matrix()
+    np.testing.assert_allclose(again, M, rtol=1e-8)
+    Q = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    turned = ANMM(n_components=2).fit(points @ Q.T, Y).get_mahalanobis_matrix()
+    np.testing.assert_allclose(Q.T @ turned @ Q, M, atol=1e-9)
+
+
+def test_more_features_than_points_constant_columns_and_duplicates():
+    wide = np.c_[np.random.RandomState(0).standard_normal((20, 50)), np.full(20, 3.0)]
+    wide = np.r_[wide, wide]
+    learner = ANMM().fit(wide, np.r_[np.arange(20) % 2, np.arange(20) % 2])
+    assert np.isfinite(learner.components_).all()
+    np.testing.assert_allclose(learner.components_[:, -1], 0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"n_friends": 0}, "n_friends must be an integer of at least 1"),
+        ({"n_enemies": 2.5}, "n_enemies must be"),
+        ({"n_components": 9}, "n_components"),
+        ({"n_jobs": 0}, "n_jobs must be"),
+    ],
+    ids=str,
+)
+def test_bad_parameters(params, message):
+    with pytest.raises(ValueError, match=message):
+        ANMM(**params).fit(X, Y)
+
+
+def test_classification_gets_better(three_nn_error):
+    points, labels = make_classification(
+        1000, 30, n_informative=6, n_classes=4, n_clusters_per_class=1, random_state=0
+    )
+    assert three_nn_error(ANMM(), points, labels) < 0.85 * three_nn_error(None, points, labels)

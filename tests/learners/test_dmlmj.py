@@ -1,0 +1,135 @@
+"""Distance metric learning through maximisation of the Jeffrey divergence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.linalg import eig
+from sklearn.datasets import load_iris, load_wine, make_classification
+from sklearn.preprocessing import StandardScaler
+
+from metricfast import DMLMJ
+
+X, Y = load_iris(return_X_y=True)
+
+
+def covariances(points, labels, k, weight):
+    sums, totals = np.zeros((2, points.shape[1], points.shape[1])), np.zeros(2)
+    for i, point in enumerate(points):
+        order = sorted(range(len(points)), key=lambda j: (np.sum((points[j] - point) ** 2), j))
+        same = [j for j in order if labels[j] == labels[i] and j != i][:k]
+        other = [j for j in order if labels[j] != labels[i]][:k]
+        for side, near in enumerate((same, other)):
+            for j in near:
+                difference = point - points[j]
+                sums[side] += weight[i] * np.outer(difference, difference) / len(near)
+            totals[side] += weight[i] * bool(near)
+    return sums / totals[:, None, None]
+
+
+def shrunk(P, N, reg):
+    target = reg * np.trace(P + N) / 2 / len(P) * np.eye(len(P))
+    return (1 - reg) * P + target, (1 - reg) * N + target
+
+
+@pytest.mark.parametrize("reg", [0, 1e-3, 0.3])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("k", [1, 4])
+def test_map_solves_the_eigenproblem_of_the_difference_spaces(reg, weighted, k):
+    rows = np.r_[0:40, 50:85, 100:103, 149]
+    points, labels = X[rows], np.r_[Y[rows[:-1]], 3]  # a small class, and one of a single point
+    weight = np.random.RandomState(0).uniform(1, 3, len(rows)) if weighted else np.ones(len(rows))
+    P, N = shrunk(*covariances(points, labels, k, weight), reg)
+    learner = DMLMJ(n_neighbors=k, reg=reg)
+    learner.fit(points, labels, sample_weight=weight if weighted else None)
+    L, values = learner.components_, learner.eigenvalues_
+    np.testing.assert_allclose(L @ P @ L.T, np.eye(4), atol=1e-9)
+    np.testing.assert_allclose(L @ N @ L.T, np.diag(values), atol=1e-8)
+    expected = eig(N, P)[0].real
+    np.testing.assert_allclose(values, expected[np.argsort(-(expected + 1 / expected))], rtol=1e-7)
+
+
+def test_no_other_map_of_two_rows_has_more_divergence():
+    P, N = shrunk(*covariances(X, Y, 3, np.ones(150)), 1e-3)
+
+    def divergence(A):
+        within, between = A @ P @ A.T, A @ N @ A.T
+        return np.trace(np.linalg.solve(within, between) + np.linalg.solve(between, within))
+
+    found = divergence(DMLMJ(n_components=2).fit(X, Y).components_)
+    rng = np.random.RandomState(0)
+    assert max(divergence(rng.standard_normal((2, 4))) for _ in range(500)) < found
+
+
+def test_directions_in_which_classes_are_nearer_count_as_well():
+    """Two lines along x: neighbours of a class differ along it, those of the other hardly."""
+    x = np.arange(20.0)
+    points = np.c_[np.r_[x, x], np.repeat([0.0, 0.4], 20)]
+    points += np.random.RandomState(0).normal(scale=0.01, size=points.shape)
+    learner = DMLMJ(n_neighbors=1).fit(points, np.repeat([0, 1], 20))
+    assert learner.eigenvalues_[0] < 0.001
+    assert learner.eigenvalues_[1] > 100
+    assert abs(learner.components_[0, 0]) > 10 * abs(learner.components_[0, 1])
+
+
+@pytest.mark.parametrize("exponent", [-400, -15, 15, 400])
+def test_units(exponent):
+    plain = DMLMJ().fit(X, Y)
+    scaled = DMLMJ().fit(np.ldexp(X, exponent), Y)
+    np.testing.assert_allclose(np.ldexp(scaled.components_, exponent), plain.components_, rtol=1e-6)
+    np.testing.assert_allclose(scaled.eigenvalues_, plain.eigenvalues_, rtol=1e-9)
+
+
+def test_order_does_not_matter():
+    order = np.random.RandomState(0).permutation(len(X))
+    points = X + np.random.RandomState(1).uniform(-1e-3, 1e-3, X.shape)  # no ties
+    M = DMLMJ().fit(points, Y).get_mahalanobis_matrix()
+    again = DMLMJ().fit(points[order], Y[order]).get_mahalanobis_matrix()
+    np.testing.assert_allclose(again, M, rtol=1e-8)
+
+
+def test_degenerate_data():
+    wide = np.c_[np.random.RandomState(0).standard_normal((20, 50)), np.full(20, 3.0)]
+    labels = np.arange(20) % 2
+    assert np.isfinite(DMLMJ().fit(wide, labels).components_).all()
+    with pytest.raises(ValueError, match="not full rank: "):
+        DMLMJ(reg=0).fit(wide, labels)
+    with pytest.raises(ValueError, match="no point differs from its nearest neighbours"):
+        DMLMJ(n_neighbors=1).fit(np.zeros((4, 2)), [0, 1, 1, 0])
+
+
+def test_neighbours_may_be_equal_or_missing():
+    """Where nothing differs, in a feature or within classes, there is no divergence either."""
+    constant = DMLMJ().fit(np.c_[X, np.full(150, 3.0)], Y)
+    assert constant.eigenvalues_[-1] == pytest.approx(1)
+    assert abs(constant.components_[-1, 4]) > 1e6 * np.abs(constant.components_[-1, :4]).max()
+    equal = DMLMJ().fit(np.repeat(X[[0, 60, 120]], 5, axis=0), np.repeat([0, 1, 2], 5))
+    alone = DMLMJ().fit(X[::10], np.arange(15))
+    assert np.isfinite(equal.components_).all()
+    assert np.isfinite(alone.components_).all()
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"n_neighbors": 0}, "n_neighbors must be an integer of at least 1"),
+        ({"reg": 1.5}, "reg must be a number from 0 to 1"),
+        ({"n_components": 0}, "n_components"),
+        ({"n_jobs": 0}, "n_jobs must be"),
+    ],
+    ids=str,
+)
+def test_bad_parameters(params, message):
+    with pytest.raises(ValueError, match=message):
+        DMLMJ(**params).fit(X, Y)
+
+
+def test_classification_gets_better(three_nn_error):
+    points, labels = load_wine(return_X_y=True)
+    points = StandardScaler().fit_transform(points)
+    assert three_nn_error(DMLMJ(), points, labels) < three_nn_error(None, points, labels)
+    points, labels = make_classification(
+        1000, 20, n_informative=6, n_classes=4, n_clusters_per_class=1, random_state=0
+    )
+    error = three_nn_error(DMLMJ(n_components=5), points, labels)
+    assert error < 0.8 * three_nn_error(None, points, labels)

@@ -1,0 +1,201 @@
+"""Geometric mean metric learning."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.linalg import fractional_matrix_power, inv, sqrtm
+from sklearn.datasets import load_iris, load_wine
+from sklearn.preprocessing import StandardScaler
+
+from metricfast import GMML, GMML_Supervised
+
+X, Y = load_iris(return_X_y=True)
+FEW, LABELS = X[::5], Y[::5]
+INDEX = np.array(list(combinations(range(len(FEW)), 2)))
+SAME = np.where(LABELS[INDEX[:, 0]] == LABELS[INDEX[:, 1]], 1, -1)
+
+
+def scatter(points, pairs):
+    total = np.zeros((points.shape[1],) * 2)
+    for i, j in pairs:
+        total += np.outer(points[i] - points[j], points[i] - points[j])
+    return total / np.trace(total)
+
+
+def reference(points, index, y, t, reg, prior):
+    S = scatter(points, index[y == 1]) + reg * inv(prior) / np.trace(inv(prior))
+    D = scatter(points, index[y == -1]) + reg * prior / np.trace(prior)
+    root = sqrtm(inv(S))
+    between = inv(root) @ D @ inv(root)
+    return root @ fractional_matrix_power(between, t) @ root
+
+
+@pytest.mark.parametrize("t", [0, 0.3, 0.5, 1])
+@pytest.mark.parametrize("reg", [0, 0.01, 2])
+@pytest.mark.parametrize("prior", ["identity", "covariance", "given"])
+def test_metric_is_that_of_matrix_functions(t, reg, prior):
+    given = np.diag([1.0, 2, 3, 4]) + 0.5
+    matrix = {"identity": np.eye(4), "covariance": inv(np.cov(np.unique(FEW, axis=0).T))}
+    prior = given if prior == "given" else prior
+    expected = reference(FEW, INDEX, SAME, t, reg, given if prior is given else matrix[str(prior)])
+    learner = GMML(t, reg, prior, preprocessor=FEW).fit(INDEX, SAME)
+    np.testing.assert_allclose(learner.get_mahalanobis_matrix(), expected, rtol=1e-7, atol=1e-9)
+    formed = GMML(t, reg, prior).fit(FEW[INDEX], SAME)
+    np.testing.assert_allclose(formed.get_mahalanobis_matrix(), expected, rtol=1e-7, atol=1e-9)
+    supervised = GMML_Supervised(t, reg, prior).fit(FEW, LABELS)
+    np.testing.assert_allclose(supervised.get_mahalanobis_matrix(), expected, rtol=1e-7, atol=1e-9)
+
+
+def test_it_is_the_minimum():
+    S, D = (scatter(FEW, INDEX[label == SAME]) for label in (1, -1))
+    M = GMML_Supervised(reg=0).fit(FEW, LABELS).get_mahalanobis_matrix()
+    np.testing.assert_allclose(M @ S @ M, D, atol=1e-12)  # where the gradient is zero
+    lowest = np.trace(M @ S) + np.trace(inv(M) @ D)
+    rng = np.random.RandomState(0)
+    for _ in range(20):
+        step = rng.standard_normal((4, 4)) * 0.02
+        other = (np.eye(4) + step) @ M @ (np.eye(4) + step).T
+        assert np.trace(other @ S) + np.trace(inv(other) @ D) > lowest
+
+
+def test_uneven_classes_and_weights_are_repetitions():
+    rng = np.random.RandomState(0)
+    rows = rng.choice(len(X), 60, replace=False)
+    weight = rng.randint(0, 4, size=60)
+    repeated = np.repeat(rows, weight)
+    expected = GMML_Supervised().fit(X[repeated], Y[repeated]).components_
+    found = GMML_Supervised().fit(X[rows], Y[rows], sample_weight=weight).components_
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    without = weight.astype(float)
+    without[Y[rows] == 2] = 0
+    kept = without > 0
+    np.testing.assert_allclose(
+        GMML_Supervised().fit(X[rows], Y[rows], sample_weight=without).components_,
+        GMML_Supervised().fit(X[rows][kept], Y[rows][kept], without[kept]).components_,
+        rtol=1e-9,
+    )
+
+
+@pytest.mark.parametrize("exponent", [-300, -20, 20, 300])
+def test_units(exponent):
+    plain = GMML_Supervised().fit(X, Y).components_
+    np.testing.assert_allclose(
+        GMML_Supervised().fit(np.ldexp(X, exponent), Y).components_, plain, rtol=1e-6, atol=1e-9
+    )
+    inverse = GMML_Supervised(t=0).fit(np.ldexp(X, exponent), Y).components_
+    np.testing.assert_allclose(
+        np.ldexp(inverse, exponent), GMML_Supervised(t=0).fit(X, Y).components_, rtol=1e-6
+    )
+    pairs = GMML().fit(np.ldexp(FEW, exponent)[INDEX], SAME).components_
+    np.testing.assert_allclose(
+        pairs, GMML().fit(FEW[INDEX], SAME).components_, rtol=1e-6, atol=1e-9
+    )
+
+
+def test_a_unit_that_no_metric_undoes_is_refused():
+    points = np.ldexp(X, -130).astype(np.float32)
+    with pytest.raises(ValueError, match="exceeds the range of float32"):
+        GMML_Supervised(t=0).fit(points, Y)
+
+
+def test_order_and_rotation_do_not_matter():
+    rng = np.random.RandomState(0)
+    order = rng.permutation(len(X))
+    M = GMML_Supervised().fit(X, Y).get_mahalanobis_matrix()
+    again = GMML_Supervised().fit(X[order], Y[order]).get_mahalanobis_matrix()
+    np.testing.assert_allclose(again, M, rtol=1e-8)
+    Q = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    turned = GMML_Supervised().fit(X @ Q.T, Y).get_mahalanobis_matrix()
+    np.testing.assert_allclose(Q.T @ turned @ Q, M, rtol=1e-6, atol=1e-8)
+    swapped = GMML().fit(FEW[INDEX[:, ::-1]], SAME).get_mahalanobis_matrix()
+    np.testing.assert_allclose(swapped, GMML().fit(FEW[INDEX], SAME).get_mahalanobis_matrix())
+
+
+def test_more_features_than_points_and_constant_ones():
+    wide = np.c_[np.random.RandomState(0).standard_normal((20, 50)), np.full(20, 3.0)]
+    labels = np.arange(20) % 2
+    learner = GMML_Supervised().fit(wide, labels)
+    assert np.isfinite(learner.components_).all()
+    assert np.linalg.eigvalsh(learner.get_mahalanobis_matrix())[0] > 0
+    with pytest.raises(ValueError, match="not full rank: "):
+        GMML_Supervised(reg=0).fit(wide, labels)
+
+
+def test_pairs_of_equal_points():
+    M = GMML().fit(FEW[INDEX], SAME).get_mahalanobis_matrix()
+    more = np.r_[INDEX, [[0, 0], [9, 9]]]
+    learner = GMML().fit(FEW[more], np.r_[SAME, 1, -1])
+    np.testing.assert_allclose(learner.get_mahalanobis_matrix(), M, rtol=1e-9)
+    with pytest.raises(ValueError, match="there is no similar pair of different points"):
+        GMML().fit(FEW[[[0, 0], [0, 20]]], [1, -1])
+    with pytest.raises(ValueError, match="there is no dissimilar pair of different points"):
+        GMML().fit(FEW[INDEX[:3]], [1, 1, 1])
+
+
+def test_n_components_are_the_leading_directions():
+    M = GMML_Supervised().fit(X, Y).get_mahalanobis_matrix()
+    values, vectors = np.linalg.eigh(M)
+    best = (vectors[:, 2:] * values[2:]) @ vectors[:, 2:].T
+    found = GMML_Supervised(n_components=2).fit(X, Y)
+    assert found.components_.shape == (2, 4)
+    np.testing.assert_allclose(found.get_mahalanobis_matrix(), best, rtol=1e-8)
+
+
+@pytest.mark.parametrize("learner", [GMML, GMML_Supervised])
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"t": -0.1}, "t must be a number from 0 to 1"),
+        ({"t": "half"}, "t must be"),
+        ({"reg": -1}, "reg must be a finite number from 0"),
+        ({"reg": np.nan}, "reg must be"),
+        ({"prior": "euclidean"}, "`prior` must be"),
+        ({"prior": np.eye(3)}, "`prior` must match"),
+        ({"n_components": 5}, "n_components"),
+    ],
+    ids=str,
+)
+def test_bad_parameters(learner, params, message):
+    data = (FEW[INDEX], SAME) if learner is GMML else (FEW, LABELS)
+    with pytest.raises(ValueError, match=message):
+        learner(**params).fit(*data)
+
+
+def test_classifier_of_pairs():
+    learner = GMML().fit(FEW[INDEX], SAME)
+    assert learner.score(FEW[INDEX], SAME) > 0.93
+    assert set(learner.predict(FEW[INDEX])) == {-1, 1}
+    strict = GMML().fit(
+        FEW[INDEX], SAME, calibration_params={"strategy": "max_tpr", "min_rate": 0.99}
+    )
+    assert strict.threshold_ < learner.threshold_
+    with pytest.raises(ValueError, match="Strategy can either be"):
+        GMML().fit(FEW[INDEX], SAME, calibration_params={"strategy": "best"})
+    assert GMML().fit(FEW[INDEX].astype(np.float32), SAME).components_.dtype == np.float32
+
+
+def test_validation():
+    learner = GMML().fit(FEW[INDEX], SAME, validate=True)
+    assert learner.validation_["learned"] > learner.validation_["euclidean"]
+    wine = load_wine(return_X_y=True)
+    found = GMML_Supervised().fit(*wine, validate=True).validation_
+    assert found["learned"] < found["euclidean"]
+
+
+def test_given_data_stay_as_they_are():
+    pairs, prior = FEW[INDEX], np.eye(4)
+    copies = pairs.copy(), prior.copy()
+    pairs.flags.writeable = prior.flags.writeable = False
+    GMML(prior=prior).fit(pairs, SAME)
+    np.testing.assert_array_equal(pairs, copies[0])
+    np.testing.assert_array_equal(prior, copies[1])
+
+
+def test_standardised_wine_is_classified_better(three_nn_error):
+    points, labels = load_wine(return_X_y=True)
+    points = StandardScaler().fit_transform(points)
+    assert three_nn_error(GMML_Supervised(), points, labels) < 0.02
+    assert three_nn_error(None, points, labels) > 0.04

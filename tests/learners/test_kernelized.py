@@ -1,0 +1,141 @@
+"""Learners in the feature space of a kernel."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_circles
+from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
+
+from metricfast import ANMM, DMLMJ, GMML, NCMML, GMML_Supervised, KernelizedMetricLearner
+
+X, Y = load_iris(return_X_y=True)
+FEW, LABELS = X[::5], Y[::5]
+INDEX = np.array(list(combinations(range(len(FEW)), 2)))
+SAME = np.where(LABELS[INDEX[:, 0]] == LABELS[INDEX[:, 1]], 1, -1)
+
+
+@pytest.mark.parametrize("method", ["nystroem", "kpca"])
+def test_mapped_points_have_the_products_of_the_kernel(method):
+    points = FEW + np.random.RandomState(0).uniform(-0.01, 0.01, FEW.shape)
+    wrapper = KernelizedMetricLearner(ANMM(), gamma=0.3, n_components=1000, method=method)
+    Z = wrapper.fit(points, LABELS).map_.transform(points)
+    K = rbf_kernel(points, gamma=0.3)
+    squared = np.add.outer(np.diag(K), np.diag(K)) - 2 * K
+    found = ((Z[:, None] - Z) ** 2).sum(axis=2)
+    np.testing.assert_allclose(found, squared, atol=1e-6)
+    np.testing.assert_allclose(wrapper.transform(points), wrapper.learner_.transform(Z))
+
+
+def test_parameters_reach_the_kernel():
+    def product(u, v, power=1):
+        return (u @ v) ** power
+
+    for method in ("nystroem", "kpca"):
+        common = {"n_components": 10, "method": method, "random_state": 0}
+        named = KernelizedMetricLearner(DMLMJ(), "poly", 1.0, 2, 0, **common).fit(FEW, LABELS)
+        own = KernelizedMetricLearner(DMLMJ(), product, kernel_params={"power": 2}, **common)
+        np.testing.assert_allclose(
+            named.pair_distance(FEW[INDEX]),
+            own.fit(FEW, LABELS).pair_distance(FEW[INDEX]),
+            rtol=1e-4,
+        )
+    assert polynomial_kernel(FEW, FEW, 2, 1.0, 0)[0, 1] == pytest.approx(product(*FEW[:2], 2))
+
+
+def test_the_learner_given_is_left_alone_and_its_parameters_can_be_set():
+    learner = DMLMJ()
+    wrapper = KernelizedMetricLearner(learner).set_params(learner__n_neighbors=2)
+    wrapper.fit(FEW, LABELS)
+    assert not hasattr(learner, "components_")
+    assert wrapper.learner_.n_neighbors == 2
+    assert clone(wrapper).learner.n_neighbors == 2
+
+
+@pytest.mark.parametrize("method", ["nystroem", "kpca"])
+def test_circles_need_a_kernel(method):
+    points, labels = make_circles(400, factor=0.5, noise=0.1, random_state=0)
+    train, test = slice(0, 200), slice(200, None)
+
+    def error(learner):
+        learner.fit(points[train], labels[train])
+        Z = learner.transform(points)
+        near = labels[train][np.abs(Z[test] - Z[train].T).argmin(axis=1)]
+        return np.mean(near != labels[test])
+
+    linear = error(GMML_Supervised(n_components=1))
+    kernelized = error(
+        KernelizedMetricLearner(
+            GMML_Supervised(n_components=1), gamma=1, n_components=20, method=method, random_state=0
+        )
+    )
+    assert kernelized < 0.02
+    assert linear > 0.2
+
+
+def test_pairs_are_mapped_point_by_point():
+    wrapper = KernelizedMetricLearner(GMML(), gamma=0.2, n_components=15, random_state=0)
+    formed = clone(wrapper).fit(FEW[INDEX], SAME)
+    indexed = clone(wrapper).set_params(preprocessor=FEW).fit(INDEX, SAME)
+    np.testing.assert_allclose(formed.transform(FEW), indexed.transform(FEW), rtol=1e-9)
+    Z = formed.map_.transform(FEW)
+    by_hand = GMML().fit(Z[INDEX], SAME)
+    np.testing.assert_allclose(
+        formed.decision_function(FEW[INDEX]), by_hand.decision_function(Z[INDEX]), rtol=1e-6
+    )
+    np.testing.assert_array_equal(formed.predict(FEW[INDEX]), by_hand.predict(Z[INDEX]))
+    assert formed.threshold_ == pytest.approx(by_hand.threshold_)
+    assert formed.score(FEW[INDEX], SAME) == pytest.approx(by_hand.score(Z[INDEX], SAME))
+    np.testing.assert_array_equal(indexed.predict(INDEX), formed.predict(FEW[INDEX]))
+    # The learner keeps none of the points that it was fitted to.
+    assert indexed.learner_.preprocessor is None
+    assert indexed.learner_.preprocessor_ is None
+    assert (formed.set_threshold(0).predict(FEW[INDEX]) == -1).all()
+
+
+def test_learners_of_points_classify_no_tuples():
+    wrapper = KernelizedMetricLearner(ANMM()).fit(FEW, LABELS)
+    assert not any(hasattr(wrapper, name) for name in ("decision_function", "predict", "score"))
+    assert not hasattr(wrapper, "threshold_")
+    wrapper.calibrate_threshold(FEW[INDEX], SAME)
+    assert set(wrapper.predict_pairs(FEW[INDEX])) == {-1, 1}
+    assert not hasattr(wrapper.fit(FEW, LABELS), "threshold_")
+
+
+def test_the_metric_outlives_a_refit():
+    wrapper = KernelizedMetricLearner(ANMM(), random_state=0).fit(FEW, LABELS)
+    metric = wrapper.get_metric()
+    distance = metric(FEW[0], FEW[20])
+    wrapper.fit(FEW * 3, LABELS)
+    assert metric(FEW[0], FEW[20]) == distance
+
+
+def test_random_state():
+    maps = [
+        KernelizedMetricLearner(ANMM(n_components=2), n_components=10, random_state=s)
+        .fit(X, Y)
+        .transform(X)
+        for s in (0, 0, 1)
+    ]
+    np.testing.assert_array_equal(maps[0], maps[1])
+    assert not np.allclose(maps[0], maps[2])
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"method": "pca"}, ValueError, "method must be one of"),
+        ({"n_components": 0}, ValueError, "n_components must be"),
+        ({"kernel": "precomputed"}, ValueError, "kernel must be computed from points"),
+        ({"kernel": "round"}, ValueError, "kernel"),
+        ({"learner": "NCA"}, TypeError, "learner must be a metric learner"),
+        ({"gamma": -1}, ValueError, "gamma"),
+    ],
+    ids=str,
+)
+def test_bad_parameters(params, error, message):
+    with pytest.raises(error, match=message):
+        KernelizedMetricLearner(NCMML()).set_params(**params).fit(FEW, LABELS)

@@ -1,0 +1,191 @@
+"""Local Fisher discriminant analysis against its definition."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy.linalg import eigh
+from sklearn.datasets import load_digits, load_iris, make_classification
+
+from metricfast import LFDA
+from metricfast.learners import lfda
+
+X, Y = load_iris(return_X_y=True)
+
+
+def scatters(points, labels, k):
+    """Both matrices, pair by pair."""
+    n = len(points)
+    squared = ((points[:, None] - points[None]) ** 2).sum(axis=2)
+    same = labels[:, None] == labels[None]
+    between, within = np.full((n, n), 1 / n), np.zeros((n, n))
+    for i in range(n):
+        mine = np.flatnonzero(same[i])
+        for j in mine:
+            scale = [
+                np.sort(np.sqrt(squared[p, mine[mine != p]]))[min(k, len(mine) - 1) - 1]
+                for p in (i, j)
+            ]
+            affinity = np.exp(-squared[i, j] / np.prod(scale)) if np.prod(scale) > 0 else 0.0
+            within[i, j] = affinity / len(mine)
+            between[i, j] = affinity * (1 / n - 1 / len(mine))
+
+    def scatter(weights):
+        return points.T @ (np.diag(weights.sum(axis=1)) - weights) @ points
+
+    return scatter(between), scatter(within)
+
+
+def expected_directions(points, labels, k):
+    sizes, vectors = eigh(*scatters(points, labels, k))
+    return sizes[::-1], vectors.T[::-1]
+
+
+def assert_same_rows(found, expected, rtol=1e-7):
+    signs = np.sign((found * expected).sum(axis=1))[:, None]
+    np.testing.assert_allclose(
+        found, expected * signs, rtol=rtol, atol=rtol * np.abs(expected).max()
+    )
+
+
+@pytest.mark.parametrize("k", [1, 7, 100])
+@pytest.mark.parametrize("tile", [7, 512])
+def test_is_what_the_definition_says(k, tile, monkeypatch):
+    monkeypatch.setattr(lfda, "_TILE", tile)
+    monkeypatch.setattr(lfda, "_SEARCHED", 60)
+    keep = np.r_[0:20, 50:62, 100:103]
+    points, labels = X[keep] + 1e-3 * np.random.RandomState(0).normal(size=(35, 4)), Y[keep]
+    sizes, vectors = expected_directions(points, labels, k)
+    assert_same_rows(LFDA(k=k, embedding_type="plain").fit(points, labels).components_, vectors)
+    weighted = LFDA(k=k).fit(points, labels)
+    assert_same_rows(weighted.components_, vectors * np.sqrt(np.maximum(sizes, 0))[:, None])
+    ortho = LFDA(k=k, embedding_type="orthonormalized").fit(points, labels).components_
+    np.testing.assert_allclose(ortho @ ortho.T, np.eye(4), atol=1e-12)
+    assert_same_rows(ortho, np.linalg.qr(vectors.T)[0].T)
+    two = LFDA(n_components=2, k=k).fit(points, labels)
+    np.testing.assert_array_equal(two.components_, weighted.components_[:2])
+
+
+def test_default_k_is_seven():
+    np.testing.assert_array_equal(LFDA().fit(X, Y).components_, LFDA(k=7).fit(X, Y).components_)
+
+
+@pytest.mark.parametrize("kind", ["weighted", "orthonormalized", "plain"])
+def test_order_of_rows_and_names_of_classes_do_not_matter(kind):
+    keep = np.r_[0:50, 50:55, 100:150]  # a class with fewer points than k
+    points, labels = X[keep], Y[keep]
+    model = LFDA(embedding_type=kind, k=10)
+    expected = model.fit(points, labels).components_
+    order = np.random.RandomState(0).permutation(len(keep))
+    for found in (
+        model.fit(points[order], labels[order]).components_,
+        model.fit(points, (labels + 1) % 3).components_,
+        model.fit(points, 2 - labels).components_,
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+
+
+def test_k_may_exceed_the_number_of_features():
+    few = LFDA(k=3).fit(X, Y).components_
+    many = LFDA(k=20).fit(X, Y).components_
+    assert np.abs(few - many).max() > 0.1 * np.abs(few).max()
+
+
+def test_directions_that_do_not_separate_have_no_weight():
+    # Eigenvalues are never negative without shrinkage, except by rounding.
+    assert expected_directions(X, Y, 7)[0].min() > 0
+    points = np.c_[X, 0.01 * np.random.RandomState(0).normal(size=150)]
+    rows = LFDA(shrinkage=0.5).fit(points, Y).components_
+    assert rows[:4].any(axis=1).all()
+    assert not rows[4].any()
+
+
+def test_constant_columns_of_digits_have_no_weight():
+    digits, labels = load_digits(return_X_y=True)
+    constant = digits.std(axis=0) == 0
+    assert constant.any()
+    model = LFDA().fit(digits, labels)
+    assert np.isfinite(model.components_).all()
+    assert not model.components_[:, constant].any()
+    fewer = LFDA().fit(digits[:, ~constant], labels)
+    expected, found = fewer.get_mahalanobis_matrix(), model.get_mahalanobis_matrix()
+    found = found[~constant][:, ~constant]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+def test_linear_combinations_of_features_add_nothing():
+    points = np.c_[X, X @ [1, -2, 0.5, 0]]
+    # The same neighbours in the same distances, up to the units of the data.
+    basis = np.linalg.qr(np.linalg.qr(points.T, mode="complete")[0][:, :5])[0]
+    _, _, axes = np.linalg.svd(points - points.mean(0), full_matrices=False)
+    expected = LFDA().fit(points @ axes[:4].T, Y).transform((points - points.mean(0)) @ axes[:4].T)
+    found = LFDA().fit(points, Y)
+    assert basis.shape == (5, 5)
+    assert not found.components_[4].any()
+    assert_same_rows(found.transform(points - points.mean(0)).T[:4], expected.T, 1e-6)
+
+
+def test_a_feature_that_is_constant_within_classes_comes_first():
+    points = np.c_[X, np.array([0.0, 1.0, 5.0])[Y]]
+    model = LFDA().fit(points, Y)
+    assert np.isfinite(model.components_).all()
+    direction = np.abs(model.components_[0])
+    assert direction.argmax() == 4
+    assert direction[4] > 1e3 * direction[:4].max()
+
+
+def test_repeated_points():
+    points, labels = np.r_[X, np.repeat(X[:1], 20, axis=0)], np.r_[Y, np.zeros(20, int)]
+    sizes, vectors = expected_directions(points, labels, 7)
+    assert_same_rows(
+        LFDA().fit(points, labels).components_, vectors * np.sqrt(np.maximum(sizes, 0))[:, None]
+    )
+
+
+def test_shrinkage():
+    between, within = scatters(X, Y, 7)
+    level = np.trace(within) / 4
+    sizes, vectors = eigh(between + within, 0.7 * within + 0.3 * level * np.eye(4))
+    expected = vectors.T[::-1] * np.sqrt(np.maximum(sizes[::-1] - 1, 0))[:, None]
+    assert_same_rows(LFDA(shrinkage=0.3).fit(X, Y).components_, expected)
+
+
+def test_weights_that_are_not_whole():
+    weights = np.random.RandomState(0).uniform(0.01, 1, len(X))
+    found = LFDA().fit(X, Y, sample_weight=weights).components_
+    np.testing.assert_allclose(LFDA().fit(X, Y, sample_weight=5 * weights).components_, found)
+    nearly = LFDA().fit(X, Y, sample_weight=np.full(150, 2.5)).components_
+    np.testing.assert_allclose(nearly, LFDA().fit(X, Y).components_)
+
+
+def test_memory_grows_with_points_only():
+    points, labels = make_classification(
+        8000, 8, n_informative=6, n_redundant=0, n_classes=2, random_state=0
+    )
+    LFDA().fit(points[:500], labels[:500])
+    tracemalloc.start()
+    LFDA().fit(points, labels)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # One matrix over the pairs of a class would take 128 MB.
+    assert peak < 24e6
+
+
+@pytest.mark.parametrize(
+    ("params", "labels", "message"),
+    [
+        ({"embedding_type": "other"}, Y, "Invalid embedding_type: 'other'"),
+        ({"k": 0}, Y, "k must be an integer"),
+        ({"shrinkage": -0.1}, Y, "shrinkage must be a number from 0 to 1"),
+        ({"n_components": 0}, Y, "n_components"),
+        ({"n_jobs": 0}, Y, "n_jobs"),
+        ({}, np.arange(150), "two different points"),
+        ({}, np.zeros(150), "2 classes"),
+    ],
+    ids=str,
+)
+def test_bad_input(params, labels, message):
+    with pytest.raises(ValueError, match=message):
+        LFDA(**params).fit(X, labels)

@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import reference_metric as reference
+from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from metricfast import LSML, LSML_Supervised
+from metricfast._dispatch import get_kernels
+
+X, Y = load_iris(return_X_y=True)
+Q = reference.quadruplets(X, Y, 800)
+IDENTITY = np.eye(4)
+
+
+def matrix(rng, d):
+    root = rng.normal(size=(d, d))
+    return root @ root.T + 0.1 * np.eye(d)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("d", "n"), [(1, 1), (3, 7), (20, 700), (70, 300)])
+def test_kernel_against_finite_differences(d, n, dtype):
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(50, d)).astype(dtype)
+    q, weights = rng.integers(50, size=(n, 4)), rng.random(n)
+    root = np.linalg.cholesky(matrix(rng, d)).T.copy()
+    change = rng.normal(size=(d, d))
+    change += change.T
+
+    def loss(M):
+        L = np.linalg.cholesky(M).T.copy()
+        return get_kernels().lsml_loss(points, q, weights, L, 1)
+
+    M = root.T @ root
+    value, scatter = loss(M)
+    constant = np.trace(M) - np.linalg.slogdet(M)[1]
+    expected = (reference.lsml(M, points.astype(float), q, weights) - constant) * weights.sum()
+    assert value == pytest.approx(expected, rel=1e-9)
+    h = 1e-6
+    slope = (loss(M + h * change)[0] - loss(M - h * change)[0]) / (2 * h)
+    assert np.sum(scatter * change) == pytest.approx(slope, rel=1e-4, abs=1e-7)
+
+
+def test_kernel_is_the_same_for_any_number_of_threads():
+    rng = np.random.default_rng(0)
+    points, q = rng.normal(size=(500, 6)), rng.integers(500, size=(20_000, 4))
+    found = [
+        get_kernels().lsml_loss(points, q, np.ones(len(q)), np.eye(6), threads)
+        for threads in (1, 2, 7)
+    ]
+    for value, scatter in found[1:]:
+        assert value == found[0][0]
+        np.testing.assert_array_equal(scatter, found[0][1])
+
+
+def test_kernel_refuses_what_does_not_fit():
+    with pytest.raises(ValueError, match="outside"):
+        get_kernels().lsml_loss(X, np.full((1, 4), 150), np.ones(1), IDENTITY, 1)
+    with pytest.raises(ValueError, match="differ in width"):
+        get_kernels().lsml_loss(X, Q, np.ones(len(Q)), np.eye(3), 1)
+
+
+@pytest.mark.parametrize(
+    ("load", "n", "peer"), [(load_iris, 423, 4.0422003), (load_wine, 418, 84.71828)]
+)
+def test_objective_is_lower_than_metric_learn_leaves_it(load, n, peer):
+    # `peer`: of LSML().fit(points[q]) of metric-learn 0.7.0
+    points, labels = load(return_X_y=True)
+    q = reference.quadruplets(points, labels, 2000)
+    assert len(q) == n
+    M = LSML().fit(points[q]).get_mahalanobis_matrix()
+    assert reference.lsml(M, points, q) < peer
+
+
+@pytest.mark.parametrize("weights", [None, np.arange(1.0, len(Q) + 1)])
+@pytest.mark.parametrize("prior", ["identity", "covariance", 3 * IDENTITY + 1], ids=str)
+def test_is_within_the_bound_of_the_minimum(prior, weights):
+    if isinstance(prior, np.ndarray):
+        M0 = prior
+    else:
+        points = np.unique(X[Q].reshape(-1, 4), axis=0)
+        M0 = IDENTITY if prior == "identity" else np.linalg.inv(np.cov(points.T))
+    rough, exact = (LSML(prior=prior, tol=tol).fit(X[Q], weights) for tol in (1e-2, 1e-7))
+    M = exact.get_mahalanobis_matrix()
+    least = reference.lsml(M, X, Q, weights, M0)
+    left = reference.lsml(rough.get_mahalanobis_matrix(), X, Q, weights, M0) - least
+    assert 0 <= left < 1e-4 / 2 * 1.1
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        root = IDENTITY + 1e-3 * rng.normal(size=(4, 4))
+        assert reference.lsml(root.T @ M @ root, X, Q, weights, M0) > least
+
+
+def test_without_violations_the_prior_stays():
+    q = np.array([[0, 1, 0, 100]])
+    for prior in ("covariance", 3 * IDENTITY + 1):
+        model = LSML(prior=prior).fit(X[np.repeat(q, 4, axis=0) + np.arange(4)[:, None]])
+        if not isinstance(prior, str):
+            np.testing.assert_allclose(model.get_mahalanobis_matrix(), prior, rtol=1e-6)
+        assert model.n_iter_ == 1
+
+
+def test_random_prior_is_repeatable():
+    first, second = (LSML(prior="random", random_state=3).fit(X[Q]) for _ in range(2))
+    np.testing.assert_array_equal(first.components_, second.components_)
+    other = LSML(prior="random", random_state=4).fit(X[Q])
+    assert not np.allclose(other.components_, first.components_)
+
+
+def test_features_of_any_scale():
+    scale = np.array([1e-3, 1.0, 30.0, 1e3])
+    M = LSML(prior="covariance").fit(X[Q]).get_mahalanobis_matrix()
+    scaled = LSML(prior="covariance").fit((X * scale)[Q]).get_mahalanobis_matrix()
+    np.testing.assert_allclose(scaled * np.outer(scale, scale), M, rtol=1e-2, atol=1e-2)
+    model = LSML().fit((X * scale)[Q])  # with an identity that fits no feature
+    assert np.isfinite(model.components_).all()
+
+
+def test_weights_are_kept_as_given():
+    weights = np.arange(1.0, len(Q) + 1)
+    given = weights.copy()
+    model = LSML().fit(X[Q], weights)
+    np.testing.assert_array_equal(weights, given)
+    np.testing.assert_allclose(model.w_, weights / weights.sum())
+    from_list = LSML().fit(X[Q], weights.tolist())
+    np.testing.assert_array_equal(from_list.components_, model.components_)
+    equal = LSML().fit(X[Q])
+    np.testing.assert_allclose(equal.w_, 1 / len(Q))
+    supervised = LSML_Supervised(n_constraints=30, weights=weights[:30].tolist(), random_state=0)
+    np.testing.assert_allclose(supervised.fit(X, Y).w_, weights[:30] / weights[:30].sum())
+
+
+def test_whole_weights_mean_repetition():
+    weights = np.random.default_rng(0).integers(0, 4, len(Q))
+    weighted = LSML(tol=1e-6).fit(X[Q], weights)
+    repeated = LSML(tol=1e-6).fit(X[np.repeat(Q, weights, axis=0)])
+    np.testing.assert_allclose(
+        weighted.get_mahalanobis_matrix(), repeated.get_mahalanobis_matrix(), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_order_of_quadruplets_and_turned_pairs_do_not_matter():
+    turned = np.random.default_rng(0).permutation(Q)[:, [1, 0, 3, 2]]
+    M, other = (LSML(tol=1e-6).fit(X[q]).get_mahalanobis_matrix() for q in (Q, turned))
+    np.testing.assert_allclose(M, other, rtol=1e-4, atol=1e-5)
+
+
+def test_pairs_that_coincide():
+    q = np.r_[Q, [[0, 1, 5, 5], [7, 7, 3, 90], [8, 8, 9, 9]]]
+    model = LSML().fit(X[q])
+    M = model.get_mahalanobis_matrix()
+    assert np.isfinite(M).all()
+    assert np.linalg.eigvalsh(M)[0] > 0
+
+
+def test_fewer_quadruplets_than_features_and_constant_columns():
+    points = load_digits().data[:20]
+    model = LSML(tol=1e-6).fit(points[np.arange(20).reshape(5, 4)])
+    M = model.get_mahalanobis_matrix()
+    assert np.linalg.eigvalsh(M)[0] > 0
+    assert M[0, 0] == pytest.approx(1)  # a constant column: only the prior speaks
+
+
+def test_indices_of_a_preprocessor_are_points():
+    formed = LSML().fit(X[Q])
+    indexed = LSML(preprocessor=X).fit(Q)
+    np.testing.assert_allclose(indexed.components_, formed.components_, rtol=1e-9)
+    assert formed.n_features_in_ == indexed.n_features_in_ == 4
+    assert indexed.score(Q) == formed.score(X[Q]) > 0.9
+
+
+def test_single_precision_is_kept():
+    single = LSML().fit(X[Q].astype(np.float32))
+    assert single.components_.dtype == np.float32
+    np.testing.assert_allclose(single.components_, LSML().fit(X[Q]).components_, atol=1e-3)
+
+
+def test_n_components():
+    full = LSML().fit(X[Q])
+    model = LSML(n_components=2).fit(X[Q])
+    values, vectors = np.linalg.eigh(full.get_mahalanobis_matrix())
+    expected = (vectors[:, 2:] * values[2:]) @ vectors[:, 2:].T
+    np.testing.assert_allclose(model.get_mahalanobis_matrix(), expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("params", "arguments", "message"),
+    [
+        ({}, (X[Q][:, :3],), "Tuples of 4 element"),
+        ({}, (X[Q], np.ones(3)), "weights must have shape"),
+        ({}, (X[Q], -np.ones(len(Q))), "weights must be finite and not negative"),
+        ({}, (X[Q], np.zeros(len(Q))), "weights must not be zero"),
+        ({"tol": -1}, (X[Q],), "tol must be"),
+        ({"max_iter": 0}, (X[Q],), "max_iter must be"),
+        ({"prior": "other"}, (X[Q],), "`prior` must be"),
+        ({"prior": np.eye(3)}, (X[Q],), "input dimensionality"),
+        ({"n_components": 5}, (X[Q],), "n_components"),
+        ({}, (X[Q] * 1e200,), "rescale the points"),
+        ({}, (np.where(X[Q] > 5, np.nan, X[Q]),), "NaN"),
+    ],
+)
+def test_bad_input(params, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        LSML(**params).fit(*arguments)
+
+
+def test_singular_priors():
+    with pytest.raises(np.linalg.LinAlgError, match="strictly positive definite"):
+        LSML(prior=np.diag([1.0, 1, 1, 0])).fit(X[Q])
+
+
+@pytest.mark.filterwarnings("ignore:Only generated")
+def test_supervised_needs_pairs():
+    with pytest.raises(ValueError, match="class of at least 2 points"):
+        LSML_Supervised().fit(X[:5], np.arange(5))
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        LSML_Supervised().fit(X, np.zeros(150))
+    with pytest.warns(FutureWarning, match="num_constraints"):
+        assert len(LSML_Supervised(num_constraints=17, random_state=0).fit(X, Y).w_) == 17
+
+
+def test_the_iteration_limit_is_reported():
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        assert LSML(max_iter=1).fit(X[Q]).n_iter_ == 1
+
+
+def test_progress(capsys):
+    LSML(verbose=True).fit(X[Q])
+    assert "LSML" in capsys.readouterr().err
+
+
+def test_an_interrupted_fit_leaves_the_best_map(monkeypatch):
+    calls = []
+    kernel = get_kernels().lsml_loss
+
+    def interrupting(*arguments):
+        calls.append(1)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return kernel(*arguments)
+
+    monkeypatch.setattr(get_kernels(), "lsml_loss", interrupting)
+    model = LSML(tol=1e-9)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[Q])
+    M = model.get_mahalanobis_matrix()
+    assert reference.lsml(M, X, Q) < reference.lsml(IDENTITY, X, Q)
+
+
+def test_validation():
+    model = LSML().fit(X[Q], np.arange(1, len(Q) + 1), validate=True)
+    assert model.validation_["learned"] >= model.validation_["euclidean"]
+    assert LSML_Supervised(random_state=0).fit(X, Y, validate=True).validation_["learned"] < 0.1
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("estimator", "check"), list(estimator_checks_generator(LSML_Supervised(), mark="skip"))
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)

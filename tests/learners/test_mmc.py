@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import reference_metric as reference
+from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from metricfast import MMC, MMC_Supervised
+from metricfast._dispatch import get_kernels
+
+X, Y = load_iris(return_X_y=True)
+PAIRS, KIND = reference.labelled_pairs(X, Y, 400)
+both_modes = pytest.mark.parametrize("diagonal", [False, True])
+
+
+def value(A, points=X, pairs=PAIRS, kind=KIND):
+    """What MMC maximises, without regard to the scale of A."""
+    far, near = reference.mmc(A, points, pairs, kind)
+    return np.log(far) - np.log(near) / 2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("d", "n"), [(1, 1), (3, 7), (20, 700), (70, 300)])
+def test_kernel_against_the_definition(d, n, dtype):
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(50, d)).astype(dtype)
+    pairs, L = rng.integers(50, size=(n, 2)), rng.normal(size=(d, d))
+    scale = rng.random((1, d))
+    v = points.astype(float)[pairs[:, 0]] - points.astype(float)[pairs[:, 1]]
+    for diagonal, M in ((False, L.T @ L), (True, np.diag(scale[0] ** 2))):
+        given = scale if diagonal else L
+        lengths = np.sqrt([row @ M @ row for row in v])
+        for squared in (False, True):
+            total, scatter = get_kernels().sum_of_distances(
+                points, pairs, given, diagonal, squared, 1
+            )
+            weights = [1.0 if squared else 1 / length if length else 0.0 for length in lengths]
+            expected = sum(w * np.outer(row, row) for w, row in zip(weights, v, strict=True))
+            assert total == pytest.approx((lengths ** (1 + squared)).sum(), rel=1e-9)
+            np.testing.assert_allclose(
+                scatter[0] if diagonal else scatter,
+                np.diag(expected) if diagonal else expected,
+                rtol=1e-8,
+                atol=1e-9,
+            )
+
+
+@both_modes
+def test_kernel_is_the_same_for_any_number_of_threads(diagonal):
+    rng = np.random.default_rng(0)
+    points, pairs = rng.normal(size=(500, 6)), rng.integers(500, size=(20_000, 2))
+    L = np.ones((1, 6)) if diagonal else np.eye(6)
+    found = [
+        get_kernels().sum_of_distances(points, pairs, L, diagonal, False, threads)
+        for threads in (1, 2, 7)
+    ]
+    for total, scatter in found[1:]:
+        assert total == found[0][0]
+        np.testing.assert_array_equal(scatter, found[0][1])
+
+
+@pytest.mark.parametrize(
+    "init", ["identity", "covariance", "random", np.diag([1.0, 0, 0, 0])], ids=str
+)
+def test_reaches_the_maximum(init):
+    best = reference.best_mmc(X, PAIRS, KIND)
+    for tol in (1e-2, 1e-6):
+        model = MMC(init=init, random_state=0, tol=tol).fit(X[PAIRS], KIND)
+        assert model.converged_
+        assert best - tol <= value(model.A_) <= best + 1e-6
+
+
+@both_modes
+@pytest.mark.parametrize(
+    ("load", "full", "weights"),
+    [(load_iris, 5.0851019, 4.7977323), (load_wine, 4.0235750, 3.9160331)],
+)
+def test_value_is_higher_than_metric_learn_leaves_it(load, full, weights, diagonal):
+    # of MMC(diagonal=diagonal).fit(points[pairs], kind) of metric-learn 0.7.0
+    points, labels = load(return_X_y=True)
+    pairs, kind = reference.labelled_pairs(points, labels, 600)
+    A = MMC(diagonal=diagonal).fit(points[pairs], kind).A_
+    assert value(A, points, pairs, kind) > (weights if diagonal else full)
+
+
+def test_first_and_only_steps_go_uphill():
+    # metric-learn starts along the gradient of the wrong constraint
+    start = value(np.eye(4))
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        model = MMC(max_iter=1, tol=1e-9).fit(X[PAIRS], KIND)
+    assert model.n_iter_ == 1
+    assert not model.converged_
+    assert value(model.A_) > start + 0.01
+
+
+def test_scale_of_the_full_metric_is_set_by_the_initial_one():
+    for init in (np.eye(4), 7 * np.eye(4) + 1):
+        bound = reference.mmc(init, X, PAIRS, KIND)[1] / 100
+        A = MMC(init=init).fit(X[PAIRS], KIND).A_
+        assert reference.mmc(A, X, PAIRS, KIND)[1] == pytest.approx(bound, rel=1e-9)
+
+
+def test_diagonal_metric_is_the_minimum_of_its_objective():
+    def objective(w, c):
+        far, near = reference.mmc(np.diag(w), X, PAIRS, KIND)
+        return near - c * np.log(far)
+
+    for c in (1.0, 3.5):
+        model = MMC(diagonal=True, diagonal_c=c, tol=1e-9).fit(X[PAIRS], KIND)
+        w = np.diag(model.A_)
+        np.testing.assert_array_equal(model.A_, np.diag(w))
+        assert model.n_iter_ > 1
+        least, rng = objective(w, c), np.random.default_rng(0)
+        for _ in range(50):
+            near = np.maximum(
+                0, w * (1 + 1e-2 * rng.normal(size=4)) + 1e-4 * rng.random(4) * w.max()
+            )
+            assert objective(near, c) > least
+
+
+@both_modes
+def test_units_and_order_do_not_matter(diagonal):
+    A = MMC(diagonal=diagonal, tol=1e-8).fit(X[PAIRS], KIND).A_
+    order = np.random.default_rng(0).permutation(len(PAIRS))
+    shuffled = MMC(diagonal=diagonal, tol=1e-8).fit(X[PAIRS[order][:, ::-1]], KIND[order]).A_
+    np.testing.assert_allclose(shuffled, A, rtol=1e-2, atol=1e-3 * A.max())
+    for exponent in (-900, 7, 900):
+        scaled = MMC(diagonal=diagonal, tol=1e-8).fit(np.ldexp(X, exponent)[PAIRS], KIND).A_
+        size = 1 if not diagonal else np.trace(scaled) / np.trace(A)
+        np.testing.assert_allclose(scaled, A * size, rtol=1e-2, atol=1e-3 * A.max())
+
+
+@both_modes
+def test_a_huge_constant_column(diagonal):
+    A = MMC(diagonal=diagonal).fit(X[PAIRS], KIND).A_
+    wider = MMC(diagonal=diagonal).fit(np.c_[X, np.full(150, 1e200)][PAIRS], KIND).A_
+    np.testing.assert_allclose(wider[:4, :4], A, rtol=0.1, atol=0.01 * A.max())
+    assert not wider[4].any()
+
+
+@both_modes
+def test_features_of_any_scale(diagonal):
+    scale = np.array([1e-4, 1.0, 30.0, 1e4])
+    A = MMC(diagonal=diagonal, tol=1e-6).fit((X * scale)[PAIRS], KIND).A_
+    plain = MMC(diagonal=diagonal, tol=1e-6).fit(X[PAIRS], KIND).A_
+    assert value(A, X * scale) == pytest.approx(value(plain), abs=2e-6)
+
+
+@both_modes
+def test_similar_points_that_do_not_differ(diagonal):
+    points = np.c_[X, Y, np.full(150, 5.0)]  # a feature that is the class, and a constant
+    with np.errstate(all="raise"):
+        model = MMC(diagonal=diagonal).fit(points[PAIRS], KIND)
+    assert np.isfinite(model.components_).all()
+    assert model.A_[4, 4] > 100 * np.diag(model.A_)[:4].max()
+    assert np.linalg.eigvalsh(model.A_)[0] > -1e-9 * np.trace(model.A_)
+    same = np.array([[0, 0], [3, 3], [0, 60], [1, 70], [2, 140]])
+    model = MMC(diagonal=diagonal).fit(X[same], [1, 1, -1, -1, -1])
+    assert np.isfinite(model.components_).all()
+    assert model.components_.any()
+
+
+@both_modes
+def test_fewer_pairs_than_features(diagonal):
+    points, labels = load_digits(return_X_y=True)
+    pairs, kind = reference.labelled_pairs(points[:60], labels[:60], 60)
+    model = MMC(diagonal=diagonal).fit(points[pairs], kind)
+    assert model.converged_
+    assert np.isfinite(model.A_).all()
+    assert model.score(points[pairs], kind) > 0.95
+
+
+def test_indices_of_a_preprocessor_are_points():
+    formed = MMC().fit(X[PAIRS], KIND)
+    indexed = MMC(preprocessor=X).fit(PAIRS, KIND)
+    np.testing.assert_allclose(indexed.A_, formed.A_, rtol=1e-8)
+    assert formed.n_features_in_ == indexed.n_features_in_ == 4
+    assert indexed.threshold_ == pytest.approx(formed.threshold_)
+    assert indexed.score(PAIRS, KIND) > 0.95
+
+
+def test_single_precision_is_kept():
+    single = MMC().fit(X[PAIRS].astype(np.float32), KIND)
+    assert single.components_.dtype == np.float32
+    assert single.A_.dtype == np.float64
+    assert value(single.A_) == pytest.approx(value(MMC().fit(X[PAIRS], KIND).A_), abs=1e-3)
+
+
+def test_components_are_those_of_the_metric():
+    model = MMC().fit(X[PAIRS], KIND)
+    np.testing.assert_allclose(model.get_mahalanobis_matrix(), model.A_, atol=1e-9)
+    leading = MMC(n_components=1).fit(X[PAIRS], KIND)
+    assert leading.components_.shape == (1, 4)
+    np.testing.assert_allclose(
+        np.linalg.eigvalsh(leading.get_mahalanobis_matrix())[-1], np.linalg.eigvalsh(model.A_)[-1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("params", "arguments", "message"),
+    [
+        ({}, (X[PAIRS], np.ones(len(KIND))), "no dissimilar pair"),
+        ({}, (X[PAIRS], -np.ones(len(KIND))), "no similar pair"),
+        ({}, (X[[[0, 1], [5, 5]]], [1, -1]), "dissimilar pair coincide"),
+        ({}, (X[PAIRS], np.zeros(len(KIND))), "only values in"),
+        ({"max_iter": 0}, (X[PAIRS], KIND), "max_iter must be"),
+        ({"max_proj": 0}, (X[PAIRS], KIND), "max_proj must be"),
+        ({"tol": -1}, (X[PAIRS], KIND), "tol must be"),
+        ({"diagonal_c": 0}, (X[PAIRS], KIND), "diagonal_c must be"),
+        ({"init": "other"}, (X[PAIRS], KIND), "`init` must be"),
+        ({"init": np.zeros((4, 4))}, (X[PAIRS], KIND), "`init` must not be zero"),
+        (
+            {"init": np.diag([0.0, 1])},
+            (X[PAIRS][:, :, :2] * [1, 0], KIND),
+            "`init` must not be zero",
+        ),
+        ({"n_components": 5}, (X[PAIRS], KIND), "n_components"),
+        ({}, (X[PAIRS], KIND, {"strategy": "other"}), "Strategy can either be"),
+    ],
+)
+def test_bad_input(params, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        MMC(**params).fit(*arguments)
+
+
+def test_former_names():
+    with pytest.warns(FutureWarning, match="convergence_threshold"):
+        MMC(convergence_threshold=1e-2).fit(X[PAIRS], KIND)
+    with pytest.warns(FutureWarning, match="num_constraints"):
+        MMC_Supervised(num_constraints=17, random_state=0).fit(X, Y)
+
+
+def test_progress(capsys):
+    MMC(verbose=True).fit(X[PAIRS], KIND)
+    assert "MMC" in capsys.readouterr().err
+
+
+def test_an_interrupted_fit_leaves_the_best_metric(monkeypatch):
+    calls = []
+    kernel = get_kernels().sum_of_distances
+
+    def interrupting(*arguments):
+        calls.append(1)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return kernel(*arguments)
+
+    monkeypatch.setattr(get_kernels(), "sum_of_distances", interrupting)
+    model = MMC(tol=1e-9)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[PAIRS], KIND)
+    assert not model.converged_
+    assert value(model.A_) > value(np.eye(4))
+    np.testing.assert_allclose(model.get_mahalanobis_matrix(), model.A_, atol=1e-9)
+
+
+def test_validation():
+    assert MMC().fit(X[PAIRS], KIND, validate=True).validation_["learned"] > 0.9
+    model = MMC_Supervised(random_state=0).fit(X, Y, validate=True)
+    assert model.validation_["learned"] < 0.1
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [
+        case
+        for diagonal in (False, True)
+        for case in estimator_checks_generator(MMC_Supervised(diagonal=diagonal), mark="skip")
+    ],
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)

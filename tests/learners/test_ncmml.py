@@ -1,0 +1,153 @@
+"""Nearest class mean metric learning."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime, minimize
+from sklearn.datasets import load_iris, load_wine, make_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import NearestCentroid
+from sklearn.preprocessing import StandardScaler
+
+from metricfast import NCMML
+from metricfast.learners._linear import TrainingSet
+from metricfast.learners.ncmml import _Likelihood
+
+X, Y = load_iris(return_X_y=True)
+FEW, LABELS = X[::3], Y[::3]
+
+
+def negative_log_likelihood(L, points, labels, weight):
+    total = 0.0
+    means = [
+        np.average(points[labels == c], axis=0, weights=weight[labels == c]) for c in set(labels)
+    ]
+    for x, c, w in zip(points, labels, weight, strict=True):
+        scores = [-np.sum((L @ (x - mean)) ** 2) / 2 for mean in means]
+        total -= w * (scores[c] - np.log(np.sum(np.exp(scores))))
+    return total / weight.sum()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("rows", [1, 2, 4])
+def test_value_and_gradient(weighted, rows):
+    rng = np.random.RandomState(0)
+    weight = rng.uniform(1, 2, len(FEW)) if weighted else None
+    data = TrainingSet(np.ascontiguousarray(FEW - 3), LABELS, np.arange(3), weight, 0)
+    likelihood = _Likelihood.of(data, None)
+    L = rng.standard_normal((rows, 4)) / 2
+    value, gradient = likelihood(L)
+    expected = negative_log_likelihood(
+        L, FEW, LABELS, np.ones(len(FEW)) if weight is None else weight
+    )
+    assert value == pytest.approx(expected, rel=1e-12)
+    numeric = approx_fprime(L.ravel(), lambda x: likelihood(x.reshape(L.shape))[0], 1e-7)
+    np.testing.assert_allclose(gradient, numeric, atol=2e-6)
+
+
+def test_minimum_is_that_of_a_plain_minimisation():
+    rng = np.random.RandomState(0)
+    labels = np.where(rng.uniform(size=len(FEW)) < 0.3, rng.randint(3, size=len(FEW)), LABELS)
+    ones = np.ones(len(FEW))
+    learner = NCMML(tol=1e-10, max_iter=1000).fit(FEW, labels)
+    plain = minimize(
+        lambda x: negative_log_likelihood(x.reshape(4, 4), FEW, labels, ones), np.eye(4).ravel()
+    )
+    assert learner.objective_ == pytest.approx(plain.fun, rel=1e-5)
+    assert learner.objective_ == pytest.approx(
+        negative_log_likelihood(learner.components_, FEW, labels, ones), rel=1e-9
+    )
+    assert learner.objective_ == min(learner.loss_curve_)
+    assert learner.n_iter_ == len(learner.loss_curve_)
+
+
+def test_weights_are_repetitions_and_zero_is_none():
+    rng = np.random.RandomState(0)
+    weight = rng.randint(0, 3, size=len(FEW))
+    weight[LABELS == 2] = 0
+    repeated = np.repeat(np.arange(len(FEW)), weight)
+    learner = NCMML(n_components=1, init=np.ones((1, 4)), tol=1e-3)
+    expected = learner.fit(FEW[repeated], LABELS[repeated]).components_
+    found = learner.fit(FEW, LABELS, sample_weight=weight).components_
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_separable_classes_warn_or_stop():
+    with pytest.warns(ConvergenceWarning):
+        NCMML(max_iter=3).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        learner = NCMML(tol=1e-3).fit(X, Y)
+    assert np.isfinite(learner.components_).all()
+
+
+def test_float32():
+    wide = NCMML(tol=1e-5).fit(X, Y)
+    narrow = NCMML(tol=1e-5).fit(X.astype(np.float32), Y)
+    assert narrow.components_.dtype == np.float32
+    assert narrow.objective_ == pytest.approx(wide.objective_, rel=0.02)
+
+
+def test_units():
+    plain = NCMML(n_components=2, tol=1e-4).fit(np.ldexp(X, 20), Y)
+    for exponent in (-300, 300):
+        scaled = NCMML(n_components=2, tol=1e-4).fit(np.ldexp(X, exponent), Y)
+        np.testing.assert_array_equal(
+            np.ldexp(scaled.components_, exponent), np.ldexp(plain.components_, 20)
+        )
+
+
+def test_callbacks_and_progress(capsys):
+    seen = []
+    NCMML(callbacks=[lambda state: seen.append(state.objective) or len(seen) == 3]).fit(X, Y)
+    assert len(seen) == 3
+    NCMML(verbose=True, tol=1e-2).fit(X, Y)
+    assert "NCMML" in capsys.readouterr().err
+
+
+def test_an_interrupted_fit_keeps_the_best_map():
+    def interrupt(state):
+        if state.iteration == 2:
+            raise KeyboardInterrupt
+
+    learner = NCMML(callbacks=[interrupt])
+    with pytest.raises(KeyboardInterrupt):
+        learner.fit(X, Y)
+    assert learner.n_iter_ == 2
+    assert learner.transform(X).shape == (150, 4)
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"max_iter": 0}, ValueError, "max_iter must be"),
+        ({"tol": -1}, ValueError, "tol must be"),
+        ({"init": "zero"}, ValueError, "`init` must be"),
+        ({"n_components": 5}, ValueError, "n_components"),
+        ({"n_jobs": 0}, ValueError, "n_jobs must be"),
+        ({"callbacks": 3}, TypeError, "callbacks must be"),
+    ],
+    ids=str,
+)
+def test_bad_parameters(params, error, message):
+    with pytest.raises(error, match=message):
+        NCMML(**params).fit(X, Y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_classification_gets_better(three_nn_error):
+    points, labels = make_classification(
+        1000, 20, n_informative=6, n_classes=4, n_clusters_per_class=1, random_state=0
+    )
+    learner = NCMML().fit(points[:500], labels[:500])
+    plain, learned = (
+        NearestCentroid().fit(Z[:500], labels[:500]).score(Z[500:], labels[500:])
+        for Z in (points, learner.transform(points))
+    )
+    assert 1 - learned < 0.9 * (1 - plain)
+    points, labels = load_wine(return_X_y=True)
+    points = StandardScaler().fit_transform(points)
+    assert three_nn_error(NCMML(), points, labels) < 0.5 * three_nn_error(None, points, labels)

@@ -1,0 +1,157 @@
+"""Relevant components analysis against its definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.linalg import eigh, sqrtm
+from sklearn.covariance import OAS
+from sklearn.datasets import load_digits, load_iris
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+
+from metricfast import RCA, RCA_Supervised
+
+X, Y = load_iris(return_X_y=True)
+CHUNKS = np.arange(150) // 5
+CHUNKS[::7] = -1
+
+
+def covariance_within(points, chunks):
+    deviations = [
+        points[chunks == j] - points[chunks == j].mean(axis=0) for j in set(chunks[chunks >= 0])
+    ]
+    return sum(d.T @ d for d in deviations) / (chunks >= 0).sum()
+
+
+def test_is_the_inverse_root_of_the_covariance_within_chunks():
+    expected = np.linalg.inv(sqrtm(covariance_within(X, CHUNKS)).real)
+    model = RCA().fit(X, CHUNKS)
+    np.testing.assert_allclose(model.components_, expected, rtol=1e-9)
+    assert model.shrinkage_ == 0
+    # What metric-learn 0.7.0 returns.
+    np.testing.assert_allclose(
+        model.components_[0], [3.26517866, -0.73618753, -1.6680281, 0.10956427]
+    )
+
+
+def test_components_have_the_largest_ratio_of_variances():
+    model = RCA(n_components=2).fit(X, CHUNKS)
+    within, total = covariance_within(X, CHUNKS), np.cov(X[CHUNKS >= 0].T)
+    vectors = eigh(total, within)[1][:, ::-1][:, :2]
+    np.testing.assert_allclose(model.get_mahalanobis_matrix(), vectors @ vectors.T, rtol=1e-8)
+    # What metric-learn 0.7.0 returns.
+    np.testing.assert_allclose(
+        model.get_mahalanobis_matrix()[0], [2.09236354, 2.58661094, -5.10063358, -1.30186998]
+    )
+
+
+def test_names_and_order_of_chunks_do_not_matter():
+    expected = RCA().fit(X, CHUNKS).components_
+    order = np.random.RandomState(0).permutation(150)
+    renamed = np.where(CHUNKS < 0, -3, 1000 - 7 * CHUNKS)
+    np.testing.assert_allclose(RCA().fit(X[order], renamed[order]).components_, expected)
+    np.testing.assert_allclose(RCA().fit(X, CHUNKS.astype(float)).components_, expected)
+
+
+def test_singular_covariance_is_shrunk_with_a_warning():
+    few = np.full(150, -1)
+    few[[0, 1, 60, 61]] = [0, 0, 1, 1]
+    with pytest.warns(UserWarning, match="not invertible"):
+        model = RCA().fit(X, few)
+    assert 0 < model.shrinkage_ <= 1
+    assert np.linalg.matrix_rank(model.components_) == 4
+    ignoring = RCA(shrinkage=0.0).fit(X, few)
+    assert np.linalg.matrix_rank(ignoring.components_) == 2
+    expected = np.linalg.pinv(covariance_within(X, few))
+    np.testing.assert_allclose(ignoring.get_mahalanobis_matrix(), expected, rtol=1e-7, atol=1e-7)
+
+
+def test_automatic_shrinkage_is_that_of_scikit_learn():
+    pairs = np.arange(150) // 2
+    model = RCA(shrinkage="auto").fit(X, pairs)
+    # The differences of pairs are as many independent points with mean zero.
+    oas = OAS(assume_centered=True).fit((X[::2] - X[1::2]) / np.sqrt(2))
+    assert model.shrinkage_ == pytest.approx(oas.shrinkage_)
+    expected = np.linalg.inv(oas.covariance_ / 2)
+    np.testing.assert_allclose(model.get_mahalanobis_matrix(), expected, rtol=1e-9)
+
+
+def test_full_shrinkage_is_euclidean():
+    M = RCA(shrinkage=1).fit(X, CHUNKS).get_mahalanobis_matrix()
+    np.testing.assert_allclose(M, np.eye(4) * M[0, 0], atol=1e-12)
+
+
+def test_chunks_are_drawn_from_every_class():
+    points = np.r_[X[:100], X[100:] * [1, 1, 1, 10]]
+    seen = [
+        RCA_Supervised(n_chunks=20, random_state=seed).fit(points, Y).components_[3, 3]
+        for seed in range(10)
+    ]
+    # The last class alone makes the last feature vary within chunks.
+    without = RCA_Supervised(n_chunks=20, random_state=0).fit(points[:100], Y[:100]).components_
+    assert max(seen) < without[3, 3] / 2
+
+
+def test_digits_with_default_parameters():
+    digits, labels = load_digits(return_X_y=True)
+    train, test, y_train, y_test = train_test_split(
+        digits, labels, test_size=0.3, random_state=0, stratify=labels
+    )
+
+    def error(model):
+        model.fit(train, y_train)
+        knn = KNeighborsClassifier(3).fit(model.transform(train), y_train)
+        return 1 - knn.score(model.transform(test), y_test)
+
+    assert np.mean([error(RCA_Supervised(random_state=seed)) for seed in range(3)]) < 0.03
+    assert error(RCA_Supervised(random_state=0, shrinkage=0)) > 0.04
+
+
+def test_draw_is_repeatable_and_names_are_accepted():
+    expected = RCA_Supervised(n_chunks=30, random_state=3).fit(X, Y).components_
+    with pytest.warns(FutureWarning, match="num_chunks"):
+        model = RCA_Supervised(num_chunks=30, random_state=3).fit(X, Y)
+    np.testing.assert_array_equal(model.components_, expected)
+    other = RCA_Supervised(n_chunks=30, random_state=4).fit(X, Y)
+    assert not np.array_equal(other.components_, expected)
+
+
+def test_too_many_chunks():
+    with pytest.warns(UserWarning, match="fill only 75 chunks"):
+        RCA_Supervised(random_state=0).fit(X, Y)
+
+
+@pytest.mark.parametrize("points", [X, X + 1e8])
+def test_points_of_weight_zero_are_in_no_chunk(points):
+    weights = np.repeat([1.0, 0.0, 2.0], 50)
+    model = RCA_Supervised(n_chunks=40, random_state=0).fit(points, Y, sample_weight=weights)
+    kept = weights > 0
+    expected = RCA_Supervised(n_chunks=40, random_state=0).fit(
+        points[kept], Y[kept], sample_weight=weights[kept]
+    )
+    np.testing.assert_array_equal(model.components_, expected.components_)
+
+
+@pytest.mark.parametrize(
+    ("model", "chunks", "message"),
+    [
+        (RCA(), np.full(150, -1), "two different points"),
+        (RCA(), np.arange(150), "two different points"),
+        (RCA(), Y + 0.5, "whole numbers"),
+        (RCA(), np.array(list("abc"))[Y], "whole numbers"),
+        (RCA(shrinkage=2), CHUNKS, "shrinkage must be"),
+        (RCA(shrinkage="much"), CHUNKS, "shrinkage must be"),
+        (RCA_Supervised(n_chunks=0), Y, "n_chunks must be"),
+        (RCA_Supervised(chunk_size=1), Y, "chunk_size must be"),
+        (RCA_Supervised(), np.zeros(150), "2 classes"),
+    ],
+)
+def test_bad_input(model, chunks, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, chunks)
+
+
+def test_chunks_of_equal_points():
+    with pytest.raises(ValueError, match="two different points"):
+        RCA().fit(np.repeat(X[:10] / 3, 3, axis=0), np.repeat(np.arange(10), 3))

@@ -1,0 +1,376 @@
+"""Sparse compositional metric learning against slow versions of it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+from reference_scml import dual_averaging, triplet_objective
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import scale
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import metricfast
+from metricfast import SCML, SCML_Supervised
+from metricfast._dispatch import get_kernels
+from metricfast.constraints import Constraints
+from metricfast.learners._scml_bases import local_discriminants, triplet_directions
+
+X, Y = load_iris(return_X_y=True)
+IRIS = Constraints(Y).generate_knntriplets(X, 3, 10)
+METRIC_LEARN = [
+    [3180.880633310224, -607.3452270823592, 417.73607369264994, 878.2363153279164],
+    [-607.3452270823592, 353.0715022453498, 15.071658184834252, 274.2486789807388],
+    [417.73607369264994, 15.071658184834252, 583.937806768567, 300.02601727892755],
+    [878.2363153279164, 274.2486789807388, 300.02601727892755, 1707.6443569306132],
+]
+SHORT = {"max_iter": 600, "output_iter": 200, "random_state": 0}
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def problem(n_features, n_basis, dtype=np.float64, seed=0):
+    """Triplets of two classes that differ in one direction, among others that say nothing."""
+    rng = np.random.RandomState(seed)
+    points = rng.randn(120, n_features)
+    labels = points[:, 0] > 0
+    triplets = rng.randint(120, size=(4000, 3))
+    a, b, c = labels[triplets].T
+    basis = rng.randn(n_basis, n_features)
+    return points.astype(dtype), triplets[(a == b) & (a != c)], basis.astype(dtype)
+
+
+def run_kernel(points, triplets, basis, draws, beta, gamma, period):
+    """Weights after every period, of the slices of draws that the kernel asks for."""
+    weights, path = np.zeros(len(basis), points.dtype), []
+
+    def next_draws(n_iter):
+        path.append(weights.copy())
+        return draws[n_iter : n_iter + period] if n_iter < len(draws) else None
+
+    batch = draws.shape[1]
+    get_kernels().scml(points, triplets, basis, beta, gamma, batch, weights, next_draws)
+    return np.array(path[1:])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("beta", [0, 1e-5, 1e-2])
+@pytest.mark.parametrize(
+    ("n_features", "n_basis", "batch", "n_iter"),
+    [(1, 1, 1, 3), (3, 7, 10, 300), (12, 400, 10, 1500), (5, 100, 1, 3000), (33, 50, 25, 200)],
+)
+def test_every_iteration_is_that_of_the_slow_version(
+    n_features, n_basis, batch, n_iter, beta, dtype
+):
+    points, triplets, basis = problem(n_features, n_basis, dtype)
+    draws = np.random.RandomState(1).randint(len(triplets), size=(n_iter, batch))
+    expected = dual_averaging(
+        points.astype(float), triplets, basis.astype(float), draws, beta, 5e-3
+    )
+    tol = 1e-10 if dtype is np.float64 else 1e-3
+    for period in (1, 77, n_iter):
+        found = run_kernel(points, triplets, basis, draws, beta, 5e-3, period)
+        seen = np.append(np.arange(period, n_iter, period), n_iter) - 1
+        np.testing.assert_allclose(found, expected[seen], rtol=tol, atol=tol * expected.max())
+    assert (expected > 0).any()
+    if n_basis > 300:  # bases have gone to rest, and have woken again
+        started = (expected[1:] > 0) & (expected[:-1] == 0)
+        assert started[500:].any() and (expected[-1] == 0).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"triplets": np.full((1, 3), 120)}, "index outside the points"),
+        ({"triplets": np.full((1, 3), -1)}, "index outside the points"),
+        ({"draws": np.full((2, 2), 4000), "period": 2}, "index outside the triplets"),
+        ({"basis": np.ones((2, 4))}, "differ in width"),
+        ({"gamma": 0.0}, "gamma"),
+        ({"beta": -1.0}, "beta"),
+    ],
+)
+def test_kernel_refuses(change, message):
+    points, triplets, basis = problem(3, 5)
+    given = {"draws": np.zeros((2, 2), np.int64), "triplets": triplets, "basis": basis}
+    given |= {"beta": 0.0, "gamma": 1.0, "period": 1} | change
+    with pytest.raises(ValueError, match=message):
+        run_kernel(points, **given)
+
+
+def test_same_weights_as_metric_learn_0_7():
+    # SCML(max_iter=300, output_iter=100, random_state=3)._fit(X[triplets[:500]], basis, 6), where
+    # the basis is RandomState(0).randn(6, 4), gave this Mahalanobis matrix.
+    basis = np.random.RandomState(0).randn(6, 4)
+    model = SCML(basis=basis, max_iter=300, output_iter=100, random_state=3)
+    M = model.fit(X[IRIS[:500]]).get_mahalanobis_matrix()
+    np.testing.assert_allclose(M, METRIC_LEARN, rtol=1e-8)
+
+
+def test_the_result_is_the_best_of_the_evaluations():
+    model = SCML_Supervised(beta=1e-3, **SHORT).fit(X, Y)
+    assert len(model.loss_curve_) == 3
+    assert model.objective_ == min(model.loss_curve_)
+    assert model.n_iter_ == 600
+    rng = np.random.RandomState(0)
+    basis = local_discriminants(X, Y, None, rng)
+    assert model.weights_.shape == (len(basis),)
+    expected = triplet_objective(X, IRIS, basis, model.weights_, 1e-3)
+    assert model.objective_ == pytest.approx(expected, rel=1e-9)
+    M = basis.T @ (model.weights_[:, None] * basis)
+    np.testing.assert_allclose(model.get_mahalanobis_matrix(), M, atol=1e-9 * np.abs(M).max())
+
+
+def test_weights_of_points_are_those_of_their_triplets():
+    weight = np.random.RandomState(0).randint(3, size=len(X)).astype(float)
+    model = SCML_Supervised(**SHORT).fit(X, Y, sample_weight=weight)
+    basis = local_discriminants(X, Y, None, np.random.RandomState(0))
+    kept = IRIS[weight[IRIS[:, 0]] > 0]
+    expected = triplet_objective(X, kept, basis, model.weights_, 1e-5, weight[kept[:, 0]])
+    assert model.objective_ == pytest.approx(expected, rel=1e-9)
+    same = SCML_Supervised(**SHORT).fit(X, Y, sample_weight=5 * weight)
+    np.testing.assert_allclose(same.components_, model.components_)
+
+
+def test_weighted_draws_follow_the_weights():
+    from metricfast.learners._scml import _draws
+
+    drawn = _draws(np.random.RandomState(0), 3, (10000, 2), np.array([1.0, 0.0, 3.0]))
+    share = np.bincount(drawn.ravel(), minlength=3) / drawn.size
+    np.testing.assert_allclose(share, [0.25, 0, 0.75], atol=0.02)
+
+
+def test_an_array_of_bases_works():
+    for model, data in ((SCML(), (X[IRIS],)), (SCML_Supervised(), (X, Y))):
+        model.set_params(basis=np.eye(4), max_iter=2000, random_state=0).fit(*data)
+        M = model.get_mahalanobis_matrix()
+        np.testing.assert_array_equal(M, np.diag(np.diag(M)))
+        assert (np.diag(M) > 0).any()
+
+
+def test_gamma_is_used_by_the_supervised_version():
+    models = [SCML_Supervised(gamma=gamma, **SHORT).fit(X, Y) for gamma in (5e-3, 5e-2)]
+    assert models[0].get_params()["gamma"] == 5e-3
+    assert not np.allclose(models[0].weights_, models[1].weights_)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_triplet_directions_are_eigenvectors(dtype):
+    triplets = SCML()._prepare_tuples(X[IRIS[:4]].astype(dtype))
+    basis = triplet_directions(triplets, 11, np.random.RandomState(0))
+    assert basis.shape == (11, 4)
+    a, b, c = X[IRIS[:4]].astype(dtype).astype(float).transpose(1, 0, 2)
+    S = (a - b).T @ (a - b) - (a - c).T @ (a - c)
+    for direction in basis:  # all four triplets are drawn each time
+        np.testing.assert_allclose(
+            S @ direction, (direction @ S @ direction) * direction, atol=1e-10
+        )
+
+
+def test_local_discriminants_separate_the_classes():
+    basis = local_discriminants(X, Y, 9, np.random.RandomState(0))
+    assert basis.shape == (9, 4)
+    np.testing.assert_allclose(np.linalg.norm(basis, axis=1), 1)
+    projected = X @ basis.T
+    within = np.mean([projected[label == Y].var(axis=0) for label in range(3)], axis=0)
+    # the first of each region is its best direction
+    assert (projected.var(axis=0) / within)[::2].min() > 5
+    assert local_discriminants(X, Y, None, np.random.RandomState(0)).shape == (80, 4)
+
+
+@pytest.mark.parametrize("basis", ["lda", "triplet_diffs"])
+def test_quality_on_points_that_noise_hides(basis):
+    Z, labels = make_classification(
+        900, 40, n_informative=4, n_redundant=0, n_classes=3, n_clusters_per_class=1,
+        random_state=0,
+    )  # fmt: skip
+    Z = scale(Z)
+    model = SCML_Supervised(basis=basis, random_state=0).fit(Z[:600], labels[:600])
+    plain, learned = (
+        KNeighborsClassifier(3).fit(T[:600], labels[:600]).score(T[600:], labels[600:])
+        for T in (Z, model.transform(Z))
+    )
+    assert 1 - learned < 0.8 * (1 - plain)
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 4])
+def test_n_components_are_the_leading_eigenvectors(n_components):
+    full = SCML_Supervised(**SHORT).fit(X, Y).get_mahalanobis_matrix()
+    model = SCML_Supervised(n_components=n_components, **SHORT).fit(X, Y)
+    assert model.components_.shape == (n_components, 4)
+    values, vectors = np.linalg.eigh(full)
+    leading = (vectors * values)[:, -n_components:] @ vectors[:, -n_components:].T
+    np.testing.assert_allclose(model.get_mahalanobis_matrix(), leading, atol=1e-9 * values.max())
+
+
+def test_float32_is_kept():
+    points = X.astype(np.float32)
+    model = SCML_Supervised(**SHORT).fit(points, Y)
+    assert model.components_.dtype == model.transform(points).dtype == np.float32
+    assert SCML(**SHORT).fit(points[IRIS]).components_.dtype == np.float32
+    double = SCML_Supervised(**SHORT).fit(points.astype(float), Y)
+    np.testing.assert_allclose(model.objective_, double.objective_, rtol=0.2)
+
+
+def test_results_do_not_depend_on_threads_or_runs():
+    models = [SCML_Supervised(n_jobs=n_jobs, **SHORT).fit(X, Y) for n_jobs in (1, 2, 3, 1)]
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.components_, models[0].components_)
+    other = SCML_Supervised(**SHORT | {"random_state": 1}).fit(X, Y)
+    assert not np.array_equal(other.weights_, models[0].weights_)
+
+
+def test_indices_and_points_give_the_same():
+    formed = SCML(**SHORT).fit(X[IRIS])
+    indexed = SCML(preprocessor=X, **SHORT).fit(IRIS)
+    np.testing.assert_array_equal(formed.components_, indexed.components_)
+    np.testing.assert_array_equal(formed.predict(X[IRIS]), indexed.predict(IRIS))
+    assert indexed.score(IRIS) > 0.75
+    assert indexed.n_features_in_ == 4
+
+
+def test_repeated_and_collapsed_points_and_constant_columns():
+    points = np.c_[np.repeat(X, 2, axis=0), np.full(300, 7.0)]
+    model = SCML_Supervised(**SHORT).fit(points, np.repeat(Y, 2))
+    assert np.isfinite(model.components_).all()
+    triplets = X[IRIS]
+    triplets[::2, 1] = triplets[::2, 0]
+    assert np.isfinite(SCML(**SHORT).fit(triplets).components_).all()
+
+
+@pytest.mark.parametrize("basis", ["lda", "triplet_diffs"])
+def test_fewer_points_than_features(basis):
+    rng = np.random.RandomState(0)
+    points, labels = rng.randn(12, 30), np.arange(12) % 2
+    points[:, 0] += 3 * labels
+    model = SCML_Supervised(k_impostor=5, basis=basis, **SHORT).fit(points, labels)
+    assert model.components_.shape[1] == 30
+    assert np.isfinite(model.components_).all()
+
+
+def test_contradictions_are_told():
+    rng = np.random.RandomState(0)
+    a, b, c = rng.randn(3, 50, 4)
+    both = np.concatenate([np.stack([a, b, c], 1), np.stack([a, c, b], 1)])
+    with pytest.warns(ConvergenceWarning, match=r"The objective is .* without any it is 1"):
+        SCML(**SHORT).fit(both)
+
+
+def test_memory_does_not_grow_with_triplets_times_bases():
+    rng = np.random.RandomState(0)
+    points, index = rng.randn(500, 16), rng.randint(500, size=(40000, 3))
+    model = SCML(preprocessor=points, max_iter=500, n_basis=1280, random_state=0)
+    tracemalloc.start()
+    with pytest.warns(ConvergenceWarning):
+        model.fit(index)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20e6  # 410e6 for the triplets times the bases
+
+
+def test_interrupt_leaves_a_metric():
+    model = SCML_Supervised(max_iter=10**7, output_iter=100, random_state=0)
+    timer = threading.Timer(1.0, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    start = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert time.perf_counter() - start < 5
+    assert model.transform(X).shape[0] == 150
+    assert 0 < model.n_iter_ < 10**7
+    assert model.objective_ == min(model.loss_curve_)
+
+
+def test_verbose_shows_progress(capsys):
+    SCML_Supervised(verbose=True, **SHORT).fit(X, Y)
+    assert "SCML_Supervised" in capsys.readouterr().err
+
+
+def test_validate():
+    model = SCML_Supervised(**SHORT).fit(X, Y, validate=True)
+    assert model.validation_["measure"] == "3-NN error"
+    assert SCML(**SHORT).fit(X[IRIS], validate=True).validation_["measure"] == "score"
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"max_iter": 1.5}, "max_iter should be an integer, instead it is of type"),
+        ({"output_iter": "x"}, "output_iter should be an integer, instead it is of type"),
+        ({"batch_size": None}, "batch_size should be an integer, instead it is of type"),
+        ({"n_basis": 2.0}, "n_basis should be an integer, instead it is of type"),
+        ({"max_iter": 100}, "The value of output_iter must be equal or smaller than max_iter."),
+        ({"batch_size": 0}, "batch_size must be an integer of at least 1"),
+        ({"beta": -1}, "beta must be"),
+        ({"gamma": 0}, "gamma must be"),
+        ({"basis": "pca"}, "`basis` must be one of the options 'triplet_diffs'"),
+        ({"basis": [[1.0]]}, "`basis` must be one of the options"),
+        ({"basis": np.eye(3)}, r"The dimensionality \(3\) of the provided bases must match the"),
+        ({"n_components": 5}, "Invalid n_components"),
+    ],
+    ids=str,
+)
+def test_bad_parameters(params, message):
+    for model, data in ((SCML(**params), (X[IRIS],)), (SCML_Supervised(**params), (X, Y))):
+        with pytest.raises(ValueError, match=message):
+            model.fit(*data)
+
+
+def test_bad_data():
+    with pytest.raises(ValueError, match="k_genuine should be an integer, instead it is of type"):
+        SCML_Supervised(k_genuine=1.5).fit(X, Y)
+    with pytest.raises(ValueError, match="Not enough samples to generate 900 LDA bases"):
+        SCML_Supervised(n_basis=900).fit(X, Y)
+    with pytest.raises(ValueError, match=r"Number of features \(4\) is greater than the number"):
+        SCML().fit(X[IRIS[:3]])
+    with pytest.raises(ValueError, match="give no bases"):
+        SCML().fit(np.ones((9, 3, 2)))
+    with pytest.raises(ValueError, match=r"Tuples of 3 element\(s\) expected by SCML"):
+        SCML().fit(X[IRIS[:, :2]])
+    with (
+        pytest.warns(UserWarning, match="not sufficient to generate"),
+        pytest.raises(ValueError, match="There are no triplets"),
+    ):
+        SCML_Supervised(max_iter=500).fit([[0.0], [1.0]], [0, 1])
+    with pytest.warns(UserWarning, match="less than the number of classes"):
+        SCML_Supervised(n_basis=2, **SHORT).fit(X, Y)
+
+
+@pytest.mark.parametrize("basis", ["lda", "triplet_diffs"])
+def test_units_that_overflow_are_told(basis):
+    with pytest.warns(ConvergenceWarning, match="rescale the features"):
+        model = SCML_Supervised(basis=basis, **SHORT).fit(X * 1e160, Y)
+    assert not model.components_.any()
+
+
+CHECKED = [SCML_Supervised(max_iter=500, random_state=0)]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [
+        pytest.param(estimator, check, id=f"{type(estimator).__name__}-{check.func.__name__}")
+        for given in CHECKED
+        for estimator, check in estimator_checks_generator(given, mark="skip")
+        if check.func.__name__
+        not in ("check_array_api_input", "check_sample_weight_equivalence_on_dense_data")
+    ],
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_labels_of_any_kind_and_clone():
+    expected = SCML_Supervised(**SHORT).fit(X, Y)
+    for labels in (np.array(["x", "y", "z"])[Y], Y + 7, list(Y)):
+        found = clone(expected).fit(X, labels)
+        np.testing.assert_array_equal(found.components_, expected.components_)
+    assert metricfast.SCML is SCML

@@ -1,0 +1,173 @@
+"""Sparse distance metric learning against the conditions of its optimum."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import scale
+
+from metricfast import SDML, SDML_Supervised
+from metricfast.learners import _graphical_lasso
+from metricfast.learners._graphical_lasso import graphical_lasso
+
+X, Y = load_iris(return_X_y=True)
+INDEX = np.random.RandomState(0).randint(150, size=(60, 2))
+LABELS = np.where(Y[INDEX[:, 0]] == Y[INDEX[:, 1]], 1, -1)
+
+
+def problem(points, index, labels, prior, balance):
+    matrix = np.linalg.inv(prior)
+    for (i, j), label in zip(index, labels, strict=True):
+        matrix = matrix + balance * label * np.outer(points[i] - points[j], points[i] - points[j])
+    return matrix
+
+
+def assert_optimal(M, matrix, sparsity, tol):
+    """The subgradient of the objective holds zero."""
+    slope = matrix - np.linalg.inv(M)
+    np.testing.assert_allclose(np.diag(slope), 0, atol=tol)
+    off = ~np.eye(len(M), dtype=bool)
+    zero = off & (np.abs(M) < 1e-12)
+    np.testing.assert_allclose((slope + sparsity * np.sign(M))[off & ~zero], 0, atol=tol)
+    assert (np.abs(slope[zero]) <= sparsity + tol).all()
+
+
+@pytest.mark.parametrize("sparsity", [0, 0.01, 0.1, 10])
+@pytest.mark.parametrize("prior", ["identity", "covariance", "given"])
+def test_is_the_minimum(sparsity, prior):
+    M0 = {
+        "identity": np.eye(4),
+        "covariance": np.linalg.inv(np.cov(np.unique(X[np.unique(INDEX)], axis=0).T)),
+        "given": np.diag([1.0, 2.0, 3.0, 4.0]),
+    }[prior]
+    model = SDML(2e-4, sparsity, M0 if prior == "given" else prior, preprocessor=X)
+    M = model.fit(INDEX, LABELS).get_mahalanobis_matrix()
+    matrix = problem(X, INDEX, LABELS, M0, model.balance_param_)
+    assert_optimal(M, matrix, sparsity, 1e-5 * np.abs(matrix).max())
+    if sparsity == 10:
+        np.testing.assert_allclose(M, np.diag(1 / np.diag(matrix)), rtol=1e-6)
+
+
+def test_is_what_metric_learn_returns_where_it_returns():
+    model = SDML(balance_param=1e-3, preprocessor=X).fit(INDEX, LABELS)
+    assert model.balance_param_ == 1e-3
+    expected = [
+        [1.07882537, -0.00834558, 0.20983498, 0.08333744],
+        [-0.00834558, 1.01014404, -0.05045714, -0.01589219],
+        [0.20983498, -0.05045714, 1.61964896, 0.25592983],
+        [0.08333744, -0.01589219, 0.25592983, 1.1155928],
+    ]
+    np.testing.assert_allclose(model.get_mahalanobis_matrix(), expected, atol=1e-4)
+    assert model.threshold_ == pytest.approx(2.164358716183264, abs=1e-3)
+
+
+@pytest.mark.parametrize("prior", ["identity", "covariance", "random"])
+@pytest.mark.parametrize("points", [X, scale(X), X * 100], ids=["iris", "scaled", "hundredfold"])
+def test_defaults_give_a_definite_matrix_where_there_is_no_minimum(prior, points):
+    model = SDML_Supervised(prior=prior, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="balance_param=0.5 was reduced to"):
+        model.fit(points, Y)
+    assert 0 < model.balance_param_ < 0.5
+    assert np.linalg.eigvalsh(model.get_mahalanobis_matrix())[0] > 0
+    # The value that was used is one that needs no warning, and gives the same.
+    again = SDML_Supervised(model.balance_param_ * 0.999999, prior=prior, random_state=0)
+    M = model.get_mahalanobis_matrix()
+    np.testing.assert_allclose(
+        again.fit(points, Y).get_mahalanobis_matrix(), M, atol=1e-3 * np.abs(M).max()
+    )
+
+
+def test_pairs_learner_with_defaults_on_iris():
+    with pytest.warns(ConvergenceWarning, match="reduced"):
+        model = SDML(preprocessor=X).fit(INDEX, LABELS)
+    assert model.score(INDEX, LABELS) > 0.9
+    assert set(model.predict(INDEX)) == {-1, 1}
+    assert model.n_features_in_ == 4
+
+
+def test_similar_pairs_alone_need_no_reduction():
+    similar = LABELS == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = SDML(preprocessor=X).fit(INDEX[similar], LABELS[similar])
+    assert model.balance_param_ == 0.5
+
+
+def test_formed_pairs_are_the_same():
+    expected = SDML(1e-3, preprocessor=X).fit(INDEX, LABELS)
+    model = SDML(1e-3).fit(X[INDEX], LABELS)
+    np.testing.assert_allclose(model.components_, expected.components_, rtol=1e-9)
+    assert model.threshold_ == pytest.approx(expected.threshold_)
+    assert SDML(1e-3).fit(X[INDEX].astype(np.float32), LABELS).components_.dtype == np.float32
+
+
+def test_lasso_converges_for_badly_conditioned_matrices():
+    for seed in range(12):
+        rng = np.random.RandomState(seed)
+        d = rng.randint(2, 16)
+        axes = np.linalg.qr(rng.normal(size=(d, d)))[0]
+        matrix = (axes * np.logspace(-seed % 4, 0, d)) @ axes.T * 10.0 ** (seed - 6)
+        for sparsity in np.array([1e-6, 1e-4, 1e-2, 0.1]) * np.diag(matrix).mean():
+            M = graphical_lasso(matrix, sparsity)
+            assert np.linalg.eigvalsh(M)[0] > 0
+            assert_optimal(M, matrix, sparsity, 1e-5 * np.diag(matrix).mean())
+
+
+def test_lasso_that_runs_out_of_iterations_warns_and_is_definite(monkeypatch):
+    monkeypatch.setattr(_graphical_lasso, "MAX_ITER", 2)
+    with pytest.warns(ConvergenceWarning, match="did not converge in 2 iterations"):
+        model = SDML(2e-4, preprocessor=X).fit(INDEX, LABELS)
+    assert np.linalg.eigvalsh(model.get_mahalanobis_matrix())[0] > 0
+
+
+def test_many_features_and_few_pairs():
+    points = np.random.RandomState(0).normal(size=(20, 60))
+    index = np.random.RandomState(1).randint(20, size=(30, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        M = SDML(preprocessor=points).fit(index, np.repeat([1, -1], 15)).get_mahalanobis_matrix()
+    assert np.linalg.eigvalsh(M)[0] > 0
+
+
+def test_one_feature():
+    model = SDML().fit([[[1.0], [3.0]], [[4.0], [5.0]]], [1, 1])
+    assert model.get_mahalanobis_matrix() == pytest.approx(1 / (1 + 0.5 * 5))
+
+
+def test_leading_directions():
+    full = SDML(1e-3, preprocessor=X).fit(INDEX, LABELS).get_mahalanobis_matrix()
+    two = SDML(1e-3, preprocessor=X, n_components=2).fit(INDEX, LABELS)
+    values, vectors = np.linalg.eigh(full)
+    expected = (vectors[:, 2:] * values[2:]) @ vectors[:, 2:].T
+    np.testing.assert_allclose(two.get_mahalanobis_matrix(), expected, atol=1e-9)
+
+
+def test_progress_is_shown_and_names_are_accepted(capsys):
+    SDML(1e-3, verbose=True, preprocessor=X).fit(INDEX, LABELS)
+    assert "SDML" in capsys.readouterr().err
+    expected = SDML_Supervised(1e-5, n_constraints=30, random_state=0).fit(X, Y).components_
+    with pytest.warns(FutureWarning, match="num_constraints"):
+        model = SDML_Supervised(1e-5, num_constraints=30, random_state=0).fit(X, Y)
+    np.testing.assert_array_equal(model.components_, expected)
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"balance_param": -1}, ValueError, "balance_param"),
+        ({"sparsity_param": np.inf}, ValueError, "sparsity_param"),
+        ({"prior": "none"}, ValueError, "`prior` must be"),
+        ({"prior": np.diag([1.0, 1, 1, 0])}, np.linalg.LinAlgError, "strictly positive definite"),
+        ({"n_components": 9}, ValueError, "n_components"),
+    ],
+    ids=str,
+)
+def test_bad_parameters(params, error, message):
+    with pytest.raises(error, match=message):
+        SDML(**{"balance_param": 1e-3, "preprocessor": X, **params}).fit(INDEX, LABELS)
+    with pytest.raises(ValueError, match="Strategy"):
+        SDML(preprocessor=X).fit(INDEX, LABELS, {"strategy": "none"})

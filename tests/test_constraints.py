@@ -1,0 +1,269 @@
+"""Constraints drawn from labels."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import combinations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+import metricfast
+from metricfast import Constraints
+from metricfast.constraints import wrap_indices, wrap_pairs
+
+X, Y = load_iris(return_X_y=True)
+PARTIAL = np.where(np.arange(150) % 4 == 0, -1, Y)
+
+
+def unordered(a, b):
+    return {frozenset(pair) for pair in zip(a.tolist(), b.tolist(), strict=True)}
+
+
+def all_pairs(labels, same):
+    known = np.flatnonzero(np.asarray(labels) >= 0).tolist()
+    return {
+        frozenset((i, j)) for i, j in combinations(known, 2) if (labels[i] == labels[j]) == same
+    }
+
+
+def test_names():
+    assert metricfast.constraints.Constraints is Constraints
+    assert metricfast.constraints.wrap_pairs is wrap_pairs
+
+
+@pytest.mark.parametrize("n", [0, 1, 40, 500, 2000, 2035])
+def test_pairs_are_of_known_classes_and_differ(n):
+    a, b, c, d = Constraints(PARTIAL).positive_negative_pairs(n, random_state=0)
+    for left, right in ((a, b), (c, d)):
+        assert left.dtype == right.dtype == np.int64
+        assert left.shape == right.shape
+        assert len(unordered(left, right)) == n
+    assert unordered(a, b) <= all_pairs(PARTIAL, same=True)
+    assert unordered(c, d) <= all_pairs(PARTIAL, same=False)
+
+
+@pytest.mark.parametrize("labels", [[0, 0, 0, 1, 1, 2, -1], [5, 3, 3, 5, 3, 0, 0, 0, 0], [1, 1]])
+def test_all_pairs_are_found_where_more_are_wanted(labels):
+    """Upstream counts a pair twice, once in each order: it finds 8 positive ones in the first."""
+    positive, negative = (len(all_pairs(labels, same)) for same in (True, False))
+    with pytest.warns(UserWarning, match="Only generated") as caught:
+        a, b, c, d = Constraints(labels).positive_negative_pairs(1000, random_state=1)
+    assert [str(w.message) for w in caught] == [
+        f"Only generated {positive} positive constraints (requested 1000)",
+        f"Only generated {negative} negative constraints (requested 1000)",
+    ]
+    assert caught[0].filename == __file__
+    assert unordered(a, b) == all_pairs(labels, same=True)
+    assert unordered(c, d) == all_pairs(labels, same=False)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nearly_all_pairs_need_no_luck(seed):
+    """Points of the large class are drawn one time in 20: the rest comes from all that is left."""
+    labels = np.r_[np.zeros(30, int), np.repeat(np.arange(1, 300), 2)]
+    total = len(all_pairs(labels, same=True))
+    for n in (total // 3, total // 2, total - 1, total):
+        a, b, *_ = Constraints(labels).positive_negative_pairs(n, random_state=seed)
+        assert len(unordered(a, b)) == len(a) == n
+
+
+def test_a_point_and_then_a_partner_are_drawn_with_equal_chances():
+    labels = np.repeat([0, 1, 2], (10, 30, 60))
+    draws = [Constraints(labels).positive_negative_pairs(10, random_state=s) for s in range(2000)]
+    a, b, c, d = (np.concatenate(side) for side in zip(*draws, strict=True))
+    # Uniqueness within a draw of ten hardly matters.
+    expected = np.array([0.1, 0.3, 0.6])
+    np.testing.assert_allclose(np.bincount(labels[a]) / len(a), expected, atol=0.015)
+    for i, j in combinations(range(3), 2):
+        p, q = expected[i], expected[j]
+        found = np.mean((labels[c] == i) & (labels[d] == j))
+        assert found == pytest.approx(p * q / (1 - p) + q * p / (1 - q), abs=0.015)
+    # Within a class, all partners are as likely.
+    within = np.r_[a[labels[a] == 0], b[labels[a] == 0]]
+    np.testing.assert_allclose(np.bincount(within) / len(within), 0.1, atol=0.02)
+
+
+def test_no_pair_of_one_kind_is_no_crash():
+    """Upstream fails to unpack an empty array."""
+    with pytest.warns(UserWarning, match="Only generated 0 positive constraints"):
+        a, b, c, d = Constraints([0, 1, 2]).positive_negative_pairs(3, random_state=0)
+    assert a.shape == b.shape == (0,)
+    assert unordered(c, d) == all_pairs([0, 1, 2], same=False)
+    with pytest.warns(UserWarning, match="Only generated 0"):
+        empty = Constraints([-1, -1]).positive_negative_pairs(3)
+    assert [side.shape for side in empty] == [(0,)] * 4
+
+
+def test_the_former_name_counts():
+    """Upstream warns about num_constraints, and then does not use it."""
+    message = (
+        '"num_constraints" parameter has been renamed to "n_constraints". It has been deprecated in'
+        " version 0.6.3 and will be removed in 0.7.0"
+    )
+    with pytest.warns(FutureWarning) as caught:
+        a, _, c, _ = Constraints(Y).positive_negative_pairs(7, num_constraints=4, random_state=0)
+    assert [str(w.message) for w in caught] == [message]
+    assert len(a) == len(c) == 4
+    with pytest.warns(FutureWarning, match='"num_chunks" parameter has been renamed to "n_chunks"'):
+        chunks = Constraints(Y).chunks(3, num_chunks=5, random_state=0)
+    assert chunks.max() == 4
+
+
+def test_same_length():
+    labels = [0, 0, 1, 1, 1, 2]
+    with pytest.warns(UserWarning, match="Only generated"):
+        sides = Constraints(labels).positive_negative_pairs(50, same_length=True, random_state=0)
+    assert [len(side) for side in sides] == [4] * 4
+
+
+def test_random_state():
+    draws = [
+        np.array(Constraints(Y).positive_negative_pairs(40, random_state=s)) for s in (0, 0, 1)
+    ]
+    np.testing.assert_array_equal(draws[0], draws[1])
+    assert not np.array_equal(draws[0], draws[2])
+    generator = np.random.RandomState(0)
+    np.testing.assert_array_equal(
+        draws[0], Constraints(Y).positive_negative_pairs(40, random_state=generator)
+    )
+
+
+def test_many_points_take_memory_in_proportion():
+    """Upstream compares the label of each drawn point with all others: minutes for this."""
+    labels = np.random.RandomState(0).randint(1000, size=300_000)
+    a, b, c, d = Constraints(labels).positive_negative_pairs(200_000, random_state=0)
+    assert (labels[a] == labels[b]).all()
+    assert (labels[c] != labels[d]).all()
+    assert (a != b).all()
+    assert len(np.unique(np.sort(np.c_[a, b]), axis=0)) == len(a) == len(c) == 200_000
+
+
+def brute_triplets(points, labels, k_genuine, k_impostor):
+    points = np.asarray(points, float)
+    known = np.flatnonzero(labels >= 0)
+    triplets = []
+    for i in sorted(known, key=lambda i: (labels[i], i)):
+        by_distance = sorted(known, key=lambda j: (np.sum((points[i] - points[j]) ** 2), j))
+        genuine = [j for j in by_distance if labels[j] == labels[i] and j != i][:k_genuine]
+        impostors = [j for j in by_distance if labels[j] != labels[i]][:k_impostor]
+        triplets += [(i, j, k) for j in genuine for k in impostors]
+    return np.array(triplets)
+
+
+@pytest.mark.parametrize(("k_genuine", "k_impostor"), [(1, 1), (3, 10), (4, 2)])
+@pytest.mark.parametrize("labels", [Y, PARTIAL], ids=["known", "partial"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_triplets_are_those_of_brute_force(labels, k_genuine, k_impostor, dtype):
+    """With unknown labels, upstream gives places among the known points for indices."""
+    points = X.astype(dtype)
+    triplets = Constraints(labels).generate_knntriplets(points, k_genuine, k_impostor)
+    assert triplets.dtype == np.int64
+    np.testing.assert_array_equal(triplets, brute_triplets(points, labels, k_genuine, k_impostor))
+
+
+def test_triplets_of_small_classes():
+    points, labels = np.array([[0.0], [1], [3], [7], [8], [20]]), np.array([0, 0, 0, 1, 1, 2])
+    with pytest.warns(UserWarning, match="is not sufficient") as caught:
+        triplets = Constraints(labels).generate_knntriplets(points, 2, 4)
+    genuine = (
+        "The class {} has {} elements, which is not sufficient to generate 3 genuine neighbors as "
+        "specified by k_genuine. Will generate {} genuine neighbors instead.\n"
+    )
+    impostor = (
+        "The class 0 has 3 elements of other classes, which is not sufficient to generate 4 "
+        "impostor neighbors as specified by k_impostor. Will generate 3 impostor neighbors "
+        "instead.\n"
+    )
+    assert [str(w.message) for w in caught] == [
+        impostor,
+        genuine.format(1, 2, 1),
+        genuine.format(2, 1, 0),
+    ]
+    # Upstream fails here: a point that is alone in its class has no triplet.
+    np.testing.assert_array_equal(triplets, brute_triplets(points, labels, 2, 4))
+    with pytest.warns(UserWarning, match="0 elements of other classes"):
+        assert Constraints([1, 1, 1]).generate_knntriplets(points[:3], 1, 1).shape == (0, 3)
+
+
+def test_duplicates_are_neighbours():
+    points = np.zeros((4, 2))
+    triplets = Constraints([0, 0, 1, 1]).generate_knntriplets(points, 1, 1)
+    np.testing.assert_array_equal(triplets, [[0, 1, 2], [1, 0, 2], [2, 3, 0], [3, 2, 0]])
+
+
+@pytest.mark.parametrize("labels", [Y, PARTIAL], ids=["known", "partial"])
+def test_chunks_are_of_one_class_each(labels):
+    chunks = Constraints(labels).chunks(n_chunks=20, chunk_size=3, random_state=0)
+    assert chunks.shape == labels.shape
+    assert (chunks[labels < 0] == -1).all()
+    np.testing.assert_array_equal(np.bincount(chunks + 1), [90, *[3] * 20])
+    for number in range(20):
+        assert len(set(labels[chunks == number])) == 1
+
+
+def test_chunks_come_from_all_classes():
+    """Upstream never draws the last class while others have points: it gives iris 0 of class 2."""
+    counts = [
+        np.bincount(Y[Constraints(Y).chunks(20, 2, random_state=s) >= 0], minlength=3)
+        for s in range(200)
+    ]
+    np.testing.assert_allclose(np.mean(counts, axis=0), 40 / 3, atol=1)
+    assert np.min(counts) > 0
+
+
+def test_as_many_chunks_as_possible_and_no_more():
+    labels = np.array([0] * 7 + [1] * 4 + [2] * 2 + [-1] * 9)
+    chunks = Constraints(labels).chunks(n_chunks=3, chunk_size=3, random_state=0)
+    assert sorted(labels[chunks >= 0]) == [0] * 6 + [1] * 3
+    message = (
+        "Not enough possible chunks of 3 elements in each class to form expected 4 chunks - "
+        "maximum number of chunks is 3"
+    )
+    with pytest.raises(ValueError, match=message):
+        Constraints(labels).chunks(n_chunks=4, chunk_size=3)
+
+
+def test_wrapping():
+    sides = [0, 1], [2, 3], [4], [5]
+    index, y = wrap_indices(sides)
+    assert index.tolist() == [[0, 2], [1, 3], [4, 5]]
+    assert y.tolist() == [1, 1, -1]
+    pairs, labels = wrap_pairs(X, sides)
+    np.testing.assert_array_equal(pairs, X[index])
+    np.testing.assert_array_equal(labels, y)
+    np.testing.assert_array_equal(wrap_pairs(np.arange(6) * 10, sides)[0], index * 10)
+    empty, none = wrap_pairs(X, ([], [], [], []))
+    assert (empty.shape, none.shape) == ((0, 2, 4), (0,))
+
+
+def test_labels_of_any_whole_kind():
+    for labels in (list(Y), Y.astype(float), Y.astype(np.uint8), Y.astype(object)):
+        np.testing.assert_array_equal(Constraints(labels).partial_labels, Y)
+
+
+@pytest.mark.parametrize("labels", [["a", "b"], [0.5, 1.0], [np.nan, 1.0], [None, 1]], ids=str)
+def test_other_labels_are_refused(labels):
+    """Upstream rounds 0.5 to class 0."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        with pytest.raises(ValueError, match="partial_labels must be whole numbers"):
+            Constraints(labels)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda c: c.positive_negative_pairs(-1), "n_constraints must be"),
+        (lambda c: c.positive_negative_pairs(2.5), "n_constraints must be"),
+        (lambda c: c.generate_knntriplets(X, 0, 1), "k_genuine must be"),
+        (lambda c: c.generate_knntriplets(X, 1, True), "k_impostor must be"),
+        (lambda c: c.generate_knntriplets(X[:4], 1, 1), "X must have one row for each of the 150"),
+        (lambda c: c.chunks(chunk_size=0), "chunk_size must be"),
+        (lambda c: c.chunks(n_chunks=1.5), "n_chunks must be"),
+    ],
+)
+def test_bad_arguments(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(Constraints(Y))

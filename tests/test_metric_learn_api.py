@@ -1,0 +1,351 @@
+"""What code that was written for metric-learn 0.7 relies on, name by name."""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.sparse import csc_array, csr_array, csr_matrix
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.metrics import roc_auc_score
+
+import metricfast as mf
+from metricfast.constraints import Constraints, wrap_pairs
+
+X, Y = load_iris(return_X_y=True)
+# Constructors and `fit`, in the order of positional arguments.
+SIGNATURES = {
+    "Covariance": ("preprocessor=None", "X, y=None"),
+    "ITML": (
+        "gamma=1.0, max_iter=1000, tol=0.001, prior='identity', verbose=False, preprocessor=None, "
+        "random_state=None, convergence_threshold='deprecated'",
+        "pairs, y, bounds=None, calibration_params=None",
+    ),
+    "ITML_Supervised": (
+        "gamma=1.0, max_iter=1000, tol=0.001, n_constraints=None, prior='identity', verbose=False, "
+        "preprocessor=None, random_state=None, num_constraints='deprecated', "
+        "convergence_threshold='deprecated'",
+        "X, y, bounds=None",
+    ),
+    "LFDA": ("n_components=None, k=None, embedding_type='weighted', preprocessor=None", "X, y"),
+    "LMNN": (
+        "init='auto', n_neighbors=3, min_iter=50, max_iter=1000, learn_rate=1e-07, "
+        "regularization=0.5, convergence_tol=0.001, verbose=False, preprocessor=None, "
+        "n_components=None, random_state=None, k='deprecated'",
+        "X, y",
+    ),
+    "LSML": (
+        "tol=0.001, max_iter=1000, prior='identity', verbose=False, preprocessor=None, "
+        "random_state=None",
+        "quadruplets, weights=None",
+    ),
+    "LSML_Supervised": (
+        "tol=0.001, max_iter=1000, prior='identity', n_constraints=None, weights=None, "
+        "verbose=False, preprocessor=None, random_state=None, num_constraints='deprecated'",
+        "X, y",
+    ),
+    "MLKR": (
+        "n_components=None, init='auto', tol=None, max_iter=1000, verbose=False, "
+        "preprocessor=None, random_state=None",
+        "X, y",
+    ),
+    "MMC": (
+        "max_iter=100, max_proj=10000, tol=0.001, init='identity', diagonal=False, "
+        "diagonal_c=1.0, verbose=False, preprocessor=None, random_state=None, "
+        "convergence_threshold='deprecated'",
+        "pairs, y, calibration_params=None",
+    ),
+    "MMC_Supervised": (
+        "max_iter=100, max_proj=10000, tol=1e-06, n_constraints=None, init='identity', "
+        "diagonal=False, diagonal_c=1.0, verbose=False, preprocessor=None, random_state=None, "
+        "num_constraints='deprecated', convergence_threshold='deprecated'",
+        "X, y",
+    ),
+    "NCA": (
+        "init='auto', n_components=None, max_iter=100, tol=None, verbose=False, "
+        "preprocessor=None, random_state=None",
+        "X, y",
+    ),
+    "RCA": ("n_components=None, preprocessor=None", "X, chunks"),
+    "RCA_Supervised": (
+        "n_components=None, n_chunks=100, chunk_size=2, preprocessor=None, random_state=None, "
+        "num_chunks='deprecated'",
+        "X, y",
+    ),
+    "SCML": (
+        "beta=1e-05, basis='triplet_diffs', n_basis=None, gamma=0.005, max_iter=10000, "
+        "output_iter=500, batch_size=10, verbose=False, preprocessor=None, random_state=None",
+        "triplets",
+    ),
+    "SCML_Supervised": (
+        "k_genuine=3, k_impostor=10, beta=1e-05, basis='lda', n_basis=None, gamma=0.005, "
+        "max_iter=10000, output_iter=500, batch_size=10, verbose=False, preprocessor=None, "
+        "random_state=None",
+        "X, y",
+    ),
+    "SDML": (
+        "balance_param=0.5, sparsity_param=0.01, prior='identity', verbose=False, "
+        "preprocessor=None, random_state=None",
+        "pairs, y, calibration_params=None",
+    ),
+    "SDML_Supervised": (
+        "balance_param=0.5, sparsity_param=0.01, prior='identity', n_constraints=None, "
+        "verbose=False, preprocessor=None, random_state=None, num_constraints='deprecated'",
+        "X, y",
+    ),
+}
+METHODS = {
+    "transform": "X",
+    "pair_distance": "pairs",
+    "pair_score": "pairs",
+    "score_pairs": "pairs",
+    "get_metric": "",
+    "get_mahalanobis_matrix": "",
+}
+PAIR_METHODS = {
+    "decision_function": "pairs",
+    "predict": "pairs",
+    "score": "pairs, y",
+    "set_threshold": "threshold",
+    "calibrate_threshold": "pairs_valid, y_valid, strategy='accuracy', min_rate=None, beta=1.0",
+}
+CONSTRAINT_METHODS = {
+    "__init__": "partial_labels",
+    "positive_negative_pairs": (
+        "n_constraints, same_length=False, random_state=None, num_constraints='deprecated'"
+    ),
+    "generate_knntriplets": "X, k_genuine, k_impostor",
+    "chunks": "n_chunks=100, chunk_size=2, random_state=None, num_chunks='deprecated'",
+}
+PAIR_LEARNERS = ["ITML", "MMC", "SDML"]
+TUPLE_LEARNERS = [*PAIR_LEARNERS, "LSML", "SCML"]
+ATTRIBUTES = {
+    "LMNN": ["n_iter_", "labels_"],
+    "ITML": ["n_iter_", "bounds_", "threshold_"],
+    "ITML_Supervised": ["n_iter_", "bounds_"],
+    "SDML": ["threshold_"],
+    "MMC": ["n_iter_", "A_", "converged_", "threshold_"],
+    "MMC_Supervised": ["n_iter_", "A_", "converged_"],
+    "LSML": ["n_iter_", "w_"],
+    "LSML_Supervised": ["n_iter_", "w_"],
+} | {name: ["n_iter_"] for name in ("NCA", "MLKR", "SCML", "SCML_Supervised")}
+RENAMED = {
+    "ITML": {"convergence_threshold": ("tol", 0.01)},
+    "MMC": {"convergence_threshold": ("tol", 0.01)},
+    "ITML_Supervised": {
+        "num_constraints": ("n_constraints", 20),
+        "convergence_threshold": ("tol", 0.01),
+    },
+    "MMC_Supervised": {
+        "num_constraints": ("n_constraints", 20),
+        "convergence_threshold": ("tol", 0.01),
+    },
+    "LSML_Supervised": {"num_constraints": ("n_constraints", 20)},
+    "SDML_Supervised": {"num_constraints": ("n_constraints", 20)},
+    "RCA_Supervised": {"num_chunks": ("n_chunks", 20)},
+    "LMNN": {"k": ("n_neighbors", 2)},
+}
+FAST = {
+    "SCML": {"n_basis": 60, "max_iter": 500},
+    "SCML_Supervised": {"n_basis": 60, "max_iter": 500},
+    "SDML": {"balance_param": 1e-3},
+    "SDML_Supervised": {"balance_param": 1e-3},
+    "RCA_Supervised": {"n_chunks": 30},
+    "LMNN": {"max_iter": 20},
+    "MLKR": {"max_iter": 20},
+    "NCA": {"max_iter": 20},
+}
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+every_learner = pytest.mark.parametrize("name", SIGNATURES)
+every_pair_learner = pytest.mark.parametrize("name", PAIR_LEARNERS)
+
+
+@cache
+def tuples_of(size: int) -> tuple[np.ndarray, ...]:
+    """Indices into X, and for pairs their labels."""
+    a, b, c, d = Constraints(Y).positive_negative_pairs(60, random_state=0)
+    if size == 2:
+        return np.r_[np.c_[a, b], np.c_[c, d]], np.r_[np.ones(60), -np.ones(60)].astype(int)
+    if size == 4:
+        return (np.c_[a, b, c, d],)
+    return (Constraints(Y).generate_knntriplets(X, 2, 2),)
+
+
+def data_of(name: str) -> tuple[np.ndarray, ...]:
+    """What the learner is fitted on."""
+    size = getattr(mf, name)._tuple_size
+    if size is None:
+        return X, Y
+    index, *labels = tuples_of(size)
+    return X[index], *labels
+
+
+def make(name: str, **params):
+    learner = getattr(mf, name)(**FAST.get(name, {}) | params)
+    return learner.set_params(random_state=0) if hasattr(learner, "random_state") else learner
+
+
+@cache
+def fitted(name: str):
+    return make(name).fit(*data_of(name))
+
+
+def parameters(text: str) -> list[inspect.Parameter]:
+    return list(inspect.signature(eval(f"lambda {text}: None")).parameters.values())
+
+
+def assert_takes(function, expected: str, *, more_by_name_only: bool = True) -> None:
+    """The function has these parameters first, and can do without others."""
+    found = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
+    wanted = parameters(expected)
+    assert [str(p) for p in map(plain, found[: len(wanted)])] == [str(p) for p in wanted]
+    for parameter in found[len(wanted) :]:
+        assert parameter.default is not parameter.empty
+        assert parameter.kind is parameter.KEYWORD_ONLY or not more_by_name_only
+
+
+def plain(parameter: inspect.Parameter) -> inspect.Parameter:
+    return parameter.replace(annotation=inspect.Parameter.empty)
+
+
+@every_learner
+def test_signatures(name):
+    learner = getattr(mf, name)
+    constructor, fit = SIGNATURES[name]
+    assert_takes(learner.__init__, constructor)
+    # scikit-learn's `sample_weight` comes by position too.
+    assert_takes(learner.fit, fit, more_by_name_only=False)
+    for method, expected in METHODS.items():
+        assert_takes(getattr(learner, method), expected)
+    if name in PAIR_LEARNERS:
+        for method, expected in PAIR_METHODS.items():
+            assert_takes(getattr(learner, method), expected)
+
+
+@pytest.mark.parametrize("method", CONSTRAINT_METHODS)
+def test_signatures_of_constraints(method):
+    assert_takes(getattr(Constraints, method), CONSTRAINT_METHODS[method])
+    assert mf.Constraints is Constraints
+
+
+@every_learner
+def test_fitted_attributes(name):
+    model = fitted(name)
+    assert model.components_.shape == (4, 4) or name in ("SCML", "SCML_Supervised")
+    assert model.preprocessor_ is None
+    assert model.n_features_in_ == 4
+    for attribute in ATTRIBUTES.get(name, []):
+        assert attribute in vars(model)
+
+
+@every_learner
+def test_arguments_by_position(name):
+    defaults = [p.default for p in parameters(SIGNATURES[name][0])]
+    params = getattr(mf, name)(*defaults).get_params()
+    assert params == getattr(mf, name)().get_params()
+    assert dict(zip((p.name for p in parameters(SIGNATURES[name][0])), defaults, strict=True)) == {
+        key: value for key, value in params.items() if f"{key}=" in SIGNATURES[name][0]
+    }
+
+
+@every_learner
+def test_every_learner_embeds_and_measures(name):
+    model = fitted(name)
+    L, pairs = model.components_, X[[[0, 1], [50, 0], [120, 3]]]
+    embedded = X @ L.T
+    np.testing.assert_allclose(model.transform(X), embedded, rtol=1e-10, atol=1e-12)
+    for sparse in (csr_matrix, csr_array, csc_array):
+        np.testing.assert_allclose(model.transform(sparse(X)), embedded, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(model.get_mahalanobis_matrix(), L.T @ L)
+    distances = np.linalg.norm((pairs[:, 0] - pairs[:, 1]) @ L.T, axis=1)
+    np.testing.assert_allclose(model.pair_distance(pairs), distances)
+    np.testing.assert_allclose(model.pair_score(pairs), -distances)
+    with pytest.warns(FutureWarning, match="^score_pairs will be deprecated in release 0.7.0. "):
+        np.testing.assert_allclose(model.score_pairs(pairs), distances)
+
+
+@every_learner
+def test_metric_is_a_function_that_stays_as_it_is(name):
+    model = clone(fitted(name)).fit(*data_of(name))
+    metric, expected = model.get_metric(), model.pair_distance(X[[[0, 60]]])[0]
+    model.components_ *= 2
+    assert metric(X[0], X[60]) == pytest.approx(expected)
+    assert metric(X[0].tolist(), X[60].tolist(), squared=True) == pytest.approx(expected**2)
+
+
+@every_learner
+def test_preprocessors_form_points_and_tuples(name):
+    index = np.arange(150)
+    data = (index, Y)
+    if name in TUPLE_LEARNERS:
+        data = tuples_of(getattr(mf, name)._tuple_size)
+    for preprocessor in (X, X.tolist(), lambda indices: X[indices]):
+        model = make(name, preprocessor=preprocessor).fit(*data)
+        np.testing.assert_allclose(
+            model.get_mahalanobis_matrix(), fitted(name).get_mahalanobis_matrix(), rtol=1e-6
+        )
+        assert callable(model.preprocessor_)
+        np.testing.assert_allclose(model.transform(index), model.transform(X))
+        assert model.pair_distance([[0, 1]]) == pytest.approx(model.pair_distance(X[[[0, 1]]]))
+
+
+@pytest.mark.parametrize(
+    ("name", "old"), [(name, old) for name, olds in RENAMED.items() for old in olds]
+)
+def test_former_names_of_parameters(name, old):
+    new, value = RENAMED[name][old]
+    with pytest.warns(FutureWarning, match=f'^"{old}" parameter has been  ?renamed to "{new}"'):
+        model = make(name, **{old: value}).fit(*data_of(name))
+    expected = make(name, **{new: value}).fit(*data_of(name))
+    np.testing.assert_array_equal(model.components_, expected.components_)
+
+
+@every_pair_learner
+def test_pairs_are_classified_by_a_threshold(name):
+    model, (pairs, labels) = clone(fitted(name)).fit(*data_of(name)), data_of(name)
+    distances = model.pair_distance(pairs)
+    assert model.classes_.tolist() == [0, 1]
+    np.testing.assert_array_equal(model.decision_function(pairs), -distances)
+    assert model.score(pairs, labels) == pytest.approx(roc_auc_score(labels, -distances))
+    accuracies = [np.mean((distances <= t) == (labels == 1)) for t in [-1, *distances]]
+    assert np.mean(model.predict(pairs) == labels) == pytest.approx(max(accuracies))
+    assert model.set_threshold(distances[3]) is model
+    assert model.threshold_ == distances[3]
+    np.testing.assert_array_equal(model.predict(pairs), np.where(distances <= distances[3], 1, -1))
+    assert model.calibrate_threshold(pairs, labels, strategy="max_tpr", min_rate=1.0) is model
+    assert (model.predict(pairs)[labels == -1] == -1).all()
+    same = make(name).fit(
+        pairs, labels, calibration_params={"strategy": "max_tpr", "min_rate": 1.0}
+    )
+    assert same.threshold_ == pytest.approx(model.threshold_)
+
+
+def test_triplets_are_classified_by_which_is_nearer():
+    (triplets,) = data_of("SCML")
+    model = fitted("SCML")
+    near, far = (model.pair_distance(triplets[:, pair]) for pair in ([0, 1], [0, 2]))
+    np.testing.assert_allclose(model.decision_function(triplets), far - near)
+    np.testing.assert_array_equal(model.predict(triplets), np.where(far > near, 1, -1))
+    assert model.score(triplets) == pytest.approx(np.mean(far > near))
+
+
+def test_quadruplets_are_classified_by_which_pair_is_nearer():
+    (quadruplets,) = data_of("LSML")
+    model = fitted("LSML")
+    near, far = (model.pair_distance(quadruplets[:, pair]) for pair in ([0, 1], [2, 3]))
+    np.testing.assert_allclose(model.decision_function(quadruplets), far - near)
+    np.testing.assert_array_equal(model.predict(quadruplets), np.sign(far - near))
+    assert model.score(quadruplets) == pytest.approx(np.sign(far - near).mean() / 2 + 0.5)
+
+
+def test_pairs_of_constraints():
+    a, b, c, d = constraints = Constraints(Y).positive_negative_pairs(10, random_state=0)
+    assert (Y[a] == Y[b]).all()
+    assert (Y[c] != Y[d]).all()
+    pairs, labels = wrap_pairs(X, constraints)
+    np.testing.assert_array_equal(pairs, X[np.r_[np.c_[a, b], np.c_[c, d]]])
+    np.testing.assert_array_equal(labels, [1] * 10 + [-1] * 10)

@@ -1,0 +1,64 @@
+"""Errors of metric-learn 0.7: their types, and their texts to the letter."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
+
+import metricfast as mf
+from metricfast.exceptions import NonPSDError, PreprocessorError
+
+# What metric-learn 0.7.0 raises with scikit-learn 1.4.2, and the calls that get it to.
+TABLE = json.loads(Path(__file__).with_name("metric_learn_errors.json").read_text())
+ERRORS = {
+    error.__name__: error
+    for error in (
+        *(ValueError, np.linalg.LinAlgError),
+        *(NonPSDError, NotFittedError, PreprocessorError),
+    )
+}
+X, Y = load_iris(return_X_y=True)
+
+
+def fail(indices):
+    raise IndexError("no such image")
+
+
+NAMES = {name: getattr(mf, name) for name in mf.learners.__all__} | {
+    "Constraints": mf.Constraints,
+    "LABELS": [1, 1, -1, -1],
+    "PAIRS": X[[[0, 1], [50, 52], [0, 60], [100, 3]]],
+    "QUADRUPLETS": X[[[0, 1, 0, 60], [51, 52, 51, 0], [3, 4, 2, 120]]],
+    "TRIPLETS": X[[[0, 1, 60], [51, 52, 0], [101, 103, 2], [1, 2, 100]]],
+    "X": X,
+    "Y": Y,
+    "fail": fail,
+    "np": np,
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        pytest.param(call, ERRORS[row["error"]], row["text"], id=call)
+        for row in TABLE
+        for call in row["calls"]
+    ],
+)
+def test_error(call, error, text):
+    with pytest.raises(error) as raised:
+        eval(call, NAMES)
+    assert type(raised.value) is error
+    assert str(raised.value) == text
+
+
+def test_kinds_of_errors():
+    assert issubclass(NonPSDError, np.linalg.LinAlgError)
+    assert str(NonPSDError()) == "Matrix is not positive semidefinite (PSD)."
+    assert isinstance(PreprocessorError(KeyError(3)).original_error, KeyError)

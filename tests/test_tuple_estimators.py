@@ -1,0 +1,242 @@
+"""The contract of every learner on pairs, triplets or quadruplets."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.datasets import load_iris, load_wine
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.preprocessing import StandardScaler
+
+import metricfast as mf
+from metricfast import learners
+from metricfast.constraints import Constraints
+
+X, Y = load_iris(return_X_y=True)
+X -= X.mean(axis=0)  # bilinear similarities are those of directions
+QUICK = {
+    "MMC": {"max_iter": 20},
+    "SCML": {"n_basis": 60, "max_iter": 500, "output_iter": 100},
+    "SDML": {"balance_param": 1e-3},
+}
+START = ("prior", "init")  # parameters that hold a matrix M
+LEARNERS = [
+    getattr(learners, name)
+    for name in learners.__all__
+    if isinstance(getattr(learners, name)._tuple_size, int)
+]
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+every_learner = pytest.mark.parametrize("learner", LEARNERS, ids=lambda each: each.__name__)
+
+
+def make(learner: type, **params):
+    model = learner(**QUICK.get(learner.__name__, {}) | params)
+    return model.set_params(random_state=0) if "random_state" in model.get_params() else model
+
+
+def start_of(learner: type) -> str | None:
+    """The name of the parameter that holds a matrix M."""
+    names = inspect.signature(learner).parameters
+    return next((name for name in START if name in names and is_linear(learner)), None)
+
+
+def tuples(learner: type, labels=Y, n: int = 80) -> list[np.ndarray]:
+    """What `fit` takes, with indices in the place of points."""
+    constraints, size = Constraints(labels), learner._tuple_size
+    if size == 3:
+        index = constraints.generate_knntriplets(
+            np.random.RandomState(0).rand(len(labels), 2), 2, 2
+        )
+        return [index[np.random.RandomState(0).permutation(len(index))[: 2 * n]]]
+    a, b, c, d = constraints.positive_negative_pairs(n, random_state=0)
+    if size == 4:
+        return [np.c_[a, b, c, d]]
+    order = np.random.RandomState(0).permutation(2 * n)
+    return [np.r_[np.c_[a, b], np.c_[c, d]][order], np.repeat([1, -1], n)[order]]
+
+
+def formed(learner: type, points=X, labels=Y) -> list[np.ndarray]:
+    index, *rest = tuples(learner, labels)
+    return [points[index], *rest]
+
+
+def scores(model, points=X) -> np.ndarray:
+    return model.pair_score(points[np.random.RandomState(1).randint(len(points), size=(50, 2))])
+
+
+def is_linear(learner: type) -> bool:
+    return issubclass(learner, mf.MahalanobisMixin)
+
+
+@every_learner
+def test_fit_returns_self_and_learns_something(learner):
+    model = make(learner)
+    data = formed(learner)
+    assert model.fit(*data) is model
+    assert model.n_features_in_ == 4
+    assert model.preprocessor_ is None
+    assert is_classifier(model)
+    assert model.classes_.tolist() == [0, 1]
+    assert np.isfinite(scores(model)).all()
+    assert model.score(*data) > 0.75
+    assert set(model.predict(data[0])) <= {-1, 0, 1}
+
+
+@every_learner
+@pytest.mark.parametrize("preprocessor", [X, X.tolist(), lambda index: X[index]])
+def test_indices_give_what_their_points_give(learner, preprocessor):
+    expected = make(learner).fit(*formed(learner))
+    index, *labels = tuples(learner)
+    model = make(learner, preprocessor=preprocessor).fit(index, *labels)
+    assert model.n_features_in_ == 4
+    np.testing.assert_allclose(scores(model), scores(expected), rtol=1e-6)
+    np.testing.assert_allclose(
+        model.decision_function(index), expected.decision_function(X[index]), rtol=1e-6, atol=1e-9
+    )
+    np.testing.assert_array_equal(model.predict(index), model.predict(X[index]))
+    assert model.score(index, *labels) == pytest.approx(model.score(X[index], *labels))
+
+
+@every_learner
+def test_clone_and_pickle(learner):
+    model = make(learner, preprocessor=X).fit(*tuples(learner))
+    copy = clone(model)
+    assert str(copy.get_params()) == str(model.get_params())
+    assert not hasattr(copy, "n_features_in_")
+    restored = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(scores(restored), scores(model))
+    np.testing.assert_array_equal(scores(copy.fit(*tuples(learner))), scores(model))
+
+
+@every_learner
+def test_another_fit_forgets_the_first(learner):
+    wine, kinds = load_wine(return_X_y=True)
+    wine = StandardScaler().fit_transform(wine)
+    model = make(learner).fit(*formed(learner)).fit(*formed(learner, wine, kinds))
+    expected = make(learner).fit(*formed(learner, wine, kinds))
+    assert model.n_features_in_ == 13
+    np.testing.assert_array_equal(scores(model, wine), scores(expected, wine))
+    with pytest.raises(ValueError, match="X has 4 features, but"):
+        model.decision_function(formed(learner)[0])
+
+
+@every_learner
+def test_nothing_given_is_modified(learner):
+    name = start_of(learner)
+    start = np.diag([1.0, 2, 3, 4])
+    points = X.copy()
+    given = [points, start, *tuples(learner), *formed(learner)]
+    copies = [array.copy() for array in given]
+    for array in given:
+        array.flags.writeable = False
+    params = {} if name is None else {name: start}
+    make(learner, preprocessor=points, **params).fit(*given[2 : 2 + len(tuples(learner))])
+    model = make(learner, **params).fit(*given[2 + len(tuples(learner)) :])
+    assert name is None or getattr(model, name) is start
+    for array, copy in zip(given, copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+@every_learner
+def test_float32_is_kept(learner):
+    single = make(learner).fit(*formed(learner, X.astype(np.float32)))
+    double = make(learner).fit(*formed(learner))
+    assert scores(single, X.astype(np.float32)).dtype == np.float32
+    if is_linear(learner):
+        assert single.components_.dtype == np.float32
+        assert single.transform(X.astype(np.float32)).dtype == np.float32
+        assert double.components_.dtype == np.float64
+    correlation = np.corrcoef(scores(single, X.astype(np.float32)), scores(double))[0, 1]
+    assert correlation > 0.98
+
+
+@every_learner
+def test_results_repeat(learner):
+    name = start_of(learner)
+    params = {} if name is None else {name: "random"}
+    first, second = (make(learner, **params).fit(*formed(learner)) for _ in range(2))
+    np.testing.assert_array_equal(scores(first), scores(second))
+
+
+@every_learner
+def test_leading_directions(learner):
+    if not is_linear(learner) or "n_components" not in inspect.signature(learner).parameters:
+        pytest.skip("no n_components")
+    M = make(learner).fit(*formed(learner)).get_mahalanobis_matrix()
+    values, vectors = np.linalg.eigh(M)
+    for n_components in (1, 3, 4):
+        model = make(learner, n_components=n_components).fit(*formed(learner))
+        assert model.components_.shape[0] <= n_components
+        leading = vectors[:, -n_components:] * values[-n_components:] @ vectors[:, -n_components:].T
+        np.testing.assert_allclose(
+            model.get_mahalanobis_matrix(), leading, rtol=1e-6, atol=1e-8 * values[-1]
+        )
+    for wrong in (0, 5, 1.5):
+        with pytest.raises(ValueError, match="Invalid n_components, must be in"):
+            make(learner, n_components=wrong).fit(*formed(learner))
+
+
+@every_learner
+def test_transformed_points_have_names(learner):
+    if not is_linear(learner):
+        pytest.skip("no transform")
+    model = make(learner).set_output(transform="pandas").fit(*formed(learner))
+    embedded = model.transform(X)
+    assert isinstance(embedded, pd.DataFrame)
+    prefix = learner.__name__.lower()
+    assert list(embedded.columns) == [f"{prefix}{i}" for i in range(embedded.shape[1])]
+    assert list(model.get_feature_names_out()) == list(embedded.columns)
+
+
+@every_learner
+def test_cross_validation_and_grid_search(learner):
+    data = formed(learner)
+    assert np.mean(cross_val_score(make(learner), *data, cv=3)) > 0.7
+    index, *labels = tuples(learner)
+    grid = {"preprocessor": [X, lambda index: X[index * 7 % len(X)]]}
+    search = GridSearchCV(make(learner), grid, cv=3).fit(index, *labels)
+    assert search.best_index_ == 0
+    assert search.score(index, *labels) > 0.7
+
+
+@every_learner
+def test_save_and_load(learner, tmp_path):
+    pytest.importorskip("safetensors")
+    path = tmp_path / "model.safetensors"
+    model = make(learner, preprocessor=X).fit(*tuples(learner))
+    mf.save(model, path)
+    restored = mf.load(path)
+    assert type(restored) is learner
+    assert restored.n_features_in_ == 4
+    np.testing.assert_array_equal(scores(restored), scores(model))
+    index = tuples(learner)[0]
+    np.testing.assert_array_equal(restored.predict(index), model.predict(index))
+
+
+@every_learner
+def test_nothing_works_before_fit(learner):
+    model, data = make(learner), formed(learner)
+    for call in (model.predict, model.decision_function):
+        with pytest.raises(NotFittedError):
+            call(data[0])
+    with pytest.raises(NotFittedError):
+        model.get_metric()
+
+
+@every_learner
+@pytest.mark.filterwarnings("ignore:The distance that:UserWarning")
+def test_fit_can_tell_whether_it_was_worth_it(learner):
+    if not is_linear(learner):
+        pytest.skip("no other distance to compare with")
+    model = make(learner).fit(*formed(learner), validate=True)
+    expected = make(learner).fit(*formed(learner))
+    np.testing.assert_array_equal(scores(model), scores(expected))
+    assert model.validation_["n_held_out"] == round(0.2 * len(formed(learner)[0]))
+    assert 0 <= model.validation_["learned"] <= 1
