@@ -45,6 +45,8 @@ class AllPairsLearner(LinearLearner):
     A learner defines `_loss`, and may change what the methods after that say.
     """
 
+    _accept_sparse = "csr"
+
     def __init__(
         self,
         init: str | NDArray[Any] = "auto",

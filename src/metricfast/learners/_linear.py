@@ -202,7 +202,7 @@ class LinearLearner(MahalanobisMixin):
     """Base of learners that minimise a loss of the points that ``components_`` embeds."""
 
     _requires_y = True
-    _accept_sparse: str | bool = "csr"
+    _accept_sparse: str | bool = False
 
     def _check_parameters(self) -> tuple[Callback, ...]:
         """Check what the learners share, and return the callbacks."""

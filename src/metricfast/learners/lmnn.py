@@ -159,6 +159,8 @@ class LMNN(LinearLearner):
     (150, 4)
     """
 
+    _accept_sparse = "csr"
+
     def __init__(
         self,
         init: str | NDArray[Any] = "auto",

@@ -104,8 +104,6 @@ class NCMML(LinearLearner):
     (150, 2)
     """
 
-    _accept_sparse = False
-
     def __init__(
         self,
         n_components: int | None = None,
