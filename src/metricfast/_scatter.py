@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh, qr, svd
 from scipy.sparse import csr_matrix
 
+from metricfast._sparse import dense, is_wide, principal_axes
+
 __all__ = [
     "discriminant_components",
     "group_means",
@@ -20,6 +22,7 @@ __all__ = [
     "scatters_of_all_pairs",
     "whitening",
     "with_signs",
+    "within_scatter",
 ]
 
 _Floats = NDArray[np.float64]
@@ -55,7 +58,9 @@ def principal_components(X: NDArray[Any], weights: _Floats, n_components: int) -
         raise ValueError(
             f"n_components={n_components} must be between 0 and min(n_samples, n_features)={most}"
         )
-    group = np.zeros(len(X), dtype=np.int64)
+    if is_wide(X) and n_components < min(X.shape):
+        return with_signs(principal_axes(X, weights, n_components))
+    group = np.zeros(X.shape[0], dtype=np.int64)
     means = group_means(X, weights, group, 1)
     _, axes = _axes(X, weights, group, means, at_least=n_components)
     return with_signs(axes[:n_components])
@@ -91,6 +96,21 @@ def discriminant_components(
     components = np.zeros((n_components, X.shape[1]))
     components[: len(found)] = with_signs(found)
     return components
+
+
+def within_scatter(
+    X: Any, y: NDArray[np.int64], weights: _Floats | None, *, diagonal: bool
+) -> _Floats:
+    """Sum of outer products of the samples less their class means, or the sum's diagonal."""
+    weights = np.ones(len(y)) if weights is None else weights
+    seen = weights > 0
+    X, weights = (X, weights) if seen.all() else (X[seen], weights[seen])
+    classes, group = np.unique(y[seen], return_inverse=True)
+    means = group_means(X, weights, group, len(classes))
+    if not diagonal:
+        return scatter_matrix(X, weights, group, means)
+    blocks = (_deviations(X, weights, group, means, 1.0, rows) for rows in _blocks(X))
+    return np.asarray(sum((block**2).sum(axis=0) for block in blocks))
 
 
 def pair_scatter(
@@ -131,7 +151,7 @@ def scatters_of_all_pairs(
 
 def _blocks(X: NDArray[Any], n_rows: int | None = None) -> Iterator[slice]:
     step = max(1, _BLOCK_SIZE // X.shape[1])
-    n_rows = len(X) if n_rows is None else n_rows
+    n_rows = X.shape[0] if n_rows is None else n_rows
     return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
@@ -143,7 +163,9 @@ def group_means(
     for rows in _blocks(X):
         members = group[rows]
         shape = n_groups, len(members)
-        sums += csr_matrix((weights[rows], (members, np.arange(len(members)))), shape) @ X[rows]
+        sums += csr_matrix((weights[rows], (members, np.arange(len(members)))), shape) @ dense(
+            X[rows]
+        )
     return sums / np.bincount(group, weights)[:, None]
 
 
@@ -153,7 +175,7 @@ def _deviation(
     """Return standard deviations within groups, 1 for columns that are constant within them."""
     variance = np.zeros(X.shape[1])
     for rows in _blocks(X):
-        variance += weights[rows] @ (X[rows] - means[group[rows]]) ** 2
+        variance += weights[rows] @ (dense(X[rows]) - means[group[rows]]) ** 2
     deviation = np.sqrt(variance / weights.sum())
     rounding = 16 * np.finfo(np.float64).eps * np.abs(means).max(axis=0)
     return np.where(deviation > rounding, deviation, 1.0)
@@ -204,7 +226,7 @@ def _deviations(
     scale: _Floats | float,
     rows: slice,
 ) -> _Floats:
-    deviations = (X[rows] - means[group[rows]]) / scale * np.sqrt(weights[rows])[:, None]
+    deviations = (dense(X[rows]) - means[group[rows]]) / scale * np.sqrt(weights[rows])[:, None]
     return np.asarray(deviations)
 
 

@@ -104,6 +104,8 @@ class NCMML(LinearLearner):
     (150, 2)
     """
 
+    _accept_sparse = False
+
     def __init__(
         self,
         n_components: int | None = None,
