@@ -48,6 +48,14 @@ class PairsClassifierMixin(ThresholdMixin, _TuplesClassifierMixin):
     ----------
     threshold_ : float
         Pairs of at most this distance count as similar.
+
+    Examples
+    --------
+    >>> from metricfast import ITML
+    >>> pairs = [[[0.0, 1.0], [0.1, 1.2]], [[0.0, 2.0], [4.0, 2.0]]]
+    >>> itml = ITML().fit(pairs, [1, -1])
+    >>> itml.predict(pairs)
+    array([ 1, -1])
     """
 
     _tuple_size = 2
@@ -106,7 +114,15 @@ class PairsClassifierMixin(ThresholdMixin, _TuplesClassifierMixin):
 
 
 class TripletsClassifierMixin(_TuplesClassifierMixin):
-    """Mixin of learners on triplets, whose first point is nearer to the second or to the third."""
+    """Mixin of learners on triplets, whose first point is nearer to the second or to the third.
+
+    Examples
+    --------
+    >>> from metricfast import OASIS
+    >>> triplets = [[[0.0, 1.0], [0.2, 1.0], [1.0, 0.0]], [[1.0, 0.0], [1.0, 0.2], [0.0, 1.0]]]
+    >>> OASIS(random_state=0).fit(triplets).predict(triplets)
+    array([1, 1])
+    """
 
     _tuple_size = 3
 
@@ -156,7 +172,15 @@ class TripletsClassifierMixin(_TuplesClassifierMixin):
 
 
 class QuadrupletsClassifierMixin(_TuplesClassifierMixin):
-    """Mixin of learners on quadruplets, of which the first or the second pair is nearer."""
+    """Mixin of learners on quadruplets, of which the first or the second pair is nearer.
+
+    Examples
+    --------
+    >>> from metricfast import LSML
+    >>> quadruplets = [[[0.0, 1.0], [0.1, 1.0], [0.0, 1.0], [3.0, 1.0]]]
+    >>> LSML().fit(quadruplets).predict(quadruplets)
+    array([1.])
+    """
 
     _tuple_size = 4
 

@@ -191,7 +191,7 @@ def test_n_components():
     [
         ({}, (X[Q][:, :3],), "Tuples of 4 element"),
         ({}, (X[Q], np.ones(3)), "weights must have shape"),
-        ({}, (X[Q], -np.ones(len(Q))), "weights must be finite and not negative"),
+        ({}, (X[Q], -np.ones(len(Q))), "weights must not be negative"),
         ({}, (X[Q], np.zeros(len(Q))), "weights must not be zero"),
         ({"tol": -1}, (X[Q],), "tol must be"),
         ({"max_iter": 0}, (X[Q],), "max_iter must be"),
