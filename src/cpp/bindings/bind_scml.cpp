@@ -2,6 +2,7 @@
 #include "common.hpp"
 
 #include "metricfast/constrained/scml.hpp"
+#include "metricfast/constrained/triplet_hinges.hpp"
 
 namespace metricfast::python {
 
@@ -33,8 +34,24 @@ void scml(const py::array &x, const py::array &triplets, const py::array &basis,
     });
 }
 
+/// \param weights float64 of the triplets, or None.
+double hinges(const py::array &x, const py::array &L, const py::array &triplets,
+              const py::object &weights, int threads) {
+    const Index count = triplets.shape(0);
+    const auto *rows = elements<std::int64_t>(triplets, 3 * count, "triplets");
+    const auto *v = elements<double>(weights, count, "weights");
+    const Points all = points(x);
+    const RowMatrix<double> map = matrix<double>(L).eigen();
+    const Control run = control(threads);
+    const py::gil_scoped_release release;
+    return triplet_hinges(all, map, rows, count, v, run);
+}
+
 } // namespace
 
-void register_scml(py::module_ &m) { m.def("scml", &scml); }
+void register_scml(py::module_ &m) {
+    m.def("scml", &scml);
+    m.def("triplet_hinges", &hinges);
+}
 
 } // namespace metricfast::python

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from numbers import Integral
 from typing import Any
@@ -16,8 +17,7 @@ from metricfast._initialize import check_n_components, components_from_metric
 from metricfast._tuples import TupleSet
 from metricfast.base import MahalanobisMixin
 from metricfast.learners._linear import check_count, check_range
-from metricfast.neighbors import paired_distances
-from metricfast.solvers import Monitor, Progress
+from metricfast.solvers import Progress
 
 __all__ = ["CompositionalLearner", "check_integer"]
 
@@ -86,17 +86,26 @@ class CompositionalLearner(MahalanobisMixin):
         n_components = self.n_components
         if n_components is not None:
             n_components = check_n_components(triplets.points.shape[1], n_components)
-        objective = _Objective(triplets, basis, self.beta, weight, self.n_jobs)
         weights = np.zeros(len(basis), dtype)
+        best, best_value = weights.copy(), math.inf
+        curve: list[float] = []
         n_reports = -(-int(self.max_iter) // int(self.output_iter))
         progress = Progress(type(self).__name__, n_reports) if self.verbose else None
-        monitor = Monitor(weights, lambda i, value, _: progress and progress(i, value))
         self.n_iter_ = 0
+
+        def report() -> None:
+            nonlocal best, best_value
+            curve.append(self._objective(triplets, basis, weights, weight))
+            # No metric at all may well have the lowest objective, and is of no use.
+            if curve[-1] < best_value and weights.any():
+                best, best_value = weights.copy(), curve[-1]
+            if progress is not None:
+                progress(len(curve), curve[-1])
 
         def next_draws(n_iter: int) -> NDArray[np.int64] | None:
             if n_iter > 0:
                 self.n_iter_ = n_iter
-                monitor(objective(weights), weights)
+                report()
             size = min(self.output_iter, self.max_iter - n_iter)
             shape = size, self.batch_size
             return _draws(rng, len(triplets.index), shape, weight) if size else None
@@ -115,10 +124,13 @@ class CompositionalLearner(MahalanobisMixin):
         finally:
             if progress is not None:
                 progress.close()
-            best = monitor.best_x if monitor.curve else weights
+            if not curve:
+                best = weights
+            elif not best.any():
+                best_value = curve[-1]
             self.components_ = _components(basis, best, n_components).astype(dtype)
             self.weights_ = best.astype(np.float64)
-            self.loss_curve_, self.objective_ = monitor.curve, monitor.best_value
+            self.loss_curve_, self.objective_ = curve, best_value
         if self.objective_ >= 1:
             warnings.warn(
                 f"The objective is {self.objective_:.4g} at the best weights found; without any "
@@ -128,34 +140,23 @@ class CompositionalLearner(MahalanobisMixin):
                 stacklevel=3,
             )
 
-
-class _Objective:
-    """The objective of all triplets, from the learned map."""
-
-    def __init__(
+    def _objective(
         self,
         triplets: TupleSet,
         basis: NDArray[np.float64],
-        beta: float,
+        weights: NDArray[Any],
         weight: NDArray[np.float64] | None,
-        n_jobs: int | None,
-    ) -> None:
-        self._points, self._basis, self._beta = triplets.points, basis, beta
-        self._weight, self._n_jobs = weight, n_jobs
-        near, self._far = (np.ascontiguousarray(triplets.index[:, [0, i]]) for i in (1, 2))
-        # Triplets of the same first two points come one after the other.
-        other = np.append(True, (near[1:] != near[:-1]).any(axis=1))
-        self._near, self._row_of_near = near[other], np.cumsum(other) - 1
-
-    def __call__(self, weights: NDArray[Any]) -> float:
-        L = _components(self._basis, weights, None)
-        near, far = (
-            paired_distances(self._points, pairs=pairs, L=L, squared=True, n_jobs=self._n_jobs)
-            for pairs in (self._near, self._far)
+    ) -> float:
+        total = get_kernels().triplet_hinges(
+            triplets.points,
+            np.ascontiguousarray(_components(basis, weights, None)),
+            np.ascontiguousarray(triplets.index),
+            weight,
+            as_threads(self.n_jobs),
         )
-        hinge = np.maximum(1 + near[self._row_of_near] - far, 0)
-        value = float(np.average(hinge, weights=self._weight)) + self._beta * float(weights.sum())
-        if not np.isfinite(value):
+        size = len(triplets.index) if weight is None else float(weight.sum())
+        value = float(total / size + self.beta * weights.sum(dtype=np.float64))
+        if not math.isfinite(value):
             raise ValueError(
                 "Distances overflow in the learned metric. Rescale the features, or use a larger "
                 "`gamma`."

@@ -24,6 +24,8 @@ _Floats = NDArray[np.float64]
 
 # Clusters are where to look, no result: that many points each give their centres well enough.
 _POINTS_PER_CLUSTER = 100
+# Elements of the matrices whose eigenvectors are found in one call.
+_MATRICES = 1 << 18
 # Draws of triplets that may give no direction before we believe that there is none.
 _MAX_FAILURES = 100
 
@@ -75,27 +77,37 @@ def triplet_directions(
     n_basis = 80 * n_features if n_basis is None else n_basis
     found: list[_Floats] = []
     n_found = n_failures = 0
+    at_once = max(1, _MATRICES // n_features**2)
     with threadpool_limits(1, user_api="blas"):  # more are slower on small matrices
         while n_found < n_basis:
-            drawn = index[sample_without_replacement(n_triplets, n_features, random_state=rng)]
-            a, b, c = points[drawn.T].astype(np.float64)
+            n_draws = min(at_once, -(-(n_basis - n_found) // n_features))
+            drawn = [
+                sample_without_replacement(n_triplets, n_features, random_state=rng)
+                for _ in range(n_draws)
+            ]
+            a, b, c = points[np.moveaxis(index[np.array(drawn)], 2, 0)].astype(np.float64)
             near, far = a - b, a - c
-            size = max(np.abs(near).max(), np.abs(far).max())
-            if size > 0:
-                near, far = near / size, far / size  # no square overflows
-            values, vectors = np.linalg.eigh(near.T @ near - far.T @ far)
+            size = np.maximum(np.abs(near), np.abs(far)).max(axis=(1, 2), keepdims=True)
+            size[size == 0] = 1
+            near, far = near / size, far / size  # no square overflows
+            values, vectors = np.linalg.eigh(_squares(near) - _squares(far))
             sizes = np.abs(values)
-            kept = sizes > n_features * np.finfo(points.dtype).eps * sizes.max()
-            n_failures = 0 if kept.any() else n_failures + 1
-            if n_failures == _MAX_FAILURES:
+            smallest = n_features * np.finfo(points.dtype).eps * sizes.max(axis=1, keepdims=True)
+            found.append(vectors.swapaxes(1, 2)[sizes > smallest])
+            n_found += len(found[-1])
+            n_failures = 0 if len(found[-1]) else n_failures + n_draws
+            if n_failures >= _MAX_FAILURES:
                 raise ValueError(
                     "The triplets give no bases: their points do not differ, or the second and "
                     "third differ from the first alike. Give `basis` as an array, or other "
                     "triplets."
                 )
-            found.append(vectors.T[kept])
-            n_found += int(kept.sum())
     return np.concatenate(found)[:n_basis]
+
+
+def _squares(rows: _Floats) -> _Floats:
+    squares: _Floats = rows.swapaxes(1, 2) @ rows
+    return squares
 
 
 def local_discriminants(

@@ -37,10 +37,10 @@ template <int N, class F> METRICFAST_INLINE inline void unrolled(F &&f) {
     detail::unrolled(f, std::make_integer_sequence<int, N>{});
 }
 
-/// rows x cols results in registers.
-template <class T> struct Tile {
+/// rows x cols results in registers; fewer rows than the full shape's where less is needed.
+template <class T, int Rows = TileShape<T>::rows> struct Tile {
     using Shape = TileShape<T>;
-    static constexpr int rows = Shape::rows;
+    static constexpr int rows = Rows;
     static constexpr int width = Vec<T>::width;
     Vec<T> v[rows][2];
 
@@ -81,7 +81,7 @@ template <class T> struct Tile {
             acc[r][0] = v[r][0];
             acc[r][1] = v[r][1];
         });
-        for (Index k = 0; k < depth; ++k, a += Shape::rows, b += Shape::cols) {
+        for (Index k = 0; k < depth; ++k, a += rows, b += Shape::cols) {
             const Vec<T> b0 = Vec<T>::load(b), b1 = Vec<T>::load(b + width);
             unrolled<rows>([&](auto r) METRICFAST_INLINE {
                 const Vec<T> ar = Vec<T>::broadcast(a[r]);

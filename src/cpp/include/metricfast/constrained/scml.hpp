@@ -1,6 +1,8 @@
 /// Sparse compositional metric learning: M = sum_k w_k b_k b_k^T with sparse w >= 0, from triplets.
 #pragma once
 
+#include <numeric>
+
 #include "metricfast/packing.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -30,7 +32,7 @@ struct ScmlDraws {
 /// result. In a block of iterations G_k cannot fall by more than the mean over each batch of
 /// (b_k . (x_a - x_c))^2: a quadratic form of b_k. Bases that stay at zero by this bound are
 /// "resting": G_k is brought up to date by a quadratic form after the block, and H_k from the list
-/// of violated triplets if the basis should ever wake.
+/// of violated triplets if the weight of the basis should ever become positive.
 template <class T> class Scml {
   public:
     /// \param triplets n_triplets x 3 rows of `points`; \param basis one basis a row.
@@ -47,33 +49,31 @@ template <class T> class Scml {
     }
 
     /// Iterations from zero weights.
-    /// \param weights one value a basis, those of the last iteration done, also after an exception.
+    /// \param weights one value a basis, those of the last block of iterations done, also after an
+    ///   exception.
     /// \param next called with the number of iterations done; gives the triplets of further ones,
     ///   and none to end.
     template <class Next> void run(T *weights, const Control &control, Next &&next) {
-        sum_ = squares_ = Vector::Zero(basis_.rows);
+        sum_ = squares_ = Array::Zero(basis_.rows);
         known_.assign(static_cast<std::size_t>(basis_.rows), 0);
         std::fill(weights, weights + basis_.rows, T(0));
         violated_.clear();
         starts_.assign(1, 0);
-        awake_.clear();
-        active_.clear();
+        std::vector<Index> every(known_.size());
+        std::iota(every.begin(), every.end(), Index(0));
+        pack(every, panels_);
         const auto all = [&](Index, Worker &worker) {
-            const Index least = 1 + std::max<Index>(320, 4 * points_.cols) / settings_.batch;
-            Index block = least, done = 0;
+            const Index longest = 1 + std::max<Index>(320, 4 * points_.cols) / settings_.batch;
+            Index done = 0;
             for (ScmlDraws draws; (draws = next(done)).iterations > 0;) {
                 check(draws);
-                for (Index i = 0, count = 0; i < draws.iterations; i += count) {
-                    count = std::min(block, draws.iterations - i);
-                    run_block(draws.triplets + i * settings_.batch, count, done, weights, worker);
-                    done += count;
-                    // Longer blocks have fewer quadratic forms, but keep more bases awake.
-                    const auto awake = static_cast<Index>(awake_.size());
-                    const Index longest = max_block / (settings_.batch * points_.cols);
-                    if (16 * awake < basis_.rows && 2 * block <= longest)
-                        block *= 2;
-                    else if (4 * awake > basis_.rows && block > least)
-                        block /= 2;
+                const Index blocks = (draws.iterations + longest - 1) / longest, start = done;
+                for (Index b = 0; b < blocks; ++b) {
+                    const Index first = b * draws.iterations / blocks;
+                    const Index count = (b + 1) * draws.iterations / blocks - first;
+                    run_block(draws.triplets + first * settings_.batch, count, done, weights,
+                              worker);
+                    done = start + first + count;
                 }
             }
         };
@@ -81,27 +81,20 @@ template <class T> class Scml {
     }
 
   private:
-    using Vector = Eigen::Matrix<T, Eigen::Dynamic, 1>;
+    using Array = Eigen::Array<T, Eigen::Dynamic, 1>;
     static constexpr int rows = TileShape<T>::rows, cols = TileShape<T>::cols;
     static constexpr int width = Vec<T>::width;
-    static constexpr Index max_block = 1 << 18; ///< coordinates
-    static_assert(rows % 2 == 0, "the two differences of a triplet share a tile");
+    static constexpr int most = rows / 2; ///< triplets whose two differences fit a tile
+    using Lanes = Eigen::Map<Eigen::Array<T, cols, 1>>;
+    enum Side { near, far };
 
-    auto difference(Index triplet, int side) const {
+    auto difference(Index triplet, Side side) const {
         const std::int64_t *t = triplets_ + 3 * triplet;
         return row(points_.data + t[0] * points_.stride) -
                row(points_.data + t[1 + side] * points_.stride);
     }
     Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>> row(const T *data) const {
         return {data, points_.cols};
-    }
-    auto basis(Index k) const { return row(basis_.row(k)); }
-
-    /// b_k^T S b_k / batch of all bases.
-    Vector quadratic_form(const RowMatrix<T> &S) {
-        products_.noalias() = basis_.eigen() * S;
-        return products_.cwiseProduct(basis_.eigen()).rowwise().sum() /
-               static_cast<T>(settings_.batch);
     }
 
     void check(const ScmlDraws &draws) const {
@@ -110,167 +103,256 @@ template <class T> class Scml {
                     "scml: draws hold an index outside the triplets");
     }
 
-    void run_block(const std::int64_t *drawn, Index count, Index done, T *weights, Worker &worker) {
-        begin_block(drawn, count, done, worker);
+    /// Puts bases into panels for tiles, missing ones zero.
+    void pack(const std::vector<Index> &ids, AlignedVector<T> &panels) const {
+        const Index depth = points_.cols, count = static_cast<Index>(ids.size());
+        panels.assign(static_cast<std::size_t>((count + cols - 1) / cols * cols * depth), T(0));
         for (Index i = 0; i < count; ++i) {
-            step(drawn + i * settings_.batch, i, done + i + 1, weights);
+            const T *b = basis_.row(ids[i]);
+            T *out = &panels[i / cols * cols * depth + i % cols];
+            for (Index c = 0; c < depth; ++c)
+                out[c * cols] = b[c];
+        }
+    }
+
+    /// b_k^T S b_k / batch of all bases, S symmetric.
+    void quadratic_form(const RowMatrix<T> &S, Array &form, Worker &worker) {
+        const Index depth = points_.cols, chunks = (depth + rows - 1) / rows;
+        packed_.assign(static_cast<std::size_t>(chunks * rows * depth), T(0));
+        for (Index r = 0; r < depth; ++r)
+            for (Index c = 0; c < depth; ++c)
+                packed_[r / rows * rows * depth + c * rows + r % rows] = S(r, c);
+        form.resize(basis_.rows);
+        const Index panels = (basis_.rows + cols - 1) / cols;
+        for (Index q = 0; q < panels; ++q) {
+            const T *panel = &panels_[q * cols * depth];
+            const Vec<T> zero = Vec<T>::broadcast(T(0));
+            Vec<T> sum[2] = {zero, zero};
+            for (Index m = 0; m < chunks; ++m) {
+                Tile<T> tile;
+                tile.fill(T(0));
+                tile.accumulate_dot(depth, &packed_[m * rows * depth], panel);
+                unrolled<rows>([&](auto r) METRICFAST_INLINE {
+                    if (m * rows + r < depth)
+                        for (int half = 0; half < 2; ++half)
+                            sum[half] =
+                                fma(tile.v[r][half],
+                                    Vec<T>::load(panel + (m * rows + r) * cols + half * width),
+                                    sum[half]);
+                });
+            }
+            T lanes[cols];
+            for (int half = 0; half < 2; ++half)
+                sum[half].store(lanes + half * width);
+            const Index count = std::min<Index>(cols, basis_.rows - q * cols);
+            for (Index i = 0; i < count; ++i)
+                form[q * cols + i] = lanes[i] / static_cast<T>(settings_.batch);
+            if (q % 16 == 0)
+                worker.advance();
+        }
+    }
+
+    void run_block(const std::int64_t *drawn, Index count, Index done, T *weights, Worker &worker) {
+        begin_block(drawn, count, done, weights, worker);
+        for (Index i = 0; i < count; ++i) {
+            step(drawn + i * settings_.batch, i, done + i + 1);
             worker.advance();
         }
-        end_block(done + count);
+        end_block(done + count, weights, worker);
     }
 
     /// Reads the differences of `count` batches, and chooses the bases that take part in them.
-    void begin_block(const std::int64_t *drawn, Index count, Index done, Worker &worker) {
+    void begin_block(const std::int64_t *drawn, Index count, Index done, const T *weights,
+                     Worker &worker) {
+        begin_ = done;
         const Index n = count * settings_.batch;
-        for (RowMatrix<T> &side : sides_)
-            side.resize(n, points_.cols);
-        for (Index i = 0; i < n; ++i)
-            for (int side = 0; side < 2; ++side)
+        for (const Side side : {near, far}) {
+            sides_[side].resize(n, points_.cols);
+            for (Index i = 0; i < n; ++i)
                 sides_[side].row(i) = difference(static_cast<Index>(drawn[i]), side);
-        slack_.resize(n);
-        const Vector bound = quadratic_form(sides_[1].transpose() * sides_[1]);
-        std::vector<std::int64_t> awake;
-        const T rounding = T(1.001), beta = static_cast<T>(settings_.beta * double(done + 1));
-        for (Index k = 0; k < basis_.rows; ++k) {
-            // Those that are awake go to rest later than they would wake.
-            const bool was_awake = known_[k] == done;
-            if (sum_[k] + beta >= bound[k] * (was_awake ? 2 * rounding : rounding))
-                continue;
-            awake.push_back(k);
-            if (!was_awake) {
-                wake(k, done);
-                worker.advance();
+        }
+        S_.noalias() = sides_[far].transpose() * sides_[far];
+        quadratic_form(S_, form_, worker);
+        const T penalty = static_cast<T>(settings_.beta * double(done + 1));
+        // Those of positive weight, or nearly so, come first, so that they share few panels.
+        const auto place = [&](Index k) {
+            const T margin = sum_[k] + penalty, fall = form_[k];
+            return weights[k] > T(0)           ? 0
+                   : margin >= T(1.001) * fall ? 3
+                   : margin >= fall / 10       ? 2
+                                               : 1;
+        };
+        awake_.clear();
+        for (int group = 0; group < 3; ++group)
+            for (Index k = 0; k < basis_.rows; ++k)
+                if (place(k) == group)
+                    awake_.push_back(k);
+        pack(awake_, awake_panels_);
+        const Index positions = (static_cast<Index>(awake_.size()) + cols - 1) / cols * cols;
+        gradient_.resize(positions);
+        for (Array *values : {&panel_sum_, &panel_squares_, &panel_weights_})
+            values->setZero(positions);
+        lacking_.assign(static_cast<std::size_t>(positions / cols), false);
+        hot_.clear();
+        for (Index i = 0; i < static_cast<Index>(awake_.size()); ++i) {
+            const Index k = awake_[i];
+            panel_sum_[i] = sum_[k];
+            panel_squares_[i] = squares_[k];
+            panel_weights_[i] = weights[k];
+            if (known_[k] < done)
+                lacking_[i / cols] = true;
+            if (weights[k] > T(0) && (hot_.empty() || hot_.back() != i / cols))
+                hot_.push_back(i / cols);
+        }
+        hits_.clear();
+    }
+
+    void end_block(Index done, T *weights, Worker &worker) {
+        if (static_cast<Index>(awake_.size()) < basis_.rows) {
+            S_.noalias() =
+                sides_[near](hits_, Eigen::all).transpose() * sides_[near](hits_, Eigen::all);
+            S_.noalias() -=
+                sides_[far](hits_, Eigen::all).transpose() * sides_[far](hits_, Eigen::all);
+            quadratic_form(S_, form_, worker);
+            sum_ += form_;
+        }
+        std::fill(weights, weights + basis_.rows, T(0));
+        for (Index i = 0; i < static_cast<Index>(awake_.size()); ++i) {
+            const Index k = awake_[i];
+            weights[k] = panel_weights_[i];
+            sum_[k] = panel_sum_[i];
+            if (known_[k] == begin_) {
+                squares_[k] = panel_squares_[i];
+                known_[k] = done;
             }
         }
-        if (awake != awake_) {
-            awake_ = std::move(awake);
-            Frame frame;
-            frame.centre.assign(static_cast<std::size_t>(basis_.cols), 0.0);
-            panels_ = PackedDatabase<T>(Points(basis_), frame, awake_, {0}, Control{1, {}, {}});
-        }
-        const auto size = static_cast<std::size_t>(panels_.positions());
-        panel_sum_.assign(size, T(0));
-        panel_squares_.assign(size, T(0));
-        for (std::size_t i = 0; i < awake_.size(); ++i) {
-            panel_sum_[i] = sum_[awake_[i]];
-            panel_squares_[i] = squares_[awake_[i]];
-        }
     }
 
-    void end_block(Index done) {
-        const auto violated = (slack_.array() > T(0)).template cast<T>().matrix().eval();
-        const RowMatrix<T> S = sides_[0].transpose() * violated.asDiagonal() * sides_[0] -
-                               sides_[1].transpose() * violated.asDiagonal() * sides_[1];
-        if (static_cast<Index>(awake_.size()) < basis_.rows)
-            sum_ += quadratic_form(S);
-        for (std::size_t i = 0; i < awake_.size(); ++i) {
-            const auto k = awake_[i];
-            sum_[k] = panel_sum_[i];
-            squares_[k] = panel_squares_[i];
-            known_[k] = done;
-        }
-    }
-
-    /// Brings H_k of a resting basis up to date.
-    void wake(Index k, Index done) {
-        for (Index i = known_[k]; i < done; ++i) {
+    /// H_k of a basis that has rested, after the last iteration.
+    T recover(Index k) {
+        const auto b = row(basis_.row(k));
+        T sum = squares_[k];
+        for (std::size_t i = known_[k]; i + 1 < starts_.size(); ++i) {
             T gradient = 0;
             for (Index v = starts_[i]; v < starts_[i + 1]; ++v) {
-                const T near = basis(k).dot(difference(violated_[v], 0));
-                const T far = basis(k).dot(difference(violated_[v], 1));
-                gradient += near * near - far * far;
+                const T p = b.dot(difference(violated_[v], near));
+                const T n = b.dot(difference(violated_[v], far));
+                gradient += p * p - n * n;
             }
             gradient /= static_cast<T>(settings_.batch);
-            squares_[k] += gradient * gradient;
+            sum += gradient * gradient;
         }
+        known_[k] = begin_;
+        return sum;
     }
 
     /// \param i iteration of the block; \param iteration number of it in all, from 1.
-    void step(const std::int64_t *drawn, Index i, Index iteration, T *weights) {
-        find_slacks(i * settings_.batch, weights);
-        pack_violated(drawn, i * settings_.batch);
-        for (const Index k : active_)
-            weights[k] = T(0);
-        active_.clear();
-        const double penalty = settings_.beta * static_cast<double>(iteration);
-        for (Index q = 0; q < panels_.panels(); ++q) {
-            Vec<T> gradient[2];
-            panel_gradient(q, gradient);
-            for (int half = 0; half < 2; ++half) {
-                T *sums = &panel_sum_[q * cols + half * width];
-                T *squares = &panel_squares_[q * cols + half * width];
-                const Vec<T> g = gradient[half], sum = Vec<T>::load(sums) + g;
-                sum.store(sums);
-                fma(g, g, Vec<T>::load(squares)).store(squares);
-                unsigned negative = less(sum, Vec<T>::broadcast(static_cast<T>(-penalty)));
-                for (; negative != 0; negative &= negative - 1) {
-                    const int lane = lowest_bit(negative);
-                    const auto k = static_cast<Index>(panels_.id(q * cols + half * width + lane));
-                    weights[k] = weight(static_cast<double>(sums[lane]) + penalty,
-                                        static_cast<double>(squares[lane]));
-                    active_.push_back(k);
-                }
+    void step(const std::int64_t *drawn, Index i, Index iteration) {
+        const Index first = i * settings_.batch, n_hits = static_cast<Index>(hits_.size());
+        ids_.resize(static_cast<std::size_t>(settings_.batch));
+        std::iota(ids_.begin(), ids_.end(), first);
+        slack_.resize(settings_.batch);
+        by_tiles(ids_.data(), settings_.batch,
+                 [&](Index at, auto n) { find_slacks<n>(&slack_[at]); });
+        for (Index t = 0; t < settings_.batch; ++t)
+            if (slack_[t] > T(0)) {
+                hits_.push_back(first + t);
+                violated_.push_back(static_cast<Index>(drawn[t]));
             }
-        }
-    }
-
-    T weight(double sum, double squares) const {
-        constexpr double delta = 0.001; // keeps the first steps finite
-        return static_cast<T>(-sum / (settings_.gamma * (delta + std::sqrt(squares))));
-    }
-
-    void find_slacks(Index first, const T *weights) {
-        auto slack = slack_.segment(first, settings_.batch);
-        slack.setOnes();
-        for (const Index k : active_)
-            for (int side = 0; side < 2; ++side) {
-                projected_.noalias() =
-                    sides_[side].middleRows(first, settings_.batch) * basis(k).transpose();
-                slack += (side == 0 ? weights[k] : -weights[k]) * projected_.cwiseAbs2();
-            }
-    }
-
-    /// Lists the violated triplets, and puts their differences into micro-panels of a tile's rows,
-    /// missing ones zero.
-    void pack_violated(const std::int64_t *drawn, Index first) {
-        const Index depth = points_.cols;
-        groups_ = 0;
-        Index lane = rows;
-        for (Index i = 0; i < settings_.batch; ++i) {
-            if (!(slack_[first + i] > T(0)))
-                continue;
-            violated_.push_back(static_cast<Index>(drawn[i]));
-            if (lane == rows) {
-                lane = 0;
-                packed_.resize(static_cast<std::size_t>(++groups_ * rows * depth));
-                std::fill(packed_.end() - rows * depth, packed_.end(), T(0));
-            }
-            for (const RowMatrix<T> &side : sides_) {
-                T *out = &packed_[(groups_ - 1) * rows * depth + lane++];
-                for (Index c = 0; c < depth; ++c)
-                    out[c * rows] = side(first + i, c);
-            }
-        }
         starts_.push_back(static_cast<Index>(violated_.size()));
+        gradient_.setZero();
+        by_tiles(hits_.data() + n_hits, static_cast<Index>(hits_.size()) - n_hits,
+                 [&](Index, auto n) { add_gradient<n>(); });
+        gradient_ /= static_cast<T>(settings_.batch);
+        panel_sum_ += gradient_;
+        panel_squares_ += gradient_.square();
+        find_weights(static_cast<T>(settings_.beta * static_cast<double>(iteration)));
     }
 
-    void panel_gradient(Index q, Vec<T> (&gradient)[2]) const {
-        const Vec<T> zero = Vec<T>::broadcast(T(0));
-        Vec<T> near[2] = {zero, zero}, far[2] = {zero, zero};
-        for (Index m = 0; m < groups_; ++m) {
-            Tile<T> tile;
-            tile.fill(T(0));
-            tile.accumulate_dot(points_.cols, &packed_[m * rows * points_.cols], panels_.panel(q));
-            for (int half = 0; half < 2; ++half)
-                unrolled<rows / 2>([&](auto r) METRICFAST_INLINE {
-                    const Vec<T> p = tile.v[2 * r][half], n = tile.v[2 * r + 1][half];
-                    near[half] = fma(p, p, near[half]);
-                    far[half] = fma(n, n, far[half]);
-                });
+    /// Calls f(at, n) for groups of n triplets of the block, at the most that a tile can take,
+    /// with the two differences of each packed.
+    template <class F> void by_tiles(const Index *ids, Index count, F &&f) {
+        const Index groups = (count + most - 1) / most, depth = points_.cols;
+        for (Index m = 0; m < groups; ++m) {
+            const Index at = m * count / groups, n = (m + 1) * count / groups - at;
+            packed_.resize(static_cast<std::size_t>(2 * n * depth));
+            for (Index t = 0; t < n; ++t)
+                for (const Side side : {near, far}) {
+                    const T *in = sides_[side].row(ids[at + t]).data();
+                    T *out = &packed_[2 * t + side];
+                    for (Index c = 0; c < depth; ++c)
+                        out[c * 2 * n] = in[c];
+                }
+            unrolled<most>([&](auto i) {
+                if (n == i + 1)
+                    f(at, std::integral_constant<int, i + 1>{});
+            });
         }
-        const Vec<T> share = Vec<T>::broadcast(T(1) / static_cast<T>(settings_.batch));
-        for (int half = 0; half < 2; ++half)
-            gradient[half] = (near[half] - far[half]) * share;
+    }
+
+    /// The two projections of each of N packed triplets onto the bases of a panel.
+    template <int N> METRICFAST_INLINE Tile<T, 2 * N> project(Index q) const {
+        Tile<T, 2 * N> tile;
+        tile.fill(T(0));
+        tile.accumulate_dot(points_.cols, packed_.data(), &awake_panels_[q * cols * points_.cols]);
+        return tile;
+    }
+
+    /// 1 + sum_k w_k D_tk.
+    template <int N> void find_slacks(T *slacks) const {
+        Vec<T> sum[N];
+        const Vec<T> zero = Vec<T>::broadcast(T(0));
+        unrolled<N>([&](auto t) METRICFAST_INLINE { sum[t] = zero; });
+        for (const Index q : hot_) {
+            const auto tile = project<N>(q);
+            for (int half = 0; half < 2; ++half) {
+                const Vec<T> w = Vec<T>::load(&panel_weights_[q * cols + half * width]);
+                unrolled<N>([&](auto t) METRICFAST_INLINE {
+                    const Vec<T> p = tile.v[2 * t][half], n = tile.v[2 * t + 1][half];
+                    sum[t] = fma(w, p * p - n * n, sum[t]);
+                });
+            }
+        }
+        unrolled<N>([&](auto t) METRICFAST_INLINE {
+            slacks[t] = static_cast<T>(1 + horizontal_sum(sum[t]));
+        });
+    }
+
+    /// Adds D_tk of N packed triplets.
+    template <int N> void add_gradient() {
+        const Index panels = gradient_.size() / cols;
+        for (Index q = 0; q < panels; ++q) {
+            const auto tile = project<N>(q);
+            for (int half = 0; half < 2; ++half) {
+                T *at = &gradient_[q * cols + half * width];
+                Vec<T> sum = Vec<T>::load(at);
+                unrolled<N>([&](auto t) METRICFAST_INLINE {
+                    const Vec<T> p = tile.v[2 * t][half], n = tile.v[2 * t + 1][half];
+                    sum = fma(p, p, sum - n * n);
+                });
+                sum.store(at);
+            }
+        }
+    }
+
+    void find_weights(T penalty) {
+        const T delta = T(0.001), gamma = static_cast<T>(settings_.gamma); // delta: first steps
+        for (const Index q : hot_)
+            Lanes(panel_weights_.data() + q * cols).setZero();
+        hot_.clear();
+        for (Index q = 0; q < static_cast<Index>(lacking_.size()); ++q) {
+            const Lanes sum(panel_sum_.data() + q * cols);
+            if (!(sum.minCoeff() < -penalty))
+                continue;
+            hot_.push_back(q);
+            Lanes squares(panel_squares_.data() + q * cols);
+            if (lacking_[q])
+                for (Index lane = 0; lane < cols; ++lane)
+                    if (sum[lane] < -penalty && known_[awake_[q * cols + lane]] < begin_)
+                        squares[lane] = recover(awake_[q * cols + lane]);
+            Lanes weights(panel_weights_.data() + q * cols);
+            weights = (-penalty - sum).max(T(0)) / (gamma * (delta + squares.sqrt()));
+        }
     }
 
     View<const T> points_;
@@ -278,18 +360,23 @@ template <class T> class Scml {
     Index n_triplets_;
     View<const T> basis_;
     ScmlSettings settings_;
-    RowMatrix<T> products_;
-    Vector sum_, squares_;            ///< G and H
-    std::vector<Index> known_;        ///< iterations that H_k includes
-    std::vector<std::int64_t> awake_; ///< bases that take part in the block
-    PackedDatabase<T> panels_{Points(View<const T>()), {}, {}, {0}, {}}; ///< of the awake bases
-    AlignedVector<T> panel_sum_, panel_squares_;                         ///< their G and H
-    std::vector<Index> active_;            ///< bases of non-zero weight
-    std::vector<Index> violated_, starts_; ///< violated triplets of each iteration so far
-    RowMatrix<T> sides_[2];                ///< x_a - x_b and x_a - x_c of the block's triplets
-    Vector slack_, projected_;
+    Array sum_, squares_;                    ///< G and H
+    std::vector<Index> known_;               ///< iterations that H_k includes
+    std::vector<Index> violated_, starts_;   ///< violated triplets of each iteration so far
+    AlignedVector<T> panels_, awake_panels_; ///< all bases, and those of the block
+    // Of the block:
+    Index begin_ = 0;          ///< iterations before it
+    RowMatrix<T> sides_[2];    ///< x_a - x_b and x_a - x_c of its triplets
+    std::vector<Index> awake_; ///< bases that take part
+    Array panel_sum_, panel_squares_, panel_weights_, gradient_; ///< of these
+    std::vector<char> lacking_; ///< whether H_k of a panel may have gaps
+    std::vector<Index> hot_;    ///< panels of non-zero weight
+    std::vector<Index> hits_;   ///< violated triplets
+    RowMatrix<T> S_;
+    Array form_;
+    std::vector<Index> ids_;
+    Array slack_;
     AlignedVector<T> packed_;
-    Index groups_ = 0;
 };
 
 METRICFAST_NAMESPACE_END
