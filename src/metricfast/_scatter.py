@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh, qr, svd
 from scipy.sparse import csr_matrix
 
+from metricfast._arrays import as_threads
+from metricfast._dispatch import get_kernels
+
 __all__ = [
     "discriminant_components",
     "group_means",
@@ -24,8 +27,8 @@ __all__ = [
 
 _Floats = NDArray[np.float64]
 
-# Doubles held at a time, so that float32 data are never copied whole.
-_BLOCK_SIZE = 1 << 20
+# Doubles held at a time, so that they stay in the cache and float32 data are never copied whole.
+_BLOCK_SIZE = 1 << 16
 # Directions whose standard deviation, relative to the largest, is below this carry no information.
 _RANK_TOL = 1e-4
 _RANK_TOL_DOUBLE = 1e-6
@@ -168,10 +171,16 @@ def scatter_matrix(
     scale: _Floats | float = 1.0,
 ) -> _Floats:
     """Return the weighted sum of the outer products of deviations from the mean of the group."""
-    scatter = np.zeros((X.shape[1], X.shape[1]))
-    for rows in _blocks(X):
-        block = _deviations(X, weights, group, means, scale, rows)
-        scatter += block.T @ block
+    scatter = np.empty((X.shape[1], X.shape[1]))
+    get_kernels().group_scatter(
+        np.ascontiguousarray(X),
+        np.ascontiguousarray(weights, dtype=np.float64),
+        np.ascontiguousarray(group, dtype=np.int64),
+        means,
+        np.broadcast_to(scale, X.shape[1]).astype(np.float64),
+        scatter,
+        as_threads(None),
+    )
     return scatter
 
 
@@ -196,18 +205,6 @@ def whitening(scatter: _Floats, precision: np.dtype[Any]) -> _Floats:
     return np.asarray(W)
 
 
-def _deviations(
-    X: NDArray[Any],
-    weights: _Floats,
-    group: NDArray[np.int64],
-    means: _Floats,
-    scale: _Floats | float,
-    rows: slice,
-) -> _Floats:
-    deviations = (X[rows] - means[group[rows]]) / scale * np.sqrt(weights[rows])[:, None]
-    return np.asarray(deviations)
-
-
 def _axes(
     X: NDArray[Any],
     weights: _Floats,
@@ -224,7 +221,7 @@ def _axes(
     n_samples, n_features = X.shape
 
     if at_least <= n_samples < n_features:
-        deviations = _deviations(X, weights, group, means, scale, slice(None))
+        deviations = (X - means[group]) / scale * np.sqrt(weights)[:, None]
         _, sizes, axes = svd(deviations, full_matrices=False)
         return sizes**2, axes
     scatter = scatter_matrix(X, weights, group, means, scale=scale)
