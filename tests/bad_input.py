@@ -11,12 +11,16 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from metricfast.exceptions import PreprocessorError
+from metricfast.exceptions import NonPSDError, PreprocessorError
 
 PAGE = Path(__file__).parents[1] / "docs" / "bad_input.md"
 ROW = re.compile(r"\| `([\w-]+)` \| (?:`(\w+)`: )?.* \| (?:(\w+Error): `(.*)`|works: .*) \|")
 ERRORS = {
-    error.__name__: error for error in (ValueError, TypeError, NotFittedError, PreprocessorError)
+    error.__name__: error
+    for error in (
+        *(ValueError, TypeError, np.linalg.LinAlgError),
+        *(NotFittedError, NonPSDError, PreprocessorError),
+    )
 }
 
 

@@ -55,7 +55,7 @@ def distance(a, b):
 
 def fitted(kind, preprocessor=None, n=200):
     index = RNG.randint(40, size=(n, kind._tuple_size))
-    y = np.where(RNG.rand(n) < 0.5, 1, -1) if kind is Pairs else None
+    y = np.where(RNG.rand(n) < 0.5, 1, -1) if issubclass(kind, Pairs) else None
     data = POINTS[index] if preprocessor is None else index
     return kind(preprocessor).fit(data, y), data, index, y
 

@@ -7,7 +7,11 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import DataConversionWarning
 
-from metricfast._targets import check_classification_target, check_sample_weight
+from metricfast._targets import (
+    check_classification_target,
+    check_partial_target,
+    check_sample_weight,
+)
 
 
 @pytest.mark.parametrize(
@@ -76,3 +80,24 @@ def test_weights_are_returned_in_float64():
 def test_unusable_weights(weights, text):
     with pytest.raises(ValueError, match=text):
         check_sample_weight(weights, 3)
+
+
+@pytest.mark.parametrize(
+    ("y", "classes", "codes"),
+    [
+        ([5, -1, 0, -8, 5], [0, 5], [1, -1, 0, -1, 1]),
+        ([5.0, -1.0, 0.0, 5.0], [0.0, 5.0], [1, -1, 0, 1]),
+        (["b", "-1", "b"], ["-1", "b"], [1, 0, 1]),
+        ([True, False], [False, True], [1, 0]),
+    ],
+)
+def test_labels_below_zero_are_unknown(y, classes, codes):
+    found, encoded = check_partial_target(y)
+    assert found.tolist() == classes
+    assert encoded.tolist() == codes
+
+
+@pytest.mark.parametrize("y", [[-1, 1, 1], [-1, -2, -2]])
+def test_two_classes_must_be_known(y):
+    with pytest.raises(ValueError, match="labels below 0 mean that the class is unknown"):
+        check_partial_target(y)

@@ -15,7 +15,6 @@ import numpy as np
 from sklearn import datasets
 from sklearn.base import BaseEstimator
 from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import zero_one_loss
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
@@ -130,9 +129,9 @@ def _required_arguments(method: Callable[..., object]) -> list[str]:
 
 
 def fit(learner: BaseEstimator, X: np.ndarray, y: np.ndarray) -> BaseEstimator:
-    """Fit without the warning that the iteration limit was reached: the table shows the result."""
+    """Fit without advice, such as to raise the iteration limit: the table shows the result."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", UserWarning)
         return learner.fit(X, y)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array, column_or_1d
 
-__all__ = ["check_classification_target", "check_sample_weight"]
+__all__ = ["check_classification_target", "check_partial_target", "check_sample_weight"]
 
 # Sums of weights times squared distances stay within float32 between these.
 _LEAST, _MOST = 1e-20, 1e20
@@ -57,6 +57,36 @@ def check_classification_target(
     if len(classes) < 2:
         raise ValueError(f"y must hold at least 2 classes, got {len(classes)} class.")
     return classes, codes.astype(np.int64, copy=False)
+
+
+def check_partial_target(y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Encode class labels, of which numbers below 0 mean that the class is unknown.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        As for :func:`check_classification_target`.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+        The different known labels, sorted.
+    codes : ndarray of shape (n_samples,), int64
+        `classes[codes]` is `y` where that is known; -1 elsewhere.
+
+    Raises
+    ------
+    ValueError
+        As of :func:`check_classification_target`, or if fewer than two classes are known.
+    """
+    classes, codes = check_classification_target(y)
+    unknown = int((classes < 0).sum()) if classes.dtype.kind in "if" else 0
+    if unknown and len(classes) - unknown < 2:
+        raise ValueError(
+            f"y must hold at least 2 classes, got {len(classes) - unknown}: labels below 0 mean "
+            "that the class is unknown. Name classes by other numbers, or by strings."
+        )
+    return classes[unknown:], np.maximum(codes - unknown, -1)
 
 
 def check_sample_weight(

@@ -65,6 +65,11 @@ def validate_fit(
         X = check_points(learner, X, preprocessor=learner.preprocessor_, reset=False)
     X = np.asarray(X)
     y = None if y is None else np.asarray(y)
+    if y is not None and learner._partial_labels and y.dtype.kind in "if":
+        known = y >= 0
+        X, y = X[known], y[known]
+        if sample_weight is not None:
+            sample_weight = np.asarray(sample_weight)[known]
     train, test = _split(X, y)
     trained = clone(learner)
     if on_points:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._checks import check_points, check_tuples
@@ -46,6 +46,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
 
     _tuple_size: int | None = None  # points in a tuple, for learners that train on tuples
     _requires_y: bool = False  # whether `fit` needs labels
+    _partial_labels: bool = False  # whether labels below 0 mean that the class is unknown
 
     def __init__(self, preprocessor: ArrayLike | Callable[..., Any] | None = None) -> None:
         self.preprocessor = preprocessor
@@ -131,6 +132,10 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
 
         Sets `preprocessor_` and `n_features_in_`. For parameters see :func:`index_tuples`.
         """
+        if y is None and get_tags(self).target_tags.required:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
         self._check_preprocessor()
         return index_tuples(
             self,

@@ -183,23 +183,23 @@ def _build(
             raise ValueError(f"{key!r} is no fitted attribute")
         setattr(estimator, key, _decode(value, tensors))
     estimator._check_preprocessor()
-    _check_components(estimator)
+    _check_map(estimator)
     return estimator
 
 
-def _check_components(estimator: BaseEstimator) -> None:
-    components = getattr(estimator, "components_", None)
+def _check_map(estimator: BaseEstimator) -> None:
+    name = "bilinear_" if hasattr(estimator, "bilinear_") else "components_"
+    components = getattr(estimator, name, None)
     n_features = getattr(estimator, "n_features_in_", None)
     if not isinstance(components, np.ndarray) or components.dtype.name not in MAP_DTYPES:
         got = components.dtype if isinstance(components, np.ndarray) else type(components)
-        raise ValueError(f"components_ must be an array of float32 or float64, got {got}")
+        raise ValueError(f"{name} must be an array of float32 or float64, got {got}")
     if type(n_features) is not int or components.ndim != 2 or components.shape[1] != n_features:
         raise ValueError(
-            f"components_ must have n_features_in_={n_features!r} columns, "
-            f"got shape {components.shape}"
+            f"{name} must have n_features_in_={n_features!r} columns, got shape {components.shape}"
         )
     if not np.isfinite(components).all():
-        raise ValueError("components_ must be finite")
+        raise ValueError(f"{name} must be finite")
 
 
 def _is_fitted_name(name: str) -> bool:

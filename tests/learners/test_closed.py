@@ -111,7 +111,7 @@ def test_preprocessor_forms_the_points(estimator):
 @pytest.mark.parametrize("estimator", [ESTIMATORS[i] for i in (1, 3, 4)], ids=str)
 def test_labels_of_any_kind(estimator):
     expected = clone(estimator).fit(X, Y).components_
-    for labels in (np.array(["x", "y", "z"])[Y], Y - 7, np.array([0.0, 2.0, 5.0])[Y], list(Y)):
+    for labels in (np.array(["x", "y", "z"])[Y], Y + 7, np.array([0.0, 2.0, 5.0])[Y], list(Y)):
         np.testing.assert_array_equal(clone(estimator).fit(X, labels).components_, expected)
 
 

@@ -41,7 +41,7 @@ def test_supervised_is_itml_on_the_drawn_pairs():
 def test_labels_of_any_kind():
     model = ITML_Supervised(gamma=0.1, random_state=0)
     expected = model.fit(X, Y).components_
-    for labels in (np.array(["x", "y", "z"])[Y], Y - 7, list(Y)):
+    for labels in (np.array(["x", "y", "z"])[Y], Y + 7, list(Y)):
         np.testing.assert_array_equal(clone(model).fit(X, labels).components_, expected)
 
 

@@ -133,6 +133,14 @@ def test_units_and_order_do_not_matter(diagonal):
 
 
 @both_modes
+def test_a_huge_constant_column(diagonal):
+    A = MMC(diagonal=diagonal).fit(X[PAIRS], KIND).A_
+    wider = MMC(diagonal=diagonal).fit(np.c_[X, np.full(150, 1e200)][PAIRS], KIND).A_
+    np.testing.assert_allclose(wider[:4, :4], A, rtol=0.1, atol=0.01 * A.max())
+    assert not wider[4].any()
+
+
+@both_modes
 def test_features_of_any_scale(diagonal):
     scale = np.array([1e-4, 1.0, 30.0, 1e4])
     A = MMC(diagonal=diagonal, tol=1e-6).fit((X * scale)[PAIRS], KIND).A_
@@ -203,6 +211,11 @@ def test_components_are_those_of_the_metric():
         ({"diagonal_c": 0}, (X[PAIRS], KIND), "diagonal_c must be"),
         ({"init": "other"}, (X[PAIRS], KIND), "`init` must be"),
         ({"init": np.zeros((4, 4))}, (X[PAIRS], KIND), "`init` must not be zero"),
+        (
+            {"init": np.diag([0.0, 1])},
+            (X[PAIRS][:, :, :2] * [1, 0], KIND),
+            "`init` must not be zero",
+        ),
         ({"n_components": 5}, (X[PAIRS], KIND), "n_components"),
         ({}, (X[PAIRS], KIND, {"strategy": "other"}), "Strategy can either be"),
     ],

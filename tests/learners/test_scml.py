@@ -370,7 +370,7 @@ def test_scikit_learn_checks(estimator, check):
 
 def test_labels_of_any_kind_and_clone():
     expected = SCML_Supervised(**SHORT).fit(X, Y)
-    for labels in (np.array(["x", "y", "z"])[Y], Y - 7, list(Y)):
+    for labels in (np.array(["x", "y", "z"])[Y], Y + 7, list(Y)):
         found = clone(expected).fit(X, labels)
         np.testing.assert_array_equal(found.components_, expected.components_)
     assert metricfast.SCML is SCML

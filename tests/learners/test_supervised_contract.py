@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from inspect import signature
 
 import numpy as np
 import pandas as pd
@@ -15,30 +16,74 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import estimator_checks_generator
+from sklearn.utils.validation import has_fit_parameter
 
-from metricfast import ANMM, DMLMJ, NCMML, GMML_Supervised, KernelizedMetricLearner
+from metricfast import (
+    DMLMJ,
+    NCMML,
+    BaseMetricLearner,
+    KernelizedMetricLearner,
+    MahalanobisMixin,
+    learners,
+)
 
 X, Y = load_iris(return_X_y=True)
 WEIGHT = np.linspace(0.5, 2, len(X))
-LINEAR = [ANMM(n_components=2), DMLMJ(), GMML_Supervised(), NCMML(tol=1e-3)]
+QUICK = {
+    "ANMM": {"n_components": 2},
+    "MMC_Supervised": {"max_iter": 20},
+    "NCMML": {"tol": 1e-3},
+    "RCA_Supervised": {"n_chunks": 30},
+    "SCML_Supervised": {"n_basis": 60, "max_iter": 500, "output_iter": 100},
+}
+
+
+def make(learner: type[BaseMetricLearner]) -> BaseMetricLearner:
+    estimator = learner(**QUICK.get(learner.__name__, {}))
+    return estimator.set_params(random_state=0) if hasattr(estimator, "random_state") else estimator
+
+
+LINEAR = [
+    make(learner)
+    for learner in (getattr(learners, name) for name in learners.__all__)
+    if issubclass(learner, MahalanobisMixin)
+    and not isinstance(learner._tuple_size, int)
+    and "solver" not in signature(learner).parameters
+]
+# The others need no labels (Covariance), or chunks in their place (RCA).
+OF_CLASSES = [each for each in LINEAR if type(each).__name__ not in ("Covariance", "RCA")]
+# The steps of SCML are drawn by chance, and rounding tells which directions it has.
+EXACT = [each for each in LINEAR if type(each).__name__ != "SCML_Supervised"]
+PARTIAL = [each for each in OF_CLASSES if each._partial_labels]
 KERNELIZED = [
     KernelizedMetricLearner(DMLMJ(), n_components=20, random_state=0),
     KernelizedMetricLearner(NCMML(tol=1e-3), kernel="poly", n_components=20, method="kpca"),
 ]
 ANCHORS = "weights are those of anchors: a repeated point is its own nearest neighbour"
+DRAWN = "weights count points of the constraints, which are drawn regardless of them"
 EXPECTED_FAILURES = {
-    ("ANMM", "check_sample_weight_equivalence_on_dense_data"): ANCHORS,
-    ("DMLMJ", "check_sample_weight_equivalence_on_dense_data"): ANCHORS,
-}
+    (name, "check_sample_weight_equivalence_on_dense_data"): reason
+    for name, reason in {
+        "ANMM": ANCHORS,
+        "DMLMJ": ANCHORS,
+        "RCA_Supervised": DRAWN,
+        "SCML_Supervised": ANCHORS,
+        "RCA": "labels are called `chunks`",
+    }.items()
+} | {("RCA", "check_fit_score_takes_y"): "the second argument is called `chunks`"}
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 every_estimator = pytest.mark.parametrize("estimator", LINEAR + KERNELIZED, ids=str)
 every_linear = pytest.mark.parametrize("estimator", LINEAR, ids=str)
+every_weighted = pytest.mark.parametrize(
+    "estimator", [e for e in LINEAR + KERNELIZED if has_fit_parameter(e, "sample_weight")], ids=str
+)
+every_of_classes = pytest.mark.parametrize("estimator", OF_CLASSES, ids=str)
 
 
 def checks():
-    # Some checks have data of one feature.
-    for estimator in [ANMM(), *LINEAR[1:], *KERNELIZED]:
+    # Some checks have data of one feature, and few points.
+    for estimator in [*(type(each)() for each in LINEAR), *KERNELIZED]:
         for checked, check in estimator_checks_generator(estimator, mark="skip"):
             name = check.func.__name__
             # Array API input needs an environment variable; the learners do not claim to take it.
@@ -109,7 +154,7 @@ def test_float32_is_kept(estimator):
     assert clone(estimator).fit(X, Y).transform(X).dtype == np.float64
 
 
-@every_linear
+@pytest.mark.parametrize("estimator", EXACT, ids=str)
 def test_float32_finds_the_same_metric(estimator):
     M = clone(estimator).fit(X, Y).get_mahalanobis_matrix()
     narrow = clone(estimator).fit(X.astype(np.float32), Y)
@@ -118,23 +163,38 @@ def test_float32_finds_the_same_metric(estimator):
     np.testing.assert_allclose(narrow.get_mahalanobis_matrix(), M, atol=0.03 * size)
 
 
-@every_estimator
+@pytest.mark.parametrize("estimator", OF_CLASSES + KERNELIZED, ids=str)
 def test_labels_of_any_kind(estimator):
     expected = clone(estimator).fit(X, Y).transform(X)
-    for labels in (np.array(["x", "y", "z"])[Y], Y - 7, np.array([0.0, 2.0, 5.0])[Y], list(Y)):
+    shift = 7 if estimator._partial_labels else -7
+    for labels in (np.array(["x", "y", "z"])[Y], Y + shift, np.array([0.0, 2.0, 5.0])[Y], list(Y)):
         np.testing.assert_array_equal(clone(estimator).fit(X, labels).transform(X), expected)
 
 
-@every_estimator
+@pytest.mark.parametrize("estimator", PARTIAL, ids=str)
+def test_points_of_unknown_class_play_no_part(estimator):
+    expected = clone(estimator).fit(X, Y).get_mahalanobis_matrix()
+    points, labels = np.r_[X, X[:40] * 3], np.r_[Y, np.repeat([-1, -7], 20)]
+    for kind in (int, float):
+        found = clone(estimator).fit(points, labels.astype(kind)).get_mahalanobis_matrix()
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9 * np.abs(expected).max())
+    with pytest.raises(ValueError, match="labels below 0 mean that the class is unknown"):
+        clone(estimator).fit(X, np.where(Y == 0, -1, 1))
+
+
+@every_weighted
 def test_weights_count(estimator):
     plain = clone(estimator).fit(X, Y).transform(X)
     weighted = clone(estimator).fit(X, Y, sample_weight=WEIGHT).transform(X)
-    ones = clone(estimator).fit(X, Y, sample_weight=np.full(150, 2.5)).transform(X)
-    assert not np.allclose(weighted, plain)
-    np.testing.assert_allclose(ones, plain, rtol=1e-3, atol=1e-6)
+    assert weighted.shape != plain.shape or not np.allclose(weighted, plain)
+    if estimator in EXACT + KERNELIZED:
+        ones = clone(estimator).fit(X, Y, sample_weight=np.full(150, 2.5)).transform(X)
+        np.testing.assert_allclose(ones, plain, rtol=1e-3, atol=1e-6)
 
 
-@every_linear
+@pytest.mark.parametrize(
+    "estimator", [each for each in LINEAR if has_fit_parameter(each, "sample_weight")], ids=str
+)
 def test_metadata_routing(estimator):
     weighted = clone(estimator).fit(X, Y, sample_weight=WEIGHT)
     with sklearn.config_context(enable_metadata_routing=True):
@@ -151,7 +211,7 @@ def test_grid_search(estimator):
     assert search.best_score_ > 0.9
 
 
-@every_linear
+@every_of_classes
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -165,15 +225,18 @@ def test_grid_search(estimator):
     ids=["one class", "short weights", "negative weights", "continuous y", "NaN", "1D"],
 )
 def test_bad_data(estimator, arguments, message):
+    if len(arguments) == 3 and not has_fit_parameter(estimator, "sample_weight"):
+        pytest.skip("no weights")
     with pytest.raises(ValueError, match=message):
         clone(estimator).fit(*arguments)
 
 
-@every_linear
+@every_of_classes
+@pytest.mark.filterwarnings("ignore:The distance that:UserWarning")
 def test_validation(estimator):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = clone(estimator).fit(X, Y, sample_weight=WEIGHT, validate=True).validation_
+        found = clone(estimator).fit(X, Y, validate=True).validation_
     warned = any("serves worse" in str(w.message) for w in caught)
     assert found["n_held_out"] == 30
     assert warned == (found["learned"] > found["euclidean"])

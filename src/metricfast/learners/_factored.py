@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from metricfast._deprecation import renamed
 from metricfast._prior import initialize_metric
-from metricfast._targets import check_classification_target
+from metricfast._targets import check_partial_target
 from metricfast._tuples import TupleSet
 from metricfast.constraints import Constraints
 from metricfast.learners._linear import check_count
@@ -54,7 +54,7 @@ def draw_pairs(
     a, b, c, d : ndarrays of int64
         As from :meth:`Constraints.positive_negative_pairs`; none is empty.
     """
-    classes, codes = check_classification_target(y)
+    classes, codes = check_partial_target(y)
     n_constraints = renamed(
         "num_constraints", learner.num_constraints, "n_constraints", learner.n_constraints
     )

@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
-from metricfast._scaling import times_power_of_two
+from metricfast._scaling import center_and_rescale
 
 __all__ = ["ClusteringProblem"]
 
-# Least variance of similar pairs along a direction, relative to features of unit variance. Where
+# Least mean square of similar pairs along a direction, relative to features of all pairs. Where
 # similar points do not differ at all, the objective has no upper bound.
 _FLOOR = 1e-6
 # Part of the mean eigenvalue that is added to the initial matrix: a direction that it leaves out
 # would be left out for good.
 _SPREAD = 1e-3
-# Squares of numbers up to two to this power do not overflow.
-_ORDINARY = 200
+# Squares of numbers up to this, and of their inverses, are far from overflowing.
+_LARGE = 2.0**200
 _Floats = NDArray[np.float64]
 
 
@@ -63,19 +63,22 @@ class ClusteringProblem:
     ) -> None:
         # The best direction of A does not depend on the unit of the points, nor does a size that is
         # relative to the initial one.
-        exponent = math.frexp(max(float(points.max()), -float(points.min())))[1]
-        if abs(exponent) > _ORDINARY:
-            points = times_power_of_two(points, -exponent)
+        with np.errstate(over="ignore"):
+            width = float(np.max(points.max(axis=0) - points.min(axis=0)))
+        if not 1 / _LARGE < width < _LARGE:
+            points, _ = center_and_rescale(points)
         similar, self._dissimilar = (_Pairs(points, index[y == k], diagonal) for k in (1, -1))
         S, D = similar.scatter(), self._dissimilar.scatter()
         variances = [s[0] if diagonal else np.diag(s) for s in (S, D)]
         if not variances[1].any():
             raise ValueError("The two points of every dissimilar pair coincide.")
-        scale = variances[0] + _FLOOR * len(similar) / len(self._dissimilar) * variances[1]
-        scale[scale == 0] = 1
+        scale = variances[0] + len(similar) / len(self._dissimilar) * variances[1]
         coordinates = _DiagonalCoordinates if diagonal else _FullCoordinates
         self._coordinates: Any = coordinates(S, scale)
-        self.start, self.initial_size = self._coordinates.start(A)
+        self.initial_size = self._coordinates.size(A)
+        if not self.initial_size > 0:
+            raise ValueError("`init` must not be zero for all features that vary.")
+        self.start = self._coordinates.start(A / self.initial_size)
 
     def objective(self, F: _Floats) -> tuple[float, _Floats, float]:
         """Return the value and gradient at F, and by which part of itself g may be raised at most.
@@ -141,21 +144,25 @@ class _FullCoordinates:
     scatter : ndarray of shape (n_features, n_features)
         S, whose eigenvalues are raised to a floor after its features are brought to the scale.
     scale : ndarray of shape (n_features,)
-        About the diagonal of S, positive.
+        Of squares of features, summed like S. Features of scale zero get no weight.
     """
 
     def __init__(self, scatter: _Floats, scale: _Floats) -> None:
         root = np.sqrt(scale)
-        values, vectors = np.linalg.eigh(scatter / np.outer(root, root))
+        inverse = _inverse(root)
+        values, vectors = np.linalg.eigh(scatter * np.outer(inverse, inverse))
         values = np.sqrt(np.maximum(values, _FLOOR))
         self._factor = root[:, None] * vectors * values
-        self._inverse = (vectors / values).T / root
+        self._inverse = (vectors / values).T * inverse
 
-    def start(self, A: _Floats) -> tuple[_Floats, float]:
-        """Return a factor of a given A, made definite, and <A, S>."""
+    def size(self, A: _Floats) -> float:
+        """Return <A, S>."""
+        return float(np.sum(A @ self._factor * self._factor))
+
+    def start(self, A: _Floats) -> _Floats:
+        """Return a factor of A, which is made definite; its size is 1."""
         B = self._factor.T @ A @ self._factor
-        size = float(np.trace(B))
-        return np.linalg.cholesky(B / size + _SPREAD / len(B) * np.eye(len(B))).T, size
+        return np.asarray(np.linalg.cholesky(B + _SPREAD / len(B) * np.eye(len(B))).T)
 
     def map(self, F: _Floats) -> _Floats:
         return np.asarray(F @ self._inverse)
@@ -171,24 +178,30 @@ class _FullCoordinates:
 
 
 class _DiagonalCoordinates:
-    """The same for diagonal A, where S is its diagonal; all but the metric is in rows."""
+    """The same for diagonal A, where S is its diagonal; factors and maps are rows."""
 
     def __init__(self, scatter: _Floats, scale: _Floats) -> None:
-        self._square = np.maximum(scatter, _FLOOR * scale)
-        self._root = np.sqrt(self._square)
+        self._square = np.maximum(scatter[0], _FLOOR * scale)
+        self._inverse = _inverse(np.sqrt(self._square))
 
-    def start(self, A: _Floats) -> tuple[_Floats, float]:
-        B = np.diag(A) * self._square
-        size = float(B.sum())
-        return np.sqrt(B / size + _SPREAD / B.size), size
+    def size(self, A: _Floats) -> float:
+        return float(np.diag(A) @ self._square)
+
+    def start(self, A: _Floats) -> _Floats:
+        return np.asarray(np.sqrt(np.diag(A) * self._square + _SPREAD / len(A))[None])
 
     def map(self, F: _Floats) -> _Floats:
-        return np.asarray(F / self._root)
+        return np.asarray(F * self._inverse)
 
     @staticmethod
     def square(L: _Floats) -> _Floats:
         return np.diag(L[0] ** 2)
 
     def slope(self, F: _Floats, scatter: _Floats) -> tuple[_Floats, float]:
-        H = scatter / self._square
+        H = scatter * self._inverse**2
         return np.asarray(F * H), float(H.max())
+
+
+def _inverse(values: _Floats) -> _Floats:
+    """Return inverses, of zeros zero."""
+    return np.asarray(np.divide(1, values, out=np.zeros_like(values), where=values > 0))

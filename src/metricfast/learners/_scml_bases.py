@@ -75,24 +75,26 @@ def triplet_directions(
     n_basis = 80 * n_features if n_basis is None else n_basis
     found: list[_Floats] = []
     n_found = n_failures = 0
-    while n_found < n_basis:
-        drawn = index[sample_without_replacement(n_triplets, n_features, random_state=rng)]
-        a, b, c = points[drawn.T].astype(np.float64)
-        near, far = a - b, a - c
-        size = max(np.abs(near).max(), np.abs(far).max())
-        if size > 0:
-            near, far = near / size, far / size  # no square overflows
-        values, vectors = np.linalg.eigh(near.T @ near - far.T @ far)
-        sizes = np.abs(values)
-        kept = sizes > n_features * np.finfo(points.dtype).eps * sizes.max()
-        n_failures = 0 if kept.any() else n_failures + 1
-        if n_failures == _MAX_FAILURES:
-            raise ValueError(
-                "The triplets give no bases: their points do not differ, or the second and third "
-                "differ from the first alike. Give `basis` as an array, or other triplets."
-            )
-        found.append(vectors.T[kept])
-        n_found += int(kept.sum())
+    with threadpool_limits(1, user_api="blas"):  # more are slower on small matrices
+        while n_found < n_basis:
+            drawn = index[sample_without_replacement(n_triplets, n_features, random_state=rng)]
+            a, b, c = points[drawn.T].astype(np.float64)
+            near, far = a - b, a - c
+            size = max(np.abs(near).max(), np.abs(far).max())
+            if size > 0:
+                near, far = near / size, far / size  # no square overflows
+            values, vectors = np.linalg.eigh(near.T @ near - far.T @ far)
+            sizes = np.abs(values)
+            kept = sizes > n_features * np.finfo(points.dtype).eps * sizes.max()
+            n_failures = 0 if kept.any() else n_failures + 1
+            if n_failures == _MAX_FAILURES:
+                raise ValueError(
+                    "The triplets give no bases: their points do not differ, or the second and "
+                    "third differ from the first alike. Give `basis` as an array, or other "
+                    "triplets."
+                )
+            found.append(vectors.T[kept])
+            n_found += int(kept.sum())
     return np.concatenate(found)[:n_basis]
 
 
@@ -142,12 +144,13 @@ def local_discriminants(
     centres = _cluster_centres(X, -(-n_basis // (2 * n_directions)), rng)
     _, near = kneighbors_per_class(centres, X, labels, scales[-1])
     found = []
-    for scale in scales:
-        for region in near[:, :, :scale]:
-            rows = region[region >= 0]
-            found.append(
-                discriminant_components(X[rows], labels[rows], np.ones(len(rows)), n_directions)
-            )
+    with threadpool_limits(1, user_api="blas"):
+        for scale in scales:
+            for region in near[:, :, :scale]:
+                rows = region[region >= 0]
+                found.append(
+                    discriminant_components(X[rows], labels[rows], np.ones(len(rows)), n_directions)
+                )
     basis = np.concatenate(found)
     lengths = np.linalg.norm(basis, axis=1, keepdims=True)
     kept = lengths[:, 0] > 0

@@ -16,7 +16,7 @@ from metricfast._dispatch import get_kernels
 from metricfast._initialize import check_n_components
 from metricfast._prior import initialize_metric
 from metricfast._scaling import times_power_of_two
-from metricfast._targets import check_classification_target
+from metricfast._targets import check_partial_target
 from metricfast._tuples import TupleSet
 from metricfast.base import MahalanobisMixin
 from metricfast.classifiers import PairsClassifierMixin
@@ -198,8 +198,8 @@ class ITML(_BaseITML, PairsClassifierMixin):
     Examples
     --------
     >>> from metricfast import ITML
-    >>> pairs = [[[1.2, 7.5], [1.3, 1.5]], [[6.4, 2.6], [6.2, 9.7]],
-    ...          [[1.3, 4.5], [3.2, 4.6]], [[6.2, 5.5], [5.4, 5.4]]]
+    >>> pairs = [[[1.2, 7.5], [1.3, 1.5]], [[6.4, 2.6], [6.2, 7.7]],
+    ...          [[1.3, 4.5], [3.2, 4.6]], [[6.2, 5.5], [2.4, 5.4]]]
     >>> itml = ITML().fit(pairs, [1, 1, -1, -1])  # the first feature tells what is similar
     >>> itml.predict(pairs)
     array([ 1,  1, -1, -1])
@@ -246,8 +246,6 @@ class ITML(_BaseITML, PairsClassifierMixin):
         calibration = {} if calibration_params is None else calibration_params
         check_calibration(**calibration)
         tol = self._check_parameters()
-        if y is None:
-            raise ValueError("ITML requires y to be passed, but the target y is None.")
         tuples = self._prepare_tuples(pairs, y)
         self._fit(tuples, bounds, tol)
         self.calibrate_threshold(pairs, y, **calibration)
@@ -315,6 +313,7 @@ class ITML_Supervised(_BaseITML):  # noqa: N801
     """
 
     _requires_y = True
+    _partial_labels = True
 
     def __init__(
         self,
@@ -351,7 +350,7 @@ class ITML_Supervised(_BaseITML):  # noqa: N801
         X : array-like of shape (n_samples, n_features) or (n_samples,)
             Points, or indicators for the preprocessor.
         y : array-like of shape (n_samples,)
-            Class labels.
+            Class labels. Numbers below 0 mean that the class is unknown.
         bounds : array-like of 2 numbers, optional
             As for :meth:`ITML.fit`.
         validate : bool, default=False
@@ -370,7 +369,7 @@ class ITML_Supervised(_BaseITML):  # noqa: N801
         """
         tol = self._check_parameters()
         points, labels = self._prepare_inputs(X, y, ensure_min_samples=2)
-        classes, codes = check_classification_target(labels)
+        classes, codes = check_partial_target(labels)
         n_constraints = renamed(
             "num_constraints", self.num_constraints, "n_constraints", self.n_constraints
         )

@@ -19,6 +19,7 @@ from metricfast.classifiers import QuadrupletsClassifierMixin
 from metricfast.learners._factored import (
     draw_pairs,
     minimize_factor,
+    one_blas_thread,
     start_metric,
 )
 from metricfast.learners._linear import check_count, check_range
@@ -58,6 +59,7 @@ class _BaseLSML(MahalanobisMixin):
         check_count("max_iter", self.max_iter)
         check_range("tol", self.tol)
 
+    @one_blas_thread
     def _fit(self, tuples: TupleSet, weights: ArrayLike | None, rng: np.random.RandomState) -> None:
         points, index = tuples.points, tuples.index
         n_features = points.shape[1]
@@ -174,13 +176,11 @@ class LSML(_BaseLSML, QuadrupletsClassifierMixin):
     Examples
     --------
     >>> from metricfast import LSML
-    >>> quadruplets = [[[1.2, 7.5], [1.3, 1.5], [6.4, 2.6], [6.2, 9.7]],
-    ...                [[1.3, 4.5], [3.2, 4.6], [6.2, 5.5], [5.4, 5.4]],
-    ...                [[3.2, 7.5], [3.3, 1.5], [8.4, 2.6], [8.2, 9.7]],
-    ...                [[3.3, 4.5], [5.2, 4.6], [8.2, 5.5], [7.4, 5.4]]]
-    >>> lsml = LSML().fit(quadruplets)
-    >>> lsml.score(quadruplets)
-    0.75
+    >>> quadruplets = [[[0.0, 1.0], [1.0, 9.0], [0.0, 1.0], [5.0, 2.0]],
+    ...                [[2.0, 8.0], [3.0, 1.0], [2.0, 8.0], [7.0, 7.0]]]
+    >>> M = LSML().fit(quadruplets).get_mahalanobis_matrix()
+    >>> bool(M[0, 0] > 2 * M[1, 1])  # what differs in the first feature is farther apart
+    True
     """
 
     def fit(
@@ -298,6 +298,7 @@ class LSML_Supervised(_BaseLSML):  # noqa: N801
     """
 
     _requires_y = True
+    _partial_labels = True
 
     def __init__(
         self,
@@ -328,7 +329,7 @@ class LSML_Supervised(_BaseLSML):  # noqa: N801
         X : array-like of shape (n_samples, n_features) or (n_samples,)
             Points, or indicators for the preprocessor.
         y : array-like of shape (n_samples,)
-            Class labels.
+            Class labels. Numbers below 0 mean that the class is unknown.
         validate : bool, default=False
             Also fit a clone to four fifths of the points, compare the errors of 3 nearest
             neighbours in the learned and in the Euclidean distance on the others, keep the numbers

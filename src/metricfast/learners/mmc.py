@@ -86,8 +86,6 @@ class _BaseMMC(MahalanobisMixin):
                     f"y holds no {kind} pair."
                 )
         A = start_metric(tuples, self.init, rng, name="init")
-        if not (np.diag(A) > 0).any():
-            raise ValueError("`init` must not be zero.")
         problem = ClusteringProblem(tuples.points, tuples.index, y, A, diagonal=self.diagonal)
         size = self.diagonal_c / 2 if self.diagonal else problem.initial_size / 100
 
@@ -182,14 +180,16 @@ class MMC(_BaseMMC, PairsClassifierMixin):
     -----
     The best A has a low rank: a direction is of use only where it separates dissimilar points as
     well as the best ones do, for the same cost. On handwritten digits 3 of 64 directions are left.
-    That suits clustering into few groups; nearest neighbours are often better off with another
-    learner, or with few iterations (``max_iter=2``) from ``init="covariance"``.
+    That suits clustering into few groups, but the nearer A is to it, the more neighbours suffer:
+    the error of 3 nearest neighbours there is 1.4 % in the Euclidean distance and 16 % in the best
+    one. For neighbours take another learner, or stop early by a `tol` of 0.3, and fit with
+    ``validate=True``.
 
     A is searched for as :math:`L^T L` with the constraint absorbed into the objective, by L-BFGS in
     coordinates in which the similar pairs have the identity as their scatter. The concave problem
     gives an upper bound of its maximum at every A, which `tol` refers to. Along directions in
     which similar points do not differ the maximum is infinite; they count as if the similar points
-    differed by 0.1 % of what is usual for the features. All arithmetic is in float64.
+    differed by 0.1 % of what is usual. Constant features get no weight. All arithmetic is float64.
 
     References
     ----------
@@ -332,7 +332,7 @@ class MMC_Supervised(_BaseMMC):  # noqa: N801
     (150, 4)
     """
 
-    _requires_y = True
+    _requires_y = _partial_labels = True
 
     def __init__(
         self,
@@ -375,7 +375,7 @@ class MMC_Supervised(_BaseMMC):  # noqa: N801
         X : array-like of shape (n_samples, n_features) or (n_samples,)
             Points, or indicators for the preprocessor.
         y : array-like of shape (n_samples,)
-            Class labels.
+            Class labels. Numbers below 0 mean that the class is unknown.
         validate : bool, default=False
             Also fit a clone to four fifths of the points, compare the errors of 3 nearest
             neighbours in the learned and in the Euclidean distance on the others, keep the numbers

@@ -10,7 +10,7 @@ from sklearn.utils import check_array, check_random_state
 
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
-from metricfast._targets import check_classification_target
+from metricfast._targets import check_partial_target
 from metricfast._tuples import TupleSet, index_tuples
 from metricfast.bilinear import BilinearMixin
 from metricfast.classifiers import TripletsClassifierMixin
@@ -265,6 +265,7 @@ class OASIS_Supervised(_BaseOASIS):  # noqa: N801
     """
 
     _requires_y = True
+    _partial_labels = True
 
     def __init__(
         self,
@@ -294,7 +295,7 @@ class OASIS_Supervised(_BaseOASIS):  # noqa: N801
         X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
             Points.
         y : array-like of shape (n_samples,)
-            Class labels, of at least two classes.
+            Class labels, of at least two classes. Numbers below 0 mean that the class is unknown.
 
         Returns
         -------
@@ -309,7 +310,7 @@ class OASIS_Supervised(_BaseOASIS):  # noqa: N801
         check_count("k_genuine", self.k_genuine)
         check_count("k_impostor", self.k_impostor)
         points, y = self._prepare_inputs(X, y, ensure_min_samples=2)
-        _, labels = check_classification_target(y)
+        _, labels = check_partial_target(y)
         index = Constraints(labels).generate_knntriplets(
             points, self.k_genuine, self.k_impostor, n_jobs=self.n_jobs
         )

@@ -12,7 +12,7 @@ from scipy.linalg import eigh, svd
 from metricfast._deprecation import DEPRECATED, renamed
 from metricfast._initialize import check_n_components
 from metricfast._scatter import group_means, scatter_matrix, whitening, with_signs
-from metricfast._targets import check_classification_target
+from metricfast._targets import check_partial_target
 from metricfast.constraints import Constraints
 from metricfast.learners._closed import ClosedFormLearner, check_fraction, check_whole, shrunk
 from metricfast.learners._linear import check_count
@@ -232,6 +232,8 @@ class RCA_Supervised(RCA):  # noqa: N801
     (150, 4)
     """
 
+    _partial_labels = True
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -264,7 +266,7 @@ class RCA_Supervised(RCA):  # noqa: N801
         X : array-like of shape (n_samples, n_features) or (n_samples,)
             Points, or indicators for the preprocessor.
         y : array-like of shape (n_samples,)
-            Class labels.
+            Class labels. Numbers below 0 mean that the class is unknown.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights of the points in their chunks. Points of weight zero are in none;
             otherwise chunks are drawn regardless of weights.
@@ -286,8 +288,8 @@ class RCA_Supervised(RCA):  # noqa: N801
         check_count("n_chunks", n_chunks)
         check_count("chunk_size", self.chunk_size, least=2)
         points, labels, weights, exponent = self._prepare(X, y, sample_weight)
-        _, codes = check_classification_target(labels)
-        most = int((np.bincount(codes) // self.chunk_size).sum())
+        _, codes = check_partial_target(labels)
+        most = int((np.bincount(codes[codes >= 0]) // self.chunk_size).sum())
         if most < n_chunks:
             warnings.warn(
                 f"The classes fill only {most} chunks of {self.chunk_size} points, not "

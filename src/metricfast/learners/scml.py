@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from metricfast._targets import check_classification_target, check_sample_weight
+from metricfast._targets import check_partial_target, check_sample_weight
 from metricfast._tuples import TupleSet
 from metricfast.classifiers import TripletsClassifierMixin
 from metricfast.constraints import Constraints
@@ -191,6 +191,7 @@ class SCML_Supervised(CompositionalLearner):  # noqa: N801
 
     _bases = ("triplet_diffs", "lda")
     _requires_y = True
+    _partial_labels = True
 
     def __init__(
         self,
@@ -242,7 +243,7 @@ class SCML_Supervised(CompositionalLearner):  # noqa: N801
         X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
             Points.
         y : array-like of shape (n_samples,)
-            Class labels, of at least two classes.
+            Class labels, of at least two classes. Numbers below 0 mean that the class is unknown.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights of the triplets that a point is the first of. As the nearest of its
             class a repeated point would find itself, so whole numbers are no repetitions.
@@ -264,7 +265,7 @@ class SCML_Supervised(CompositionalLearner):  # noqa: N801
         for name in ("k_genuine", "k_impostor"):
             check_integer(name, getattr(self, name))
         points, y_checked = self._prepare_inputs(X, y, ensure_min_samples=2)
-        _, labels = check_classification_target(y_checked)
+        _, labels = check_partial_target(y_checked)
         weight = check_sample_weight(sample_weight, len(points))
         rng = check_random_state(self.random_state)
         index = Constraints(labels).generate_knntriplets(
@@ -279,7 +280,8 @@ class SCML_Supervised(CompositionalLearner):  # noqa: N801
         if not isinstance(self.basis, str):
             basis = check_given_basis(self.basis, points.shape[1])
         elif self.basis == "lda":
-            basis = local_discriminants(points, labels, self.n_basis, rng)
+            known = labels >= 0
+            basis = local_discriminants(points[known], labels[known], self.n_basis, rng)
         else:
             basis = triplet_directions(triplets, self.n_basis, rng)
         self._fit(triplets, basis, rng, weight)

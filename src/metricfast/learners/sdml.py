@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from metricfast._deprecation import DEPRECATED, renamed
 from metricfast._prior import initialize_metric
 from metricfast._scatter import pair_scatter
-from metricfast._targets import check_classification_target
+from metricfast._targets import check_partial_target
 from metricfast._tuples import TupleSet
 from metricfast.base import MahalanobisMixin
 from metricfast.classifiers import PairsClassifierMixin
@@ -264,6 +264,7 @@ class SDML_Supervised(_SparseLearner):  # noqa: N801
     """
 
     _requires_y = True
+    _partial_labels = True
 
     def __init__(
         self,
@@ -296,7 +297,7 @@ class SDML_Supervised(_SparseLearner):  # noqa: N801
         X : array-like of shape (n_samples, n_features) or (n_samples,)
             Points, or indicators for the preprocessor.
         y : array-like of shape (n_samples,)
-            Class labels.
+            Class labels. Numbers below 0 mean that the class is unknown.
         validate : bool, default=False
             Also fit a clone to four fifths of the points, compare the errors of 3 nearest
             neighbours in the learned and in the Euclidean distance on the others, keep the numbers
@@ -318,7 +319,7 @@ class SDML_Supervised(_SparseLearner):  # noqa: N801
         )
         self.__dict__.pop("components_", None)
         points, labels = self._prepare_inputs(X, y, ensure_min_samples=2)
-        classes, codes = check_classification_target(labels)
+        classes, codes = check_partial_target(labels)
         if n_constraints is None:
             n_constraints = 20 * len(classes) ** 2
         check_count("n_constraints", n_constraints)
