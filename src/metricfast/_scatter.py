@@ -28,7 +28,7 @@ __all__ = [
 _Floats = NDArray[np.float64]
 
 # Doubles held at a time, so that they stay in the cache and float32 data are never copied whole.
-_BLOCK_SIZE = 1 << 16
+_BLOCK_SIZE = 1 << 18
 # Directions whose standard deviation, relative to the largest, is below this carry no information.
 _RANK_TOL = 1e-4
 _RANK_TOL_DOUBLE = 1e-6
@@ -142,6 +142,8 @@ def group_means(
     X: NDArray[Any], weights: _Floats, group: NDArray[np.int64], n_groups: int
 ) -> _Floats:
     """Return the weighted mean of each group of samples, one per row."""
+    if n_groups == 1:
+        return np.asarray(np.einsum("i,ij->j", weights, X) / weights.sum())[None]
     sums = np.zeros((n_groups, X.shape[1]))
     for rows in _blocks(X):
         members = group[rows]
@@ -171,7 +173,9 @@ def scatter_matrix(
     scale: _Floats | float = 1.0,
 ) -> _Floats:
     """Return the weighted sum of the outer products of deviations from the mean of the group."""
-    scatter = np.empty((X.shape[1], X.shape[1]))
+    scatter = np.zeros((X.shape[1], X.shape[1]))
+    if not len(X):
+        return scatter
     get_kernels().group_scatter(
         np.ascontiguousarray(X),
         np.ascontiguousarray(weights, dtype=np.float64),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
-from threadpoolctl import ThreadpoolController
 
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
@@ -172,9 +170,7 @@ class LFDA(ClosedFormLearner):
         points, labels, weights, exponent = self._prepare(X, y, sample_weight)
         classes, codes = check_classification_target(labels)
         n_components = check_n_components(points.shape[1], self.n_components)
-        # Threads of a BLAS keep spinning after each of many small products.
-        with _controller().limit(limits=1, user_api="blas"):
-            mixed, within = self._scatters(points, codes, weights, len(classes), k)
+        mixed, within = self._scatters(points, codes, weights, len(classes), k)
         if not np.trace(within) > 0:
             raise ValueError("y must hold a class with two different points.")
         rows = self._directions(mixed, shrunk(within, shrinkage), points.dtype)[:n_components]
@@ -222,8 +218,3 @@ class LFDA(ClosedFormLearner):
         if self.embedding_type == "weighted":
             rows *= np.sqrt(np.maximum(1 / sizes - 1, 0))[:, None]
         return np.asarray(rows)
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()  # looks at all libraries of the process, which takes a while
