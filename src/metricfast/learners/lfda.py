@@ -193,12 +193,12 @@ class LFDA(ClosedFormLearner):
         counts, total = np.bincount(codes, weights), weights.sum()
         means = group_means(points, weights, codes, n_classes)
         others = weights * (1 - counts / total)[codes]
-        spread = (means - weights @ points / total) * np.sqrt(counts)[:, None]
+        spread = (means - counts @ means / total) * np.sqrt(counts)[:, None]
         mixed = scatter_matrix(points, others, codes, means) + spread.T @ spread
         within, local_scatter = np.zeros_like(mixed), get_kernels().local_scatter
         for label, count in enumerate(counts):
             members = np.flatnonzero(codes == label)
-            local = points[members].astype(np.float64) - means[label]
+            local = np.subtract(points[members], means[label], dtype=np.float64)
             scatter = np.empty_like(within)
             local_scatter(local, weights[members], k, scatter, as_threads(self.n_jobs))
             mixed += scatter / total

@@ -150,9 +150,8 @@ class RCA(ClosedFormLearner):
             _, sizes, axes = svd(W, full_matrices=False)
             rows = (axes.T * sizes) @ axes
         else:
-            spread = (means - weights @ points / weights.sum()) * np.sqrt(
-                np.bincount(chunk, weights)
-            )[:, None]
+            counts = np.bincount(chunk, weights)
+            spread = (means - counts @ means / counts.sum()) * np.sqrt(counts)[:, None]
             total = within * weights.sum() + spread.T @ spread
             _, vectors = eigh(W @ total @ W.T)
             rows = with_signs(vectors.T[::-1][:n_components] @ W)
