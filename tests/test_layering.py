@@ -31,7 +31,16 @@ PYTHON_LAYERS = [
     [
         *("exceptions", "neighbors", "gradient", "losses/", "embeddings", "inference"),
         *("_arrays", "_checks", "_initialize", "_mahalanobis", "_preprocessors"),
-        *("_deprecation", "_prior", "_scaling", "_scatter", "_targets", "_tuples", "_validation"),
+        *(
+            "_deprecation",
+            "_prior",
+            "_scaling",
+            "_scatter",
+            "_sparse",
+            "_targets",
+            "_tuples",
+            "_validation",
+        ),
     ],
     ["samplers", "solvers", "constraints", "metrics", "thresholds"],
     ["base"],

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
 
 from metricfast._scatter import discriminant_components, principal_components, repetitions
+from metricfast._sparse import is_wide
 from metricfast.exceptions import NonPSDError
 
 __all__ = ["check_n_components", "components_from_metric", "initialize_components"]
@@ -46,12 +47,13 @@ def initialize_components(
 
     Parameters
     ----------
-    X : ndarray of shape (n_samples, n_features), float32 or float64
+    X : {ndarray, sparse matrix} of shape (n_samples, n_features), float32 or float64
     y : ndarray of shape (n_samples,), or None
         Class labels. None where labels are no classes: there is no "lda" then.
     init : {"auto", "pca", "lda", "identity", "random"} or ndarray
         "auto" is "lda" if ``n_components <= min(n_features, n_classes - 1)``, else "pca" if
-        ``n_components < min(n_features, n_samples)``, else "identity". Rows of "lda" that the data
+        ``n_components < min(n_features, n_samples)``, else "identity"; it is never "lda" for sparse
+        points of more than 2000 features, all of which that would fill. Rows of "lda" that the data
         do not determine are zero. An array of shape (n_components, n_features) is copied.
     n_components : int
         In [1, n_features].
@@ -81,7 +83,7 @@ def initialize_components(
                 "', '".join(known)
             )
         )
-    weights = repetitions(sample_weight, len(X))
+    weights = repetitions(sample_weight, X.shape[0])
     if init == "auto":
         init = _select(X, y, n_components, weights)
     shape = n_components, X.shape[1]
@@ -106,7 +108,7 @@ def _select(
     X: NDArray[Any], y: NDArray[Any] | None, n_components: int, weights: NDArray[np.float64]
 ) -> str:
     n_features, n_samples = X.shape[1], weights.sum()
-    if y is not None:
+    if y is not None and not is_wide(X):
         n_classes = len(np.unique(y[weights > 0]))
         if n_components <= min(n_features, n_classes - 1) and n_classes < n_samples:
             return "lda"

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["center_and_rescale", "log2_spread", "times_power_of_two", "undo_scale"]
+__all__ = ["ORDINARY", "center_and_rescale", "log2_spread", "times_power_of_two", "undo_scale"]
 
 # Up to these powers of two the units are the user's choice: maps like the identity start from them.
 # Beyond, softmaxes are flat or steps, hinges all or none, and solvers get nowhere.
-_ORDINARY = 10
+ORDINARY = 10
 # Sums over points must not overflow.
 _HEADROOM = 64
 
@@ -80,7 +80,7 @@ def center_and_rescale(X: NDArray[Any]) -> tuple[NDArray[Any], int]:
     mean = X[0] + (X - X[0]).mean(axis=0, dtype=np.float64)
     X = X - mean.astype(X.dtype)
     spread = log2_spread(X)
-    if spread is None or abs(exponent + sum(spread)) <= _ORDINARY:
+    if spread is None or abs(exponent + sum(spread)) <= ORDINARY:
         return X, exponent
     return times_power_of_two(X, -spread[0]), exponent + spread[0]
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh, qr, svd
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, issparse
 
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
+from metricfast._sparse import dense, is_wide, principal_axes
 
 __all__ = [
     "discriminant_components",
@@ -23,6 +24,7 @@ __all__ = [
     "scatters_of_all_pairs",
     "whitening",
     "with_signs",
+    "within_scatter",
 ]
 
 _Floats = NDArray[np.float64]
@@ -58,7 +60,9 @@ def principal_components(X: NDArray[Any], weights: _Floats, n_components: int) -
         raise ValueError(
             f"n_components={n_components} must be between 0 and min(n_samples, n_features)={most}"
         )
-    group = np.zeros(len(X), dtype=np.int64)
+    if is_wide(X) and n_components < min(X.shape):
+        return with_signs(principal_axes(X, weights, n_components))
+    group = np.zeros(X.shape[0], dtype=np.int64)
     means = group_means(X, weights, group, 1)
     _, axes = _axes(X, weights, group, means, at_least=n_components)
     return with_signs(axes[:n_components])
@@ -94,6 +98,20 @@ def discriminant_components(
     components = np.zeros((n_components, X.shape[1]))
     components[: len(found)] = with_signs(found)
     return components
+
+
+def within_scatter(
+    X: Any, y: NDArray[np.int64], weights: _Floats | None, *, diagonal: bool
+) -> _Floats:
+    """Sum of outer products of the samples less their class means, or the sum's diagonal."""
+    weights = np.ones(len(y)) if weights is None else weights
+    seen = weights > 0
+    X, weights = (X, weights) if seen.all() else (X[seen], weights[seen])
+    classes, group = np.unique(y[seen], return_inverse=True)
+    means = group_means(X, weights, group, len(classes))
+    if not diagonal:
+        return scatter_matrix(X, weights, group, means)
+    return _squares(X, weights, group, means)
 
 
 def pair_scatter(
@@ -134,7 +152,7 @@ def scatters_of_all_pairs(
 
 def _blocks(X: NDArray[Any], n_rows: int | None = None) -> Iterator[slice]:
     step = max(1, _BLOCK_SIZE // X.shape[1])
-    n_rows = len(X) if n_rows is None else n_rows
+    n_rows = X.shape[0] if n_rows is None else n_rows
     return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
@@ -142,24 +160,33 @@ def group_means(
     X: NDArray[Any], weights: _Floats, group: NDArray[np.int64], n_groups: int
 ) -> _Floats:
     """Return the weighted mean of each group of samples, one per row."""
-    if n_groups == 1:
+    if n_groups == 1 and not issparse(X):
         return np.asarray(np.einsum("i,ij->j", weights, X) / weights.sum())[None]
     sums = np.zeros((n_groups, X.shape[1]))
     for rows in _blocks(X):
         members = group[rows]
         shape = n_groups, len(members)
-        sums += csr_matrix((weights[rows], (members, np.arange(len(members)))), shape) @ X[rows]
+        sums += csr_matrix((weights[rows], (members, np.arange(len(members)))), shape) @ dense(
+            X[rows]
+        )
     return sums / np.bincount(group, weights)[:, None]
+
+
+def _squares(
+    X: NDArray[Any], weights: _Floats, group: NDArray[np.int64], means: _Floats
+) -> _Floats:
+    """Return the diagonal of the scatter matrix."""
+    squares = np.zeros(X.shape[1])
+    for rows in _blocks(X):
+        squares += weights[rows] @ (dense(X[rows]) - means[group[rows]]) ** 2
+    return squares
 
 
 def _deviation(
     X: NDArray[Any], weights: _Floats, group: NDArray[np.int64], means: _Floats
 ) -> _Floats:
     """Return standard deviations within groups, 1 for columns that are constant within them."""
-    variance = np.zeros(X.shape[1])
-    for rows in _blocks(X):
-        variance += weights[rows] @ (X[rows] - means[group[rows]]) ** 2
-    deviation = np.sqrt(variance / weights.sum())
+    deviation = np.sqrt(_squares(X, weights, group, means) / weights.sum())
     rounding = 16 * np.finfo(np.float64).eps * np.abs(means).max(axis=0)
     return np.where(deviation > rounding, deviation, 1.0)
 
@@ -174,17 +201,19 @@ def scatter_matrix(
 ) -> _Floats:
     """Return the weighted sum of the outer products of deviations from the mean of the group."""
     scatter = np.zeros((X.shape[1], X.shape[1]))
-    if not len(X):
-        return scatter
-    get_kernels().group_scatter(
-        np.ascontiguousarray(X),
-        np.ascontiguousarray(weights, dtype=np.float64),
-        np.ascontiguousarray(group, dtype=np.int64),
-        means,
-        np.broadcast_to(scale, X.shape[1]).astype(np.float64),
-        scatter,
-        as_threads(None),
-    )
+    scale = np.broadcast_to(scale, X.shape[1]).astype(np.float64)
+    for rows in _blocks(X) if issparse(X) or not len(X) else [slice(None)]:
+        part = np.empty_like(scatter)
+        get_kernels().group_scatter(
+            np.ascontiguousarray(dense(X[rows])),
+            np.ascontiguousarray(weights[rows], dtype=np.float64),
+            np.ascontiguousarray(group[rows], dtype=np.int64),
+            means,
+            scale,
+            part,
+            as_threads(None),
+        )
+        scatter += part
     return scatter
 
 
@@ -225,7 +254,7 @@ def _axes(
     n_samples, n_features = X.shape
 
     if at_least <= n_samples < n_features:
-        deviations = (X - means[group]) / scale * np.sqrt(weights)[:, None]
+        deviations = (dense(X) - means[group]) / scale * np.sqrt(weights)[:, None]
         _, sizes, axes = svd(deviations, full_matrices=False)
         return sizes**2, axes
     scatter = scatter_matrix(X, weights, group, means, scale=scale)

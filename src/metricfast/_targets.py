@@ -8,7 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array, column_or_1d
 
-__all__ = ["check_classification_target", "check_partial_target", "check_sample_weight"]
+__all__ = [
+    "check_classification_target",
+    "check_partial_target",
+    "check_regression_target",
+    "check_sample_weight",
+]
 
 # Sums of weights times squared distances stay within float32 between these.
 _LEAST, _MOST = 1e-20, 1e20
@@ -87,6 +92,36 @@ def check_partial_target(y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]
             "that the class is unknown. Name classes by other numbers, or by strings."
         )
     return classes[unknown:], np.maximum(codes - unknown, -1)
+
+
+def check_regression_target(y: ArrayLike) -> NDArray[np.float64]:
+    """Check numbers to predict.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+
+    Returns
+    -------
+    ndarray of shape (n_samples,), float64
+
+    Raises
+    ------
+    ValueError
+        If `y` holds something else than numbers, NaN, infinity, or the same number throughout.
+    """
+    numbers = column_or_1d(y, warn=True)
+    if numbers.dtype.kind not in "biuf":
+        try:
+            numbers = numbers.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"y must hold numbers: {error}") from error
+    targets: NDArray[np.float64] = check_array(
+        numbers, dtype=np.float64, ensure_2d=False, input_name="y"
+    )
+    if targets.min() == targets.max():
+        raise ValueError(f"y must not be constant: all of its values are {targets[0]:g}.")
+    return targets
 
 
 def check_sample_weight(

@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils.multiclass import type_of_target
@@ -62,15 +63,18 @@ def validate_fit(
     """
     on_points = learner._tuple_size is None
     if on_points:
-        X = check_points(learner, X, preprocessor=learner.preprocessor_, reset=False)
-    X = np.asarray(X)
+        X = check_points(
+            learner, X, preprocessor=learner.preprocessor_, reset=False, accept_sparse="csr"
+        )
+    X = X if issparse(X) else np.asarray(X)
     y = None if y is None else np.asarray(y)
     if y is not None and learner._partial_labels and y.dtype.kind in "if":
         known = y >= 0
         X, y = X[known], y[known]
         if sample_weight is not None:
             sample_weight = np.asarray(sample_weight)[known]
-    train, test = _split(X, y)
+    numeric = y is not None and (not learner._has_classes or type_of_target(y) == "continuous")
+    train, test = _split(X.shape[0], None if numeric else y)
     trained = clone(learner)
     if on_points:
         trained.set_params(preprocessor=None)
@@ -85,8 +89,8 @@ def validate_fit(
     euclidean = copy.copy(trained)
     euclidean.components_ = np.eye(learner.n_features_in_)
     if on_points:
-        measure, sign = _error_name(y), 1
-        values = [_error(each, X, y, train, test) for each in (trained, euclidean)]
+        measure, sign = f"{_NEIGHBORS}-NN {'mean squared ' if numeric else ''}error", 1
+        values = [_error(each, X, y, numeric, train, test) for each in (trained, euclidean)]
     else:
         measure, sign = "score", -1
         held_out = (X[test],) if y is None else (X[test], y[test])
@@ -108,32 +112,26 @@ def validate_fit(
     )
 
 
-def _continuous(y: NDArray[Any] | None) -> bool:
-    return y is not None and type_of_target(y) == "continuous"
-
-
-def _split(X: NDArray[Any], y: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
+def _split(n: int, y: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
     """Hold a fifth out, of each label alike where each is frequent enough."""
-    n_held_out = max(1, round(_HELD_OUT * len(X)))
+    n_held_out = max(1, round(_HELD_OUT * n))
     chooser: Any = ShuffleSplit
-    if y is not None and not _continuous(y):
+    if y is not None:
         counts = np.unique(y, return_counts=True)[1]
         if counts.min() >= 2 and len(counts) <= n_held_out:
             chooser = StratifiedShuffleSplit
-    train, test = next(chooser(1, test_size=n_held_out, random_state=0).split(X, y))
+    train, test = next(chooser(1, test_size=n_held_out, random_state=0).split(np.zeros(n), y))
     return train, test
 
 
-def _error_name(y: NDArray[Any] | None) -> str:
-    return f"{_NEIGHBORS}-NN {'mean squared ' if _continuous(y) else ''}error"
-
-
-def _error(learner: Any, X: NDArray[Any], y: Any, train: NDArray[Any], test: NDArray[Any]) -> float:
+def _error(
+    learner: Any, X: Any, y: Any, numeric: bool, train: NDArray[Any], test: NDArray[Any]
+) -> float:
     """Return the error of the nearest neighbours; of labels as frequent, the nearest counts."""
     k = min(_NEIGHBORS, len(train))
     embedded = np.ascontiguousarray(learner.transform(X))
     found = y[train][kneighbors(embedded[test], embedded[train], k)[1]]
-    if _continuous(y):
+    if numeric:
         return float(np.mean((found.mean(axis=1) - y[test]) ** 2))
     votes = (found[:, :, None] == found[:, None, :]).sum(axis=2)
     chosen = np.take_along_axis(found, votes.argmax(axis=1)[:, None], axis=1)[:, 0]

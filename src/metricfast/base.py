@@ -46,6 +46,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
 
     _tuple_size: int | None = None  # points in a tuple, for learners that train on tuples
     _requires_y: bool = False  # whether `fit` needs labels
+    _has_classes: bool = True  # whether labels of points are classes, not numbers
     _partial_labels: bool = False  # whether labels below 0 mean that the class is unknown
 
     def __init__(self, preprocessor: ArrayLike | Callable[..., Any] | None = None) -> None:

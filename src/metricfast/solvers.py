@@ -23,6 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 __all__ = [
     "Monitor",
+    "Objective",
     "Progress",
     "SolverState",
     "class_batches",
@@ -322,7 +323,8 @@ def minimize_minibatch(
     ----------
     D. P. Kingma and J. Ba, "Adam: a method for stochastic optimization", ICLR 2015.
     """
-    first_decay, second_decay, tiny = 0.9, 0.999, 1e-30
+    # Steps do not depend on the size of a gradient, and must not be made of its rounding.
+    first_decay, second_decay, tiny, rounding = 0.9, 0.999, 1e-30, 1e-12
     size = learning_rate * (math.sqrt(float(np.mean(x0**2))) or 1.0)
     x, mean, square = x0.copy(), np.zeros_like(x0), np.zeros_like(x0)
     steps = 0
@@ -336,7 +338,8 @@ def minimize_minibatch(
             square += (1 - second_decay) * (gradient**2 - square)
             done = (epoch + number / len(rows_of_epoch)) / max_epochs
             rate = size * (1 + math.cos(math.pi * done)) / 2 / (1 - first_decay**steps)
-            x -= rate * mean / (np.sqrt(square / (1 - second_decay**steps)) + tiny)
+            root = np.sqrt(square / (1 - second_decay**steps))
+            x -= rate * mean / (root + rounding * root.max() + tiny)
         if monitor(total, x):
             return
 

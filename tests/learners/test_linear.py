@@ -15,12 +15,12 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import scale
 
-from metricfast import LMNN, NCA, kneighbors, losses
+from metricfast import LDML, LMNN, MCML, MLKR, NCA, kneighbors, losses
 from metricfast.learners import _linear
 from metricfast.learners._linear import Coordinates, LinearObjective, best_scale, embed
 
 X, Y = load_iris(return_X_y=True)
-LEARNERS = (NCA, LMNN)
+LEARNERS = (NCA, LMNN, MLKR, MCML, LDML)
 RNG = np.random.default_rng(0)
 SCATTERS = {
     "none": None,
@@ -169,7 +169,7 @@ class TestEveryLearner:
         settings = {"solver": solver, "random_state": 0, "max_epochs": 10}
         expected = learner(**settings).fit(points.astype(dtype), Y)
         for factor in factors:
-            if learner is NCA and solver == "lbfgs" and factor == 1e3:
+            if learner in (NCA, MLKR) and solver == "lbfgs" and factor == 1e3:
                 continue  # usual units, from which the softmax starts as a step: as in metric-learn
             given = (points * factor).astype(dtype)
             model = learner(**settings).fit(given, Y)

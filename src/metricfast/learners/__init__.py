@@ -8,9 +8,12 @@ from metricfast.learners.dmlmj import DMLMJ
 from metricfast.learners.gmml import GMML, GMML_Supervised
 from metricfast.learners.itml import ITML, ITML_Supervised
 from metricfast.learners.kernelized import KernelizedMetricLearner
+from metricfast.learners.ldml import LDML
 from metricfast.learners.lfda import LFDA
 from metricfast.learners.lmnn import LMNN
 from metricfast.learners.lsml import LSML, LSML_Supervised
+from metricfast.learners.mcml import MCML
+from metricfast.learners.mlkr import MLKR
 from metricfast.learners.mmc import MMC, MMC_Supervised
 from metricfast.learners.nca import NCA
 from metricfast.learners.ncmml import NCMML
@@ -24,9 +27,12 @@ __all__ = [
     "DMLMJ",
     "GMML",
     "ITML",
+    "LDML",
     "LFDA",
     "LMNN",
     "LSML",
+    "MCML",
+    "MLKR",
     "MMC",
     "NCA",
     "NCMML",

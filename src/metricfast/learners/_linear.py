@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import diags_array
+from scipy.sparse import csr_array, diags_array, issparse
+from sklearn.utils import Tags
 from threadpoolctl import threadpool_limits
 
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
 from metricfast._initialize import check_n_components, initialize_components
 from metricfast._scaling import center_and_rescale, log2_spread, times_power_of_two, undo_scale
+from metricfast._sparse import embed_sparse, rescale, sparse_gradient
 from metricfast._targets import check_classification_target, check_sample_weight
 from metricfast.base import MahalanobisMixin
 from metricfast.solvers import Monitor, Progress, SolverState
@@ -44,7 +46,7 @@ _FLOOR = 0.03
 _USUAL_START = 20
 # Steps a million times the size of the map itself are a mistake.
 _MAX_RATE = 1e6
-_FITTED = ("components_", "n_iter_", "objective_", "loss_curve_")
+_FITTED = ("components_", "n_iter_", "objective_", "loss_curve_", "bias_")
 
 Callback = Callable[[SolverState], object]
 
@@ -55,21 +57,30 @@ class TrainingSet:
 
     Attributes
     ----------
-    X : ndarray of shape (n_samples, n_features), C order
-        Points less their mean, so that distances keep more digits, times ``2**-exponent``.
-    labels : ndarray of shape (n_samples,), int64
-        Classes as codes into `classes`.
+    X : {ndarray, csr_array} of shape (n_samples, n_features), C order
+        Points less their mean, so that distances keep more digits, times ``2**-exponent``. Sparse
+        points are not centred.
+    labels : ndarray of shape (n_samples,)
+        Classes as codes into `classes`, int64; or numbers, float64, where there are no classes.
     classes : ndarray of shape (n_classes,)
     weight : ndarray of shape (n_samples,), float64, or None
     exponent : int
         Not 0 if the points are given in unusual units.
+    unit : float
+        By which the objective is multiplied to be in the units of the numbers as given.
     """
 
-    X: Array
-    labels: NDArray[np.int64]
+    X: Any
+    labels: Array
     classes: Array
     weight: NDArray[np.float64] | None
     exponent: int
+    unit: float = 1.0
+
+    def take(self, rows: NDArray[np.int64]) -> TrainingSet:
+        """Return some of the samples."""
+        weight = None if self.weight is None else self.weight[rows]
+        return replace(self, X=self.X[rows], labels=self.labels[rows], weight=weight)
 
     def undo_scale(self, L: Array) -> Array:
         """Turn a map of `X` into that of the points as given."""
@@ -79,7 +90,8 @@ class TrainingSet:
         """Turn a map of the points as given into one of `X`, rescaled if it fits nothing at all."""
         size = math.frexp(float(np.abs(init).max()))[1]
         unit = times_power_of_two(init.astype(np.float64), -size)
-        spread = log2_spread(self.X @ unit.T)
+        Z = self.X @ unit.T
+        spread = log2_spread(Z - Z.mean(axis=0))
         shift = size + self.exponent
         if spread is not None and abs(shift + sum(spread)) > _USUAL_START:
             shift = -spread[0]
@@ -121,6 +133,10 @@ class Coordinates:
         """Turn a map into the solver's vector."""
         return np.asarray(L.astype(np.float64) @ self._factor).ravel()
 
+    def scaled(self, vector: NDArray[np.float64], factor: float) -> NDArray[np.float64]:
+        """Return the vector of the map times a factor."""
+        return vector * factor
+
     def components(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """Turn the solver's vector into a map."""
         return np.asarray(vector.reshape(-1, self._width) @ self._inverse)
@@ -130,8 +146,10 @@ class Coordinates:
         return np.asarray(gradient @ self._inverse.T).ravel()
 
 
-def embed(X: Array, L: Array, n_jobs: int | None = None) -> Array:
-    """Map points, in their own dtype."""
+def embed(X: Any, L: Array, n_jobs: int | None = None) -> Array:
+    """Map points, in their own dtype; sparse ones to points of mean zero."""
+    if issparse(X):
+        return embed_sparse(X, L)
     Z = np.empty((len(X), len(L)), X.dtype)
     get_kernels().linear_forward(X, np.ascontiguousarray(L, dtype=X.dtype), Z, as_threads(n_jobs))
     return Z
@@ -142,7 +160,7 @@ class LinearObjective:
 
     Parameters
     ----------
-    X : ndarray of shape (n_samples, n_features)
+    X : {ndarray, csr_array} of shape (n_samples, n_features)
     loss : callable
         Gives the value and gradient at an embedding of shape (n_samples, n_components).
     coordinates : Coordinates
@@ -150,7 +168,7 @@ class LinearObjective:
     """
 
     def __init__(
-        self, X: Array, loss: Callable[[Array], Any], coordinates: Coordinates, n_jobs: int | None
+        self, X: Any, loss: Callable[[Array], Any], coordinates: Coordinates, n_jobs: int | None
     ) -> None:
         self._X, self._loss = X, loss
         self._coordinates, self._n_jobs = coordinates, n_jobs
@@ -160,7 +178,10 @@ class LinearObjective:
         value, upstream = self._loss(
             embed(self._X, self._coordinates.components(vector), self._n_jobs)
         )
-        gradient = get_kernels().linear_backward(upstream, self._X, as_threads(self._n_jobs))
+        if issparse(self._X):
+            gradient = sparse_gradient(upstream, self._X)
+        else:
+            gradient = get_kernels().linear_backward(upstream, self._X, as_threads(self._n_jobs))
         return value, self._coordinates.gradient(gradient)
 
 
@@ -181,6 +202,7 @@ class LinearLearner(MahalanobisMixin):
     """Base of learners that minimise a loss of the points that ``components_`` embeds."""
 
     _requires_y = True
+    _accept_sparse: str | bool = False
 
     def _check_parameters(self) -> tuple[Callback, ...]:
         """Check what the learners share, and return the callbacks."""
@@ -198,11 +220,15 @@ class LinearLearner(MahalanobisMixin):
         # From here on n_features_in_ may change: a map of another width must not outlive that.
         for name in _FITTED:
             self.__dict__.pop(name, None)
-        X, y = self._prepare_inputs(X, y, ensure_min_samples=2)
-        classes, labels = check_classification_target(y)
-        weight = check_sample_weight(sample_weight, len(X))
-        X, exponent = center_and_rescale(X)
-        return TrainingSet(X, labels, classes, weight, exponent)
+        X, y = self._prepare_inputs(X, y, ensure_min_samples=2, accept_sparse=self._accept_sparse)
+        classes, labels, unit = self._check_target(y)
+        weight = check_sample_weight(sample_weight, X.shape[0])
+        X, exponent = rescale(csr_array(X)) if issparse(X) else center_and_rescale(X)
+        return TrainingSet(X, labels, classes, weight, exponent, unit)
+
+    def _check_target(self, y: Any) -> tuple[Array, Array, float]:
+        """Return the classes, and `labels` and `unit` as a TrainingSet has them."""
+        return *check_classification_target(y), 1.0
 
     def _initialize(self, data: TrainingSet, rng: np.random.RandomState) -> Array:
         """Make the map of `data.X` to start from, and keep it in case of an interrupt."""
@@ -213,7 +239,7 @@ class LinearLearner(MahalanobisMixin):
             n_components = check_n_components(data.X.shape[1], self.n_components)
         L = initialize_components(
             data.X,
-            data.labels,
+            data.labels if self._has_classes else None,
             self.init,
             n_components,
             rng,
@@ -225,10 +251,18 @@ class LinearLearner(MahalanobisMixin):
         self.components_ = data.undo_scale(L)
         return L
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = bool(self._accept_sparse)
+        return tags
+
     def _batch_size(self, n_samples: int) -> int:
         if self.batch_size is not None:
             return int(self.batch_size)
         return min(1000, max(100, n_samples // 10))
+
+    def _keep(self, coordinates: Coordinates, x: NDArray[np.float64]) -> None:
+        """Set the fitted attributes of a loss that has parameters of its own."""
 
     def _minimize(
         self,
@@ -245,6 +279,7 @@ class LinearLearner(MahalanobisMixin):
             return data.undo_scale(coordinates.components(x))
 
         def observer(iteration: int, value: float, x: NDArray[np.float64]) -> bool:
+            value *= data.unit
             if progress is not None:
                 progress(iteration, value)
             answers = [
@@ -265,9 +300,10 @@ class LinearLearner(MahalanobisMixin):
             if progress is not None:
                 progress.close()
             self.components_ = components(monitor.best_x)
+            self._keep(coordinates, monitor.best_x)
             self.n_iter_ = len(monitor.curve)
-            self.objective_ = monitor.best_value
-            self.loss_curve_ = monitor.curve
+            self.objective_ = monitor.best_value * data.unit
+            self.loss_curve_ = [value * data.unit for value in monitor.curve]
 
 
 def check_callbacks(callbacks: Any) -> tuple[Callback, ...]:

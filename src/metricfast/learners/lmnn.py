@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 
 from metricfast import losses
 from metricfast._deprecation import renamed
+from metricfast._sparse import dense, nearest_of_class
 from metricfast.learners._impostors import ImpostorLists
 from metricfast.learners._linear import (
     FULL_BASIS,
@@ -157,6 +159,8 @@ class LMNN(LinearLearner):
     (150, 4)
     """
 
+    _accept_sparse = "csr"
+
     def __init__(
         self,
         init: str | NDArray[Any] = "auto",
@@ -212,7 +216,8 @@ class LMNN(LinearLearner):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
+                preprocessor
             Points. float32 is computed with as it is, everything else as float64.
         y : array-like of shape (n_samples,)
             Class labels, of at least two classes, each of more than `n_neighbors` points.
@@ -245,7 +250,8 @@ class LMNN(LinearLearner):
         self.labels_ = np.arange(len(data.classes))
         rng = check_random_state(self.random_state)
         L = self._initialize(data, rng)
-        targets = losses.LMNN.find_targets(data.X, data.labels, k, n_jobs=self.n_jobs)
+        find = nearest_of_class if issparse(data.X) else losses.LMNN.find_targets
+        targets = find(data.X, data.labels, k, n_jobs=self.n_jobs)
         coordinates = Coordinates(data.X.shape[1], _target_scatter(data.X, targets))
         problem = _Problem(data, targets, self.regularization, coordinates, self.n_jobs)
         solve = self._solve_listed if self.solver == "lbfgs" else partial(self._solve_batches, rng)
@@ -329,7 +335,7 @@ class _Problem:
         data, targets = self.data, self.targets[anchors]
         rows = np.union1d(anchors, targets)
         place, near = np.searchsorted(rows, anchors), np.searchsorted(rows, targets)
-        push = (1 - self.regularization) * len(data.X) / len(rows)
+        push = (1 - self.regularization) * len(data.labels) / len(rows)
         total = self.regularization + push
         loss = self._loss(self.regularization / total)
 
@@ -365,14 +371,14 @@ def _check_class_sizes(data: TrainingSet, k: int) -> None:
         )
 
 
-def _target_scatter(X: NDArray[Any], targets: NDArray[np.int64]) -> NDArray[np.float64]:
+def _target_scatter(X: Any, targets: NDArray[np.int64]) -> NDArray[np.float64]:
     """Sum the outer products of points less their targets, or the diagonals of the products."""
     wide = X.shape[1] > FULL_BASIS
     scatter = np.zeros(X.shape[1] if wide else (X.shape[1], X.shape[1]))
     for column in targets.T:
         difference = X - X[column]
         if wide:
-            scatter += np.einsum("ij,ij->j", difference, difference)
+            scatter += (difference * difference).sum(axis=0, dtype=np.float64)
         else:
-            scatter += difference.T @ difference
+            scatter += dense(difference.T @ difference)
     return scatter

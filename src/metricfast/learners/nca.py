@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable
-from functools import partial
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from metricfast import losses
-from metricfast.learners._linear import (
-    Coordinates,
-    LinearLearner,
-    LinearObjective,
-    TrainingSet,
-    best_scale,
-    check_range,
-)
-from metricfast.solvers import (
-    Monitor,
-    SolverState,
-    class_batches,
-    minimize_minibatch,
-    minimize_smooth,
-)
+from metricfast.learners._all_pairs import AllPairsLearner
+from metricfast.learners._linear import Coordinates, TrainingSet
+from metricfast.solvers import Objective
 
 __all__ = ["NCA"]
 
-Run = Callable[[NDArray[np.float64], Monitor], None]
 
-
-class NCA(LinearLearner):
+class NCA(AllPairsLearner):
     r"""Neighbourhood components analysis.
 
     Learns a linear map L for nearest neighbour classification by maximising the expected number of
@@ -60,7 +38,8 @@ class NCA(LinearLearner):
     max_iter : int, default=100
         Largest number of iterations of "lbfgs".
     tol : float, optional
-        Tolerance of "lbfgs", as SciPy's `minimize` takes it; by default SciPy's own choice.
+        Tolerance of "lbfgs", as SciPy's `minimize` takes it; by default 1e-6 for float32
+        points, else SciPy's own choice.
     verbose : bool, default=False
         Show progress on standard error.
     preprocessor : array-like or callable, optional
@@ -133,132 +112,13 @@ class NCA(LinearLearner):
     (150, 2)
     """
 
-    def __init__(
-        self,
-        init: str | NDArray[Any] = "auto",
-        n_components: int | None = None,
-        max_iter: int = 100,
-        tol: float | None = None,
-        verbose: bool = False,
-        preprocessor: Any = None,
-        random_state: int | np.random.RandomState | None = None,
-        *,
-        solver: str = "lbfgs",
-        batch_size: int | None = None,
-        learning_rate: float = 0.01,
-        max_epochs: int = 50,
-        n_jobs: int | None = None,
-        callbacks: Iterable[Callable[[SolverState], object]] | None = None,
-    ) -> None:
-        super().__init__(preprocessor)
-        self.init = init
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
-        self.random_state = random_state
-        self.solver = solver
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.max_epochs = max_epochs
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
+    def _loss(self) -> losses.NCA:
+        return losses.NCA()
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        validate: bool = False,
-    ) -> NCA:
-        """Learn the map.
+    def _scale_objective(self, data: TrainingSet, coordinates: Coordinates) -> Objective:
+        return self._objective(data, coordinates, losses.NCA("log"))
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
-            Points. float32 is computed with as it is, everything else as float64.
-        y : array-like of shape (n_samples,)
-            Class labels, of at least two classes.
-        sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weights, of a point as anchor and as neighbour: with "lbfgs" whole numbers
-            mean the same as repeated points.
-        validate : bool, default=False
-            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
-            neighbours in the learned and in the Euclidean distance on the others, keep the numbers
-            in `validation_`, and warn if the learned one is worse.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument or parameter has a value that cannot be used.
-        """
-        callbacks = self._check_parameters()
-        if self.tol is not None:
-            check_range("tol", self.tol)
-        data = self._check_data(X, y, sample_weight)
-        rng = check_random_state(self.random_state)
-        L = self._initialize(data, rng)
-        coordinates = Coordinates(data.X.shape[1])
-        if self.solver == "lbfgs":
-            total, run = self.max_iter, self._of_all_pairs(data, coordinates)
-        else:
-            total, run = self.max_epochs, self._of_batches(data, coordinates, rng)
-        self._minimize(data, coordinates, L, total, run, callbacks)
-        if self.n_iter_ == 0 and self.objective_ > 0.999 * _lowest(data):
-            warnings.warn(
-                "The objective has no slope at the initial map, so nothing was learned. If that "
-                "map is not a minimum already, rescale the points (StandardScaler), choose another "
-                "`init` or solver='sgd', or lower `tol`.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        if validate:
-            self._validate_fit(X, y, sample_weight=sample_weight)
-        return self
-
-    def _of_all_pairs(self, data: TrainingSet, coordinates: Coordinates) -> Run:
-        loss = partial(losses.NCA(), y=data.labels, sample_weight=data.weight, n_jobs=self.n_jobs)
-        objective = LinearObjective(data.X, loss, coordinates, self.n_jobs)
-
-        def run(x0: NDArray[np.float64], monitor: Monitor) -> None:
-            minimize_smooth(objective, x0, monitor, max_iter=self.max_iter, tol=self.tol)
-
-        return run
-
-    def _of_batches(
-        self, data: TrainingSet, coordinates: Coordinates, rng: np.random.RandomState
-    ) -> Run:
-
-        def of_batch(rows: NDArray[np.int64], form: str = "sum") -> LinearObjective:
-            weight = None if data.weight is None else data.weight[rows]
-            loss = partial(
-                losses.NCA(form), y=data.labels[rows], sample_weight=weight, n_jobs=self.n_jobs
-            )
-            return LinearObjective(data.X[rows], loss, coordinates, self.n_jobs)
-
-        size = self._batch_size(len(data.X))
-        batches = partial(class_batches, data.labels, size, rng)
-        likelihood = of_batch(batches()[0], "log")
-
-        def run(x0: NDArray[np.float64], monitor: Monitor) -> None:
-            minimize_minibatch(
-                lambda x, rows: of_batch(rows)(x),
-                x0 * best_scale(lambda scale: likelihood(scale * x0)[0]),
-                batches,
-                monitor,
-                max_epochs=self.max_epochs,
-                learning_rate=self.learning_rate,
-            )
-
-        return run
-
-
-def _lowest(data: TrainingSet) -> float:
-    """Return the objective where every point with company of its class attracts no other."""
-    weight = np.ones(len(data.X)) if data.weight is None else data.weight
-    return -float(weight[np.bincount(data.labels)[data.labels] > 1].sum())
+    def _lowest(self, data: TrainingSet) -> float:
+        """Return the objective where every point with company of its class attracts no other."""
+        weight = np.ones(len(data.labels)) if data.weight is None else data.weight
+        return -float(weight[np.bincount(data.labels)[data.labels] > 1].sum())

@@ -36,7 +36,8 @@ class Call:
         n, width = self.queries.shape
         if (Z_database is None) != (y_database is None):
             raise ValueError("Z_database and y_database must be given together.")
-        self.y = as_numbers(y, "y", n) if continuous else as_codes(y, "y", n)[1]
+        self.y: NDArray[Any] = as_numbers(y, "y", n) if continuous else as_codes(y, "y", n)[1]
+        self.y_database: NDArray[Any]
         self.symmetric = Z_database is None
         if Z_database is None or y_database is None:
             self.database, self.m, self.y_database = None, n, self.y

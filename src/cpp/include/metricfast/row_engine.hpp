@@ -205,10 +205,14 @@ template <class T> class RowEngine {
             return;
         }
         // A listed entry costs about eight times one of a whole row. Where windows hold more, as
-        // early in a training, few searches are wasted on finding out.
+        // early in a training, few searches are wasted on finding out, and those end with the
+        // block's first rows.
         constexpr Index patience = 2, pause = 16;
         const bool search = near_ && (lane.failures < patience || ++lane.unsearched % pause == 0);
-        if (search && near_->find(first, count, count * m() / 8, lane.near)) {
+        const auto find = [&](Index rows) {
+            return near_->find(first, rows, rows * m() / 8, lane.near);
+        };
+        if (search && find(std::min<Index>(count, TileShape<float>::rows)) && find(count)) {
             lane.failures = 0;
             for (Index r = 0; r < count; ++r)
                 run_listed_row(lane, first + r, lane.near.columns.data() + lane.near.starts[r],

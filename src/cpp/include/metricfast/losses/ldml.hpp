@@ -52,7 +52,11 @@ template <class T> class LdmlLoss : public RowLoss<T> {
                 u[left_out - first] = -far; // certain already: no loss, no weight
             small = (-u.abs()).exp();
             sign *= (u > T(0)).select(T(1), small) / (T(1) + small);
-            u = u.max(T(0)) + small.log1p();
+            u = u.max(T(0));
+            if (columns_.any() || sizeof(T) < sizeof(double))
+                u += small.log1p();
+            else // one logarithm for all: at most 2^chunk, and as many digits as the sum has
+                value += std::log(static_cast<double>((T(1) + small).prod()));
             for (Index k = 0; columns_.any() && k < size; ++k) {
                 const T c = columns_(row, first + k);
                 sign[k] *= c;

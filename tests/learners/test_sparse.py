@@ -1,0 +1,167 @@
+"""Sparse points: the result is that of the same points in an array."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from reference import numeric_gradient
+from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix, random_array
+from sklearn.datasets import load_digits
+
+from metricfast import LMNN, MLKR, NCA, _sparse, learners, losses
+from metricfast._initialize import initialize_components
+from metricfast._scaling import center_and_rescale
+from metricfast.learners._linear import Coordinates, LinearLearner, LinearObjective, embed
+
+POINTS, LABELS = load_digits(n_class=4, return_X_y=True)
+# Half of it zeros, some columns throughout; without ties of distances.
+POINTS = POINTS[:300, :40] / 16 * np.random.default_rng(0).uniform(0.9, 1.1, (300, 40))
+LABELS = LABELS[:300]
+SPARSE = csr_array(POINTS)
+LEARNERS = [
+    learner
+    for learner in (getattr(learners, name) for name in learners.__all__)
+    if issubclass(learner, LinearLearner) and learner._accept_sparse
+]
+WEIGHT = np.random.default_rng(0).integers(1, 3, 300)
+
+
+def settings(solver, **more):
+    return {
+        "solver": solver,
+        "n_components": 3,
+        "random_state": 0,
+        "max_epochs": 2,
+        "callbacks": [lambda s: s.iteration == 5],
+    } | more
+
+
+def test_all_that_learn_by_gradients_are_here():
+    assert {NCA, LMNN, MLKR} <= set(LEARNERS)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "sgd"])
+@pytest.mark.parametrize("learner", LEARNERS)
+class TestEveryLearner:
+    @pytest.mark.parametrize("init", ["auto", "pca", "random"])
+    def test_the_map_is_that_of_the_array(self, learner, solver, init):
+        dense, sparse = (
+            learner(**settings(solver, init=init)).fit(X, LABELS, sample_weight=WEIGHT)
+            for X in (POINTS, SPARSE)
+        )
+        scale = np.abs(dense.components_).max()
+        np.testing.assert_allclose(sparse.components_, dense.components_, atol=1e-7 * scale)
+        assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-9)
+        np.testing.assert_allclose(sparse.transform(SPARSE), sparse.transform(POINTS), atol=1e-12)
+
+    def test_float32_is_kept(self, learner, solver):
+        dense, sparse = (
+            learner(**settings(solver)).fit(X.astype(np.float32), LABELS) for X in (POINTS, SPARSE)
+        )
+        assert sparse.components_.dtype == np.float32
+        assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-2)
+
+    @pytest.mark.parametrize("exponent", [-40, 40])
+    def test_unusual_units(self, learner, solver, exponent):
+        dense, sparse = (
+            learner(**settings(solver)).fit(X * 2.0**exponent, LABELS) for X in (POINTS, SPARSE)
+        )
+        scale = np.abs(dense.components_).max()
+        np.testing.assert_allclose(sparse.components_, dense.components_, atol=1e-7 * scale)
+
+    def test_any_format_and_nothing_is_modified(self, learner, solver):
+        expected = learner(**settings(solver)).fit(SPARSE, LABELS).components_
+        for form in (csr_matrix, csc_matrix, coo_array):
+            given = form(POINTS)
+            copy = given.copy()
+            model = learner(**settings(solver)).fit(given, LABELS)
+            np.testing.assert_allclose(model.components_, expected, rtol=1e-9)
+            np.testing.assert_array_equal(given.toarray(), copy.toarray())
+
+    def test_a_given_map(self, learner, solver):
+        start = np.eye(40)[3:5]
+        dense, sparse = (
+            learner(**settings(solver, init=start, n_components=None)).fit(X, LABELS)
+            for X in (POINTS, SPARSE)
+        )
+        np.testing.assert_allclose(sparse.components_, dense.components_, atol=1e-7)
+
+    def test_nan_is_refused(self, learner, solver):
+        broken = SPARSE.copy()
+        broken.data[3] = np.nan
+        with pytest.raises(ValueError, match="Input X contains NaN"):
+            learner(**settings(solver)).fit(broken, LABELS)
+
+
+@pytest.mark.filterwarnings("ignore:The distance that NCA learned serves worse")
+def test_validate():
+    model, expected = (
+        NCA(init="lda", n_components=3).fit(X, LABELS, validate=True) for X in (SPARSE, POINTS)
+    )
+    assert model.validation_ == expected.validation_
+
+
+def test_gradient():
+    coordinates = Coordinates(40)
+    labels = LABELS[:30]
+    objective = LinearObjective(SPARSE[:30], lambda Z: losses.NCA()(Z, labels), coordinates, None)
+    x = np.random.default_rng(0).normal(size=80)
+    expected = numeric_gradient(lambda v: objective(v)[0], x, 1e-5)
+    np.testing.assert_allclose(objective(x)[1], expected, atol=1e-6)
+
+
+def test_embedded_points_have_mean_zero():
+    L = np.random.default_rng(0).normal(size=(3, 40))
+    Z = embed(SPARSE, L)
+    np.testing.assert_allclose(Z, embed(POINTS - POINTS.mean(axis=0), L), atol=1e-12)
+
+
+@pytest.mark.parametrize("exponent", [-300, -11, 0, 9, 12, 300])
+@pytest.mark.parametrize("shift", [0.0, 100.0])
+def test_rescale_agrees_with_the_dense_one(exponent, shift):
+    points = POINTS.copy()
+    points[:, 0] += shift  # a spread is not a size
+    points = points * 2.0**exponent
+    expected = center_and_rescale(points)
+    found, power = _sparse.rescale(csr_array(points))
+    assert power == expected[1]
+    np.testing.assert_allclose(
+        found.toarray() - found.toarray().mean(axis=0), expected[0], atol=1e-9
+    )
+    assert _sparse.rescale(csr_array((3, 4)))[1] == 0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_many_features_stay_sparse(weighted):
+    points = random_array((400, 5000), density=0.01, rng=np.random.default_rng(0), format="csr")
+    # Four directions that stand out.
+    points = csr_array(points + csr_array(np.outer(np.arange(400) % 5 == 0, np.arange(5000) < 30)))
+    weight = np.random.default_rng(0).integers(0, 3, 400).astype(float) if weighted else None
+    labels = np.arange(400) % 5 == 0
+    tracemalloc.start()
+    axes = initialize_components(points, labels, "auto", 1, sample_weight=weight)
+    assert tracemalloc.get_traced_memory()[1] < 400 * 5000 * 8 / 4
+    tracemalloc.stop()
+    expected = initialize_components(points.toarray(), labels, "pca", 1, sample_weight=weight)
+    np.testing.assert_allclose(axes, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_fit_of_many_features_stays_sparse(learner):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 600)
+    points = random_array((600, 20000), density=0.005, rng=rng, format="lil")
+    points[:, :3] += labels[:, None]
+    points = csr_array(points)
+    tracemalloc.start()
+    model = learner(n_components=2, callbacks=[lambda s: s.iteration == 5]).fit(points, labels)
+    assert tracemalloc.get_traced_memory()[1] < 600 * 20000 * 8 / 2
+    tracemalloc.stop()
+    assert model.components_.shape == (2, 20000)
+
+
+def test_targets_of_sparse_points():
+    expected = losses.LMNN.find_targets(POINTS, LABELS, 3)
+    np.testing.assert_array_equal(_sparse.nearest_of_class(SPARSE, LABELS, 3, None), expected)
