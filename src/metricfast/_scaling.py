@@ -43,12 +43,13 @@ def log2_spread(X: NDArray[Any]) -> tuple[int, float] | None:
         The logarithm is the sum of the two, the second being from 0 to 1: multiplying X by a power
         of two changes the first only.
     """
-    exponent = math.frexp(float(np.abs(X).max()))[1]
-    unit = times_power_of_two(X, -exponent)
+    exponent = math.frexp(float(max(X.max(), -X.min())))[1]
+    shift = exponent if abs(exponent) > _HEADROOM else 0
+    unit = times_power_of_two(X, -shift) if shift else X
     largest = float(np.einsum("ij,ij->j", unit, unit, dtype=np.float64).max()) / len(X)
     if largest == 0:
         return None
-    log = math.log2(largest) / 2
+    log = math.log2(math.ldexp(largest, 2 * (shift - exponent))) / 2
     return exponent + math.floor(log), log - math.floor(log)
 
 
@@ -71,9 +72,7 @@ def center_and_rescale(X: NDArray[Any]) -> tuple[NDArray[Any], int]:
         ``rescaled * 2**exponent`` is X less its mean. It is 0 if the largest standard deviation of
         a column is from 2^-10 to 2^10.
     """
-    # Halved first: the width of a column may overflow where its values do not.
-    half_width = float(np.max(X.max(axis=0) / 2 - X.min(axis=0) / 2))
-    huge = math.frexp(half_width)[1] > np.finfo(X.dtype).maxexp - _HEADROOM
+    huge = _overflows(X, None) and _overflows(X, 0)
     exponent = _HEADROOM if huge else 0
     if huge:
         X = times_power_of_two(X, -exponent)
@@ -84,6 +83,13 @@ def center_and_rescale(X: NDArray[Any]) -> tuple[NDArray[Any], int]:
     if spread is None or abs(exponent + sum(spread)) <= ORDINARY:
         return X, exponent
     return times_power_of_two(X, -spread[0]), exponent + spread[0]
+
+
+def _overflows(X: NDArray[Any], axis: int | None) -> bool:
+    """Whether sums of differences of the values along an axis, or of all, may overflow."""
+    # Halved first: the width of a column may overflow where its values do not.
+    half_width = float(np.max(X.max(axis=axis) / 2 - X.min(axis=axis) / 2))
+    return math.frexp(half_width)[1] > int(np.finfo(X.dtype).maxexp) - _HEADROOM
 
 
 def undo_scale(L: NDArray[Any], exponent: int, dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh, qr, svd
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, issparse
 
+from metricfast._arrays import as_threads
+from metricfast._dispatch import get_kernels
 from metricfast._sparse import dense, is_wide, principal_axes
 
 __all__ = [
@@ -27,8 +29,8 @@ __all__ = [
 
 _Floats = NDArray[np.float64]
 
-# Doubles held at a time, so that float32 data are never copied whole.
-_BLOCK_SIZE = 1 << 20
+# Doubles held at a time, so that they stay in the cache and float32 data are never copied whole.
+_BLOCK_SIZE = 1 << 18
 # Directions whose standard deviation, relative to the largest, is below this carry no information.
 _RANK_TOL = 1e-4
 _RANK_TOL_DOUBLE = 1e-6
@@ -109,8 +111,7 @@ def within_scatter(
     means = group_means(X, weights, group, len(classes))
     if not diagonal:
         return scatter_matrix(X, weights, group, means)
-    blocks = (_deviations(X, weights, group, means, 1.0, rows) for rows in _blocks(X))
-    return np.asarray(sum((block**2).sum(axis=0) for block in blocks))
+    return _squares(X, weights, group, means)
 
 
 def pair_scatter(
@@ -159,6 +160,8 @@ def group_means(
     X: NDArray[Any], weights: _Floats, group: NDArray[np.int64], n_groups: int
 ) -> _Floats:
     """Return the weighted mean of each group of samples, one per row."""
+    if n_groups == 1 and not issparse(X):
+        return np.asarray(np.einsum("i,ij->j", weights, X) / weights.sum())[None]
     sums = np.zeros((n_groups, X.shape[1]))
     for rows in _blocks(X):
         members = group[rows]
@@ -169,14 +172,21 @@ def group_means(
     return sums / np.bincount(group, weights)[:, None]
 
 
+def _squares(
+    X: NDArray[Any], weights: _Floats, group: NDArray[np.int64], means: _Floats
+) -> _Floats:
+    """Return the diagonal of the scatter matrix."""
+    squares = np.zeros(X.shape[1])
+    for rows in _blocks(X):
+        squares += weights[rows] @ (dense(X[rows]) - means[group[rows]]) ** 2
+    return squares
+
+
 def _deviation(
     X: NDArray[Any], weights: _Floats, group: NDArray[np.int64], means: _Floats
 ) -> _Floats:
     """Return standard deviations within groups, 1 for columns that are constant within them."""
-    variance = np.zeros(X.shape[1])
-    for rows in _blocks(X):
-        variance += weights[rows] @ (dense(X[rows]) - means[group[rows]]) ** 2
-    deviation = np.sqrt(variance / weights.sum())
+    deviation = np.sqrt(_squares(X, weights, group, means) / weights.sum())
     rounding = 16 * np.finfo(np.float64).eps * np.abs(means).max(axis=0)
     return np.where(deviation > rounding, deviation, 1.0)
 
@@ -191,9 +201,19 @@ def scatter_matrix(
 ) -> _Floats:
     """Return the weighted sum of the outer products of deviations from the mean of the group."""
     scatter = np.zeros((X.shape[1], X.shape[1]))
-    for rows in _blocks(X):
-        block = _deviations(X, weights, group, means, scale, rows)
-        scatter += block.T @ block
+    scale = np.broadcast_to(scale, X.shape[1]).astype(np.float64)
+    for rows in _blocks(X) if issparse(X) or not len(X) else [slice(None)]:
+        part = np.empty_like(scatter)
+        get_kernels().group_scatter(
+            np.ascontiguousarray(dense(X[rows])),
+            np.ascontiguousarray(weights[rows], dtype=np.float64),
+            np.ascontiguousarray(group[rows], dtype=np.int64),
+            means,
+            scale,
+            part,
+            as_threads(None),
+        )
+        scatter += part
     return scatter
 
 
@@ -218,18 +238,6 @@ def whitening(scatter: _Floats, precision: np.dtype[Any]) -> _Floats:
     return np.asarray(W)
 
 
-def _deviations(
-    X: NDArray[Any],
-    weights: _Floats,
-    group: NDArray[np.int64],
-    means: _Floats,
-    scale: _Floats | float,
-    rows: slice,
-) -> _Floats:
-    deviations = (dense(X[rows]) - means[group[rows]]) / scale * np.sqrt(weights[rows])[:, None]
-    return np.asarray(deviations)
-
-
 def _axes(
     X: NDArray[Any],
     weights: _Floats,
@@ -246,7 +254,7 @@ def _axes(
     n_samples, n_features = X.shape
 
     if at_least <= n_samples < n_features:
-        deviations = _deviations(X, weights, group, means, scale, slice(None))
+        deviations = (dense(X) - means[group]) / scale * np.sqrt(weights)[:, None]
         _, sizes, axes = svd(deviations, full_matrices=False)
         return sizes**2, axes
     scatter = scatter_matrix(X, weights, group, means, scale=scale)

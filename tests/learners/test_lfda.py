@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 from sklearn.datasets import load_digits, load_iris, make_classification
 
 from metricfast import LFDA
-from metricfast.learners import lfda
+from metricfast._dispatch import get_kernels
 
 X, Y = load_iris(return_X_y=True)
 
@@ -50,11 +50,51 @@ def assert_same_rows(found, expected, rtol=1e-7):
     )
 
 
+def local_scatter(points, weights, k, threads=2):
+    scatter = np.empty((points.shape[1], points.shape[1]))
+    get_kernels().local_scatter(points, weights, k, scatter, threads)
+    return scatter
+
+
+def expected_local_scatter(points, k):
+    """Pair by pair."""
+    squared = np.array([((points - x) ** 2).sum(axis=1) for x in points])
+    others = np.sort(np.where(np.eye(len(points)), np.inf, squared), axis=1)
+    scale = np.sqrt(others[:, min(k, len(points) - 1) - 1])
+    scatter = np.zeros((points.shape[1], points.shape[1]))
+    for i, x in enumerate(points):
+        near = np.flatnonzero((scale[:i] > 0) & (scale[i] > 0))
+        affinity = np.exp(-squared[i, near] / (scale[i] * scale[near]))
+        scatter += ((points[near] - x).T * affinity) @ (points[near] - x)
+    return scatter
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "k"), [(2, 3, 1), (3, 1, 7), (47, 2, 7), (150, 33, 1), (611, 5, 7), (611, 5, 300)]
+)
+def test_local_scatter(n, d, k):
+    rng = np.random.RandomState(n)
+    points = rng.normal(size=(n, d))
+    points[: n // 3] += 20  # affinities across vanish
+    points[n // 2 : n // 2 + 9] = points[n // 2]
+    expected = expected_local_scatter(points, k)
+    found = local_scatter(points, np.ones(n), k)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-11 * np.abs(expected).max())
+    np.testing.assert_array_equal(found, local_scatter(points, np.ones(n), k, threads=1))
+    np.testing.assert_array_equal(found, found.T)
+
+
+@pytest.mark.parametrize("k", [1, 4, 7])
+def test_whole_weights_of_the_local_scatter_are_repetitions(k):
+    rng = np.random.RandomState(k)
+    points, weights = rng.normal(size=(90, 3)), rng.randint(1, 5, size=90)
+    expected = expected_local_scatter(np.repeat(points, weights, axis=0), k)
+    found = local_scatter(points, weights.astype(float), k)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-11 * np.abs(expected).max())
+
+
 @pytest.mark.parametrize("k", [1, 7, 100])
-@pytest.mark.parametrize("tile", [7, 512])
-def test_is_what_the_definition_says(k, tile, monkeypatch):
-    monkeypatch.setattr(lfda, "_TILE", tile)
-    monkeypatch.setattr(lfda, "_SEARCHED", 60)
+def test_is_what_the_definition_says(k):
     keep = np.r_[0:20, 50:62, 100:103]
     points, labels = X[keep] + 1e-3 * np.random.RandomState(0).normal(size=(35, 4)), Y[keep]
     sizes, vectors = expected_directions(points, labels, k)

@@ -12,6 +12,7 @@ void register_engine(pybind11::module_ &m);
 void register_itml(pybind11::module_ &m);
 void register_psd_learners(pybind11::module_ &m);
 void register_oasis(pybind11::module_ &m);
+void register_scatter(pybind11::module_ &m);
 void register_scml(pybind11::module_ &m);
 
 } // namespace metricfast::python

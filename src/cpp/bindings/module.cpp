@@ -9,5 +9,6 @@ PYBIND11_MODULE(METRICFAST_MODULE_NAME, m) {
     register_itml(m);
     register_psd_learners(m);
     register_oasis(m);
+    register_scatter(m);
     register_scml(m);
 }

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
-from threadpoolctl import ThreadpoolController
 
 from metricfast._arrays import as_threads
+from metricfast._dispatch import get_kernels
 from metricfast._initialize import check_n_components
 from metricfast._scatter import group_means, scatter_matrix, whitening, with_signs
 from metricfast._targets import check_classification_target
 from metricfast.learners._closed import ClosedFormLearner, check_fraction, shrunk
 from metricfast.learners._linear import check_count
-from metricfast.neighbors import kneighbors, pairwise_distances
 
 __all__ = ["LFDA"]
 
@@ -24,14 +22,10 @@ _Floats = NDArray[np.float64]
 
 _NEIGHBORS = 7
 _EMBEDDINGS = ("weighted", "orthonormalized", "plain")
-# Affinities are computed in square tiles that stay in the cache.
-_TILE = 512
 # Variance within classes, relative to all, that is none but for rounding; and the deviation that
 # features are then given, relative to their own.
 _COLLAPSED = 1e-11
 _NOISE = 1e-3
-# Neighbours found at a time.
-_SEARCHED = 1 << 20
 
 
 class LFDA(ClosedFormLearner):
@@ -176,9 +170,7 @@ class LFDA(ClosedFormLearner):
         points, labels, weights, exponent = self._prepare(X, y, sample_weight)
         classes, codes = check_classification_target(labels)
         n_components = check_n_components(points.shape[1], self.n_components)
-        # Threads of a BLAS keep spinning after each of many small products.
-        with _controller().limit(limits=1, user_api="blas"):
-            mixed, within = self._scatters(points, codes, weights, len(classes), k)
+        mixed, within = self._scatters(points, codes, weights, len(classes), k)
         if not np.trace(within) > 0:
             raise ValueError("y must hold a class with two different points.")
         rows = self._directions(mixed, shrunk(within, shrinkage), points.dtype)[:n_components]
@@ -201,13 +193,14 @@ class LFDA(ClosedFormLearner):
         counts, total = np.bincount(codes, weights), weights.sum()
         means = group_means(points, weights, codes, n_classes)
         others = weights * (1 - counts / total)[codes]
-        spread = (means - weights @ points / total) * np.sqrt(counts)[:, None]
+        spread = (means - counts @ means / total) * np.sqrt(counts)[:, None]
         mixed = scatter_matrix(points, others, codes, means) + spread.T @ spread
-        within = np.zeros_like(mixed)
+        within, local_scatter = np.zeros_like(mixed), get_kernels().local_scatter
         for label, count in enumerate(counts):
             members = np.flatnonzero(codes == label)
-            local = points[members].astype(np.float64) - means[label]
-            scatter = _local_scatter(local, weights[members], k, self.n_jobs)
+            local = np.subtract(points[members], means[label], dtype=np.float64)
+            scatter = np.empty_like(within)
+            local_scatter(local, weights[members], k, scatter, as_threads(self.n_jobs))
             mixed += scatter / total
             within += scatter / count
         return mixed, within
@@ -225,61 +218,3 @@ class LFDA(ClosedFormLearner):
         if self.embedding_type == "weighted":
             rows *= np.sqrt(np.maximum(1 / sizes - 1, 0))[:, None]
         return np.asarray(rows)
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()  # looks at all libraries of the process, which takes a while
-
-
-def _local_scatter(points: _Floats, weights: _Floats, k: int, n_jobs: int | None) -> _Floats:
-    """Return ``sum_ij w_i w_j A_ij (x_i - x_j)(x_i - x_j)^T / 2`` over the points of a class."""
-    scale = _local_scale(points, weights, k, n_jobs)
-    near = scale > 0  # a point of scale zero has an affinity to its copies alone
-    points, weights, inverse = points[near], weights[near], 1 / scale[near]
-    weighted = points * weights[:, None]
-    degrees = np.zeros(len(points))
-    cross = np.zeros((points.shape[1], points.shape[1]))
-    tiles = [slice(start, start + _TILE) for start in range(0, len(points), _TILE)]
-    for place, rows in enumerate(tiles):
-        for columns in tiles[place:]:
-            affinity = pairwise_distances(
-                points[rows], points[columns], squared=True, n_jobs=n_jobs
-            )
-            affinity *= -inverse[rows, None]
-            affinity *= inverse[columns]
-            np.exp(affinity, out=affinity)
-            degrees[rows] += affinity @ weights[columns]
-            product = weighted[rows].T @ (affinity @ weighted[columns])
-            cross += product
-            if rows != columns:
-                degrees[columns] += weights[rows] @ affinity
-                cross += product.T
-    scatter = (weighted * degrees[:, None]).T @ points - cross
-    return np.asarray((scatter + scatter.T) / 2)
-
-
-def _local_scale(points: _Floats, weights: _Floats, k: int, n_jobs: int | None) -> _Floats:
-    """Return the distance of each point to its k-th nearest, or its farthest if there are fewer.
-
-    A point of weight w is w points, of which w - 1 are its own neighbours at distance zero.
-    """
-    n_points = len(points)
-    scale = np.zeros(n_points)
-    if n_points == 1:
-        return scale
-    # So many neighbours weigh enough, whichever they are.
-    enough = int(np.searchsorted(np.cumsum(np.sort(weights)), k)) + 1
-    n_neighbors = min(enough, n_points - 1)
-    step = max(1, _SEARCHED // n_neighbors)
-    for start in range(0, n_points, step):
-        rows = np.arange(start, min(start + step, n_points))
-        distances, indices = kneighbors(
-            points[rows], points, n_neighbors, exclude=rows, n_jobs=n_jobs
-        )
-        reached = np.cumsum(weights[indices], axis=1) + np.maximum(weights[rows, None] - 1, 0)
-        # Weights that are no whole numbers may miss k by a rounding.
-        place = np.minimum((reached < k * (1 - 1e-12)).sum(axis=1), n_neighbors - 1)
-        scale[rows] = distances[np.arange(len(rows)), place]
-        scale[rows[weights[rows] - 1 >= k]] = 0
-    return scale

@@ -132,13 +132,16 @@ class RCA(ClosedFormLearner):
         n_features = points.shape[1]
         n_components = check_n_components(n_features, self.n_components)
         members = chunks >= 0
-        points, weights = points[members], weights[members]
-        found, chunk = np.unique(chunks[members], return_inverse=True)
+        if not members.all():
+            points, weights, chunks = points[members], weights[members], chunks[members]
+        found, chunk = np.unique(chunks, return_inverse=True)
         n_chunks = len(found)
         means = group_means(points, weights, chunk, n_chunks)
         within = scatter_matrix(points, weights, chunk, means)
         # The mean of equal points may differ from them by a rounding.
-        if not np.trace(within) > np.finfo(points.dtype).eps ** 2 * (points**2).sum():
+        if not np.trace(within) > np.finfo(points.dtype).eps ** 2 * np.einsum(
+            "ij,ij", points, points
+        ):
             raise ValueError("At least one of the chunks must hold two different points.")
         within /= weights.sum()
         self.shrinkage_ = self._choose_shrinkage(within, weights.sum() - n_chunks, points.dtype)
@@ -147,9 +150,8 @@ class RCA(ClosedFormLearner):
             _, sizes, axes = svd(W, full_matrices=False)
             rows = (axes.T * sizes) @ axes
         else:
-            spread = (means - weights @ points / weights.sum()) * np.sqrt(
-                np.bincount(chunk, weights)
-            )[:, None]
+            counts = np.bincount(chunk, weights)
+            spread = (means - counts @ means / counts.sum()) * np.sqrt(counts)[:, None]
             total = within * weights.sum() + spread.T @ spread
             _, vectors = eigh(W @ total @ W.T)
             rows = with_signs(vectors.T[::-1][:n_components] @ W)

@@ -41,13 +41,14 @@ template <class T> class AllPairs {
     /// Rows that fill() should be given at a time.
     static constexpr Index block = 10 * TileShape<T>::rows;
 
-    /// out(r, j) = distance from query first + r to database row j, for r < out.rows.
-    void fill(Index first, View<T> out, bool squared) const {
+    /// out(r, j) = distance from query first + r to database row j, for r < out.rows and j from
+    /// `column` on; earlier columns may be written or not.
+    void fill(Index first, View<T> out, bool squared, Index column = 0) const {
         PackedQueries<T> queries(packed_.depth());
         queries.pack(queries_, frame_, nullptr, first, out.rows);
         const Finish finish{squared, frame_.scale};
         std::vector<std::pair<Index, Index>> cancelled;
-        for (Index begin = 0; begin < packed_.panels(); begin += panels_in_cache_) {
+        for (Index begin = column / cols; begin < packed_.panels(); begin += panels_in_cache_) {
             const Index end = std::min(begin + panels_in_cache_, packed_.panels());
             const Index entries =
                 out.rows * (std::min(end * cols, database_.rows()) - begin * cols);

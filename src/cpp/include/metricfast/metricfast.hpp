@@ -2,9 +2,11 @@
 #pragma once
 
 #include "metricfast/constrained/itml.hpp"
+#include "metricfast/constrained/local_scatter.hpp"
 #include "metricfast/constrained/lsml.hpp"
 #include "metricfast/constrained/mmc.hpp"
 #include "metricfast/constrained/oasis.hpp"
+#include "metricfast/constrained/scatter.hpp"
 #include "metricfast/constrained/scml.hpp"
 #include "metricfast/database_gradient.hpp"
 #include "metricfast/distance.hpp"

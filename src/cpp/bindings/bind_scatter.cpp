@@ -1,0 +1,48 @@
+#include "arrays.hpp"
+#include "common.hpp"
+
+#include "metricfast/constrained/local_scatter.hpp"
+#include "metricfast/constrained/scatter.hpp"
+
+namespace metricfast::python {
+
+namespace {
+
+View<double> square(py::array &scatter, Index size) {
+    const View<double> out = writable<double>(scatter);
+    require(out.rows == size && out.cols == size, "scatter must be (n_features, n_features)");
+    return out;
+}
+
+void group_scatter_of(const py::array &x, const py::array &weights, const py::array &group,
+                      const py::array &means, const py::array &scale, py::array scatter,
+                      int threads) {
+    const Points all = points(x);
+    const auto *w = elements<double>(weights, all.rows(), "weights");
+    const auto *g = elements<std::int64_t>(group, all.rows(), "group");
+    const auto *s = elements<double>(scale, all.cols(), "scale");
+    const View<const double> centres = matrix<double>(means);
+    const View<double> out = square(scatter, all.cols());
+    const Control run = control(threads);
+    const py::gil_scoped_release release;
+    out.eigen() = group_scatter(all, w, g, centres, s, run);
+}
+
+void local_scatter_of(const py::array &x, const py::array &weights, Index k, py::array scatter,
+                      int threads) {
+    const View<const double> all = matrix<double>(x);
+    const auto *w = elements<double>(weights, all.rows, "weights");
+    const View<double> out = square(scatter, all.cols);
+    const Control run = control(threads);
+    const py::gil_scoped_release release;
+    out.eigen() = local_scatter(all, w, k, run);
+}
+
+} // namespace
+
+void register_scatter(py::module_ &m) {
+    m.def("group_scatter", &group_scatter_of);
+    m.def("local_scatter", &local_scatter_of);
+}
+
+} // namespace metricfast::python

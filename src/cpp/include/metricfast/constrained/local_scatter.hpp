@@ -1,0 +1,162 @@
+/// The scatter of points around their neighbours, for local Fisher discriminant analysis
+/// (Sugiyama, 2007).
+#pragma once
+
+#include <algorithm>
+#include <queue>
+
+#include "metricfast/distance.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+namespace detail {
+
+/// Whole tiles of rows whose distances to all columns stay in the cache.
+inline Index local_block(Index points) {
+    constexpr Index tile = TileShape<double>::rows;
+    const Index cached = (Index(1) << 16) / std::max<Index>(1, points);
+    return std::max(4 * tile, std::min(cached, 10 * tile) / tile * tile);
+}
+
+/// A distance that at least k + 1 of a row are not above, infinite where there is no cheap one:
+/// the smallest of each of some groups of columns are looked at.
+inline double bound_of_rank(const double *distances, Index count, Index k) {
+    constexpr int W = Vec<double>::width, groups = 32;
+    if (k >= groups || count < groups)
+        return std::numeric_limits<double>::infinity();
+    Vec<double> least[groups / W];
+    for (int g = 0; g < groups / W; ++g)
+        least[g] = Vec<double>::load(distances + g * W);
+    for (Index j = groups; j + groups <= count; j += groups)
+        for (int g = 0; g < groups / W; ++g)
+            least[g] = min(least[g], Vec<double>::load(distances + j + g * W));
+    double smallest[groups];
+    for (int g = 0; g < groups / W; ++g)
+        least[g].store(smallest + g * W);
+    std::nth_element(smallest, smallest + k, smallest + groups);
+    return smallest[k];
+}
+
+/// The nearest column but `self` at which the weights of the columns up to it, and `weight`, reach
+/// `enough`; the farthest where they never do, and `self` where there is none or none is needed.
+/// \param bound columns beyond are not needed.
+inline Index column_of_weight(const double *distances, Index count, Index self,
+                              const double *weights, double weight, double enough, double bound) {
+    constexpr int W = Vec<double>::width;
+    if (weight >= enough)
+        return self;
+    std::priority_queue<std::pair<double, Index>> nearest;
+    double limit = std::nextafter(bound, std::numeric_limits<double>::infinity());
+    const auto add = [&](Index j) {
+        if (j == self || !(distances[j] < limit))
+            return;
+        nearest.emplace(distances[j], j);
+        weight += weights[j];
+        while (nearest.size() > 1 && weight - weights[nearest.top().second] >= enough) {
+            weight -= weights[nearest.top().second];
+            nearest.pop();
+        }
+        if (weight >= enough)
+            limit = nearest.top().first;
+    };
+    Index j = 0;
+    for (; j + W <= count; j += W) {
+        unsigned mask = less(Vec<double>::load(distances + j), Vec<double>::broadcast(limit));
+        for (; mask != 0; mask &= mask - 1)
+            add(j + lowest_bit(mask));
+    }
+    for (; j < count; ++j)
+        add(j);
+    return nearest.empty() ? self : nearest.top().second;
+}
+
+} // namespace detail
+
+/// sum_{i<j} w_i w_j A_ij (x_i - x_j)(x_i - x_j)^T with A_ij = exp(-D_ij / (s_i s_j)), s_i being
+/// the distance of x_i to its k-th nearest other point, or to its farthest if there are fewer. A
+/// point of weight w is w points, of which w - 1 are its own neighbours at distance zero; one of
+/// scale zero has affinity to its copies alone.
+///
+/// Only one of A_ij and A_ji is formed, a block of rows at a time. Lanes own the sums, so results
+/// do not depend on the number of threads.
+/// \param points (n x d), best centred. \param weights n positive ones.
+inline RowMatrix<double> local_scatter(View<const double> points, const double *weights, Index k,
+                                       const Control &control = {}) {
+    require(k >= 1, "local_scatter: k must be at least 1");
+    const Index n = points.rows, d = points.cols, rows = detail::local_block(n);
+    const Index blocks = (n + rows - 1) / rows, lanes = std::min<Index>(8, blocks);
+    const Points all(points);
+    const AllPairs<double> pairs(all, all, control);
+    std::vector<RowMatrix<double>> scratch(static_cast<std::size_t>(lanes)); // for each thread
+    // Calls step(lane, first row, block) with distances from `first` on, or to all columns.
+    const auto for_blocks = [&](bool whole, auto &&step) {
+        const auto run = [&](Index lane, Worker &worker) {
+            RowMatrix<double> &block = scratch[worker.id()];
+            for (Index b = lane; b < blocks; b += lanes) {
+                const Index first = b * rows;
+                block.resize(std::min(rows, n - first), n);
+                pairs.fill(first, view(block), true, whole ? 0 : first);
+                step(lane, first, block);
+                worker.advance();
+            }
+        };
+        parallel_blocks(lanes, control, run, blocks);
+    };
+
+    // Sums of weights that are no whole numbers may miss k by a rounding.
+    const double enough = static_cast<double>(k) * (1 - 1e-12);
+    const bool whole = std::all_of(weights, weights + n, [](double w) { return w >= 1; });
+    Eigen::ArrayXd near(n); // 1 / s_i, or 0 for points of scale zero
+    for_blocks(true, [&](Index, Index first, const RowMatrix<double> &block) {
+        for (Index r = 0; r < block.rows(); ++r) {
+            const Index i = first + r;
+            const double *distances = block.row(r).data();
+            const double bound = whole ? detail::bound_of_rank(distances, n, k)
+                                       : std::numeric_limits<double>::infinity();
+            const Index j = detail::column_of_weight(distances, n, i, weights,
+                                                     std::max(weights[i] - 1, 0.0), enough, bound);
+            const double found = squared_distance(points.row(i), points.row(j), d);
+            near[i] = found > 0 ? 1 / std::sqrt(found) : 0.0;
+        }
+    });
+
+    struct Lane {
+        RowMatrix<double> cross, product;
+        Eigen::ArrayXd degrees;
+    };
+    std::vector<Lane> sums(static_cast<std::size_t>(lanes));
+    for (Lane &lane : sums) {
+        lane.cross.setZero(d, d);
+        lane.degrees.setZero(n);
+    }
+    const Eigen::ArrayXd mass =
+        (near > 0).select(Eigen::Map<const Eigen::ArrayXd>(weights, n), 0.0);
+    const RowMatrix<double> weighted = mass.matrix().asDiagonal() * points.eigen();
+    for_blocks(false, [&](Index l, Index first, RowMatrix<double> &block) {
+        Lane &lane = sums[l];
+        const Index count = block.rows(), rest = n - first;
+        auto affinity = block.rightCols(rest);
+        for (Index r = 0; r < count; ++r) {
+            const Index i = first + r;
+            // Products of denormal numbers would be slow.
+            auto row = affinity.row(r).array().transpose();
+            row = (row * near.tail(rest) * -near[i]).max(-600.0).exp();
+            row.head(r + 1).setZero();
+            lane.degrees[i] += (row * mass.tail(rest)).sum();
+            lane.degrees.tail(rest) += mass[i] * row;
+        }
+        lane.product.noalias() = affinity * weighted.bottomRows(rest);
+        lane.cross.noalias() += weighted.middleRows(first, count).transpose() * lane.product;
+    });
+    for (Index l = 1; l < lanes; ++l) {
+        sums[0].cross += sums[l].cross;
+        sums[0].degrees += sums[l].degrees;
+    }
+    RowMatrix<double> scatter(d, d);
+    scatter.noalias() =
+        weighted.transpose() * sums[0].degrees.matrix().asDiagonal() * points.eigen();
+    scatter -= sums[0].cross + sums[0].cross.transpose();
+    return (scatter + scatter.transpose()) / 2;
+}
+
+METRICFAST_NAMESPACE_END
