@@ -23,10 +23,8 @@ def test_demo_prints_a_row_per_learner_and_draws(tmp_path, capsys):
     rows = re.findall(r"^wine +(\w+) +([\d.]+)% +([\d.]+)% +([\d.]+) s$", printed, re.MULTILINE)
     assert [row[0] for row in rows] == [learner.__name__ for learner in supervised_learners()]
     assert all(0 <= float(error) < 15 for row in rows for error in row[1:3])
-    for name, before, after, _ in rows:
-        kind = "equal to" if after == before else "lower than"
-        kind = "higher than" if float(after) > float(before) else kind
-        assert re.search(f"^{kind} Euclidean: .*{name} on wine", printed, re.MULTILINE)
+    lower = sum(float(after) < float(before) for _, before, after, _ in rows)
+    assert f"wine: of {len(rows)} learners {lower} below Euclidean" in printed
     assert str(picture) in printed
     assert picture.read_bytes().startswith(PNG)
 
@@ -39,9 +37,13 @@ def test_errors_are_shares_of_all_points():
 
 def test_the_verdict_names_gains_and_losses():
     gain, tie, loss = ("A", "x", 0.2, 0.1), ("B", "x", 0.2, 0.2), ("A", "y", 0.1, 0.3)
-    assert verdict([gain, tie]) == "lower than Euclidean: A on x\nequal to Euclidean: B on x"
+    assert verdict([gain, tie]) == (
+        "x: of 2 learners 1 below Euclidean, 1 equal, 0 above; lowest 10.00% by A"
+    )
     assert verdict([gain, loss, ("B", "y", 0.1, 0.2)]) == (
-        f"lower than Euclidean: A on x\nhigher than Euclidean: A on y, B on y\n{OVERFITTING}"
+        "x: of 1 learners 1 below Euclidean, 0 equal, 0 above; lowest 10.00% by A\n"
+        "y: of 2 learners 0 below Euclidean, 0 equal, 2 above; lowest 20.00% by B\n"
+        f"{OVERFITTING}"
     )
 
 

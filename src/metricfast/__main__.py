@@ -63,7 +63,7 @@ def demo(names: Sequence[str], output: Path) -> int:
         print(error, file=sys.stderr)
         return 1
     print(f"{N_NEIGHBORS}-NN error on held-out points, each held out once in {N_FOLDS} folds")
-    print(f"{'data':<16}{'learner':<12}{'Euclidean':>10}{'learned':>10}{'fit':>10}")
+    print(f"{'data':<16}{'learner':<18}{'Euclidean':>10}{'learned':>10}{'fit':>10}")
     print(verdict([row for name in names for row in compare(name)]))
     X_train, X_test, y_train, y_test = train_test_split(*load(names[-1]), random_state=0)
     nca = fit(metricfast.NCA(n_components=2, random_state=0), X_train, y_train)
@@ -88,7 +88,7 @@ def compare(name: str) -> Iterator[tuple[str, str, float, float]]:
         errors, seconds = zip(*(fit_and_score(learner, X, y, *fold) for fold in folds), strict=True)
         after = float(np.average(errors, weights=sizes))
         print(
-            f"{name:<16}{learner.__name__:<12}{before:>10.2%}{after:>10.2%}"
+            f"{name:<16}{learner.__name__:<18}{before:>10.2%}{after:>10.2%}"
             f"{np.mean(seconds):>8.2f} s",
             flush=True,
         )
@@ -96,13 +96,22 @@ def compare(name: str) -> Iterator[tuple[str, str, float, float]]:
 
 
 def verdict(rows: Sequence[tuple[str, str, float, float]]) -> str:
-    """Say where learning helped and where it did not; a row is learner, data, before, after."""
-    places: dict[str, list[str]] = {"lower than": [], "equal to": [], "higher than": []}
-    for learner, data, before, after in rows:
-        lower = "lower than" if after < before else "higher than"
-        places["equal to" if np.isclose(after, before) else lower].append(f"{learner} on {data}")
-    lines = [f"{kind} Euclidean: {', '.join(where)}" for kind, where in places.items() if where]
-    return "\n".join([*lines, OVERFITTING] if places["higher than"] else lines)
+    """Say for each data set how often learning helped; a row is learner, data, before, after."""
+    lines, harmed = [], False
+    for name in dict.fromkeys(data for _, data, _, _ in rows):
+        found = [row for row in rows if row[1] == name]
+        equal = sum(bool(np.isclose(after, before)) for _, _, before, after in found)
+        lower = sum(
+            after < before for _, _, before, after in found if not np.isclose(after, before)
+        )
+        best, _, _, lowest = min(found, key=lambda row: row[3])
+        higher = len(found) - equal - lower
+        harmed |= higher > 0
+        lines.append(
+            f"{name}: of {len(found)} learners {lower} below Euclidean, {equal} equal, "
+            f"{higher} above; lowest {lowest:.2%} by {best}"
+        )
+    return "\n".join([*lines, OVERFITTING] if harmed else lines)
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
