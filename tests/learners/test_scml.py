@@ -345,9 +345,8 @@ def test_bad_data():
 
 @pytest.mark.parametrize("basis", ["lda", "triplet_diffs"])
 def test_units_that_overflow_are_told(basis):
-    with pytest.warns(ConvergenceWarning, match="rescale the features"):
-        model = SCML_Supervised(basis=basis, **SHORT).fit(X * 1e160, Y)
-    assert not model.components_.any()
+    with pytest.raises(ValueError, match="overflow in the learned metric. Rescale the features"):
+        SCML_Supervised(basis=basis, **SHORT).fit(X * 1e160, Y)
 
 
 CHECKED = [SCML_Supervised(max_iter=500, random_state=0)]
