@@ -132,7 +132,7 @@ class CompositionalLearner(MahalanobisMixin):
             self.components_ = _components(basis, best, n_components).astype(dtype)
             self.weights_ = best.astype(np.float64)
             self.loss_curve_, self.objective_ = curve, best_value
-        if self.objective_ >= 1:
+        if self.objective_ >= 1 or not best.any():
             warnings.warn(
                 f"The objective is {self.objective_:.4g} at the best weights found; without any "
                 "it is 1. Increase `max_iter`, use a larger `gamma` (shorter steps) or other "

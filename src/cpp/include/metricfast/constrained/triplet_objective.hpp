@@ -44,8 +44,10 @@ struct HingesOfScale {
     /// Where f is lowest, to a relative 1e-6 of it, if that is below f(0); else at 1.
     /// \param slope of f at 0.
     Value minimum(double slope) const {
+        if (!std::isfinite(slope)) // distances overflow
+            return {1, slope, slope};
         const Value whole = (*this)(1);
-        if (!(slope < 0) || !std::isfinite(whole.value))
+        if (slope >= 0 || !std::isfinite(whole.value))
             return whole;
         Value low{0, 1, slope}, high = whole; // the slope is negative at low, and then not at high
         for (int i = 0; i < 64 && high.slope < 0; ++i) {
