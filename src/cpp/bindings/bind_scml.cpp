@@ -2,7 +2,7 @@
 #include "common.hpp"
 
 #include "metricfast/constrained/scml.hpp"
-#include "metricfast/constrained/triplet_hinges.hpp"
+#include "metricfast/constrained/triplet_objective.hpp"
 
 namespace metricfast::python {
 
@@ -34,9 +34,10 @@ void scml(const py::array &x, const py::array &triplets, const py::array &basis,
     });
 }
 
-/// \param weights float64 of the triplets, or None.
-double hinges(const py::array &x, const py::array &L, const py::array &triplets,
-              const py::object &weights, int threads) {
+/// \param weights float64 of the triplets, or None. Returns the value and the scale.
+std::pair<double, double> objective(const py::array &x, const py::array &L,
+                                    const py::array &triplets, const py::object &weights,
+                                    double penalty, int threads) {
     const Index count = triplets.shape(0);
     const auto *rows = elements<std::int64_t>(triplets, 3 * count, "triplets");
     const auto *v = elements<double>(weights, count, "weights");
@@ -44,14 +45,15 @@ double hinges(const py::array &x, const py::array &L, const py::array &triplets,
     const RowMatrix<double> map = matrix<double>(L).eigen();
     const Control run = control(threads);
     const py::gil_scoped_release release;
-    return triplet_hinges(all, map, rows, count, v, run);
+    const auto found = triplet_objective(all, map, rows, count, v, penalty, run);
+    return {found.value, found.scale};
 }
 
 } // namespace
 
 void register_scml(py::module_ &m) {
     m.def("scml", &scml);
-    m.def("triplet_hinges", &hinges);
+    m.def("triplet_objective", &objective);
 }
 
 } // namespace metricfast::python

@@ -95,12 +95,13 @@ class CompositionalLearner(MahalanobisMixin):
 
         def report() -> None:
             nonlocal best, best_value
-            curve.append(self._objective(triplets, basis, weights, weight))
-            # No metric at all may well have the lowest objective, and is of no use.
-            if curve[-1] < best_value and weights.any():
-                best, best_value = weights.copy(), curve[-1]
+            value, scale = self._objective(triplets, basis, weights, weight)
+            curve.append(value)
+            # No metric at all is of no use, and may have the lowest objective.
+            if value < best_value and weights.any():
+                best, best_value = (scale * weights).astype(dtype), value
             if progress is not None:
-                progress(len(curve), curve[-1])
+                progress(len(curve), value)
 
         def next_draws(n_iter: int) -> NDArray[np.int64] | None:
             if n_iter > 0:
@@ -131,7 +132,7 @@ class CompositionalLearner(MahalanobisMixin):
             self.components_ = _components(basis, best, n_components).astype(dtype)
             self.weights_ = best.astype(np.float64)
             self.loss_curve_, self.objective_ = curve, best_value
-        if self.objective_ >= 1:
+        if self.objective_ >= 1 or not best.any():
             warnings.warn(
                 f"The objective is {self.objective_:.4g} at the best weights found; without any "
                 "it is 1. Increase `max_iter`, use a larger `gamma` (shorter steps) or other "
@@ -146,22 +147,22 @@ class CompositionalLearner(MahalanobisMixin):
         basis: NDArray[np.float64],
         weights: NDArray[Any],
         weight: NDArray[np.float64] | None,
-    ) -> float:
-        total = get_kernels().triplet_hinges(
+    ) -> tuple[float, float]:
+        """Return the objective at the best multiple of the weights, and that multiple."""
+        value, scale = get_kernels().triplet_objective(
             triplets.points,
             np.ascontiguousarray(_components(basis, weights, None)),
             np.ascontiguousarray(triplets.index),
             weight,
+            self.beta * float(weights.sum(dtype=np.float64)),
             as_threads(self.n_jobs),
         )
-        size = len(triplets.index) if weight is None else float(weight.sum())
-        value = float(total / size + self.beta * weights.sum(dtype=np.float64))
         if not math.isfinite(value):
             raise ValueError(
                 "Distances overflow in the learned metric. Rescale the features, or use a larger "
                 "`gamma`."
             )
-        return value
+        return value, scale
 
 
 def _components(

@@ -33,7 +33,8 @@ class SCML(CompositionalLearner, TripletsClassifierMixin):
         \min_{w \ge 0}\; \beta \sum_k w_k
         + \frac{1}{m} \sum_{(a, b, c)} \left[1 + D_M(a, b) - D_M(a, c)\right]_+
 
-    by stochastic regularised dual averaging with adaptive steps; D is the squared distance.
+    by stochastic regularised dual averaging with adaptive steps, which finds the direction of w,
+    and a line search, which finds its length; D is the squared distance.
 
     Parameters
     ----------
@@ -49,8 +50,8 @@ class SCML(CompositionalLearner, TripletsClassifierMixin):
     max_iter : int, default=10000
         Number of iterations.
     output_iter : int, default=500
-        Number of iterations after which the objective is evaluated. The best weights then seen are
-        the result.
+        Number of iterations after which the objective is evaluated, at the multiple of the weights
+        that is best for it. The best weights then seen are the result.
     batch_size : int, default=10
         Triplets drawn for an iteration.
     verbose : bool, default=False
@@ -77,7 +78,8 @@ class SCML(CompositionalLearner, TripletsClassifierMixin):
     objective_ : float
         The objective at `weights_`.
     loss_curve_ : list of float
-        The objective after each `output_iter` iterations, and at the end.
+        The objective after each `output_iter` iterations, and at the end, at the best multiple of
+        the weights.
     n_features_in_ : int
         Number of features seen in `fit`.
     preprocessor_ : callable or None
@@ -85,9 +87,9 @@ class SCML(CompositionalLearner, TripletsClassifierMixin):
 
     Notes
     -----
-    The margin of 1 and the length of the steps suit features of about unit spread: standardize
-    them. An interrupted `fit` (Ctrl-C) raises KeyboardInterrupt and leaves the best map so far in
-    `components_`. Memory does not grow with the number of triplets times that of bases.
+    The length of the steps suits features of about unit spread: standardize them. An interrupted
+    `fit` (Ctrl-C) raises KeyboardInterrupt and leaves the best map so far in `components_`. Memory
+    does not grow with the number of triplets times that of bases.
 
     References
     ----------

@@ -121,7 +121,9 @@ template <class T> class Scml {
         packed_.assign(static_cast<std::size_t>(chunks * rows * depth), T(0));
         for (Index r = 0; r < depth; ++r)
             for (Index c = 0; c < depth; ++c)
-                packed_[r / rows * rows * depth + c * rows + r % rows] = S(r, c);
+                packed_[r / rows * rows * depth + c * rows + r % rows] = c < r   ? T(0)
+                                                                         : c > r ? 2 * S(r, c)
+                                                                                 : S(r, c);
         form.resize(basis_.rows);
         const Index panels = (basis_.rows + cols - 1) / cols;
         for (Index q = 0; q < panels; ++q) {
@@ -129,16 +131,17 @@ template <class T> class Scml {
             const Vec<T> zero = Vec<T>::broadcast(T(0));
             Vec<T> sum[2] = {zero, zero};
             for (Index m = 0; m < chunks; ++m) {
+                const Index first = m * rows; // no element of these rows is before the diagonal
                 Tile<T> tile;
                 tile.fill(T(0));
-                tile.accumulate_dot(depth, &packed_[m * rows * depth], panel);
+                tile.accumulate_dot(depth - first, &packed_[first * depth + first * rows],
+                                    panel + first * cols);
                 unrolled<rows>([&](auto r) METRICFAST_INLINE {
-                    if (m * rows + r < depth)
+                    if (first + r < depth)
                         for (int half = 0; half < 2; ++half)
-                            sum[half] =
-                                fma(tile.v[r][half],
-                                    Vec<T>::load(panel + (m * rows + r) * cols + half * width),
-                                    sum[half]);
+                            sum[half] = fma(tile.v[r][half],
+                                            Vec<T>::load(panel + (first + r) * cols + half * width),
+                                            sum[half]);
                 });
             }
             T lanes[cols];
@@ -175,18 +178,17 @@ template <class T> class Scml {
         quadratic_form(S_, form_, worker);
         const T penalty = static_cast<T>(settings_.beta * double(done + 1));
         // Those of positive weight, or nearly so, come first, so that they share few panels.
-        const auto place = [&](Index k) {
-            const T margin = sum_[k] + penalty, fall = form_[k];
-            return weights[k] > T(0)           ? 0
-                   : margin >= T(1.001) * fall ? 3
-                   : margin >= fall / 10       ? 2
-                                               : 1;
-        };
         awake_.clear();
-        for (int group = 0; group < 3; ++group)
-            for (Index k = 0; k < basis_.rows; ++k)
-                if (place(k) == group)
-                    awake_.push_back(k);
+        std::vector<Index> later[2];
+        for (Index k = 0; k < basis_.rows; ++k) {
+            const T margin = sum_[k] + penalty, fall = form_[k];
+            if (weights[k] > T(0))
+                awake_.push_back(k);
+            else if (!(margin >= T(1.001) * fall)) // a little more, for rounding
+                later[margin >= fall / 10].push_back(k);
+        }
+        for (const auto &group : later)
+            awake_.insert(awake_.end(), group.begin(), group.end());
         pack(awake_, awake_panels_);
         const Index positions = (static_cast<Index>(awake_.size()) + cols - 1) / cols * cols;
         gradient_.resize(positions);
@@ -263,9 +265,6 @@ template <class T> class Scml {
         gradient_.setZero();
         by_tiles(hits_.data() + n_hits, static_cast<Index>(hits_.size()) - n_hits,
                  [&](Index, auto n) { add_gradient<n>(); });
-        gradient_ /= static_cast<T>(settings_.batch);
-        panel_sum_ += gradient_;
-        panel_squares_ += gradient_.square();
         find_weights(static_cast<T>(settings_.beta * static_cast<double>(iteration)));
     }
 
@@ -335,24 +334,39 @@ template <class T> class Scml {
         }
     }
 
+    /// Adds the gradient to G and its square to H, and finds the weights that these give.
     void find_weights(T penalty) {
-        const T delta = T(0.001), gamma = static_cast<T>(settings_.gamma); // delta: first steps
         for (const Index q : hot_)
             Lanes(panel_weights_.data() + q * cols).setZero();
         hot_.clear();
+        const auto share = Vec<T>::broadcast(T(1) / static_cast<T>(settings_.batch));
+        const auto limit = Vec<T>::broadcast(-penalty);
         for (Index q = 0; q < static_cast<Index>(lacking_.size()); ++q) {
-            const Lanes sum(panel_sum_.data() + q * cols);
-            if (!(sum.minCoeff() < -penalty))
-                continue;
-            hot_.push_back(q);
-            Lanes squares(panel_squares_.data() + q * cols);
-            if (lacking_[q])
-                for (Index lane = 0; lane < cols; ++lane)
-                    if (sum[lane] < -penalty && known_[awake_[q * cols + lane]] < begin_)
-                        squares[lane] = recover(awake_[q * cols + lane]);
-            Lanes weights(panel_weights_.data() + q * cols);
-            weights = (-penalty - sum).max(T(0)) / (gamma * (delta + squares.sqrt()));
+            unsigned positive = 0;
+            for (Index i = q * cols; i < (q + 1) * cols; i += width) {
+                const auto g = share * Vec<T>::load(&gradient_[i]);
+                const auto sum = Vec<T>::load(&panel_sum_[i]) + g;
+                sum.store(&panel_sum_[i]);
+                fma(g, g, Vec<T>::load(&panel_squares_[i])).store(&panel_squares_[i]);
+                positive |= less(sum, limit);
+            }
+            if (positive != 0) {
+                hot_.push_back(q);
+                find_weights_of_panel(q, penalty);
+            }
         }
+    }
+
+    void find_weights_of_panel(Index q, T penalty) {
+        const T delta = T(0.001); // keeps the first steps finite
+        const Lanes sum(panel_sum_.data() + q * cols);
+        Lanes squares(panel_squares_.data() + q * cols), weights(panel_weights_.data() + q * cols);
+        if (lacking_[q])
+            for (Index lane = 0; lane < cols; ++lane)
+                if (sum[lane] < -penalty && known_[awake_[q * cols + lane]] < begin_)
+                    squares[lane] = recover(awake_[q * cols + lane]);
+        weights = (-penalty - sum).max(T(0)) /
+                  (static_cast<T>(settings_.gamma) * (delta + squares.sqrt()));
     }
 
     View<const T> points_;

@@ -1,0 +1,124 @@
+/// The hinges of triplets in a learned metric, and the multiple of it that is best for them.
+#pragma once
+
+#include <numeric>
+
+#include "metricfast/embeddings/linear.hpp"
+#include "metricfast/simd.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+namespace detail {
+/// f(s) = mean_t [1 + s e_t]_+ + s penalty, convex and piecewise linear, of means weighted by v.
+struct HingesOfScale {
+    struct Value {
+        double scale, value, slope;
+    };
+
+    std::vector<double> e, v; ///< v empty: ones
+    double total = 0;         ///< of v
+    double penalty = 0;
+
+    Value operator()(double scale) const {
+        constexpr Index W = Vec<double>::width;
+        const auto zero = Vec<double>::broadcast(0), one = Vec<double>::broadcast(1);
+        const auto s = Vec<double>::broadcast(scale);
+        const Index n = static_cast<Index>(e.size());
+        auto sums = zero, idle = zero;
+        Index i = 0;
+        for (; i + W <= n; i += W) {
+            const auto hinge = max(fma(s, Vec<double>::load(&e[i]), one), zero);
+            const auto weight = v.empty() ? one : Vec<double>::load(&v[i]);
+            sums = fma(weight, hinge, sums);
+            idle = idle + where_equal(hinge, zero, weight);
+        }
+        double sum = horizontal_sum(sums), active = total - horizontal_sum(idle);
+        for (; i < n; ++i) {
+            const double hinge = std::max(1 + scale * e[i], 0.0), weight = v.empty() ? 1 : v[i];
+            sum += weight * hinge;
+            active -= hinge == 0 ? weight : 0;
+        }
+        return {scale, sum / total + scale * penalty, (sum - active) / (total * scale) + penalty};
+    }
+
+    /// Where f is lowest, to a relative 1e-6 of it, if that is below f(0); else at 1.
+    /// \param slope of f at 0.
+    Value minimum(double slope) const {
+        if (!std::isfinite(slope)) // distances overflow
+            return {1, slope, slope};
+        const Value whole = (*this)(1);
+        if (slope >= 0 || !std::isfinite(whole.value))
+            return whole;
+        Value low{0, 1, slope}, high = whole; // the slope is negative at low, and then not at high
+        for (int i = 0; i < 64 && high.slope < 0; ++i) {
+            low = high;
+            high = (*this)(2 * high.scale);
+        }
+        for (int i = 0; i < 50 && high.slope >= 0; ++i) {
+            // Where the tangents meet: f is not lower than they are there.
+            const double step = (high.value - low.value - high.slope * (high.scale - low.scale)) /
+                                (low.slope - high.slope);
+            if (std::min(low.value, high.value) * (1 - 1e-6) <= low.value + low.slope * step ||
+                !(step > 0))
+                break;
+            const Value next = (*this)(low.scale + step);
+            (next.slope < 0 ? low : high) = next;
+        }
+        const Value &best = low.value < high.value ? low : high;
+        return best.scale > 0 ? best : whole;
+    }
+};
+} // namespace detail
+
+/// The lowest value over s > 0 of
+///
+///   s penalty + mean_t [1 + s |L (x_a - x_b)|^2 - s |L (x_a - x_c)|^2]_+, t = (a, b, c),
+///
+/// where a small s is better than none, else the value at s = 1.
+struct TripletObjective {
+    double value, scale;
+};
+
+/// \param triplets n_triplets x 3 rows of `x`; those of the same (a, b) share work where they
+///   follow each other. \param weights of the triplets, or null for ones. The result does not
+///   depend on the number of threads.
+inline TripletObjective triplet_objective(const Points &x, const RowMatrix<double> &L,
+                                          const std::int64_t *triplets, Index n_triplets,
+                                          const double *weights, double penalty,
+                                          const Control &control = {}) {
+    require(x.rows() > 0 && n_triplets > 0, "triplet_objective: there are no triplets");
+    for (Index i = 0; i < 3 * n_triplets; ++i)
+        require(triplets[i] >= 0 && triplets[i] < x.rows(),
+                "triplet_objective: triplets holds an index outside the points");
+    Eigen::RowVectorXd centre(x.cols()); // any point: less is lost where the origin is far
+    x.read_row(0, centre.data());
+    const auto z = embed(x, L, centre, Eigen::RowVectorXd::Zero(L.rows()), control);
+    detail::HingesOfScale hinges;
+    hinges.e.resize(static_cast<std::size_t>(n_triplets));
+    if (weights != nullptr)
+        hinges.v.assign(weights, weights + n_triplets);
+    constexpr Index size = 2048;
+    std::vector<double> sums(static_cast<std::size_t>((n_triplets + size - 1) / size), 0.0);
+    parallel_blocks(static_cast<Index>(sums.size()), control, [&](Index b, Worker &) {
+        const auto distance = [&](std::int64_t i, std::int64_t j) {
+            return squared_distance(&z(i, 0), &z(j, 0), z.cols());
+        };
+        double near = 0;
+        for (Index i = b * size; i < std::min(n_triplets, (b + 1) * size); ++i) {
+            const std::int64_t *t = triplets + 3 * i;
+            if (i == b * size || t[0] != t[-3] || t[1] != t[-2])
+                near = distance(t[0], t[1]);
+            hinges.e[i] = near - distance(t[0], t[2]);
+            sums[b] += weights != nullptr ? weights[i] * hinges.e[i] : hinges.e[i];
+        }
+    });
+    const auto sum = [](const std::vector<double> &values) {
+        return std::accumulate(values.begin(), values.end(), 0.0);
+    };
+    hinges.total = weights != nullptr ? sum(hinges.v) : static_cast<double>(n_triplets);
+    hinges.penalty = penalty;
+    const auto best = hinges.minimum(sum(sums) / hinges.total + penalty);
+    return {best.value, best.scale};
+}
+
+METRICFAST_NAMESPACE_END
