@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
 from metricfast._initialize import check_n_components, components_from_metric
+from metricfast._scaling import center_and_rescale, times_power_of_two, undo_scale
 from metricfast._tuples import TupleSet
 from metricfast.base import MahalanobisMixin
 from metricfast.learners._linear import check_count, check_range
@@ -83,6 +84,8 @@ class CompositionalLearner(MahalanobisMixin):
     ) -> None:
         """Find the weights of the bases, from triplets of positive weight."""
         dtype = triplets.points.dtype
+        points, exponent = center_and_rescale(triplets.points)
+        triplets = TupleSet(points, triplets.index)
         n_components = self.n_components
         if n_components is not None:
             n_components = check_n_components(triplets.points.shape[1], n_components)
@@ -129,8 +132,8 @@ class CompositionalLearner(MahalanobisMixin):
                 best = weights
             elif not best.any():
                 best_value = curve[-1]
-            self.components_ = _components(basis, best, n_components).astype(dtype)
-            self.weights_ = best.astype(np.float64)
+            self.components_ = undo_scale(_components(basis, best, n_components), exponent, dtype)
+            self.weights_ = times_power_of_two(best.astype(np.float64), -2 * exponent)
             self.loss_curve_, self.objective_ = curve, best_value
         if self.objective_ >= 1 or not best.any():
             warnings.warn(
