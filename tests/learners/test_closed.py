@@ -13,7 +13,6 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from metricfast import LFDA, RCA, Covariance, RCA_Supervised, SDML_Supervised
 from metricfast._scatter import whitening
@@ -29,33 +28,7 @@ ESTIMATORS = [
     SDML_Supervised(balance_param=1e-4, random_state=0),
 ]
 WEIGHTED = ESTIMATORS[:4]
-# A chunk is drawn of points, however much they weigh.
-# RCA calls its second argument chunks, as metric-learn does.
-EXPECTED_FAILURES = {
-    "RCA": ["check_fit_score_takes_y", "check_sample_weight_equivalence_on_dense_data"],
-    "RCA_Supervised": ["check_sample_weight_equivalence_on_dense_data"],
-}
 every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
-
-
-def checks():
-    for estimator in ESTIMATORS:
-        failures = EXPECTED_FAILURES.get(type(estimator).__name__, [])
-        for checked, check in estimator_checks_generator(estimator, mark="skip"):
-            name = check.func.__name__
-            if name != "check_array_api_input":
-                marks = [pytest.mark.xfail(reason="chunks")] if name in failures else []
-                yield pytest.param(checked, check, marks=marks, id=f"{estimator}-{name}")
-
-
-@pytest.mark.filterwarnings(
-    "ignore::UserWarning",
-    "ignore::FutureWarning",
-    "ignore::sklearn.exceptions.ConvergenceWarning",
-)
-@pytest.mark.parametrize(("estimator", "check"), list(checks()))
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 @every_estimator

@@ -5,28 +5,11 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from metricfast import ITML, ITML_Supervised
 from metricfast.constraints import Constraints, wrap_pairs
 
 X, Y = load_iris(return_X_y=True)
-
-
-def checks():
-    for estimator, check in estimator_checks_generator(
-        ITML_Supervised(gamma=0.01, n_constraints=20), mark="skip"
-    ):
-        if check.func.__name__ != "check_array_api_input":
-            yield pytest.param(estimator, check, id=check.func.__name__)
-
-
-@pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning", "ignore::FutureWarning"
-)
-@pytest.mark.parametrize(("estimator", "check"), list(checks()))
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def test_supervised_is_itml_on_the_drawn_pairs():

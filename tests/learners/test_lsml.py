@@ -5,7 +5,6 @@ import pytest
 import reference_metric as reference
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from metricfast import LSML, LSML_Supervised
 from metricfast._dispatch import get_kernels
@@ -254,11 +253,3 @@ def test_validation():
     model = LSML().fit(X[Q], np.arange(1, len(Q) + 1), validate=True)
     assert model.validation_["learned"] >= model.validation_["euclidean"]
     assert LSML_Supervised(random_state=0).fit(X, Y, validate=True).validation_["learned"] < 0.1
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    ("estimator", "check"), list(estimator_checks_generator(LSML_Supervised(), mark="skip"))
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
