@@ -50,6 +50,15 @@ def _new_peak() -> int | None:
     return _memory("VmRSS")
 
 
+def _touch(size: int) -> None:
+    """Write to `size` bytes of new memory and free it.
+
+    A virtual machine gives memory that has been free for a while back to its host, and pays for that
+    at the next use: more than a kernel's own time, and whoever comes first pays.
+    """
+    np.empty(size, np.uint8)[::1024] = 1
+
+
 def _versions() -> dict[str, str]:
     found = {"python": sys.version.split()[0]}
     for module, distribution in PACKAGES.items():
@@ -65,6 +74,7 @@ class Session:
     """The call being timed."""
 
     call: Call
+    peak: int = 0
 
     def open(self, function: str, arrays: dict[str, str], threads: int, params: Any) -> Any:
         """Import the package, load the arrays and prepare the call."""
@@ -80,11 +90,13 @@ class Session:
     def run(self, digest: str | None) -> Any:
         """Time the call once; save the digest of its result where asked to."""
         gc.collect()
+        _touch(self.peak)
         before = _new_peak()
         cpu_start, start = time.process_time(), time.perf_counter()
         result = self.call.run()
         seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
         peak = None if before is None else max(0, _memory("VmHWM") - before)
+        self.peak = max(self.peak, peak or 0)
         if digest is not None:
             numbers: dict[str, Any] = self.call.digest(result)
             np.savez(digest, **numbers)
