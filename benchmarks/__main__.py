@@ -71,7 +71,7 @@ def main(argv: list[str] | None = None) -> int:
     level: Level = "quick" if options.quick else "full" if options.full else "normal"
     chosen = cases(level, options.only)
     if options.list or not chosen:
-        print("\n".join(f"{case.name:22}{case.title}" for case in chosen) or "no such case")
+        print("\n".join(f"{case.name:24}{case.title}" for case in chosen) or "no such case")
         return 0 if chosen else 2
     start = time.time()
     about = report.machine()

@@ -4,7 +4,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
-#include "metricfast/metricfast.hpp"
+#include "metricfast/embeddings/linear.hpp"
 
 namespace metricfast::python {
 

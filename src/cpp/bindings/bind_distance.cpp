@@ -1,5 +1,8 @@
 #include "arrays.hpp"
 #include "common.hpp"
+#include "metricfast/distance.hpp"
+#include "metricfast/embeddings/linear.hpp"
+#include "metricfast/paired.hpp"
 
 namespace metricfast::python {
 

@@ -1,60 +1,15 @@
-#include "arrays.hpp"
 #include "common.hpp"
+#include "engine_call.hpp"
+#include "metricfast/losses/given.hpp"
+#include "metricfast/losses/ldml.hpp"
+#include "metricfast/losses/lmnn.hpp"
+#include "metricfast/losses/mcml.hpp"
+#include "metricfast/losses/mlkr.hpp"
+#include "metricfast/losses/nca.hpp"
 
 namespace metricfast::python {
 
 namespace {
-
-/// What every loss is called with, unpacked once.
-struct Call {
-    py::array queries;
-    py::object database; ///< None: the queries themselves
-    py::object exclude;
-    py::object row_starts; ///< candidate lists, or None
-    py::object columns;
-    std::string reduction;
-    py::array grad_queries;
-    py::object grad_database;
-    int threads;
-
-    Index n() const { return queries.shape(0); }
-    Index m() const { return database.is_none() ? n() : py::cast<py::array>(database).shape(0); }
-
-    template <class T> py::tuple run(const RowLoss<T> &loss) {
-        RowProblem<T> problem;
-        problem.queries = matrix<T>(queries);
-        problem.symmetric = database.is_none();
-        problem.database =
-            problem.symmetric ? problem.queries : matrix<T>(py::cast<py::array>(database));
-        problem.exclude = elements<std::int64_t>(exclude, n(), "exclude");
-        problem.candidates.row_starts = elements<std::int64_t>(row_starts, n() + 1, "row_starts");
-        if (problem.candidates.row_starts != nullptr)
-            problem.candidates.columns = elements<std::int64_t>(
-                columns, static_cast<Index>(problem.candidates.row_starts[n()]), "columns");
-        problem.reduction = reduction == "sum"    ? Reduction::sum
-                            : reduction == "mean" ? Reduction::mean
-                                                  : Reduction::mean_nonzero;
-        const View<T> grad = writable<T>(grad_queries);
-        View<T> other;
-        py::array holder;
-        if (!problem.symmetric) {
-            holder = py::cast<py::array>(grad_database);
-            other = writable<T>(holder);
-        }
-        RowTotals totals;
-        const Control how = control(threads);
-        {
-            const py::gil_scoped_release release;
-            totals = RowEngine<T>(problem, loss, how).value_and_gradient(grad, other);
-        }
-        return py::make_tuple(totals.value, totals.terms, totals.anchors, totals.skipped);
-    }
-};
-
-std::vector<std::int64_t> codes(const py::object &labels, Index size, const char *name) {
-    const auto *data = elements<std::int64_t>(labels, size, name);
-    return {data, data + size};
-}
 
 py::tuple nca(Call &call, bool log_form, const py::object &query_labels,
               const py::object &database_labels, const py::object &anchor_weights,

@@ -1,5 +1,7 @@
 #include "arrays.hpp"
 #include "common.hpp"
+#include "metricfast/constrained/itml.hpp"
+#include "metricfast/paired.hpp"
 
 namespace metricfast::python {
 
