@@ -8,9 +8,18 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_circles
+from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
-from metricfast import ANMM, DMLMJ, GMML, NCMML, GMML_Supervised, KernelizedMetricLearner
+from metricfast import (
+    ANMM,
+    DMLMJ,
+    GMML,
+    NCMML,
+    Covariance,
+    GMML_Supervised,
+    KernelizedMetricLearner,
+)
 
 X, Y = load_iris(return_X_y=True)
 FEW, LABELS = X[::5], Y[::5]
@@ -28,6 +37,19 @@ def test_mapped_points_have_the_products_of_the_kernel(method):
     found = ((Z[:, None] - Z) ** 2).sum(axis=2)
     np.testing.assert_allclose(found, squared, atol=1e-6)
     np.testing.assert_allclose(wrapper.transform(points), wrapper.learner_.transform(Z))
+
+
+def test_many_points_are_mapped_like_few():
+    """From 2000 points on, iterations find the eigenvectors, and points are mapped in parts."""
+    points = np.random.RandomState(0).randn(2100, 3)
+    wrapper = KernelizedMetricLearner(
+        Covariance(), gamma=0.1, n_components=20, method="kpca", random_state=0
+    )
+    exact = KernelPCA(20, kernel="rbf", gamma=0.1, eigen_solver="dense").fit(points)
+    found = wrapper.fit(points).map_.transform(points)
+    np.testing.assert_allclose(np.abs(found), np.abs(exact.transform(points)), atol=1e-9)
+    wide = KernelizedMetricLearner(Covariance(), n_components=1100, random_state=0).fit(points)
+    np.testing.assert_allclose(wide._mapped(points), wide.map_.transform(points), atol=1e-9)
 
 
 def test_parameters_reach_the_kernel():

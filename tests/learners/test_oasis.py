@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import signal
-import threading
-import time
 
 import numpy as np
 import pytest
@@ -174,16 +171,6 @@ def test_precisions_meet_in_the_wider_one():
     assert model.bilinear_.dtype == np.float32
     assert model.partial_fit(UNIT[IRIS]).bilinear_.dtype == np.float64
     assert model.partial_fit(single).bilinear_.dtype == np.float64
-
-
-def test_interrupt_leaves_a_similarity():
-    model = OASIS(max_iter=10**7, random_state=0)
-    threading.Timer(1.0, signal.raise_signal, [signal.SIGINT]).start()
-    start = time.perf_counter()
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(UNIT[IRIS])
-    assert time.perf_counter() - start < 5
-    assert np.isfinite(model.pair_score(UNIT[IRIS[:, :2]])).all()
 
 
 def test_verbose_shows_progress(capsys):
