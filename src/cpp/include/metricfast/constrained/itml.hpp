@@ -28,6 +28,7 @@ struct ItmlBounds {
 /// What a sweep did.
 struct ItmlSweep {
     double moved = 0; ///< sum of the absolute changes of the duals
+    double norm = 0;  ///< Euclidean, of the duals after it
     Index held = 0;   ///< pairs whose step would have gone down into the rounding errors of M
 };
 
@@ -123,22 +124,24 @@ class Itml {
             1, control,
             [&](Index, Worker &worker) {
                 for (Index b = 0; b < blocks; ++b) {
-                    if (b % blocks_per_trace == 0)
+                    if (b % blocks_per_step == 0) {
                         update_trace();
+                        worker.advance();
+                    }
                     const Index first = b * block;
                     read_differences(pairs, first, std::min(block, pairs.count - first));
                     project(first, pairs.similar, bounds, duals, result);
-                    worker.advance();
                 }
             },
-            blocks);
+            (blocks + blocks_per_step - 1) / blocks_per_step);
         update_trace();
+        result.norm = Eigen::Map<const Eigen::VectorXd>(duals, pairs.count).norm();
         return result;
     }
 
   private:
     static constexpr Index block = 8;
-    static constexpr Index blocks_per_trace = 16;
+    static constexpr Index blocks_per_step = 16;
     static constexpr double noise = 128 * std::numeric_limits<double>::epsilon();
     using Buffer = std::vector<double>;
 
