@@ -20,6 +20,7 @@ from metricfast import (
     GMML_Supervised,
     KernelizedMetricLearner,
 )
+from metricfast.learners import kernelized
 
 X, Y = load_iris(return_X_y=True)
 FEW, LABELS = X[::5], Y[::5]
@@ -39,17 +40,18 @@ def test_mapped_points_have_the_products_of_the_kernel(method):
     np.testing.assert_allclose(wrapper.transform(points), wrapper.learner_.transform(Z))
 
 
-def test_many_points_are_mapped_like_few():
-    """From 2000 points on, iterations find the eigenvectors, and points are mapped in parts."""
-    points = np.random.RandomState(0).randn(2100, 3)
+def test_many_points_are_mapped_like_few(monkeypatch):
+    """Then iterations find the eigenvectors, and points are mapped in parts."""
+    monkeypatch.setattr(kernelized, "_MANY", 100)
+    monkeypatch.setattr(kernelized, "_LEAST_ROWS", 7)
+    monkeypatch.setattr(kernelized, "_PRODUCT", 1)
+    points = np.random.RandomState(0).randn(110, 3)
     wrapper = KernelizedMetricLearner(
-        Covariance(), gamma=0.1, n_components=20, method="kpca", random_state=0
-    )
-    exact = KernelPCA(20, kernel="rbf", gamma=0.1, eigen_solver="dense").fit(points)
-    found = wrapper.fit(points).map_.transform(points)
-    np.testing.assert_allclose(np.abs(found), np.abs(exact.transform(points)), atol=1e-9)
-    wide = KernelizedMetricLearner(Covariance(), n_components=1100, random_state=0).fit(points)
-    np.testing.assert_allclose(wide._mapped(points), wide.map_.transform(points), atol=1e-9)
+        Covariance(), gamma=0.1, n_components=11, method="kpca", random_state=0
+    ).fit(points)
+    assert wrapper.map_.eigen_solver == "arpack"
+    exact = KernelPCA(11, kernel="rbf", gamma=0.1, eigen_solver="dense").fit_transform(points)
+    np.testing.assert_allclose(np.abs(wrapper._mapped(points)), np.abs(exact), atol=1e-9)
 
 
 def test_parameters_reach_the_kernel():

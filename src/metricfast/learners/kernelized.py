@@ -274,7 +274,7 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         parameters: dict[str, Any] = {}
         if not callable(self.kernel):
             parameters = {"degree": self.degree, "coef0": self.coef0}
-        if self.method == "kpca" and len(points) > max(_MANY, 10 * n_components):
+        if self.method == "kpca" and len(points) >= max(_MANY, 10 * n_components):
             parameters["eigen_solver"] = "arpack"
         kind = Nystroem if self.method == "nystroem" else KernelPCA
         return kind(
