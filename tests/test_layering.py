@@ -33,6 +33,7 @@ PYTHON_LAYERS = [
         *("_arrays", "_checks", "_initialize", "_mahalanobis", "_preprocessors"),
         *(
             "_deprecation",
+            "_pair_draws",
             "_prior",
             "_scaling",
             "_scatter",
