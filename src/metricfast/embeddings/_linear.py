@@ -58,25 +58,25 @@ class Linear(LayeredEmbedding):
         y: Array | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> Parameters:
-        given = isinstance(self.init, np.ndarray)
-        width = X.shape[1]
+        width, init = X.shape[1], self.init
         rows = self.n_components
         if rows is None:
-            rows = len(self.init) if given and self.init.ndim == 2 else width
+            rows = len(init) if isinstance(init, np.ndarray) and init.ndim == 2 else width
         rows = check_width("n_components", rows)
-        if isinstance(self.init, str) and self.init == "random":
+        if isinstance(init, np.ndarray):
+            if init.shape == (rows, width) and rows > width:
+                if not np.isfinite(init).all():
+                    raise ValueError("`init` is not a linear map: it contains NaN or infinity.")
+                return [np.array(init, X.dtype, order="C")]
+        elif init == "random":
             L = check_random_state(random_state).standard_normal((rows, width)) / np.sqrt(width)
             return [L.astype(X.dtype)]
-        if not given and self.init in ("pca", "lda") and rows > width:
+        elif init in ("pca", "lda") and rows > width:
             raise ValueError(
-                f"n_components must be at most n_features={width} with init={self.init!r}, got "
+                f"n_components must be at most n_features={width} with init={init!r}, got "
                 f"{rows}: use 'identity', 'random' or an array."
             )
-        if given and self.init.shape == (rows, width) and rows > width:
-            if not np.isfinite(self.init).all():
-                raise ValueError("`init` is not a linear map: it contains NaN or infinity.")
-            return [np.array(self.init, X.dtype, order="C")]
-        L = initialize_components(X, y, self.init, rows, random_state)
+        L = initialize_components(X, y, init, rows, random_state)
         return [np.ascontiguousarray(L)]
 
     def _layers(self, parameters: Parameters) -> tuple[list[Array], list[Array | None]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,7 @@ class MLP(LayeredEmbedding):
             check_width("n_components", self.n_components),
         ]
         parameters = []
-        for layer, (inputs, width) in enumerate(zip(widths, widths[1:], strict=False)):
+        for layer, (inputs, width) in enumerate(pairwise(widths)):
             rectified = self.activation == "relu" and layer < len(widths) - 2
             variance = 2 / inputs if rectified else 2 / (inputs + width)
             limit = np.sqrt(3 * variance)
