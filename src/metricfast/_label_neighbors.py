@@ -46,14 +46,19 @@ def label_neighbors(
         Nearest label first; -1 where there are fewer (other labels).
     """
     n = len(y)
+    labels, group = _different(y)
+    near = _nearest(labels, min(k, len(labels) - 1), as_threads(n_jobs))
+    if len(labels) == n:
+        only = np.empty(n, np.int64)
+        only[group] = np.arange(n)
+        return np.ascontiguousarray(only[near[group]])
     shuffled = np.arange(n) if rng is None else rng.permutation(n)
-    labels, group = _different(y[shuffled])
+    group = group[shuffled]
     members = np.argsort(group, kind="stable")  # rows of `shuffled`, group by group
     counts = np.bincount(group, minlength=len(labels))
     starts = np.cumsum(counts) - counts
     place = np.empty(n, np.int64)  # of each shuffled point in its group
     place[members] = np.arange(n) - np.repeat(starts, counts)
-    near = _nearest(labels, min(k, len(labels) - 1), as_threads(n_jobs))
 
     found = np.full((n, k), -1)
     filled = np.zeros(n, np.int64)
@@ -98,7 +103,7 @@ def _nearest(labels: NDArray[Any], k: int, threads: int) -> NDArray[np.int64]:
     if labels.shape[1] > _TREE:
         return kneighbors(labels, n_neighbors=k, n_jobs=threads)[1]
     # Different labels are apart, so that each is its own nearest; but their squares may underflow.
-    found = KDTree(labels).query(labels, k + 1, workers=threads)[1].astype(np.int64)
+    found = KDTree(labels, balanced_tree=False, compact_nodes=False).query(labels, k + 1, workers=threads)[1].astype(np.int64)
     own = found == np.arange(len(labels))[:, None]
     own[~own.any(axis=1), -1] = True
     return np.asarray(found[~own].reshape(len(labels), k))
