@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 import metricfast as mf
 from metricfast.__main__ import supervised_learners
+from metricfast.learners._linear import LinearLearner
 
 X, Y = load_iris(return_X_y=True)
 TABLE = read_table("Learners")
-LEARNERS = [
-    learner for learner in supervised_learners() if "solver" in signature(learner).parameters
-]
+LEARNERS = [learner for learner in supervised_learners() if issubclass(learner, LinearLearner)]
 # Rows about classes, which labels of MLKR are not.
 OF_CLASSES = {"fit-y-continuous", "fit-y-strings", "fit-one-class"}
 

@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "metricfast"
 CPP_LAYERS = [
     ["config"],
     ["types"],
-    ["parallel", "simd", "tile", "packing"],
+    ["parallel", "simd", "tile", "packing", "aligned"],
     ["distance", "screen", "window", "optimizer"],
     ["neighbors", "impostors"],
     ["inference"],

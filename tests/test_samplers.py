@@ -41,11 +41,11 @@ def test_neighbors_have_the_nearest_labels(y, ties, k):
             others = others[D[i, others] > 0]
         wanted = min(k, len(others))
         assert (row[wanted:] == -1).all()
-        row = row[:wanted]
-        assert len(set(row)) == wanted
-        assert set(row) <= set(others)
+        near = row[:wanted]
+        assert len(set(near)) == wanted
+        assert set(near) <= set(others)
         if np.abs(y).max() > 1e-100:  # squares of smaller distances underflow
-            np.testing.assert_allclose(D[i, row], np.sort(D[i, others])[:wanted], rtol=1e-12)
+            np.testing.assert_allclose(D[i, near], np.sort(D[i, others])[:wanted], rtol=1e-12)
 
 
 def test_no_point_of_a_group_of_equal_labels_is_left_out():

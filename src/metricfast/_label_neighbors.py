@@ -103,7 +103,11 @@ def _nearest(labels: NDArray[Any], k: int, threads: int) -> NDArray[np.int64]:
     if labels.shape[1] > _TREE:
         return kneighbors(labels, n_neighbors=k, n_jobs=threads)[1]
     # Different labels are apart, so that each is its own nearest; but their squares may underflow.
-    found = KDTree(labels, balanced_tree=False, compact_nodes=False).query(labels, k + 1, workers=threads)[1].astype(np.int64)
+    found = (
+        KDTree(labels, balanced_tree=False, compact_nodes=False)
+        .query(labels, k + 1, workers=threads)[1]
+        .astype(np.int64)
+    )
     own = found == np.arange(len(labels))[:, None]
     own[~own.any(axis=1), -1] = True
     return np.asarray(found[~own].reshape(len(labels), k))

@@ -51,7 +51,8 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     ----------
     estimator : BaseMetricLearner
         A fitted learner. Its parameters and fitted attributes must be None, booleans, numbers,
-        strings, arrays of these, or lists, tuples and dictionaries of these. What its `set_output`
+        strings, arrays of these, losses, embeddings and samplers of metricfast, or lists, tuples
+        and dictionaries of these. What its `set_output`
         and `set_fit_request` were told is not saved.
     path : str or path-like
         The file to write, by custom with the suffix ``.safetensors``.
@@ -161,6 +162,18 @@ def _learners() -> dict[str, type[BaseEstimator]]:
     return {name: getattr(metricfast, name) for name in metricfast.learners.__all__}
 
 
+def _parts() -> dict[str, type[BaseEstimator]]:
+    """Losses, embeddings and samplers: what parameters of a learner may be, other than data."""
+    found = {}
+    for area in ("embeddings", "losses", "samplers"):
+        module = getattr(metricfast, area)
+        for name in module.__all__:
+            part = getattr(module, name)
+            if isinstance(part, type) and issubclass(part, BaseEstimator):
+                found[f"{area}.{name}"] = part
+    return found
+
+
 def _build(
     learner: type[BaseEstimator], state: dict[str, Any], tensors: dict[str, np.ndarray]
 ) -> BaseEstimator:
@@ -176,6 +189,9 @@ def _build(
 
 
 def _check_map(estimator: BaseEstimator) -> None:
+    if hasattr(estimator, "parameters_"):
+        _check_embedding(estimator)
+        return
     name = "bilinear_" if hasattr(estimator, "bilinear_") else "components_"
     components = getattr(estimator, name, None)
     n_features = getattr(estimator, "n_features_in_", None)
@@ -188,6 +204,21 @@ def _check_map(estimator: BaseEstimator) -> None:
         )
     if not np.isfinite(components).all():
         raise ValueError(f"{name} must be finite")
+
+
+def _check_embedding(estimator: BaseEstimator) -> None:
+    arrays = [*estimator.parameters_, estimator.mean_]
+    for array in arrays:
+        if not isinstance(array, np.ndarray) or array.dtype.name not in MAP_DTYPES:
+            raise ValueError("parameters_ and mean_ must be arrays of float32 or float64")
+        if not np.isfinite(array).all():
+            raise ValueError("parameters_ and mean_ must be finite")
+    if arrays[-1].shape != (estimator.n_features_in_,):
+        raise ValueError(f"mean_ must have n_features_in_={estimator.n_features_in_} values")
+    point = np.zeros((1, estimator.n_features_in_))
+    for side in ("query", "database"):
+        if estimator._embed(point, side).shape != (1, estimator.n_components_):
+            raise ValueError("parameters_ do not belong to embedding_")
 
 
 def _is_fitted_name(name: str) -> bool:
@@ -214,6 +245,11 @@ def _encode(value: Any, key: str, what: str, tensors: dict[str, np.ndarray]) -> 
         return {type(value).__name__: items}
     if type(value) is dict and _all_strings(value):
         return {"dict": {k: _encode(v, f"{key}.{k}", what, tensors) for k, v in value.items()}}
+    for name, part in _parts().items():
+        if type(value) is part:
+            params = value.get_params(deep=False)
+            state = {k: _encode(v, f"{key}.{k}", what, tensors) for k, v in params.items()}
+            return {"part": [name, state]}
     raise TypeError(f"{what} cannot be stored in a model file: {type(value)!r} is not plain data")
 
 
@@ -233,6 +269,9 @@ def _decode(value: Any, tensors: dict[str, np.ndarray]) -> Any:
         return float(content)
     if kind == "dict":
         return {key: _decode(item, tensors) for key, item in content.items()}
+    if kind == "part":
+        name, state = content
+        return _parts()[name](**{key: _decode(item, tensors) for key, item in state.items()})
     items = [_decode(item, tensors) for item in content]
     return {"list": items, "tuple": tuple(items)}[kind]
 

@@ -115,7 +115,7 @@ class EmbeddingInput(EmbeddedMetricMixin):
         unknown = self.classes_[codes] != labels
         if unknown.any():
             raise ValueError(
-                f"y holds {labels[unknown][0]!r}, which is none of the classes of the first call: "
+                f"y holds {labels[unknown][0]}, which is none of the classes of the first call: "
                 "give all of them there as `classes`."
             )
         return X, codes.astype(np.int64)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 
 from metricfast.embeddings import Embedding
 from metricfast.learners._checkpoint import Checkpoint
@@ -38,6 +39,14 @@ _FITTED = (
 _INCIDENTAL = {"verbose", "n_jobs", "callbacks", "checkpoint", "warm_start", "preprocessor"}
 # Below this, decreases of a loss of float32 points are rounding.
 _SINGLE_TOL = 1e-6
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _available_for_batches(method: _Method) -> _Method:
+    available: _Method = available_if(lambda learner: learner.solver != "lbfgs")(method)
+    return available
 
 
 @dataclass(frozen=True)
@@ -123,6 +132,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
                     break
         return self
 
+    @_available_for_batches
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None
     ) -> BaseEmbeddingLearner:
@@ -143,14 +153,14 @@ class BaseEmbeddingLearner(EmbeddingInput):
         Raises
         ------
         ValueError
-            As of `fit`; for "lbfgs", early stopping and "cosine", which need all points or the
-            number of epochs; and for classes that the first call did not know.
+            As of `fit`; for early stopping and "cosine", which need all points or the number of
+            epochs; and for classes that the first call did not know. With "lbfgs" there is no
+            `partial_fit`.
         """
         loss, embedding, sampler = self._check_parameters()
-        if self.solver == "lbfgs" or self.early_stopping or self.schedule == "cosine":
+        if self.early_stopping or self.schedule == "cosine":
             raise ValueError(
-                "partial_fit needs solver 'adam' or 'sgd', early_stopping=False, and schedule "
-                "'constant' or 'inverse'."
+                "partial_fit needs early_stopping=False, and schedule 'constant' or 'inverse'."
             )
         begun = hasattr(self, "parameters_")
         X, y = self._check_data(X, y, loss, classes, reset=not begun)

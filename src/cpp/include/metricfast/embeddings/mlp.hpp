@@ -1,8 +1,7 @@
 /// Fully connected layers: forward and backward.
 #pragma once
 
-#include <cmath>
-
+#include "metricfast/aligned.hpp"
 #include "metricfast/parallel.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -33,21 +32,33 @@ template <class T> View<T> rows_of(View<T> m, Index first, Index count) {
 }
 
 template <class T> void activate(Activation f, View<T> a) {
-    auto m = a.eigen().array();
-    if (f == Activation::relu)
-        m = m.max(T(0));
-    else if (f == Activation::tanh)
-        m = m.tanh();
+    if (f == Activation::identity)
+        return;
+    Aligned<T> some;
+    for (Index i = 0; i < a.rows; ++i)
+        for (Index j = 0; j < a.cols; j += some.size) {
+            const Index count = std::min(a.cols - j, some.size);
+            some.read(a.row(i) + j, count);
+            if (f == Activation::relu)
+                some.values = some.values.max(T(0));
+            else
+                some.values = some.values.tanh();
+            some.write(a.row(i) + j, count);
+        }
 }
 
 /// delta *= f'(.), from the layer's output a: 1 where a > 0 for relu, 1 - a^2 for tanh.
 template <class T> void times_slope(Activation f, View<const T> a, View<T> delta) {
-    auto d = delta.eigen().array();
-    const auto m = a.eigen().array();
-    if (f == Activation::relu)
-        d = (m > T(0)).select(d, T(0));
-    else if (f == Activation::tanh)
-        d *= T(1) - m.square();
+    for (Index i = 0; i < a.rows; ++i) {
+        const T *out = a.row(i);
+        T *d = delta.row(i);
+        if (f == Activation::relu)
+            for (Index j = 0; j < a.cols; ++j)
+                d[j] = out[j] > T(0) ? d[j] : T(0);
+        else if (f == Activation::tanh)
+            for (Index j = 0; j < a.cols; ++j)
+                d[j] *= T(1) - out[j] * out[j];
+    }
 }
 
 } // namespace detail
