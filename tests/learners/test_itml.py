@@ -61,7 +61,7 @@ def test_sweeps_are_those_of_the_oracle(d, gamma, dtype):
 def test_sweep_tells_the_largest_trace():
     points, index, M = problem(6)
     before = np.trace(M)
-    _, trace, held = get_kernels().itml_sweep(
+    _, _, trace, held = get_kernels().itml_sweep(
         points, index, 45, M, 0.0, np.zeros(45), 0.1, 9.0, 1.0
     )
     assert held == 0
@@ -255,7 +255,7 @@ def test_metric_stays_definite_with_slack(bounds):
     squares = np.square(bounds)
     M, duals, trace = np.eye(4), np.zeros(150), 0.0
     for _ in range(200):
-        _, trace, _ = get_kernels().itml_sweep(X, index, 75, M, trace, duals, *squares, 1.0)
+        _, _, trace, _ = get_kernels().itml_sweep(X, index, 75, M, trace, duals, *squares, 1.0)
         assert np.linalg.eigvalsh(M)[0] > 0
     assert np.isfinite(duals).all()
 

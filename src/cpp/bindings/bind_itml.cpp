@@ -8,8 +8,8 @@ namespace metricfast::python {
 namespace {
 
 /// One sweep, which updates M and the duals; what it did until then stays when it is interrupted.
-/// Returns the sum of the changes of the duals, the largest trace that M has had, and the number of
-/// pairs that its rounding errors held up.
+/// Returns the sum of the changes of the duals, their norm, the largest trace that M has had, and
+/// the number of pairs that its rounding errors held up.
 py::tuple itml_sweep(const py::array &x, const py::object &pairs, Index similar, py::array M,
                      double trace, py::array duals, double upper, double lower, double gamma) {
     const Points all = points(x);
@@ -32,7 +32,7 @@ py::tuple itml_sweep(const py::array &x, const py::object &pairs, Index similar,
         }
         itml.read(metric);
     }
-    return py::make_tuple(result.moved, itml.largest_trace(), result.held);
+    return py::make_tuple(result.moved, result.norm, itml.largest_trace(), result.held);
 }
 
 } // namespace

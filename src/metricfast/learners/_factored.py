@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
 from metricfast._deprecation import renamed
 from metricfast._prior import initialize_metric
@@ -21,27 +19,11 @@ from metricfast.constraints import Constraints
 from metricfast.learners._linear import check_count
 from metricfast.solvers import Monitor, Progress
 
-__all__ = ["draw_pairs", "minimize_factor", "one_blas_thread", "start_metric"]
+__all__ = ["draw_pairs", "minimize_factor", "start_metric"]
 
 _Floats = NDArray[np.float64]
 # What the objective is known to, relatively: going on below it makes line searches fail.
 _ROUNDING = 1e-15
-_Method = TypeVar("_Method", bound=Callable[..., Any])
-
-
-def one_blas_thread(method: _Method) -> _Method:
-    """Make a method run the BLAS on one thread.
-
-    Threads of a BLAS keep spinning for a while after a product, on the processors that the kernels
-    need next.
-    """
-
-    @functools.wraps(method)
-    def limited(*args: Any, **kwargs: Any) -> Any:
-        with threadpool_limits(1, user_api="blas"):
-            return method(*args, **kwargs)
-
-    return cast(_Method, limited)
 
 
 def draw_pairs(

@@ -92,18 +92,18 @@ class _BaseITML(MahalanobisMixin):
         similar = int(np.count_nonzero(tuples.y == 1))
         pairs, duals = tuples.index[order], np.zeros(len(order))
         progress = Progress(type(self).__name__, self.max_iter, "change") if self.verbose else None
-        self.n_iter_, trace, converged = 0, 0.0, False
+        self.n_iter_, size, trace, converged = 0, 0.0, 0.0, False
         upper, lower = (float(bound) * float(bound) for bound in scaled)
         if min(upper, lower) == 0 or max(upper, lower) == math.inf:
             raise ValueError(f"`bounds` {self.bounds_} are too far from the scale of the points.")
         try:
             while not converged and self.n_iter_ < self.max_iter:
-                size = np.linalg.norm(duals)
-                moved, trace, held = get_kernels().itml_sweep(
+                before = size
+                moved, size, trace, held = get_kernels().itml_sweep(
                     points, pairs, similar, M, trace, duals, upper, lower, self.gamma
                 )
                 self.n_iter_ += 1
-                change = moved / (size + np.linalg.norm(duals)) if moved > 0 else 0.0
+                change = moved / (before + size) if moved > 0 else 0.0
                 converged = moved == 0 or change < tol
                 if progress is not None:
                     progress(self.n_iter_, change)

@@ -13,13 +13,13 @@ from metricfast._arrays import as_threads, as_vector
 from metricfast._deprecation import DEPRECATED
 from metricfast._dispatch import get_kernels
 from metricfast._initialize import check_n_components, components_from_metric
+from metricfast._threadpool import one_blas_thread
 from metricfast._tuples import TupleSet
 from metricfast.base import MahalanobisMixin
 from metricfast.classifiers import QuadrupletsClassifierMixin
 from metricfast.learners._factored import (
     draw_pairs,
     minimize_factor,
-    one_blas_thread,
     start_metric,
 )
 from metricfast.learners._linear import check_count, check_range
@@ -59,7 +59,7 @@ class _BaseLSML(MahalanobisMixin):
         check_count("max_iter", self.max_iter)
         check_range("tol", self.tol)
 
-    @one_blas_thread
+    @one_blas_thread()
     def _fit(self, tuples: TupleSet, weights: ArrayLike | None, rng: np.random.RandomState) -> None:
         points, index = tuples.points, tuples.index
         n_features = points.shape[1]

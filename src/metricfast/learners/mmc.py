@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from metricfast._deprecation import DEPRECATED, renamed
 from metricfast._initialize import check_n_components
+from metricfast._threadpool import one_blas_thread
 from metricfast._tuples import TupleSet
 from metricfast.base import MahalanobisMixin
 from metricfast.classifiers import PairsClassifierMixin
@@ -18,7 +19,6 @@ from metricfast.constraints import wrap_indices
 from metricfast.learners._factored import (
     draw_pairs,
     minimize_factor,
-    one_blas_thread,
     start_metric,
 )
 from metricfast.learners._linear import check_count, check_range
@@ -72,7 +72,7 @@ class _BaseMMC(MahalanobisMixin):
         check_range("diagonal_c", self.diagonal_c, positive=True)
         return float(tol)
 
-    @one_blas_thread
+    @one_blas_thread()
     def _fit(
         self, tuples: TupleSet, y: NDArray[Any], tol: float, rng: np.random.RandomState
     ) -> None:
