@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "metricfast"
 CPP_LAYERS = [
     ["config"],
     ["types"],
-    ["parallel", "simd", "tile", "packing", "aligned"],
+    ["parallel", "simd", "tile", "packing"],
     ["distance", "screen", "window", "optimizer"],
     ["neighbors", "impostors"],
     ["inference"],

@@ -19,6 +19,7 @@ from metricfast.learners.mmc import MMC, MMC_Supervised
 from metricfast.learners.nca import NCA
 from metricfast.learners.ncmml import NCMML
 from metricfast.learners.oasis import OASIS, OASIS_Supervised
+from metricfast.learners.presets import LogRatioLearner, ProxyNCALearner, TripletLearner
 from metricfast.learners.rca import RCA, RCA_Supervised
 from metricfast.learners.scml import SCML, SCML_Supervised
 from metricfast.learners.sdml import SDML, SDML_Supervised
@@ -47,9 +48,12 @@ __all__ = [
     "ITML_Supervised",
     "KernelizedMetricLearner",
     "LSML_Supervised",
+    "LogRatioLearner",
     "MMC_Supervised",
     "OASIS_Supervised",
+    "ProxyNCALearner",
     "RCA_Supervised",
     "SCML_Supervised",
     "SDML_Supervised",
+    "TripletLearner",
 ]

@@ -84,11 +84,16 @@ class EmbeddingInput(EmbeddedMetricMixin):
                 "the database of this loss is a table of its own: give an embedding of one kind of "
                 "points, not Asymmetric."
             )
+        if getattr(loss, "label_distance", None) == "precomputed":
+            raise ValueError(
+                "label_distance must not be 'precomputed' here, where losses are called with the "
+                "labels of some points at a time: give a function of the labels."
+            )
         if self.checkpoint is not None and self.solver == "lbfgs":
             raise ValueError("checkpoint needs solver 'adam' or 'sgd'.")
         as_threads(self.n_jobs)
         check_callbacks(self.callbacks)
-        return loss, clone(embedding), sampler
+        return clone(loss, safe=False), clone(embedding), sampler
 
     def _check_data(
         self, X: Any, y: Any, loss: Any, classes: ArrayLike | None = None, reset: bool = True

@@ -106,7 +106,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
         else:
             seed = found[0]
         rng = np.random.RandomState(seed)
-        if kept is not None:
+        if kept is not None and len(kept[1]) == X.shape[1]:
             self.mean_ = kept[1]
         else:
             self.mean_ = np.zeros(X.shape[1], X.dtype) if issparse(X) else _mean(X)

@@ -19,9 +19,7 @@ Array = NDArray[Any]
 
 def is_continuous(loss: Any) -> bool:
     """Tell whether a loss takes numbers as labels, not classes."""
-    return getattr(loss, "labels", "class") not in ("class",) or bool(
-        getattr(loss, "_continuous", False)
-    )
+    return bool(getattr(loss, "labels", "class") != "class")
 
 
 def is_learnable(loss: Any) -> bool:

@@ -1,7 +1,6 @@
 /// Everything: learned distances, their neighbours, and the losses that train them.
 #pragma once
 
-#include "metricfast/aligned.hpp"
 #include "metricfast/constrained/itml.hpp"
 #include "metricfast/constrained/local_scatter.hpp"
 #include "metricfast/constrained/lsml.hpp"

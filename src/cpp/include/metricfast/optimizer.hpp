@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "metricfast/aligned.hpp"
+#include "metricfast/types.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -16,20 +16,11 @@ void adam_step(Index size, const T *x, const T *gradient, T *m, T *v, T *out, do
     const T scale = static_cast<T>(rate / (1 - std::pow(0.9, step)));
     const T correct = static_cast<T>(1 / (1 - std::pow(0.999, step)));
     const T shrink = static_cast<T>(decay);
-    detail::Aligned<T> xs, gs, ms, vs;
-    for (Index i = 0; i < size; i += xs.size) {
-        const Index count = std::min(size - i, xs.size);
-        xs.read(x + i, count);
-        gs.read(gradient + i, count);
-        ms.read(m + i, count);
-        vs.read(v + i, count);
-        gs.values += shrink * xs.values;
-        ms.values += T(0.1) * (gs.values - ms.values);
-        vs.values += T(0.001) * (gs.values.square() - vs.values);
-        xs.values -= scale * ms.values / ((vs.values * correct).sqrt() + T(1e-8));
-        ms.write(m + i, count);
-        vs.write(v + i, count);
-        xs.write(out + i, count);
+    for (Index i = 0; i < size; ++i) {
+        const T g = gradient[i] + shrink * x[i];
+        m[i] += T(0.1) * (g - m[i]);
+        v[i] += T(0.001) * (g * g - v[i]);
+        out[i] = x[i] - scale * m[i] / (std::sqrt(v[i] * correct) + T(1e-8));
     }
 }
 
@@ -38,16 +29,9 @@ template <class T>
 void momentum_step(Index size, const T *x, const T *gradient, T *v, T *out, double rate,
                    double decay, double momentum) {
     const T r = static_cast<T>(rate), d = static_cast<T>(decay), keep = static_cast<T>(momentum);
-    detail::Aligned<T> xs, gs, vs;
-    for (Index i = 0; i < size; i += xs.size) {
-        const Index count = std::min(size - i, xs.size);
-        xs.read(x + i, count);
-        gs.read(gradient + i, count);
-        vs.read(v + i, count);
-        vs.values = keep * vs.values + gs.values + d * xs.values;
-        xs.values -= r * vs.values;
-        vs.write(v + i, count);
-        xs.write(out + i, count);
+    for (Index i = 0; i < size; ++i) {
+        v[i] = keep * v[i] + gradient[i] + d * x[i];
+        out[i] = x[i] - r * v[i];
     }
 }
 

@@ -1,7 +1,6 @@
 /// Fully connected layers: forward and backward.
 #pragma once
 
-#include "metricfast/aligned.hpp"
 #include "metricfast/parallel.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -31,20 +30,28 @@ template <class T> View<T> rows_of(View<T> m, Index first, Index count) {
     return {m.row(first), count, m.cols, m.stride};
 }
 
+/// Hyperbolic tangents, computed where values are aligned: Eigen rounds those of a vector and of a
+/// single value differently, and results must not depend on where in memory values begin.
+template <class T> void tanh_of(T *values, Index size) {
+    constexpr Index room = 256;
+    Eigen::Array<T, room, 1> some = Eigen::Array<T, room, 1>::Zero();
+    for (Index i = 0; i < size; i += room) {
+        const Index count = std::min(size - i, room);
+        std::copy(values + i, values + i + count, some.data());
+        some = some.tanh();
+        std::copy(some.data(), some.data() + count, values + i);
+    }
+}
+
 template <class T> void activate(Activation f, View<T> a) {
-    if (f == Activation::identity)
-        return;
-    Aligned<T> some;
-    for (Index i = 0; i < a.rows; ++i)
-        for (Index j = 0; j < a.cols; j += some.size) {
-            const Index count = std::min(a.cols - j, some.size);
-            some.read(a.row(i) + j, count);
-            if (f == Activation::relu)
-                some.values = some.values.max(T(0));
-            else
-                some.values = some.values.tanh();
-            some.write(a.row(i) + j, count);
-        }
+    for (Index i = 0; i < a.rows; ++i) {
+        T *row = a.row(i);
+        if (f == Activation::relu)
+            for (Index j = 0; j < a.cols; ++j)
+                row[j] = row[j] < T(0) ? T(0) : row[j]; // NaN stays
+        else if (f == Activation::tanh)
+            tanh_of(row, a.cols);
+    }
 }
 
 /// delta *= f'(.), from the layer's output a: 1 where a > 0 for relu, 1 - a^2 for tanh.
@@ -156,7 +163,7 @@ void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activ
             std::vector<double> sum(static_cast<std::size_t>(delta.cols), 0.0);
             for (Index i = 0; i < n; ++i)
                 for (Index j = 0; j < delta.cols; ++j)
-                    sum[j] += static_cast<double>(delta.row(i)[j]);
+                    sum[static_cast<std::size_t>(j)] += static_cast<double>(delta.row(i)[j]);
             std::copy(sum.begin(), sum.end(), gradients[l].bias);
             return;
         }
