@@ -1,4 +1,4 @@
-"""Embedding learners with a loss and a sampler that suit each other; and every loss in a learner."""
+"""Embedding learners of a loss and a sampler that suit each other; every loss in a learner."""
 
 from __future__ import annotations
 
@@ -65,10 +65,11 @@ def test_log_ratio_orders_by_labels():
     assert after.score(X, labels) > 0.7 * before.score(X, labels)
 
 
-def test_proxies_and_triplets_classify_digits():
-    for learner in (TripletLearner(8, random_state=0), ProxyNCALearner(8, random_state=0)):
-        learner.set_params(max_epochs=10, learning_rate=0.01).fit(DIGITS[:400], DIGIT[:400])
-        assert learner.score(DIGITS[400:], DIGIT[400:], DIGITS[:400], DIGIT[:400]) > 0.9
+@pytest.mark.parametrize("preset", [TripletLearner, ProxyNCALearner])
+def test_proxies_and_triplets_classify_digits(preset):
+    learner = preset(8, hidden_layer_sizes=(64,), learning_rate=0.005, random_state=0)
+    learner.set_params(max_epochs=30).fit(DIGITS[:400], DIGIT[:400])
+    assert learner.score(DIGITS[400:], DIGIT[400:], DIGITS[:400], DIGIT[:400]) > 0.85
 
 
 @every_loss

@@ -26,6 +26,18 @@ inline constexpr Index tile_rows = 128;     ///< of a weight's gradient
 inline constexpr Index tile_columns = 256;  ///< of a weight's gradient
 inline constexpr Index product_rows = 2048; ///< points whose products are added up in T
 
+/// On one thread where the work is less than what starting others costs.
+template <class T>
+Control worth_it(const Control &control, const std::vector<Layer<T>> &layers, Index n) {
+    double products = 0;
+    for (const Layer<T> &layer : layers)
+        products += static_cast<double>(layer.weight.rows * layer.weight.cols * n);
+    Control chosen = control;
+    if (products < 2e6)
+        chosen.threads = 1;
+    return chosen;
+}
+
 template <class T> View<T> rows_of(View<T> m, Index first, Index count) {
     return {m.row(first), count, m.cols, m.stride};
 }
@@ -85,8 +97,9 @@ void layers_forward(View<const T> x, const std::vector<Layer<T>> &layers, Activa
         require(fits && outputs[l].rows == n && outputs[l].cols == layers[l].weight.rows,
                 "layers_forward: shapes must be X (n,d), W (width,d), A (n,width)");
     }
+    const Control how = detail::worth_it(control, layers, n);
     constexpr Index block = detail::layer_rows;
-    parallel_blocks((n + block - 1) / block, control, [&](Index b, Worker &) {
+    parallel_blocks((n + block - 1) / block, how, [&](Index b, Worker &) {
         const Index first = b * block, count = std::min(block, n - first);
         for (std::size_t l = 0; l < layers.size(); ++l) {
             const View<T> out = detail::rows_of(outputs[l], first, count);
@@ -128,9 +141,10 @@ void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activ
                     (l > 0 ? outputs[l - 1].cols == layers[l].weight.cols
                            : x.data == nullptr || (x.rows == n && x.cols == layers[l].weight.cols)),
                 "layers_backward: shapes of outputs, deltas and gradients must be the layers'");
+    const Control how = detail::worth_it(control, layers, n);
     if (depth > 1) {
         constexpr Index block = detail::layer_rows;
-        parallel_blocks((n + block - 1) / block, control, [&](Index b, Worker &) {
+        parallel_blocks((n + block - 1) / block, how, [&](Index b, Worker &) {
             const Index first = b * block, count = std::min(block, n - first);
             for (std::size_t l = depth - 1; l > 0; --l) {
                 const View<T> delta = detail::rows_of(deltas[l - 1], first, count);
@@ -155,7 +169,7 @@ void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activ
         if (gradients[l].bias != nullptr)
             tiles.push_back({l, 0, -1});
     }
-    parallel_blocks(static_cast<Index>(tiles.size()), control, [&](Index t, Worker &) {
+    parallel_blocks(static_cast<Index>(tiles.size()), how, [&](Index t, Worker &) {
         const auto [l, r, c] = tiles[static_cast<std::size_t>(t)];
         const View<const T> delta = deltas[l];
         if (c < 0) {
