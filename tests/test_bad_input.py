@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,11 @@ from metricfast.learners._linear import LinearLearner
 
 X, Y = load_iris(return_X_y=True)
 TABLE = read_table("Learners")
-LEARNERS = [learner for learner in supervised_learners() if issubclass(learner, LinearLearner)]
+LEARNERS = [
+    learner
+    for learner in supervised_learners()
+    if issubclass(learner, LinearLearner) and "solver" in signature(learner).parameters
+]
 # Rows about classes, which labels of MLKR are not.
 OF_CLASSES = {"fit-y-continuous", "fit-y-strings", "fit-one-class"}
 
