@@ -146,6 +146,16 @@ def test_a_point_has_two_roles(loss, oracle):
     np.testing.assert_allclose(grad, sum(grads), atol=1e-9 * np.abs(grad).max())
 
 
+@pytest.mark.parametrize("loss", [losses.LogRatio(), losses.Triplet(), losses.SupCon()], ids=repr)
+def test_many_points_are_summed_lane_by_lane(loss):
+    """Past some megabytes of weights, which are kept and multiplied at once for fewer points."""
+    Z, y = problem(loss, 1500)
+    value, grads = loss(Z, y, Z, y, exclude=np.arange(1500))
+    same, grad = loss(Z, y)
+    assert value == pytest.approx(same, rel=1e-12)
+    np.testing.assert_allclose(grad, sum(grads), atol=1e-9 * np.abs(grad).max())
+
+
 @every_row_loss
 @pytest.mark.parametrize("n", [97, 300])
 def test_larger_batches(loss, oracle, n):
