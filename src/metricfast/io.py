@@ -62,8 +62,8 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     estimator : BaseMetricLearner
         A fitted learner. Its parameters and fitted attributes must be None, booleans, numbers,
         strings, arrays of these, losses, embeddings and samplers of metricfast, or lists, tuples
-        and dictionaries of these; the learner of a `KernelizedMetricLearner` is saved with it. What its `set_output` and `set_fit_request` were
-        told is not saved.
+        and dictionaries of these; the learner of a `KernelizedMetricLearner` is saved with it. What
+        its `set_output` and `set_fit_request` were told is not saved.
     path : str or path-like
         The file to write, by custom with the suffix ``.safetensors``.
 
