@@ -19,7 +19,7 @@ CPP_LAYERS = [
     ["config"],
     ["types"],
     ["parallel", "simd", "tile", "packing"],
-    ["distance", "screen", "window"],
+    ["distance", "screen", "window", "optimizer"],
     ["neighbors", "impostors"],
     ["inference"],
     [
@@ -38,10 +38,12 @@ PYTHON_LAYERS = [
     ["_cpu", "_threadpool"],
     ["_dispatch"],
     [
-        *("exceptions", "neighbors", "gradient", "losses/", "embeddings", "inference"),
+        *("exceptions", "neighbors", "gradient", "losses/", "embeddings/", "inference"),
         *("_arrays", "_checks", "_initialize", "_mahalanobis", "_preprocessors"),
         *(
             "_deprecation",
+            "_files",
+            "_label_neighbors",
             "_pair_draws",
             "_prior",
             "_scaling",

@@ -6,14 +6,11 @@ A model file holds arrays and JSON only: loading one never runs code, and a C++ 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import math
 import os
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,6 +21,7 @@ from sklearn.preprocessing import KernelCenterer
 from sklearn.utils.validation import check_is_fitted
 
 import metricfast
+from metricfast._files import read_tensors, safetensors_module, write_atomically
 
 __all__ = ["load", "save"]
 
@@ -63,9 +61,9 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     ----------
     estimator : BaseMetricLearner
         A fitted learner. Its parameters and fitted attributes must be None, booleans, numbers,
-        strings, arrays of these, or lists, tuples and dictionaries of these; the learner of a
-        `KernelizedMetricLearner` is saved with it. What its `set_output` and `set_fit_request` were
-        told is not saved.
+        strings, arrays of these, losses, embeddings and samplers of metricfast, or lists, tuples
+        and dictionaries of these; the learner of a `KernelizedMetricLearner` is saved with it. What
+        its `set_output` and `set_fit_request` were told is not saved.
     path : str or path-like
         The file to write, by custom with the suffix ``.safetensors``.
 
@@ -101,7 +99,7 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
         "state": json.dumps(state, allow_nan=False),
     }
     metadata["checksum"] = _checksum(metadata, tensors)
-    _write(Path(path), _safetensors().numpy.save(tensors, metadata))
+    write_atomically(Path(path), safetensors_module().numpy.save(tensors, metadata))
 
 
 def load(path: str | os.PathLike[str]) -> BaseEstimator:
@@ -139,7 +137,7 @@ def load(path: str | os.PathLike[str]) -> BaseEstimator:
     >>> metricfast.load("iris.safetensors").n_neighbors
     5
     """
-    metadata, tensors = _read(path)
+    metadata, tensors = read_tensors(path)
     if metadata.get("format") != FORMAT:
         raise ValueError(f"{path} is a safetensors file, but not a model of metricfast")
     if metadata.get("format_version") != FORMAT_VERSION:
@@ -162,18 +160,20 @@ def load(path: str | os.PathLike[str]) -> BaseEstimator:
         raise ValueError(f"{path} does not describe a {name}: {what}") from error
 
 
-def _safetensors() -> ModuleType:
-    try:
-        importlib.import_module("safetensors.numpy")
-        return importlib.import_module("safetensors")
-    except ImportError as error:
-        raise ImportError(
-            "saving and loading models needs the package safetensors: pip install 'metricfast[io]'"
-        ) from error
-
-
 def _learners() -> dict[str, type[BaseEstimator]]:
     return {name: getattr(metricfast, name) for name in metricfast.learners.__all__}
+
+
+def _choices() -> dict[str, type[BaseEstimator]]:
+    """Losses, embeddings and samplers: what parameters of a learner may be, other than data."""
+    found = {}
+    for area in ("embeddings", "losses", "samplers"):
+        module = getattr(metricfast, area)
+        for name in module.__all__:
+            choice = getattr(module, name)
+            if isinstance(choice, type) and issubclass(choice, BaseEstimator):
+                found[f"{area}.{name}"] = choice
+    return found
 
 
 def _build(
@@ -193,6 +193,9 @@ def _build(
 def _check_map(estimator: BaseEstimator) -> None:
     if isinstance(estimator, metricfast.KernelizedMetricLearner):
         _check_kernelized(estimator)
+        return
+    if hasattr(estimator, "parameters_"):
+        _check_embedding(estimator)
         return
     name = "bilinear_" if hasattr(estimator, "bilinear_") else "components_"
     components = getattr(estimator, name, None)
@@ -218,6 +221,21 @@ def _check_kernelized(estimator: metricfast.KernelizedMetricLearner) -> None:
         )
     if not np.isfinite(estimator.pair_score(np.stack([points[:1], points[-1:]], axis=1))).all():
         raise ValueError("map_ must be finite")
+
+
+def _check_embedding(estimator: BaseEstimator) -> None:
+    arrays = [*estimator.parameters_, estimator.mean_]
+    for array in arrays:
+        if not isinstance(array, np.ndarray) or array.dtype.name not in MAP_DTYPES:
+            raise ValueError("parameters_ and mean_ must be arrays of float32 or float64")
+        if not np.isfinite(array).all():
+            raise ValueError("parameters_ and mean_ must be finite")
+    if arrays[-1].shape != (estimator.n_features_in_,):
+        raise ValueError(f"mean_ must have n_features_in_={estimator.n_features_in_} values")
+    point = np.zeros((1, estimator.n_features_in_))
+    for side in ("query", "database"):
+        if estimator._embed(point, side).shape != (1, estimator.n_components_):
+            raise ValueError("parameters_ do not belong to embedding_")
 
 
 def _state(estimator: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -265,6 +283,11 @@ def _encode(value: Any, key: str, what: str, tensors: dict[str, np.ndarray]) -> 
     if type(value) in _PARTS or type(value) in _learners().values():
         state = _state(value, f"{key}.", tensors)
         return {"estimator": {"class": type(value).__name__, **state}}
+    for name, choice in _choices().items():
+        if type(value) is choice:
+            params = value.get_params(deep=False)
+            chosen = {k: _encode(v, f"{key}.{k}", what, tensors) for k, v in params.items()}
+            return {"choice": [name, chosen]}
     raise TypeError(f"{what} cannot be stored in a model file: {type(value)!r} is not plain data")
 
 
@@ -287,6 +310,9 @@ def _decode(value: Any, tensors: dict[str, np.ndarray]) -> Any:
         return _build(known[content["class"]], content, tensors)
     if kind == "dict":
         return {key: _decode(item, tensors) for key, item in content.items()}
+    if kind == "choice":
+        name, params = content
+        return _choices()[name](**{key: _decode(item, tensors) for key, item in params.items()})
     items = [_decode(item, tensors) for item in content]
     return {"list": items, "tuple": tuple(items)}[kind]
 
@@ -300,28 +326,3 @@ def _checksum(metadata: dict[str, str], tensors: dict[str, np.ndarray]) -> str:
         digest.update(json.dumps([key, array.dtype.name, array.shape]).encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
-
-
-def _write(path: Path, content: bytes) -> None:
-    target = path.resolve()
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _read(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    safetensors = _safetensors()
-    with Path(path).open("rb"):  # a file that cannot be opened is an OSError, not a damaged model
-        pass
-    try:
-        with safetensors.safe_open(path, framework="np") as file:
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            return file.metadata() or {}, tensors
-    except (safetensors.SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{path} is not a readable safetensors file: {error}") from error
