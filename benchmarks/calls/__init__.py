@@ -15,6 +15,7 @@ __all__ = [
     "fitting_tuples",
     "found",
     "sampled",
+    "valued",
 ]
 
 from collections.abc import Callable
@@ -44,6 +45,11 @@ def sampled(distances: Any) -> Data:
 def found(result: Any) -> Data:
     """Return the distances and indices of neighbours."""
     return {"distances": np.asarray(result[0]), "indices": np.asarray(result[1])}
+
+
+def valued(result: Any) -> Data:
+    """Return the value and the gradient of a loss."""
+    return {"value": np.asarray(result[0]), "gradient": np.asarray(result[1], dtype=np.float64)}
 
 
 def _learned(fitted: Any) -> Data:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["fit", "fit_tuples", "neighbors", "pair_distance", "pairwise"]
+__all__ = ["fit", "fit_tuples", "loss", "neighbors", "pair_distance", "pairwise"]
 
 from typing import Any
 
@@ -17,6 +17,7 @@ from benchmarks.calls import (
     fitting_tuples,
     found,
     sampled,
+    valued,
 )
 
 
@@ -33,6 +34,13 @@ def neighbors(data: Data, threads: int, k: int) -> Call:
     """Time the k nearest neighbours."""
     queries, database = data["queries"], data["database"]
     return Call(lambda: metricfast.kneighbors(queries, database, k, n_jobs=threads), found)
+
+
+def loss(data: Data, threads: int, name: str, rows: int | None = None, **params: Any) -> Call:
+    """Time value and gradient of a loss on the first rows, all of them by default."""
+    function = getattr(metricfast.losses, name)(**params)
+    z, y = data["Z"][:rows], data["Y" if "Y" in data else "y"][:rows]
+    return Call(lambda: function(z, y, n_jobs=threads), valued)
 
 
 def fit(data: Data, threads: int, learner: str, target: str = "y", **params: Any) -> Call:
