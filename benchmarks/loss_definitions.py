@@ -15,6 +15,8 @@ __all__ = [
 import numpy as np
 from scipy.special import logsumexp
 
+from benchmarks.calls import MARGIN
+
 Result = tuple[float, np.ndarray]
 
 
@@ -60,7 +62,7 @@ def triplet(z: np.ndarray, y: np.ndarray, margin: float = 0.2) -> Result:
     return total / active, _by_distance(z, weights) / active
 
 
-def contrastive(z: np.ndarray, y: np.ndarray, margin: float = 1.4) -> Result:
+def contrastive(z: np.ndarray, y: np.ndarray, margin: float = MARGIN) -> Result:
     """Positive distances, and [margin - d]_+ of negative ones, each averaged over those above 0."""
     d = np.sqrt(_squared(z))
     positive, negative = _pairs(y)

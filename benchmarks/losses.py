@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.calls import MARGIN
 from benchmarks.case import OURS, Arrays, Case, Entry, Level, Target
 from benchmarks.loss_definitions import DEFINITIONS
 from benchmarks.targets import GrowthAtMost, MemoryAtMost, Speedup
@@ -121,7 +122,7 @@ def losses() -> list[Case]:
     products = {"distance": "DotProductSimilarity"}
     triplet = {"name": "TripletMarginLoss", "margin": 0.2, **squared}
     nca = {"name": "NCALoss", **squared}
-    contrastive = {"name": "ContrastiveLoss", "neg_margin": 1.4, "distance": "LpDistance"}
+    contrastive = {"name": "ContrastiveLoss", "neg_margin": MARGIN, "distance": "LpDistance"}
     similarity = {"name": "MultiSimilarityLoss", "alpha": 2, "beta": 50, "base": 0.5, **products}
     sup_con = {"name": "SupConLoss", "temperature": 0.1, **products}
     found = [

@@ -70,7 +70,7 @@ class SecondsAtMost:
         ours = outcomes.get(self.ours)
         if ours is None or ours.seconds is None:
             return Verdict(f"{text}: not measured", None)
-        return Verdict(f"{text}: {ours.seconds:.1f}", ours.seconds <= self.seconds)
+        return Verdict(f"{text}: {ours.seconds:.3g}", ours.seconds <= self.seconds)
 
 
 @dataclass

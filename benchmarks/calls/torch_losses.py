@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["log_ratio"]
+__all__ = ["log_ratio", "mlp_step"]
 
 from typing import Any
 
 import torch
 
-from benchmarks.calls import Call, Data, valued
+from benchmarks.calls import MARGIN, Call, Data, moved, valued
 
 
 def _others(distances: torch.Tensor) -> torch.Tensor:
@@ -51,3 +51,33 @@ def log_ratio(data: Data, threads: int, loop: bool) -> Call:
         return loss.item(), z.grad
 
     return Call(run, valued)
+
+
+def mlp_step(data: Data, threads: int, rate: float = 1e-3, margin: float = MARGIN) -> Call:
+    """Time one step of a perceptron on a batch; the digest is what it changed over the rate."""
+    torch.set_num_threads(threads)
+    x, y = torch.from_numpy(data["X"]), torch.from_numpy(data["y"])
+    layers = [torch.nn.Linear(*data[f"W{i}"].shape[::-1]) for i in range(2)]
+    start = [data[name] for name in ("W0", "b0", "W1", "b1")]
+    model = torch.nn.Sequential(layers[0], torch.nn.ReLU(), layers[1])
+    solver = torch.optim.SGD(model.parameters(), lr=rate)
+    same = y[:, None] == y[None]
+    negative = ~same
+    positive = same & ~torch.eye(len(y), dtype=torch.bool)
+
+    def contrastive(z: torch.Tensor) -> torch.Tensor:
+        distances = torch.cdist(z, z)
+        hinge = (margin - distances[negative]).relu()
+        return distances[positive].mean() + hinge.sum() / (hinge > 0).sum()
+
+    def run() -> Any:
+        with torch.no_grad():
+            for parameter, given in zip(model.parameters(), start, strict=True):
+                parameter.copy_(torch.from_numpy(given))
+        solver.zero_grad()
+        loss = contrastive(model(x))
+        loss.backward()
+        solver.step()
+        return loss.item(), [parameter.detach().numpy() for parameter in model.parameters()]
+
+    return Call(run, lambda result: moved(result, start, rate))
