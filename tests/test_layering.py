@@ -19,7 +19,7 @@ CPP_LAYERS = [
     ["config"],
     ["types"],
     ["parallel", "simd", "tile", "packing"],
-    ["distance", "screen", "window"],
+    ["distance", "screen", "window", "optimizer"],
     ["neighbors", "impostors"],
     ["inference"],
     ["losses/", "row_engine", "database_gradient", "embeddings/", "constrained/", "psd", "paired"],
@@ -29,10 +29,12 @@ PYTHON_LAYERS = [
     ["_cpu", "_threadpool"],
     ["_dispatch"],
     [
-        *("exceptions", "neighbors", "gradient", "losses/", "embeddings", "inference"),
+        *("exceptions", "neighbors", "gradient", "losses/", "embeddings/", "inference"),
         *("_arrays", "_checks", "_initialize", "_mahalanobis", "_preprocessors"),
         *(
             "_deprecation",
+            "_files",
+            "_label_neighbors",
             "_prior",
             "_scaling",
             "_scatter",

@@ -15,6 +15,7 @@ _MODULE_OF = {
     "Constraints": "constraints",
     "Covariance": "learners.covariance",
     "DMLMJ": "learners.dmlmj",
+    "EmbeddingLearner": "learners.embedding",
     "GMML": "learners.gmml",
     "GMML_Supervised": "learners.gmml",
     "ITML": "learners.itml",
@@ -55,7 +56,10 @@ _MODULE_OF = {
     "pairwise_distances": "neighbors",
     "save": "io",
 }
-_SUBMODULES = ("constraints", "exceptions", "learners", "losses", "metrics", "neighbors")
+_SUBMODULES = (
+    *("constraints", "embeddings", "exceptions", "learners", "losses", "metrics", "neighbors"),
+    "samplers",
+)
 
 __all__ = ["__version__", *_MODULE_OF, *_SUBMODULES]  # noqa: PLE0604
 

@@ -6,14 +6,11 @@ A model file holds arrays and JSON only: loading one never runs code, and a C++ 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import math
 import os
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,6 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 import metricfast
+from metricfast._files import read_tensors, safetensors_module, write_atomically
 
 __all__ = ["load", "save"]
 
@@ -100,7 +98,7 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
         "state": json.dumps(state, allow_nan=False),
     }
     metadata["checksum"] = _checksum(metadata, tensors)
-    _write(Path(path), _safetensors().numpy.save(tensors, metadata))
+    write_atomically(Path(path), safetensors_module().numpy.save(tensors, metadata))
 
 
 def load(path: str | os.PathLike[str]) -> BaseEstimator:
@@ -138,7 +136,7 @@ def load(path: str | os.PathLike[str]) -> BaseEstimator:
     >>> metricfast.load("iris.safetensors").n_neighbors
     5
     """
-    metadata, tensors = _read(path)
+    metadata, tensors = read_tensors(path)
     if metadata.get("format") != FORMAT:
         raise ValueError(f"{path} is a safetensors file, but not a model of metricfast")
     if metadata.get("format_version") != FORMAT_VERSION:
@@ -157,16 +155,6 @@ def load(path: str | os.PathLike[str]) -> BaseEstimator:
     except _BAD_STATE as error:
         what = f"{type(error).__name__}: {error}"
         raise ValueError(f"{path} does not describe a {name}: {what}") from error
-
-
-def _safetensors() -> ModuleType:
-    try:
-        importlib.import_module("safetensors.numpy")
-        return importlib.import_module("safetensors")
-    except ImportError as error:
-        raise ImportError(
-            "saving and loading models needs the package safetensors: pip install 'metricfast[io]'"
-        ) from error
 
 
 def _learners() -> dict[str, type[BaseEstimator]]:
@@ -258,28 +246,3 @@ def _checksum(metadata: dict[str, str], tensors: dict[str, np.ndarray]) -> str:
         digest.update(json.dumps([key, array.dtype.name, array.shape]).encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
-
-
-def _write(path: Path, content: bytes) -> None:
-    target = path.resolve()
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _read(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    safetensors = _safetensors()
-    with Path(path).open("rb"):  # a file that cannot be opened is an OSError, not a damaged model
-        pass
-    try:
-        with safetensors.safe_open(path, framework="np") as file:
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            return file.metadata() or {}, tensors
-    except (safetensors.SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{path} is not a readable safetensors file: {error}") from error

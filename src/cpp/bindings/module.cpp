@@ -3,6 +3,7 @@
 PYBIND11_MODULE(METRICFAST_MODULE_NAME, m) {
     using namespace metricfast::python;
     register_build(m);
+    register_embeddings(m);
     register_distance(m);
     register_neighbors(m);
     register_engine(m);

@@ -5,6 +5,7 @@ from __future__ import annotations
 from metricfast.learners.anmm import ANMM
 from metricfast.learners.covariance import Covariance
 from metricfast.learners.dmlmj import DMLMJ
+from metricfast.learners.embedding import EmbeddingLearner
 from metricfast.learners.gmml import GMML, GMML_Supervised
 from metricfast.learners.itml import ITML, ITML_Supervised
 from metricfast.learners.kernelized import KernelizedMetricLearner
@@ -41,6 +42,7 @@ __all__ = [
     "SCML",
     "SDML",
     "Covariance",
+    "EmbeddingLearner",
     "GMML_Supervised",
     "ITML_Supervised",
     "KernelizedMetricLearner",
