@@ -133,7 +133,7 @@ def losses() -> list[Case]:
         of_classes("Triplet", 1024, 150, {}, triplet, MemoryAtMost(30)),
     ]
     for loss, factor, ours, theirs in (
-        ("Contrastive", 2, {}, contrastive),
+        ("Contrastive", 2, {"neg_margin": MARGIN}, contrastive),
         ("MultiSimilarity", 10, {}, similarity),
         ("SupCon", 3, {}, sup_con),
         ("NCA", 4, {"form": "log", "reduction": "mean"}, nca),

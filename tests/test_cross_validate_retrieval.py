@@ -13,7 +13,9 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.model_selection import KFold, cross_val_score
 from sklearn.preprocessing import FunctionTransformer
 
-from metricfast import LFDA, metrics
+from metricfast import LFDA, EmbeddingLearner, metrics
+from metricfast.embeddings import Asymmetric, Linear
+from metricfast.losses import NCA
 from metricfast.metrics import (
     cross_validate_retrieval,
     label_disjoint_folds,
@@ -134,3 +136,17 @@ def test_a_scorer_serves_model_selection():
     assert lower == -metrics.mean_label_distance_at_k(fitted.transform(X), y, k=3)
     with pytest.raises(ValueError, match="metrics must be among"):
         retrieval_scorer("accuracy")
+
+
+def test_both_sides_of_an_asymmetric_embedding_are_asked_for():
+    X, y = load_iris(return_X_y=True)
+    sides = Asymmetric(Linear(2), Linear(2))
+    learner = EmbeddingLearner(NCA(reduction="mean"), sides, max_epochs=3, random_state=0)
+    fitted = learner.fit(X, y)
+    U, V = fitted.transform(X), fitted.transform(X, side="database")
+    assert not np.allclose(U, V)
+    own = np.arange(len(X))
+    expected = retrieval_report(U, y, V, y, exclude=own)["map_at_r"].mean
+    assert retrieval_scorer("map_at_r")(fitted, X, y) == expected
+    found = cross_validate_retrieval(learner, X, y, folds=[(own, own)], metrics="map_at_r")
+    assert found["map_at_r"].mean == expected

@@ -89,7 +89,7 @@ def mlp_step(data: Data, threads: int, rate: float = 1e-3) -> Call:
     """Time one step of a perceptron on a batch; the digest is what it changed over the rate."""
     start = [data[name] for name in ("W0", "b0", "W1", "b1")]
     model = metricfast.embeddings.MLP((len(data["W0"]),), len(data["W1"]))
-    loss = metricfast.losses.Contrastive(margin=MARGIN)
+    loss = metricfast.losses.Contrastive(neg_margin=MARGIN)
 
     def run() -> Any:
         parameters = [array.copy() for array in start]

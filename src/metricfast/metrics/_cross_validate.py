@@ -14,7 +14,7 @@ from sklearn.model_selection import GroupKFold
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.multiclass import type_of_target
 
-from metricfast.metrics._report import chosen_metrics, retrieval_report
+from metricfast.metrics._report import chosen_metrics, report_of, retrieval_report
 from metricfast.metrics._score import RetrievalReport, Score
 
 __all__ = ["CrossValidation", "cross_validate_retrieval", "label_disjoint_folds"]
@@ -174,7 +174,7 @@ def cross_validate_retrieval(
     for train, test in folds:
         fitted = clone(estimator).fit(_safe_indexing(X, train), labels[train])
         held_out = _safe_indexing(X, test)
-        trained.append(retrieval_report(fitted.transform(held_out), labels[test], **options))
+        trained.append(report_of(fitted, held_out, labels[test], **options))
         if not issparse(X):
             untrained.append(retrieval_report(held_out, labels[test], **options))
     if not trained:

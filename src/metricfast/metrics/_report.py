@@ -17,7 +17,7 @@ from metricfast.metrics._ranking import Block, ranked_blocks
 from metricfast.metrics._score import RetrievalReport, Score
 from metricfast.solvers import Progress
 
-__all__ = ["chosen_metrics", "retrieval_report"]
+__all__ = ["chosen_metrics", "report_of", "retrieval_report"]
 
 Found = dict[str, tuple[NDArray[Any], ...]]
 METRICS = (*CLASS_METRICS, *CONTINUOUS_METRICS)
@@ -167,6 +167,19 @@ def retrieval_report(
     if continuous:
         found |= _judge_continuous(search, continuous, labels, database_labels, label_distance)
     return RetrievalReport((name, _score(name, found[name], confidence)) for name in names)
+
+
+def report_of(estimator: Any, X: Any, labels: ArrayLike, **options: Any) -> RetrievalReport:
+    """Search points among themselves, as a fitted transformer embeds them.
+
+    One that embeds queries and database points differently is asked for both.
+    """
+    queries = estimator.transform(X)
+    if not getattr(getattr(estimator, "embedding_", None), "asymmetric", False):
+        return retrieval_report(queries, labels, **options)
+    database = estimator.transform(X, side="database")
+    own = np.arange(len(queries))
+    return retrieval_report(queries, labels, database, labels, exclude=own, **options)
 
 
 def chosen_metrics(metrics: str | Sequence[str] | None, labels: ArrayLike) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from metricfast.metrics._report import chosen_metrics, retrieval_report
+from metricfast.metrics._report import chosen_metrics, report_of, retrieval_report
 
 __all__ = [
     "map_at_r",
@@ -359,5 +359,5 @@ def retrieval_scorer(metric: str, **search: Any) -> Any:
 def _scored(
     estimator: BaseEstimator, X: ArrayLike, y: ArrayLike, *, name: str, search: dict[str, Any]
 ) -> float:
-    score = _mean(name, estimator.transform(X), y, **search)
+    score = report_of(estimator, X, y, metrics=name, **search)[name].mean
     return -score if name in _LESS_IS_BETTER else score
