@@ -22,7 +22,16 @@ CPP_LAYERS = [
     ["distance", "screen", "window", "optimizer"],
     ["neighbors", "impostors"],
     ["inference"],
-    ["losses/", "row_engine", "database_gradient", "embeddings/", "constrained/", "psd", "paired"],
+    [
+        "losses/",
+        "row_engine",
+        "database_gradient",
+        "symmetric_gradient",
+        "embeddings/",
+        "constrained/",
+        "psd",
+        "paired",
+    ],
     ["metricfast"],
 ]
 PYTHON_LAYERS = [
