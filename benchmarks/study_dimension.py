@@ -160,6 +160,7 @@ def train(
         schedule="cosine",
         max_epochs=max(1, round(steps * ANCHORS / len(y))),
         random_state=seed,
+        n_jobs=1,
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
