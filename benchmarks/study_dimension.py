@@ -31,8 +31,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from metricfast.embeddings import MLP
-from metricfast.samplers import DenseTriplet
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
@@ -40,8 +38,10 @@ from benchmarks import data
 from benchmarks.study_losses import BinaryTriplet
 from benchmarks.study_tables import report
 from metricfast import EmbeddingLearner
+from metricfast.embeddings import MLP
 from metricfast.losses import LogRatio, Ratio, Triplet
 from metricfast.metrics import retrieval_report
+from metricfast.samplers import DenseTriplet
 
 RESULTS = Path(__file__).resolve().parent / "results"
 SETS = ["faces", "sml", "kin40k", "naval"]

@@ -57,9 +57,9 @@ def draw(path, n_queries=6, n_neighbors=5):
     """Draw a line for each query: its nearest by pixels on the left, by the learned map right."""
     from matplotlib.figure import Figure
 
-    columns = 2 * n_neighbors + 3  # query, gap, neighbours, gap, neighbours
-    figure = Figure(figsize=(columns, 1.25 * n_queries + 0.5), layout="constrained")
-    panels = figure.subplots(n_queries, columns)
+    widths = [1, 0.3, *[1] * n_neighbors, 0.3, *[1] * n_neighbors]
+    figure = Figure(figsize=(sum(widths), 1.25 * n_queries + 0.5), layout="constrained")
+    panels = figure.subplots(n_queries, len(widths), width_ratios=widths)
     for panel in panels.flat:
         panel.axis("off")
     for line, shown in zip(panels, query, strict=False):

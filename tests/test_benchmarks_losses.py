@@ -10,7 +10,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from benchmarks import losses, timing
+from benchmarks import embedding, losses, timing
 from benchmarks.case import OURS, Outcome
 from benchmarks.loss_definitions import DEFINITIONS
 from benchmarks.targets import GrowthAtMost
@@ -60,3 +60,23 @@ def test_growth_is_fitted():
     assert (verdict.reached, verdict.text) == (True, "time grows with a power ≤ 2.1: 2.00")
     assert GrowthAtMost(sizes, 1.9).judge(outcomes).reached is False
     assert GrowthAtMost(sizes, 2.1).judge({OURS: Outcome(OURS, "ok")}).reached is None
+
+
+@pytest.mark.parametrize("name", ["mlp-step", "sampler-1d"])
+def test_contestants_agree_with_each_other(name, tmp_path):
+    case = next(case for case in embedding.embedding() if case.name == name)
+    if name == "sampler-1d":
+        case.arrays = lambda: {"Y": np.random.default_rng(0).standard_normal((500, 1))}
+    for entry in case.entries:
+        entry.threads = (1,)
+    outcomes = timing.run_case(case, tmp_path, rounds=1)
+    assert {outcome.status for outcome in outcomes} <= {"ok", "missing"}, outcomes
+    assert outcomes[0].status == "ok", outcomes
+
+
+def test_wrong_label_neighbours_are_found():
+    case = next(case for case in embedding.embedding() if case.name == "sampler-3d")
+    arrays = {"Y": np.arange(6.0)[:, None]}
+    right = {"anchors": np.array([0, 3]), "neighbors": np.array([[1, 2], [4, 2]])}
+    wrong = right | {"neighbors": np.array([[1, 2], [4, 5]])}
+    assert list(case.check(arrays, {"right": right, "wrong": wrong})) == ["wrong"]

@@ -85,7 +85,7 @@ def dense_triplets(data: Data, threads: int, k: int = 5) -> Call:
     return Call(lambda: sampler.prepare(data["Y"], n_jobs=threads), digest)
 
 
-def mlp_step(data: Data, threads: int, rate: float = 1e-3) -> Call:
+def mlp_step(data: Data, threads: int, rate: float = 1.0) -> Call:
     """Time one step of a perceptron on a batch; the digest is what it changed over the rate."""
     start = [data[name] for name in ("W0", "b0", "W1", "b1")]
     model = metricfast.embeddings.MLP((len(data["W0"]),), len(data["W1"]))

@@ -53,7 +53,7 @@ def log_ratio(data: Data, threads: int, loop: bool) -> Call:
     return Call(run, valued)
 
 
-def mlp_step(data: Data, threads: int, rate: float = 1e-3, margin: float = MARGIN) -> Call:
+def mlp_step(data: Data, threads: int, rate: float = 1.0, margin: float = MARGIN) -> Call:
     """Time one step of a perceptron on a batch; the digest is what it changed over the rate."""
     torch.set_num_threads(threads)
     x, y = torch.from_numpy(data["X"]), torch.from_numpy(data["y"])
