@@ -54,8 +54,8 @@ def _new_peak() -> int | None:
 def _touch(size: int) -> None:
     """Write to `size` bytes of new memory and free it.
 
-    A virtual machine gives memory that has been free for a while back to its host, and pays for
-    that at the next use: more than a kernel's own time, and whoever comes first pays.
+    A virtual machine gives memory that has been free for a while back to its host. Its next use
+    takes longer than a kernel may, and whoever comes first would pay.
     """
     np.empty(size, np.uint8)[::1024] = 1
 

@@ -44,6 +44,7 @@ PYTHON_LAYERS = [
             "_deprecation",
             "_files",
             "_label_neighbors",
+            "_pair_draws",
             "_prior",
             "_scaling",
             "_scatter",

@@ -15,6 +15,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.decomposition import KernelPCA
+from sklearn.kernel_approximation import Nystroem
+from sklearn.preprocessing import KernelCenterer
 from sklearn.utils.validation import check_is_fitted
 
 import metricfast
@@ -27,6 +30,13 @@ FORMAT_VERSION = "1"
 MAP_DTYPES = {"float32", "float64"}
 STORED_DTYPES = {"bool", "float16", "float32", "float64"} | {
     f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
+}
+
+# The parts of a kernelized learner that scikit-learn made, and what fitting sets in them.
+_PARTS: dict[type[BaseEstimator], set[str]] = {
+    Nystroem: {"components_", "component_indices_", "normalization_", "n_features_in_"},
+    KernelPCA: {"_centerer", "X_fit_", "eigenvalues_", "eigenvectors_", "gamma_", "n_features_in_"},
+    KernelCenterer: {"K_fit_rows_", "K_fit_all_", "n_features_in_"},
 }
 
 # What building a learner from wrong JSON can raise.
@@ -51,8 +61,9 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     ----------
     estimator : BaseMetricLearner
         A fitted learner. Its parameters and fitted attributes must be None, booleans, numbers,
-        strings, arrays of these, or lists, tuples and dictionaries of these. What its `set_output`
-        and `set_fit_request` were told is not saved.
+        strings, arrays of these, or lists, tuples and dictionaries of these; the learner of a
+        `KernelizedMetricLearner` is saved with it. What its `set_output` and `set_fit_request` were
+        told is not saved.
     path : str or path-like
         The file to write, by custom with the suffix ``.safetensors``.
 
@@ -80,17 +91,7 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
         raise TypeError(f"estimator must be a learner of metricfast, got {type(estimator)!r}")
     check_is_fitted(estimator)
     tensors: dict[str, np.ndarray] = {}
-    fitted = {key: value for key, value in vars(estimator).items() if _is_fitted_name(key)}
-    state = {
-        "params": {
-            key: _encode(value, f"params.{key}", f"{name}: parameter {key!r}", tensors)
-            for key, value in estimator.get_params(deep=False).items()
-        },
-        "fitted": {
-            key: _encode(value, key, f"{name}: fitted attribute {key!r}", tensors)
-            for key, value in fitted.items()
-        },
-    }
+    state = _state(estimator, "", tensors)
     metadata = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -151,7 +152,9 @@ def load(path: str | os.PathLike[str]) -> BaseEstimator:
     if learner is None:
         raise ValueError(f"{path} holds a {name!r}, which this metricfast does not have")
     try:
-        return _build(learner, json.loads(metadata["state"]), tensors)
+        estimator = _build(learner, json.loads(metadata["state"]), tensors)
+        _check_map(estimator)
+        return estimator
     except _BAD_STATE as error:
         what = f"{type(error).__name__}: {error}"
         raise ValueError(f"{path} does not describe a {name}: {what}") from error
@@ -167,15 +170,18 @@ def _build(
     params = {key: _decode(value, tensors) for key, value in state["params"].items()}
     estimator = learner(**params)
     for key, value in state["fitted"].items():
-        if not _is_fitted_name(key):
+        if not _is_fitted_name(estimator, key):
             raise ValueError(f"{key!r} is no fitted attribute")
         setattr(estimator, key, _decode(value, tensors))
-    estimator._check_preprocessor()
-    _check_map(estimator)
+    if learner not in _PARTS and state["fitted"]:
+        estimator._check_preprocessor()
     return estimator
 
 
 def _check_map(estimator: BaseEstimator) -> None:
+    if isinstance(estimator, metricfast.KernelizedMetricLearner):
+        _check_kernelized(estimator)
+        return
     name = "bilinear_" if hasattr(estimator, "bilinear_") else "components_"
     components = getattr(estimator, name, None)
     n_features = getattr(estimator, "n_features_in_", None)
@@ -190,7 +196,37 @@ def _check_map(estimator: BaseEstimator) -> None:
         raise ValueError(f"{name} must be finite")
 
 
-def _is_fitted_name(name: str) -> bool:
+def _check_kernelized(estimator: metricfast.KernelizedMetricLearner) -> None:
+    _check_map(estimator.learner_)
+    name = {Nystroem: "components_", KernelPCA: "X_fit_"}[type(estimator.map_)]
+    points, n_features = getattr(estimator.map_, name), estimator.n_features_in_
+    if type(n_features) is not int or points.ndim != 2 or points.shape[1] != n_features:
+        raise ValueError(
+            f"map_.{name} must have n_features_in_={n_features!r} columns, got {points.shape}"
+        )
+    if not np.isfinite(estimator.pair_score(np.stack([points[:1], points[-1:]], axis=1))).all():
+        raise ValueError("map_ must be finite")
+
+
+def _state(estimator: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Return the parameters and fitted attributes as JSON; arrays go to `tensors`."""
+    name = type(estimator).__name__
+    return {
+        "params": {
+            key: _encode(value, f"{prefix}params.{key}", f"{name}: parameter {key!r}", tensors)
+            for key, value in estimator.get_params(deep=False).items()
+        },
+        "fitted": {
+            key: _encode(value, f"{prefix}{key}", f"{name}: fitted attribute {key!r}", tensors)
+            for key, value in vars(estimator).items()
+            if _is_fitted_name(estimator, key)
+        },
+    }
+
+
+def _is_fitted_name(estimator: BaseEstimator, name: str) -> bool:
+    if type(estimator) in _PARTS:
+        return name in _PARTS[type(estimator)]
     # preprocessor_ is made again from the parameter it comes from
     return name.endswith("_") and not name.startswith("_") and name != "preprocessor_"
 
@@ -214,6 +250,9 @@ def _encode(value: Any, key: str, what: str, tensors: dict[str, np.ndarray]) -> 
         return {type(value).__name__: items}
     if type(value) is dict and _all_strings(value):
         return {"dict": {k: _encode(v, f"{key}.{k}", what, tensors) for k, v in value.items()}}
+    if type(value) in _PARTS or type(value) in _learners().values():
+        state = _state(value, f"{key}.", tensors)
+        return {"estimator": {"class": type(value).__name__, **state}}
     raise TypeError(f"{what} cannot be stored in a model file: {type(value)!r} is not plain data")
 
 
@@ -231,6 +270,9 @@ def _decode(value: Any, tensors: dict[str, np.ndarray]) -> Any:
         return tensors[content]
     if kind == "float":
         return float(content)
+    if kind == "estimator":
+        known = {**_learners(), **{part.__name__: part for part in _PARTS}}
+        return _build(known[content["class"]], content, tensors)
     if kind == "dict":
         return {key: _decode(item, tensors) for key, item in content.items()}
     items = [_decode(item, tensors) for item in content]

@@ -1,21 +1,19 @@
 #include "arrays.hpp"
 #include "common.hpp"
 #include "metricfast/constrained/itml.hpp"
-#include "metricfast/paired.hpp"
 
 namespace metricfast::python {
 
 namespace {
 
 /// One sweep, which updates M and the duals; what it did until then stays when it is interrupted.
-/// Returns the sum of the changes of the duals, the largest trace that M has had, and the number of
-/// pairs that its rounding errors held up.
+/// Returns the sum of the changes of the duals, their norm, the largest trace that M has had, and
+/// the number of pairs that its rounding errors held up.
 py::tuple itml_sweep(const py::array &x, const py::object &pairs, Index similar, py::array M,
                      double trace, py::array duals, double upper, double lower, double gamma) {
     const Points all = points(x);
     const Index count = duals.size();
-    const PairList list{elements<std::int64_t>(pairs, 2 * count, "pairs"), count};
-    list.check(all, all);
+    const auto *index = elements<std::int64_t>(pairs, 2 * count, "pairs");
     double *dual = writable_elements<double>(duals, count, "duals");
     const View<double> metric = writable<double>(M);
     const Control run = control(1);
@@ -24,15 +22,14 @@ py::tuple itml_sweep(const py::array &x, const py::object &pairs, Index similar,
     {
         const py::gil_scoped_release release;
         try {
-            result =
-                itml.sweep({all, list.pairs, count, similar}, {upper, lower, gamma}, dual, run);
+            result = itml.sweep({all, index, count, similar}, {upper, lower, gamma}, dual, run);
         } catch (const Cancelled &) {
             itml.read(metric);
             throw;
         }
         itml.read(metric);
     }
-    return py::make_tuple(result.moved, itml.largest_trace(), result.held);
+    return py::make_tuple(result.moved, result.norm, itml.largest_trace(), result.held);
 }
 
 } // namespace

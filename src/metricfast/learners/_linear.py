@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, diags_array, issparse
 from sklearn.utils import Tags
-from threadpoolctl import threadpool_limits
 
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
@@ -21,6 +20,7 @@ from metricfast._initialize import check_n_components, initialize_components
 from metricfast._scaling import center_and_rescale, log2_spread, times_power_of_two, undo_scale
 from metricfast._sparse import embed_sparse, rescale, sparse_gradient
 from metricfast._targets import check_classification_target, check_sample_weight
+from metricfast._threadpool import one_blas_thread
 from metricfast.base import MahalanobisMixin
 from metricfast.solvers import Monitor, Progress, SolverState
 
@@ -292,9 +292,7 @@ class LinearLearner(MahalanobisMixin):
         x0 = coordinates.vector(L)
         monitor = Monitor(x0, observer)
         try:
-            # Threads of a BLAS keep spinning for a while after a product, on the processors that
-            # the loss needs next.
-            with threadpool_limits(1, user_api="blas"):
+            with one_blas_thread():
                 run(x0, monitor)
         finally:
             if progress is not None:

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from metricfast._scaling import center_and_rescale
 from metricfast._scatter import discriminant_components
+from metricfast._threadpool import one_blas_thread
 from metricfast._tuples import TupleSet
 from metricfast.neighbors import kneighbors_per_class
 
@@ -78,7 +79,7 @@ def triplet_directions(
     found: list[_Floats] = []
     n_found = n_failures = 0
     at_once = max(1, _MATRICES // n_features**2)
-    with threadpool_limits(1, user_api="blas"):  # more are slower on small matrices
+    with one_blas_thread():
         while n_found < n_basis:
             n_draws = min(at_once, -(-(n_basis - n_found) // n_features))
             drawn = [
@@ -156,7 +157,7 @@ def local_discriminants(
     centres = _cluster_centres(X, -(-n_basis // (2 * n_directions)), rng)
     _, near = kneighbors_per_class(centres, X, labels, scales[-1])
     found = []
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         for scale in scales:
             for region in near[:, :, :scale]:
                 rows = region[region >= 0]

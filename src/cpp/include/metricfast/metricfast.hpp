@@ -8,6 +8,7 @@
 #include "metricfast/constrained/oasis.hpp"
 #include "metricfast/constrained/scatter.hpp"
 #include "metricfast/constrained/scml.hpp"
+#include "metricfast/constrained/triplet_objective.hpp"
 #include "metricfast/database_gradient.hpp"
 #include "metricfast/distance.hpp"
 #include "metricfast/embeddings/linear.hpp"

@@ -28,6 +28,7 @@ struct ItmlBounds {
 /// What a sweep did.
 struct ItmlSweep {
     double moved = 0; ///< sum of the absolute changes of the duals
+    double norm = 0;  ///< Euclidean, of the duals after it
     Index held = 0;   ///< pairs whose step would have gone down into the rounding errors of M
 };
 
@@ -117,28 +118,37 @@ class Itml {
     ItmlSweep sweep(const ItmlPairs &pairs, const ItmlBounds &bounds, double *duals,
                     const Control &control) {
         require(pairs.points.cols() == d_, "itml: the points are of another width than M");
+        require(pairs.similar >= 0 && pairs.similar <= pairs.count,
+                "itml: there are more similar pairs than pairs");
+        require(bounds.similar > 0 && bounds.dissimilar > 0 && bounds.gamma > 0,
+                "itml: bounds and gamma must be positive");
+        for (Index i = 0; i < 2 * pairs.count; ++i)
+            require(pairs.index[i] >= 0 && pairs.index[i] < pairs.points.rows(),
+                    "itml: pairs hold an index outside the points");
         const Index blocks = (pairs.count + block - 1) / block;
         ItmlSweep result;
         parallel_blocks(
             1, control,
             [&](Index, Worker &worker) {
                 for (Index b = 0; b < blocks; ++b) {
-                    if (b % blocks_per_trace == 0)
+                    if (b % blocks_per_step == 0) {
                         update_trace();
+                        worker.advance();
+                    }
                     const Index first = b * block;
                     read_differences(pairs, first, std::min(block, pairs.count - first));
                     project(first, pairs.similar, bounds, duals, result);
-                    worker.advance();
                 }
             },
-            blocks);
+            (blocks + blocks_per_step - 1) / blocks_per_step);
         update_trace();
+        result.norm = Eigen::Map<const Eigen::VectorXd>(duals, pairs.count).norm();
         return result;
     }
 
   private:
     static constexpr Index block = 8;
-    static constexpr Index blocks_per_trace = 16;
+    static constexpr Index blocks_per_step = 16;
     static constexpr double noise = 128 * std::numeric_limits<double>::epsilon();
     using Buffer = std::vector<double>;
 
@@ -220,11 +230,15 @@ class Itml {
                         .store(G + j * block + k);
             }
         }
-        if (std::all_of(beta_, beta_ + block, [](double beta) { return beta == 0; }))
-            return;
         double scale[block];
-        for (Index i = 0; i < block; ++i)
+        Index place[block], moving = 0; // the vectors of pairs that move M are put together
+        for (Index i = 0; i < block; ++i) {
             scale[i] = std::sqrt(std::abs(beta_[i]));
+            place[i] = moving * width_;
+            moving += beta_[i] != 0;
+        }
+        if (moving == 0)
+            return;
         for (Index k = 0; k < width_; k += V::width) {
             V u[block];
             for (Index i = 0; i < block; ++i) {
@@ -233,12 +247,14 @@ class Itml {
                     u[i] = fma(V::broadcast(shares_[j][i]), u[j], u[i]);
             }
             for (Index i = 0; i < block; ++i) {
+                if (beta_[i] == 0)
+                    continue;
                 const V scaled = V::broadcast(scale[i]) * u[i];
-                scaled.store(&u_[i * width_ + k]);
-                (V::broadcast(beta_[i] < 0 ? -1 : 1) * scaled).store(&signed_u_[i * width_ + k]);
+                scaled.store(&u_[place[i] + k]);
+                (V::broadcast(beta_[i] < 0 ? -1 : 1) * scaled).store(&signed_u_[place[i] + k]);
             }
         }
-        detail::multiply(signed_u_.data(), 1, width_, u_.data(), block, M_.data(), width_, width_,
+        detail::multiply(signed_u_.data(), 1, width_, u_.data(), moving, M_.data(), width_, width_,
                          true);
     }
 
