@@ -75,7 +75,7 @@ class Method:
             return [{"rate": rate} for rate in (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)]
         return [
             {"rate": rate, "margin": margin}
-            for rate, margin in product((3e-4, 1e-3, 3e-3), (0.05, 0.2))
+            for rate, margin in product((1e-3, 3e-3, 1e-2), (0.05, 0.2))
         ]
 
     def make_loss(self, config: Config, y: np.ndarray) -> Any:
