@@ -84,7 +84,7 @@ def contrasts(kept: Kept, dimensions: tuple[int, ...]) -> str:
 
 
 def plot(path: Path, found: dict[str, Kept], dimensions: tuple[int, ...]) -> None:
-    """Draw nDCG over the dimension: a panel a data set, a colour a loss, dashed if uniform."""
+    """Draw what nDCG lacks to 1 over the dimension: a panel a data set, a colour a loss, dashed if uniform."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.2 * len(found), 8.5), layout="constrained")
@@ -100,7 +100,7 @@ def plot(path: Path, found: dict[str, Kept], dimensions: tuple[int, ...]) -> Non
                 if how != normalized or not points:
                     continue
                 colour = losses.setdefault(loss, f"C{len(losses)}")
-                means = [values.mean() for _, values in points]
+                means = [1 - values.mean() for _, values in points]
                 halves = [
                     np.diff(Score(values, 0.0, 1.0).interval)[0] / 2 if len(values) > 1 else 0
                     for _, values in points
@@ -110,16 +110,17 @@ def plot(path: Path, found: dict[str, Kept], dimensions: tuple[int, ...]) -> Non
                     linestyle="-" if sampling == "dense" else "--", label=f"{loss}, {sampling}",
                 )  # fmt: skip
             untrained = np.mean([seed[METRIC] for seed in kept["untrained"].values()])
-            axes.axhline(untrained, color="grey", linewidth=1, linestyle=":", label="untrained")
+            axes.axhline(1 - untrained, color="grey", linewidth=1, linestyle=":", label="untrained")
             axes.set_xscale("log", base=2)
+            axes.set_yscale("log")
             axes.set_title(f"{name}, {'normalised' if normalized == 'L2' else 'not normalised'}")
-            axes.set_ylabel("nDCG")
+            axes.set_ylabel("1 - nDCG")
             axes.grid(alpha=0.3)
     for axes in panels[1]:
         axes.set_xlabel("dimension of the embedding")
         axes.set_xticks(dimensions, [str(p) for p in dimensions])
     handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2 * len(found), frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
 

@@ -31,15 +31,11 @@ struct ClassCall : Call {
     }
 };
 
-Mining mining_of(const std::string &name) {
-    return name == "all" ? Mining::all : name == "semihard" ? Mining::semihard : Mining::hardest;
-}
-
 py::tuple triplet(ClassCall &call, double margin, const std::string &mining, bool squared) {
     return by_precision(call.queries, [&](auto zero) {
         using T = decltype(zero);
-        return call.run<T>(TripletLoss<T>({margin, mining_of(mining), squared}, call.y(), call.n(),
-                                          call.y_database(), call.m(), call.left_out(),
+        return call.run<T>(TripletLoss<T>({margin, mining_named(mining), squared}, call.y(),
+                                          call.n(), call.y_database(), call.m(), call.left_out(),
                                           call.weights()));
     });
 }

@@ -43,13 +43,10 @@ py::tuple ratio(LabelCall &call, bool logarithm, bool squared, bool drop_ties, d
 }
 
 py::tuple dense_triplet(LabelCall &call, double margin, const std::string &mining, bool squared) {
-    const Mining which = mining == "all"        ? Mining::all
-                         : mining == "semihard" ? Mining::semihard
-                                                : Mining::hardest;
     return by_precision(call.queries, [&](auto zero) {
         using T = decltype(zero);
-        return call.run<T>(DenseTripletLoss<T>({margin, which, squared}, call.labels(),
-                                               call.left_out(), call.weights()));
+        return call.run<T>(DenseTripletLoss<T>({margin, mining_named(mining), squared},
+                                               call.labels(), call.left_out(), call.weights()));
     });
 }
 

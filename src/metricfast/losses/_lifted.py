@@ -48,7 +48,7 @@ class GeneralizedLifted(RowLoss):
     >>> from metricfast.losses import GeneralizedLifted
     >>> value, grad = GeneralizedLifted()([[0.0], [0.5], [0.75], [9.0]], [0, 0, 1, 1])
     >>> round(value, 3)
-    3.072
+    3.175
     """
 
     def __init__(

@@ -48,7 +48,7 @@ class MultiSimilarity(RowLoss):
     >>> from metricfast.losses import MultiSimilarity
     >>> value, grad = MultiSimilarity()([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]], [0, 0, 1])
     >>> round(value, 3)
-    0.336
+    0.213
     """
 
     def __init__(

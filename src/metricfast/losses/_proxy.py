@@ -127,7 +127,7 @@ class ProxyAnchor(RowLoss):
     >>> points, proxies = [[1.0, 0.0], [0.6, 0.8]], [[1.0, 0.0], [0.0, 1.0]]
     >>> value, (grad, of_proxies) = ProxyAnchor()(points, [0, 1], proxies, [0, 1])
     >>> round(value, 2)
-    12.8
+    12.82
     """
 
     learnable_database = True

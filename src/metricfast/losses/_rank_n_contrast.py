@@ -51,7 +51,7 @@ default="cityblock"
     >>> from metricfast.losses import RankNContrast
     >>> value, grad = RankNContrast()([[0.0], [1.0], [2.0], [4.0]], [0.0, 1.0, 2.0, 4.0])
     >>> round(value, 3)
-    0.474
+    0.498
     """
 
     def __init__(

@@ -45,7 +45,7 @@ class SupCon(RowLoss):
     >>> from metricfast.losses import SupCon
     >>> value, grad = SupCon(temperature=0.5)([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]], [0, 0, 1])
     >>> round(value, 3)
-    0.349
+    0.348
     """
 
     def __init__(self, temperature: float = 0.1, reduction: str = "mean") -> None:
@@ -99,7 +99,7 @@ class NTXent(RowLoss):
     >>> from metricfast.losses import NTXent
     >>> value, grad = NTXent(temperature=0.5)([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]], [0, 0, 1])
     >>> round(value, 3)
-    0.349
+    0.348
     """
 
     _reductions = ("mean_nonzero", "mean", "sum")

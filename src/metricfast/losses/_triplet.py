@@ -63,7 +63,7 @@ default="sqeuclidean"
     >>> loss = Triplet(margin=1.0)
     >>> value, grad = loss([[0.0], [1.0], [1.5], [9.0]], [0, 0, 1, 1])
     >>> value > 0, loss.counts_["terms"]
-    (True, 5)
+    (True, 3)
     """
 
     _reductions = ("mean_nonzero", "mean", "sum")

@@ -77,12 +77,15 @@ template <class T> class RowEngine {
         const Index lanes = lane_count();
         std::vector<Lane> work(static_cast<std::size_t>(lanes));
         const double window = loss_.window(m());
-        if (whole_rows() && !keeps_weights() && problem_.kind == RowKind::distance &&
-            std::isfinite(window))
+        if (whole_rows() && problem_.kind == RowKind::distance && std::isfinite(window))
             near_.reset(new WindowSearch(query_points_, database_points_, problem_.exclude, window,
                                          control_));
+        const Index probe = std::min<Index>(n(), TileShape<float>::rows);
+        WindowLists found;
+        if (near_ && small() && !near_->find(0, probe, probe * m() / 8, found))
+            near_.reset(); // few points, and windows hold too many of them
         if (keeps_weights())
-            weights_.resize(n(), m());
+            weights_.resize(n(), m() + 64 / static_cast<Index>(sizeof(T)));
         const Index rows = rows_per_block(), blocks = (n() + rows - 1) / rows;
         parallel_blocks(
             lanes, control_,
@@ -180,7 +183,9 @@ template <class T> class RowEngine {
     static constexpr Index lane_limit = 8;
 
     /// Few points' weights, of both roles, are multiplied at once in the end.
-    bool keeps_weights() const {
+    bool keeps_weights() const { return small() && !near_; }
+
+    bool small() const {
         const std::size_t bytes = static_cast<std::size_t>(n()) * n() * sizeof(T);
         return problem_.symmetric && whole_rows() && !loss_.sparse() &&
                bytes <= std::min(problem_.memory_budget / 4, std::size_t(1) << 24);
@@ -255,7 +260,9 @@ template <class T> class RowEngine {
         const bool keeps = keeps_weights();
         if (!keeps)
             lane.values.resize(count, m());
-        const View<T> block(keeps ? weights_.row(first).data() : lane.values.data(), count, m());
+        const View<T> block = keeps
+                                  ? View<T>(weights_.row(first).data(), count, m(), weights_.cols())
+                                  : view(lane.values);
         const T nowhere = std::numeric_limits<T>::infinity();
         if (problem_.kind == RowKind::distance)
             pairs().fill(first, block, true);
@@ -376,7 +383,9 @@ template <class T> class RowEngine {
     std::unique_ptr<WindowSearch> near_;
     mutable std::unique_ptr<AllPairs<T>> pairs_; ///< made where whole rows turn out to be needed
     mutable std::once_flag pairs_once_;
-    mutable RowMatrix<T> weights_; ///< where they are kept; blocks write their own rows
+    /// Where they are kept; blocks write their own rows. Some columns more than needed, since rows
+    /// a power of two apart compete for the same lines of cache.
+    mutable RowMatrix<T> weights_;
     RowMatrix<T> centred_database_;
     RowMatrix<T> centred_queries_;
     std::unique_ptr<EmbeddedSides<T>> sides_;

@@ -55,16 +55,19 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
                        const Control &control) const {
         const Points q(queries), x(database);
         const AllPairs<T> distances(q, x, control);
+        const bool half = pairs_count_twice(queries, database);
         constexpr Index rows = AllPairs<T>::block;
         std::vector<Pairs> sums(static_cast<std::size_t>(queries.rows), Pairs{0, 0});
         parallel_blocks((queries.rows + rows - 1) / rows, control, [&](Index b, Worker &) {
             RowMatrix<T> d(std::min(rows, queries.rows - b * rows), database.rows);
-            distances.fill(b * rows, view(d), true);
+            distances.fill(b * rows, view(d), true, half ? b * rows : 0);
             for (Index r = 0; r < d.rows(); ++r) {
-                Row<T> row{b * rows + r, d.cols(), nullptr, d.row(r).data(), nullptr};
-                const auto counts = hinge(row);
-                sums[row.anchor] = {weight(row.anchor) * static_cast<double>(counts[0]),
-                                    weight(row.anchor) * static_cast<double>(counts[1])};
+                const Index i = b * rows + r;
+                Row<T> row{i, d.cols(), nullptr, d.row(r).data(), nullptr};
+                const auto counts = hinge(row, half ? i : 0);
+                const double by = half ? 2.0 : weight(i);
+                sums[i] = {by * static_cast<double>(counts[0]),
+                           by * static_cast<double>(counts[1])};
             }
         });
         Pairs sum{0, 0};
@@ -82,7 +85,7 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
         const Index excluded = exclude_ != nullptr ? exclude_[row.anchor] : -1;
         result.skipped = row.count == (excluded >= 0 ? 1 : 0);
         std::vector<T> roots;
-        const auto counts = hinge(row, &roots);
+        const auto counts = hinge(row, 0, &roots);
         result.terms = s > 0 ? counts[0] + counts[1] : 0;
         const T *labels = database_labels_.data();
         const Vec<T> wanted = Vec<T>::broadcast(label), zero = Vec<T>::broadcast(T(0));
@@ -126,10 +129,21 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
         return j >= 0 && database_labels_[j] == static_cast<T>(query_labels_[i]);
     }
 
-    /// Squared distances to hinges; returns how many are above 0 of each kind.
-    std::array<Index, 2> hinge(Row<T> &row, std::vector<T> *roots = nullptr) const {
-        Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>> x(row.values, row.count);
-        const Index excluded = exclude_ != nullptr ? exclude_[row.anchor] : -1;
+    /// Whether each pair of two points counts for both, and alike.
+    bool pairs_count_twice(View<const T> queries, View<const T> database) const {
+        bool same = queries.data == database.data && queries.rows == database.rows &&
+                    exclude_ != nullptr && anchor_weights_ == nullptr;
+        for (Index i = 0; same && i < queries.rows; ++i)
+            same = exclude_[i] == i;
+        return same;
+    }
+
+    /// Squared distances from column `begin` on to hinges; returns how many are above 0 of each
+    /// kind.
+    std::array<Index, 2> hinge(Row<T> &row, Index begin, std::vector<T> *roots = nullptr) const {
+        const Index count = row.count - begin;
+        Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>> x(row.values + begin, count);
+        const Index excluded = exclude_ != nullptr ? exclude_[row.anchor] - begin : -1;
         const T label = static_cast<T>(query_labels_[row.anchor]);
         if (excluded >= 0)
             x[excluded] = T(0);
@@ -138,15 +152,15 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
             roots->assign(row.values, row.values + row.count);
         const T p = static_cast<T>(settings_.positive_margin),
                 n = static_cast<T>(settings_.negative_margin);
-        const T *labels = database_labels_.data();
-        for (Index j = 0; j < row.count; ++j) {
+        const T *labels = database_labels_.data() + begin;
+        for (Index j = 0; j < count; ++j) {
             const T h = labels[j] == label ? x[j] - p : n - x[j];
             x[j] = h > T(0) ? h : T(0);
         }
         if (excluded >= 0)
             x[excluded] = T(0);
         std::int32_t own = 0, all = 0;
-        for (Index j = 0; j < row.count; ++j) {
+        for (Index j = 0; j < count; ++j) {
             all += x[j] > T(0) ? 1 : 0;
             own += (x[j] > T(0)) & (labels[j] == label) ? 1 : 0;
         }

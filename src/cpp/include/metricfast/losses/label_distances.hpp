@@ -1,6 +1,7 @@
 /// Distances between continuous labels, row by row.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "metricfast/types.hpp"
