@@ -84,7 +84,7 @@ def contrasts(kept: Kept, dimensions: tuple[int, ...]) -> str:
 
 
 def plot(path: Path, found: dict[str, Kept], dimensions: tuple[int, ...]) -> None:
-    """Draw what nDCG lacks to 1 over the dimension: a panel a data set, a colour a loss, dashed if uniform."""
+    """Draw what nDCG lacks to 1, over dimensions: a colour a loss, dashed if uniform."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.2 * len(found), 8.5), layout="constrained")
