@@ -60,7 +60,7 @@ _MODULE_OF = {
     "save": "io",
 }
 _SUBMODULES = (
-    *("constraints", "embeddings", "exceptions", "learners", "losses", "neighbors"),
+    *("constraints", "embeddings", "exceptions", "learners", "losses", "metrics", "neighbors"),
     "samplers",
 )
 
