@@ -92,6 +92,12 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         """Return `pair_score` of pairs of rows of checked points."""
         raise NotImplementedError
 
+    def _begin_fit(self) -> None:
+        """Forget what an earlier fit has learned, which may be of another width."""
+        for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
+            delattr(self, name)
+        self._check_preprocessor()
+
     def _check_preprocessor(self) -> None:
         self.preprocessor_ = check_preprocessor(self.preprocessor)
 
@@ -117,7 +123,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         X, or (X, y) if `y` is given
             X is in C order, in float32 if it was given so and in float64 otherwise.
         """
-        self._check_preprocessor()
+        self._begin_fit()
         params = {"preprocessor": self.preprocessor_, "reset": True, "order": "C", **params}
         if type_of_inputs == "classic":
             return check_points(self, X, y, **params)
@@ -137,7 +143,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        self._check_preprocessor()
+        self._begin_fit()
         return index_tuples(
             self,
             tuples,

@@ -201,7 +201,6 @@ class SDML(_SparseLearner, PairsClassifierMixin):
         """
         calibration = {} if calibration_params is None else calibration_params
         check_calibration(**calibration)
-        self.__dict__.pop("components_", None)
         tuples = self._prepare_tuples(pairs, y)
         self._fit(tuples)
         self.calibrate_threshold(pairs, y, **calibration)
@@ -321,7 +320,6 @@ class SDML_Supervised(_SparseLearner):  # noqa: N801
         numpy.linalg.LinAlgError
             If the prior is not positive definite.
         """
-        self.__dict__.pop("components_", None)
         points, labels = self._prepare_inputs(X, y, ensure_min_samples=2)
         drawn = draw_pairs(self, labels, sample_weight, self.random_state)
         self._fit(TupleSet(points, *wrap_indices(drawn)))
