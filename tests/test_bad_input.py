@@ -152,7 +152,7 @@ def fit_float32(learner):
 
 @case
 def fit_integers(learner):
-    for points in (X.astype(np.int32), X.astype(np.uint8), X > np.median(X, axis=0)):
+    for points in (X.astype(np.int32), X.astype(np.uint8), np.median(X, axis=0) < X):
         assert fit(learner, points).components_.dtype == np.float64
         assert_same_fit(learner, points, like=points.astype(np.float64))
 
