@@ -86,6 +86,11 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
 
         It does not change when the learner does, and serves as the `metric` of scikit-learn's
         estimators.
+
+        Returns
+        -------
+        callable
+            Of two arrays of shape (n_features,), to a float.
         """
 
     def _indexed_score(self, points: NDArray[Any], pairs: NDArray[np.int64]) -> NDArray[Any]:
@@ -295,6 +300,15 @@ class MahalanobisMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
 
         .. deprecated:: 0.1
             Use `pair_distance`, or `pair_score` for a similarity.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            As for `pair_distance`.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
         """
         warnings.warn(
             "score_pairs will be deprecated in release 0.7.0. "

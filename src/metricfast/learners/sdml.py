@@ -250,6 +250,11 @@ class SDML_Supervised(_SparseLearner):  # noqa: N801
     preprocessor_ : callable or None
         The preprocessor in use.
 
+    References
+    ----------
+    G.-J. Qi, J. Tang, Z.-J. Zha, T.-S. Chua, H.-J. Zhang, "An efficient sparse metric learning in
+    high-dimensional space via l1-penalized log-determinant regularization", ICML (2009).
+
     Examples
     --------
     >>> from metricfast import SDML_Supervised
