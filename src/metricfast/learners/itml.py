@@ -32,6 +32,11 @@ __all__ = ["ITML", "ITML_Supervised"]
 _ORDINARY = 200
 
 
+def _exponent(X: NDArray[Any]) -> int:
+    """Return the power of two just above the largest coordinate."""
+    return math.frexp(max(float(X.max()), -float(X.min())))[1]
+
+
 class _BaseITML(MahalanobisMixin):
     """What the learners on given and on drawn pairs share."""
 
@@ -72,10 +77,15 @@ class _BaseITML(MahalanobisMixin):
         points, unique = tuples.points, tuples.unique_points()
         M = initialize_metric(unique, self.prior, self.random_state, strictly_positive=True)
         # The step depends on the ratio of a distance to its bound alone, so that both can be
-        # brought to units in which no square overflows.
-        exponent = math.frexp(max(float(unique.max()), -float(unique.min())))[1]
+        # brought to units in which no square overflows, about a point, so that what is constant
+        # has no size.
+        exponent = _exponent(unique)
         if abs(exponent) > _ORDINARY:
             points, unique = (times_power_of_two(p, -exponent) for p in (points, unique))
+            points, unique = points - unique[0], unique - unique[0]
+            further = _exponent(unique)
+            points, unique = (times_power_of_two(p, -further) for p in (points, unique))
+            exponent += further
         else:
             exponent = 0
         if bounds is None:
