@@ -21,7 +21,7 @@ from metricfast.learners._factored import start_metric
 from metricfast.learners._graphical_lasso import MAX_ITER, graphical_lasso
 from metricfast.learners._linear import check_range
 from metricfast.solvers import Progress
-from metricfast.thresholds import check_calibration
+from metricfast.thresholds import check_calibration_params
 
 __all__ = ["SDML", "SDML_Supervised"]
 
@@ -29,6 +29,8 @@ _Floats = NDArray[np.float64]
 
 # Smallest eigenvalue, relative to the prior, that dissimilar pairs may leave in the matrix.
 _MARGIN = 0.3
+# Sums of squared differences up to this leave room for the products with a prior.
+_LARGEST = 1e200
 
 
 class _SparseLearner(MahalanobisMixin):
@@ -44,10 +46,15 @@ class _SparseLearner(MahalanobisMixin):
     def _fit(self, tuples: TupleSet) -> None:
         check_range("balance_param", self.balance_param)
         check_range("sparsity_param", self.sparsity_param)
-        prior = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
         similar = np.asarray(tuples.y) == 1
-        loss = pair_scatter(tuples.points, tuples.index[similar])
-        loss -= pair_scatter(tuples.points, tuples.index[~similar])
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss = pair_scatter(tuples.points, tuples.index[similar])
+            loss -= pair_scatter(tuples.points, tuples.index[~similar])
+        if not np.abs(loss).max() < _LARGEST:
+            raise ValueError(
+                "Squared distances of the points exceed the largest float: rescale the points."
+            )
+        prior = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
         self.balance_param_ = self._bounded_balance(loss, prior)
         matrix = inv(prior) + self.balance_param_ * loss
         progress = Progress(type(self).__name__, MAX_ITER) if self.verbose else None
@@ -199,8 +206,7 @@ class SDML(_SparseLearner, PairsClassifierMixin):
         numpy.linalg.LinAlgError
             If the prior is not positive definite.
         """
-        calibration = {} if calibration_params is None else calibration_params
-        check_calibration(**calibration)
+        calibration = check_calibration_params(calibration_params)
         self.__dict__.pop("components_", None)
         tuples = self._prepare_tuples(pairs, y)
         self._fit(tuples)
