@@ -38,6 +38,10 @@ class ArrayIndexer:
         )
 
     def __call__(self, indices: NDArray[Any]) -> Any:
+        # NumPy would count those beyond its own type of indices from the end.
+        largest = indices.max(initial=0) if indices.dtype.kind == "u" else 0
+        if largest > np.iinfo(np.intp).max:
+            raise IndexError(f"index {largest} is out of bounds for {self.X.shape[0]} points")
         return self.X[indices]
 
 
