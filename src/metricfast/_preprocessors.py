@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.utils import check_array
 
+from metricfast._sparse import check_structure
 from metricfast.exceptions import PreprocessorError
 
 __all__ = ["ArrayIndexer", "Preprocessor", "check_preprocessor", "form"]
@@ -26,6 +28,8 @@ class ArrayIndexer:
     """
 
     def __init__(self, X: ArrayLike) -> None:
+        if issparse(X):
+            check_structure(X, "preprocessor")
         self.X = check_array(
             X,
             accept_sparse="csr",

@@ -33,7 +33,7 @@ __all__ = [
 _WIDE = 2000
 
 
-def check_structure(X: Any) -> None:
+def check_structure(X: Any, name: str = "X") -> None:
     """Raise ValueError unless the entries of a sparse matrix lie within its shape.
 
     SciPy and compiled code rely on that without looking.
@@ -42,6 +42,8 @@ def check_structure(X: Any) -> None:
     ----------
     X : sparse matrix of shape (n_samples, n_features)
         Only those that hold arrays of indices are looked at: CSR, CSC and COO.
+    name : str, default="X"
+        For the error.
     """
     if X.format == "coo":
         sound = _within(X.row, X.shape[0]) and _within(X.col, X.shape[1])
@@ -58,8 +60,8 @@ def check_structure(X: Any) -> None:
         return
     if not sound:
         raise ValueError(
-            f"X is a damaged sparse matrix: its indices do not fit its shape {X.shape}. Build it "
-            "anew, for example from its rows, columns and values."
+            f"{name} is a damaged sparse matrix: its indices do not fit its shape {X.shape}. Build "
+            "it anew, for example from its rows, columns and values."
         )
 
 

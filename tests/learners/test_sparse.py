@@ -178,6 +178,8 @@ def test_damaged_matrices(kind):
         for use in (lambda X: learner.fit(X, LABELS[:40]), fitted.transform):
             with pytest.raises(ValueError, match="X is a damaged sparse matrix"):
                 use(damaged)
+        with pytest.raises(ValueError, match="preprocessor is a damaged sparse matrix"):
+            NCA(preprocessor=damaged).fit(np.arange(40), LABELS[:40])
 
 
 def _set(name, place, value):

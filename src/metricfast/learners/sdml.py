@@ -29,8 +29,6 @@ _Floats = NDArray[np.float64]
 
 # Smallest eigenvalue, relative to the prior, that dissimilar pairs may leave in the matrix.
 _MARGIN = 0.3
-# Sums of squared differences up to this leave room for the products with a prior.
-_LARGEST = 1e200
 
 
 class _SparseLearner(MahalanobisMixin):
@@ -50,13 +48,10 @@ class _SparseLearner(MahalanobisMixin):
         with np.errstate(over="ignore", invalid="ignore"):
             loss = pair_scatter(tuples.points, tuples.index[similar])
             loss -= pair_scatter(tuples.points, tuples.index[~similar])
-        if not np.abs(loss).max() < _LARGEST:
-            raise ValueError(
-                "Squared distances of the points exceed the largest float: rescale the points."
-            )
-        prior = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
-        self.balance_param_ = self._bounded_balance(loss, prior)
-        matrix = inv(prior) + self.balance_param_ * loss
+            _check_finite(loss)
+            prior = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
+            self.balance_param_ = self._bounded_balance(loss, prior)
+            matrix = _check_finite(inv(prior) + self.balance_param_ * loss)
         progress = Progress(type(self).__name__, MAX_ITER) if self.verbose else None
         try:
             M = graphical_lasso((matrix + matrix.T) / 2, float(self.sparsity_param), progress)
@@ -68,7 +63,7 @@ class _SparseLearner(MahalanobisMixin):
     def _bounded_balance(self, loss: _Floats, prior: _Floats) -> float:
         """Return the largest balance, up to the one asked for, that leaves a minimum."""
         root = cholesky(prior)
-        least = float(np.linalg.eigvalsh(root @ loss @ root.T)[0])
+        least = float(np.linalg.eigvalsh(_check_finite(root @ loss @ root.T))[0])
         balance = float(self.balance_param)
         if 1 + balance * least >= _MARGIN:
             return balance
@@ -81,6 +76,14 @@ class _SparseLearner(MahalanobisMixin):
             stacklevel=4,
         )
         return bounded
+
+
+def _check_finite(matrix: _Floats) -> _Floats:
+    if not np.isfinite(matrix).all():
+        raise ValueError(
+            "Squared distances of the points exceed the largest float: rescale the points."
+        )
+    return matrix
 
 
 class SDML(_SparseLearner, PairsClassifierMixin):
