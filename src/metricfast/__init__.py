@@ -60,8 +60,8 @@ _MODULE_OF = {
     "save": "io",
 }
 _SUBMODULES = (
-    *("constraints", "embeddings", "exceptions", "learners", "losses", "metrics", "neighbors"),
-    "samplers",
+    *("constraints", "embeddings", "exceptions", "io", "learners", "losses", "metrics", "neighbors"),
+    *("plotting", "samplers", "solvers"),
 )
 
 __all__ = ["__version__", *_MODULE_OF, *_SUBMODULES]  # noqa: PLE0604

@@ -119,7 +119,7 @@ def embed_sparse(X: Any, L: NDArray[Any]) -> NDArray[Any]:
 def sparse_gradient(upstream: NDArray[Any], X: Any) -> NDArray[np.float64]:
     """Turn the gradient by embedded points into that by the map.
 
-    The rows of `upstream` add up to zero, so that the origin of X does not matter.
+    Where the rows of `upstream` add up to zero, the origin of X does not matter.
     """
     return np.asarray((X.T @ upstream.astype(np.float64)).T)
 

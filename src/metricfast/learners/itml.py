@@ -28,7 +28,6 @@ from metricfast.thresholds import check_calibration_params
 
 __all__ = ["ITML", "ITML_Supervised"]
 
-_FITTED = ("components_", "bounds_", "n_iter_", "threshold_")
 # Squares of numbers up to two to this power do not overflow.
 _ORDINARY = 200
 
@@ -60,10 +59,7 @@ class _BaseITML(MahalanobisMixin):
         self.n_components = n_components
 
     def _check_parameters(self) -> float:
-        """Forget an earlier fit, check what needs no data, and return the tolerance."""
-        for name in _FITTED:
-            if hasattr(self, name):
-                delattr(self, name)
+        """Check what needs no data, and return the tolerance."""
         tol = renamed("convergence_threshold", self.convergence_threshold, "tol", self.tol)
         check_count("max_iter", self.max_iter)
         check_range("tol", tol)

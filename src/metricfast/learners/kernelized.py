@@ -23,7 +23,6 @@ from metricfast.thresholds import ThresholdMixin
 __all__ = ["KernelizedMetricLearner"]
 
 _METHODS = ("nystroem", "kpca")
-_FITTED = ("learner_", "map_", "threshold_")
 # From so many points on, iterations find few eigenvectors of the kernel faster, and interruptibly.
 _MANY = 2000
 # Points that are mapped at a time: such that a product of that size takes part of a second.
@@ -167,8 +166,6 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         ValueError
             If an argument or parameter has a value that cannot be used.
         """
-        for name in _FITTED:
-            self.__dict__.pop(name, None)
         if self.method not in _METHODS:
             raise ValueError(f"method must be one of {_METHODS}, got {self.method!r}.")
         if isinstance(self.kernel, str) and self.kernel == "precomputed":

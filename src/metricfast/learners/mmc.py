@@ -24,7 +24,6 @@ from metricfast.thresholds import check_calibration_params
 
 __all__ = ["MMC", "MMC_Supervised"]
 
-_FITTED = ("A_", "components_", "converged_", "n_iter_", "threshold_")
 _Floats = NDArray[np.float64]
 
 
@@ -59,9 +58,7 @@ class _BaseMMC(MahalanobisMixin):
         self.n_components = n_components
 
     def _check_parameters(self) -> float:
-        """Forget an earlier fit, check what needs no data, and return the tolerance."""
-        for name in _FITTED:
-            self.__dict__.pop(name, None)
+        """Check what needs no data, and return the tolerance."""
         tol = renamed("convergence_threshold", self.convergence_threshold, "tol", self.tol)
         check_count("max_iter", self.max_iter)
         check_count("max_proj", self.max_proj)

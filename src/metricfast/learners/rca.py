@@ -229,6 +229,17 @@ class RCA_Supervised(RCA):  # noqa: N801
     the clusters; directions of noise then count for more than in the Euclidean distance, however
     many chunks there are. LFDA is made for such classes.
 
+    References
+    ----------
+    N. Shental, T. Hertz, D. Weinshall, M. Pavel, "Adjustment learning and relevant component
+    analysis", ECCV (2002).
+
+    A. Bar-Hillel, T. Hertz, N. Shental, D. Weinshall, "Learning a Mahalanobis metric from
+    equivalence constraints", Journal of Machine Learning Research 6 (2005).
+
+    Y. Chen, A. Wiesel, Y. C. Eldar, A. O. Hero, "Shrinkage algorithms for MMSE covariance
+    estimation", IEEE Transactions on Signal Processing 58 (2010).
+
     Examples
     --------
     >>> from metricfast import RCA_Supervised

@@ -210,7 +210,6 @@ class SDML(_SparseLearner, PairsClassifierMixin):
             If the prior is not positive definite.
         """
         calibration = check_calibration_params(calibration_params)
-        self.__dict__.pop("components_", None)
         tuples = self._prepare_tuples(pairs, y)
         self._fit(tuples)
         self.calibrate_threshold(pairs, y, **calibration)
@@ -259,6 +258,11 @@ class SDML_Supervised(_SparseLearner):  # noqa: N801
         Their names, if `X` has any.
     preprocessor_ : callable or None
         The preprocessor in use.
+
+    References
+    ----------
+    G.-J. Qi, J. Tang, Z.-J. Zha, T.-S. Chua, H.-J. Zhang, "An efficient sparse metric learning in
+    high-dimensional space via l1-penalized log-determinant regularization", ICML (2009).
 
     Examples
     --------
@@ -330,7 +334,6 @@ class SDML_Supervised(_SparseLearner):  # noqa: N801
         numpy.linalg.LinAlgError
             If the prior is not positive definite.
         """
-        self.__dict__.pop("components_", None)
         points, labels = self._prepare_inputs(X, y, ensure_min_samples=2)
         drawn = draw_pairs(self, labels, sample_weight, self.random_state)
         self._fit(TupleSet(points, *wrap_indices(drawn)))
