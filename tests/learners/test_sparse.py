@@ -170,6 +170,40 @@ def test_targets_of_sparse_points():
     np.testing.assert_array_equal(_sparse.nearest_of_class(SPARSE, LABELS, 3, None), expected)
 
 
+@pytest.mark.parametrize("kind", [csr_matrix, csr_array, csc_matrix, coo_array])
+def test_damaged_matrices(kind):
+    X = POINTS[:40]
+    learner = NCA(callbacks=[bool])
+    fitted = NCA(callbacks=[bool]).fit(X, LABELS[:40])
+    for damage in DAMAGES[kind is coo_array]:
+        damaged = kind(X)
+        damage(damaged)
+        for use in (lambda X: learner.fit(X, LABELS[:40]), fitted.transform):
+            with pytest.raises(ValueError, match="X is a damaged sparse matrix"):
+                use(damaged)
+        with pytest.raises(ValueError, match="preprocessor is a damaged sparse matrix"):
+            NCA(preprocessor=damaged).fit(np.arange(40), LABELS[:40])
+
+
+def _set(name, place, value):
+    def damage(X):
+        getattr(X, name)[place] = value
+
+    return damage
+
+
+DAMAGES = (
+    [
+        _set("indices", 3, 5000),
+        _set("indices", 3, -1),
+        _set("indptr", 0, 2),
+        _set("indptr", -1, 10**6),
+        _set("indptr", 4, 10**6),
+    ],
+    [_set("row", 3, 40), _set("col", 3, 40), _set("col", 3, -1)],
+)
+
+
 @pytest.mark.filterwarnings("ignore:L-BFGS stopped after 5")
 @pytest.mark.parametrize("weight", [None, WEIGHT])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -24,7 +24,7 @@ from metricfast.learners._distance_bounds import check_bounds, distance_percenti
 from metricfast.learners._drawn_pairs import draw_pairs
 from metricfast.learners._linear import check_count, check_range
 from metricfast.solvers import Progress
-from metricfast.thresholds import check_calibration
+from metricfast.thresholds import check_calibration_params
 
 __all__ = ["ITML", "ITML_Supervised"]
 
@@ -249,8 +249,7 @@ class ITML(_BaseITML, PairsClassifierMixin):
         LinAlgError
             If the prior is not positive definite.
         """
-        calibration = {} if calibration_params is None else calibration_params
-        check_calibration(**calibration)
+        calibration = check_calibration_params(calibration_params)
         tol = self._check_parameters()
         tuples = self._prepare_tuples(pairs, y)
         self._fit(tuples, bounds, tol)
