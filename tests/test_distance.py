@@ -168,3 +168,19 @@ def test_tiny_pairs_beside_large_ones_in_float32():
     X = np.array([[1], [0], [1e-25], [4e-25]], np.float32)
     result = mf.paired_distances(X, pairs=[[1, 2], [2, 3]])
     np.testing.assert_allclose(result, [1e-25, 3e-25], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("constant", [1e20, 1e30])
+def test_a_large_constant_does_not_swallow_the_other_coordinates(dtype, constant):
+    constant = constant if dtype == np.float32 else constant**6
+    X = np.random.default_rng(0).normal(size=(60, 5)).astype(dtype)
+    beside = np.c_[X, np.full(60, constant, dtype)]
+    expected = mf.pairwise_distances(X)
+    np.testing.assert_allclose(mf.pairwise_distances(beside), expected, rtol=1e-5, atol=1e-6)
+    pairs = np.argwhere(expected > 0)
+    found = mf.paired_distances(beside, pairs=pairs)
+    np.testing.assert_allclose(found, expected[expected > 0], rtol=1e-5)
+    for k in (1, 59):
+        indices = mf.kneighbors(beside, n_neighbors=k)[1]
+        np.testing.assert_array_equal(indices, mf.kneighbors(X, n_neighbors=k)[1])

@@ -331,11 +331,3 @@ def test_validation():
     assert model.validation_["measure"] == "3-NN error"
     pairs = ITML(gamma=0.01).fit(X[INDEX], LABELS, bounds=BOUNDS, validate=True)
     assert pairs.validation_["measure"] == "score"
-
-
-def test_a_failed_fit_leaves_nothing_of_the_one_before():
-    model = ITML(gamma=0.1).fit(X[INDEX], LABELS)
-    with pytest.raises(ValueError, match="gamma"):
-        model.set_params(gamma=0).fit(X[INDEX], LABELS)
-    assert not hasattr(model, "components_")
-    assert not hasattr(model, "threshold_")

@@ -77,15 +77,13 @@ class _BaseITML(MahalanobisMixin):
         points, unique = tuples.points, tuples.unique_points()
         M = initialize_metric(unique, self.prior, self.random_state, strictly_positive=True)
         # The step depends on the ratio of a distance to its bound alone, so that both can be
-        # brought to units in which no square overflows, about a point, so that what is constant
-        # has no size.
+        # brought to units in which no square overflows.
         exponent = _exponent(unique)
         if abs(exponent) > _ORDINARY:
+            varies = (unique != unique[0]).any(axis=0)
+            points, unique = points * varies, unique * varies
+            exponent = _exponent(unique)
             points, unique = (times_power_of_two(p, -exponent) for p in (points, unique))
-            points, unique = points - unique[0], unique - unique[0]
-            further = _exponent(unique)
-            points, unique = (times_power_of_two(p, -further) for p in (points, unique))
-            exponent += further
         else:
             exponent = 0
         if bounds is None:
