@@ -55,7 +55,7 @@ _MODULE_OF = {
     "pairwise_distances": "neighbors",
     "save": "io",
 }
-_SUBMODULES = ("constraints", "exceptions", "learners", "losses", "neighbors")
+_SUBMODULES = ("constraints", "exceptions", "inference", "learners", "losses", "neighbors")
 
 __all__ = ["__version__", *_MODULE_OF, *_SUBMODULES]  # noqa: PLE0604
 

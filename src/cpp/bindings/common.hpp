@@ -9,6 +9,7 @@ void register_build(pybind11::module_ &m);
 void register_distance(pybind11::module_ &m);
 void register_neighbors(pybind11::module_ &m);
 void register_engine(pybind11::module_ &m);
+void register_inference(pybind11::module_ &m);
 void register_itml(pybind11::module_ &m);
 void register_psd_learners(pybind11::module_ &m);
 void register_oasis(pybind11::module_ &m);

@@ -6,6 +6,7 @@ PYBIND11_MODULE(METRICFAST_MODULE_NAME, m) {
     register_distance(m);
     register_neighbors(m);
     register_engine(m);
+    register_inference(m);
     register_itml(m);
     register_psd_learners(m);
     register_oasis(m);

@@ -12,10 +12,11 @@ All n x m distances are visited; none of the n x m matrices is ever held.
 
 from __future__ import annotations
 
+from metricfast.losses._gerrymander import Gerrymander
 from metricfast.losses._ldml import LDML
 from metricfast.losses._lmnn import LMNN
 from metricfast.losses._mcml import MCML
 from metricfast.losses._mlkr import MLKR
 from metricfast.losses._nca import NCA
 
-__all__ = ["LDML", "LMNN", "MCML", "MLKR", "NCA"]
+__all__ = ["LDML", "LMNN", "MCML", "MLKR", "NCA", "Gerrymander"]

@@ -12,6 +12,8 @@
 #include "metricfast/distance.hpp"
 #include "metricfast/embeddings/linear.hpp"
 #include "metricfast/impostors.hpp"
+#include "metricfast/inference.hpp"
+#include "metricfast/inference_batch.hpp"
 #include "metricfast/losses/given.hpp"
 #include "metricfast/losses/ldml.hpp"
 #include "metricfast/losses/lmnn.hpp"
