@@ -21,7 +21,7 @@ CPP_LAYERS = [
     ["parallel", "simd", "tile", "packing"],
     ["distance", "screen", "window"],
     ["neighbors", "impostors"],
-    ["inference", "inference_batch"],
+    ["inference", "inference_problem", "inference_batch"],
     ["losses/", "row_engine", "database_gradient", "embeddings/", "constrained/", "psd", "paired"],
     ["metricfast"],
 ]

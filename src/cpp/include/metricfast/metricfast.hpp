@@ -14,6 +14,7 @@
 #include "metricfast/impostors.hpp"
 #include "metricfast/inference.hpp"
 #include "metricfast/inference_batch.hpp"
+#include "metricfast/inference_problem.hpp"
 #include "metricfast/losses/given.hpp"
 #include "metricfast/losses/ldml.hpp"
 #include "metricfast/losses/lmnn.hpp"
