@@ -28,13 +28,13 @@ def triplet_objective(points, triplets, basis, w, beta, weight=None):
 
 
 def passive_aggressive(points, triplets, W, C):
-    """The matrix after all triplets in turn, and the losses that they had."""
+    """The matrix after all triplets in turn, and the losses that they had; C may be theirs each."""
     W, losses = W.copy(), []
-    for a, b, c in points[triplets]:
+    for (a, b, c), longest in zip(points[triplets], np.broadcast_to(C, len(triplets)), strict=True):
         loss = max(0.0, 1 - a @ W @ (b - c))
         direction = np.outer(a, b - c)
         size = (direction**2).sum()
         if loss > 0 and size > 0:
-            W += min(C, loss / size) * direction
+            W += min(longest, loss / size) * direction
         losses.append(loss)
     return W, losses

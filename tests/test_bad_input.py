@@ -16,11 +16,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 import metricfast as mf
 from metricfast.__main__ import supervised_learners
+from metricfast.learners._linear import LinearLearner
 
 X, Y = load_iris(return_X_y=True)
 TABLE = read_table("Learners")
 LEARNERS = [
-    learner for learner in supervised_learners() if "solver" in signature(learner).parameters
+    learner
+    for learner in supervised_learners()
+    if issubclass(learner, LinearLearner) and "solver" in signature(learner).parameters
 ]
 # Rows about classes, which labels of MLKR are not.
 OF_CLASSES = {"fit-y-continuous", "fit-y-strings", "fit-one-class"}

@@ -85,6 +85,60 @@ def test_a_point_and_then_a_partner_are_drawn_with_equal_chances():
     np.testing.assert_allclose(np.bincount(within) / len(within), 0.1, atol=0.02)
 
 
+def test_weights_are_chances():
+    labels, weight = np.repeat([0, 1, 2], (150, 400, 700)), np.arange(1250) % 3 * 1.5
+    draws = [
+        Constraints(labels).positive_negative_pairs(1000, random_state=s, sample_weight=weight)
+        for s in range(20)
+    ]
+    a, b, c, d = (np.concatenate(side) for side in zip(*draws, strict=True))
+    group, same = 3 * labels + np.arange(1250) % 3, labels[:, None] == labels
+    members = group == np.arange(9)[:, None]
+    np.fill_diagonal(same, False)
+    for (left, right), able in (((a, b), same), ((c, d), labels[:, None] != labels)):
+        partner = able * weight
+        pairs = (weight / weight.sum())[:, None] * partner / partner.sum(axis=1, keepdims=True)
+        expected = members @ (pairs + pairs.T) @ members.T
+        found = np.zeros((9, 9))
+        np.add.at(found, (group[left], group[right]), 1 / len(left))
+        assert not (found + found.T)[expected == 0].any()
+        # Uniqueness within a draw hardly matters.
+        np.testing.assert_allclose(found + found.T, expected, atol=0.015)
+
+
+@pytest.mark.parametrize("n", [1, 100, 300, 600, 1000, 5000])
+def test_weighted_pairs_are_found_however_unequal_the_weights(n):
+    weight = np.where(np.arange(150) % 2, 0, 10.0 ** -(np.arange(150) % 19))
+    labels = np.where(weight > 0, Y, -1)
+    numbers = [min(n, len(all_pairs(labels, same))) for same in (True, False)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        a, b, c, d = Constraints(Y).positive_negative_pairs(n, random_state=0, sample_weight=weight)
+    for left, right, number in zip((a, c), (b, d), numbers, strict=True):
+        assert len(unordered(left, right)) == len(left) == number
+    assert unordered(a, b) <= all_pairs(labels, same=True)
+    assert unordered(c, d) <= all_pairs(labels, same=False)
+
+
+@pytest.mark.filterwarnings("ignore:Only generated 0 negative")
+def test_few_weighted_pairs_are_drawn_without_replacement():
+    """Where half of the pairs are wanted, the chance to come first is that of the weights."""
+    weight = np.array([1.0, 2, 3, 4])
+    draws = [
+        Constraints([0] * 4).positive_negative_pairs(3, random_state=s, sample_weight=weight)[:2]
+        for s in range(500)
+    ]
+    found = np.mean([{a[0], b[0]} == {2, 3} for a, b in draws])
+    assert found == pytest.approx(12 / 35, abs=0.07)
+
+
+def test_weights_must_be_weights():
+    with pytest.raises(ValueError, match=r"sample_weight must have shape \(150,\), got \(3,\)"):
+        Constraints(Y).positive_negative_pairs(3, sample_weight=[1, 1, 1])
+    with pytest.raises(ValueError, match="sample_weight must not be negative"):
+        Constraints(Y).positive_negative_pairs(3, sample_weight=-np.ones(150))
+
+
 def test_no_pair_of_one_kind_is_no_crash():
     """Upstream fails to unpack an empty array."""
     with pytest.warns(UserWarning, match="Only generated 0 positive constraints"):

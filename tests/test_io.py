@@ -258,7 +258,7 @@ def forged(content: bytes, path, arrays=None, **changes) -> None:
     (size,) = struct.unpack("<Q", content[:8])
     metadata = json.loads(content[8 : 8 + size])["__metadata__"]
     path.write_bytes(content)
-    with io._safetensors().safe_open(path, framework="np") as file:
+    with io.safetensors_module().safe_open(path, framework="np") as file:
         tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     tensors |= arrays or {}
     metadata |= changes

@@ -15,6 +15,7 @@ _MODULE_OF = {
     "Constraints": "constraints",
     "Covariance": "learners.covariance",
     "DMLMJ": "learners.dmlmj",
+    "EmbeddingLearner": "learners.embedding",
     "GMML": "learners.gmml",
     "GMML_Supervised": "learners.gmml",
     "ITML": "learners.itml",
@@ -25,6 +26,7 @@ _MODULE_OF = {
     "LMNN": "learners.lmnn",
     "LSML": "learners.lsml",
     "LSML_Supervised": "learners.lsml",
+    "LogRatioLearner": "learners.presets",
     "MCML": "learners.mcml",
     "MLKR": "learners.mlkr",
     "MMC": "learners.mmc",
@@ -36,6 +38,7 @@ _MODULE_OF = {
     "OASIS": "learners.oasis",
     "OASIS_Supervised": "learners.oasis",
     "PairsClassifierMixin": "classifiers",
+    "ProxyNCALearner": "learners.presets",
     "QuadrupletsClassifierMixin": "classifiers",
     "RCA": "learners.rca",
     "RCA_Supervised": "learners.rca",
@@ -43,6 +46,7 @@ _MODULE_OF = {
     "SCML_Supervised": "learners.scml",
     "SDML": "learners.sdml",
     "SDML_Supervised": "learners.sdml",
+    "TripletLearner": "learners.presets",
     "TripletsClassifierMixin": "classifiers",
     "build_info": "_dispatch",
     "get_cmake_dir": "_paths",
@@ -55,7 +59,10 @@ _MODULE_OF = {
     "pairwise_distances": "neighbors",
     "save": "io",
 }
-_SUBMODULES = ("constraints", "exceptions", "inference", "learners", "losses", "neighbors")
+_SUBMODULES = (
+    *("constraints", "embeddings", "exceptions", "inference", "learners", "losses", "neighbors"),
+    "samplers",
+)
 
 __all__ = ["__version__", *_MODULE_OF, *_SUBMODULES]  # noqa: PLE0604
 

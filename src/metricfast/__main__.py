@@ -122,13 +122,14 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def supervised_learners() -> list[type[BaseEstimator]]:
-    """Every public learner of a map of points whose fit needs points and labels, X and y."""
+    """Every learner of a map that needs nothing but points and labels, X and y."""
     learners = [getattr(metricfast, name) for name in metricfast.learners.__all__]
     return [
         learner
         for learner in learners
         if issubclass(learner, metricfast.MetricTransformer)
         and _required_arguments(learner.fit) == ["X", "y"]
+        and not _required_arguments(learner.__init__)
     ]
 
 

@@ -12,6 +12,7 @@ from metricfast._dispatch import get_kernels
 __all__ = [
     "as_codes",
     "as_exclude",
+    "as_labels",
     "as_maps",
     "as_numbers",
     "as_points",
@@ -72,6 +73,19 @@ def as_numbers(values: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite.")
     return array
+
+
+def as_labels(labels: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
+    """Finite continuous labels as an array of shape (size, n_label_dimensions)."""
+    array = np.ascontiguousarray(as_real(labels, name), dtype=np.float64)
+    if array.ndim not in (1, 2) or len(array) != size or array[:1].size == 0:
+        raise ValueError(
+            f"{name} must hold one label a point, of shape ({size},) or ({size}, "
+            f"n_label_dimensions); found {array.shape}."
+        )
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} contains NaN or infinity; remove or impute these values.")
+    return array.reshape(size, -1)
 
 
 def as_vector(values: ArrayLike, name: str, size: int) -> NDArray[np.float64]:

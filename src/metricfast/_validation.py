@@ -20,6 +20,8 @@ __all__ = ["Validation", "validate_fit"]
 
 _HELD_OUT = 0.2
 _NEIGHBORS = 3
+# Queries whose similarities to all points are held at a time.
+_BLOCK_SIZE = 256
 
 
 class Validation(TypedDict):
@@ -32,7 +34,7 @@ class Validation(TypedDict):
     learned : float
         Its value for a clone of the learner, fitted to the other data.
     euclidean : float
-        Its value for the Euclidean distance.
+        Its value for the Euclidean distance; where a similarity is learned, for the inner product.
     n_held_out : int
         Number of points or tuples that it was measured on.
     """
@@ -47,6 +49,8 @@ def validate_fit(
     learner: Any, X: Any, y: Any = None, sample_weight: Any = None, **params: Any
 ) -> Validation:
     """Compare a learner with the Euclidean distance on a fifth of the data, and warn if it lost.
+
+    One of a bilinear similarity is compared with the inner product.
 
     Parameters
     ----------
@@ -87,7 +91,8 @@ def validate_fit(
     labels = () if y is None else (y[train],)
     trained.fit(X[train], *labels, **params)
     euclidean = copy.copy(trained)
-    euclidean.components_ = np.eye(learner.n_features_in_)
+    bilinear = hasattr(trained, "bilinear_")
+    setattr(euclidean, "bilinear_" if bilinear else "components_", np.eye(learner.n_features_in_))
     if on_points:
         measure, sign = f"{_NEIGHBORS}-NN {'mean squared ' if numeric else ''}error", 1
         values = [_error(each, X, y, numeric, train, test) for each in (trained, euclidean)]
@@ -96,9 +101,10 @@ def validate_fit(
         held_out = (X[test],) if y is None else (X[test], y[test])
         values = [each.score(*held_out) for each in (trained, euclidean)]
     if sign * values[0] > sign * values[1]:
+        kind, other = ("similarity", "inner product") if bilinear else ("distance", "Euclidean one")
         warnings.warn(
-            f"The distance that {type(learner).__name__} learned serves worse than the Euclidean "
-            f"one: {measure} {values[0]:.4g} against {values[1]:.4g} on {len(test)} held-out "
+            f"The {kind} that {type(learner).__name__} learned serves worse than the {other}: "
+            f"{measure} {values[0]:.4g} against {values[1]:.4g} on {len(test)} held-out "
             f"{'points' if on_points else 'tuples'}. Rescale the features, give it more data or "
             "constraints, choose another initialisation or prior, or use another learner.",
             UserWarning,
@@ -129,10 +135,25 @@ def _error(
 ) -> float:
     """Return the error of the nearest neighbours; of labels as frequent, the nearest counts."""
     k = min(_NEIGHBORS, len(train))
-    embedded = np.ascontiguousarray(learner.transform(X))
-    found = y[train][kneighbors(embedded[test], embedded[train], k)[1]]
+    if hasattr(learner, "bilinear_"):
+        nearest = _most_similar(X[test], X[train] @ learner.bilinear_.T, k)
+    else:
+        embedded = np.ascontiguousarray(learner.transform(X))
+        nearest = kneighbors(embedded[test], embedded[train], k)[1]
+    found = y[train][nearest]
     if numeric:
         return float(np.mean((found.mean(axis=1) - y[test]) ** 2))
     votes = (found[:, :, None] == found[:, None, :]).sum(axis=2)
     chosen = np.take_along_axis(found, votes.argmax(axis=1)[:, None], axis=1)[:, 0]
     return float(np.mean(chosen != y[test]))
+
+
+def _most_similar(queries: NDArray[Any], database: NDArray[Any], k: int) -> NDArray[np.int64]:
+    """Return the rows of largest inner products with each query, largest first."""
+    found = np.empty((len(queries), k), np.int64)
+    for start in range(0, len(queries), _BLOCK_SIZE):
+        opposite = -queries[start : start + _BLOCK_SIZE] @ database.T
+        least = np.argpartition(opposite, k - 1, axis=1)[:, :k]
+        order = np.argsort(np.take_along_axis(opposite, least, axis=1), axis=1)
+        found[start : start + _BLOCK_SIZE] = np.take_along_axis(least, order, axis=1)
+    return found

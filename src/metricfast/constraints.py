@@ -13,14 +13,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import column_or_1d
 
 from metricfast._deprecation import DEPRECATED, renamed
+from metricfast._pair_draws import class_bounds, draw_different_pairs
+from metricfast._targets import check_sample_weight
 from metricfast.neighbors import kneighbors
 
 __all__ = ["Constraints", "class_neighbors", "wrap_indices", "wrap_pairs"]
 
 Index = NDArray[np.int64]
-
-# Draws by point that may fail to find new pairs before pairs are drawn with equal chances.
-_ROUNDS_BY_POINT = 10
 
 
 class Constraints:
@@ -74,6 +73,8 @@ class Constraints:
         same_length: bool = False,
         random_state: int | np.random.RandomState | None = None,
         num_constraints: Any = DEPRECATED,
+        *,
+        sample_weight: ArrayLike | None = None,
     ) -> tuple[Index, Index, Index, Index]:
         """Draw pairs of points of one class, and pairs of points of different classes.
 
@@ -93,6 +94,9 @@ class Constraints:
             Former name of `n_constraints`.
 
             .. deprecated:: 0.1
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights, to which the chances of points are in proportion, so that points
+            of weight zero are in no pair. By default chances are equal.
 
         Returns
         -------
@@ -104,13 +108,15 @@ class Constraints:
         Raises
         ------
         ValueError
-            If `n_constraints` is not a whole number of at least 0.
+            If `n_constraints` is not a whole number of at least 0, or `sample_weight` has another
+            shape, or values that cannot be used.
         """
         n_constraints = renamed("num_constraints", num_constraints, "n_constraints", n_constraints)
         _check_count("n_constraints", n_constraints, least=0)
         rng = check_random_state(random_state)
-        a, b = self._pairs(n_constraints, True, rng)
-        c, d = self._pairs(n_constraints, False, rng)
+        weight = check_sample_weight(sample_weight, len(self.partial_labels))
+        a, b = draw_different_pairs(self.partial_labels, n_constraints, True, rng, weight)
+        c, d = draw_different_pairs(self.partial_labels, n_constraints, False, rng, weight)
         if same_length:
             n = min(len(a), len(c))
             a, b, c, d = a[:n], b[:n], c[:n], d[:n]
@@ -219,7 +225,7 @@ class Constraints:
         rng = check_random_state(random_state)
         shuffled = rng.permutation(np.flatnonzero(self.partial_labels >= 0))
         by_class = shuffled[np.argsort(self.partial_labels[shuffled], kind="stable")]
-        start, end = _class_bounds(self.partial_labels[by_class])
+        start, end = class_bounds(self.partial_labels[by_class])
         place = np.arange(len(by_class)) - start
         first = np.flatnonzero((place % chunk_size == 0) & (place + chunk_size <= end - start))
         if len(first) < n_chunks:
@@ -231,55 +237,6 @@ class Constraints:
         chunks = np.full(self.partial_labels.shape, -1, np.int64)
         chunks[by_class[drawn[:, None] + np.arange(chunk_size)]] = np.arange(n_chunks)[:, None]
         return chunks
-
-    def _pairs(
-        self, n_pairs: int, same_class: bool, rng: np.random.RandomState
-    ) -> tuple[Index, Index]:
-        """Draw different pairs; each is two places in the order of classes, the lower first."""
-        (known,) = np.nonzero(self.partial_labels >= 0)
-        order = known[np.argsort(self.partial_labels[known], kind="stable")]
-        n = len(order)
-        start, end = _class_bounds(self.partial_labels[order])
-        lowest = np.arange(1, n + 1) if same_class else end  # the first partner after a point
-        n_later = (end if same_class else n) - lowest
-        last = np.cumsum(n_later)
-        total = int(last[-1]) if n else 0
-
-        def numbered(number: Index) -> Index:
-            """Return the pairs of these numbers, pairs being counted by their first point."""
-            left = np.searchsorted(last, number, side="right")
-            return np.asarray(left * n + lowest[left] + (number - last[left] + n_later[left]))
-
-        def by_point(size: int) -> Index:
-            n_partners = end - start - 1 if same_class else n - (end - start)
-            (able,) = np.nonzero(n_partners)
-            left = able[rng.randint(len(able), size=size, dtype=np.int64)]
-            step = rng.randint(n_partners[left], dtype=np.int64)
-            if same_class:
-                right = start[left] + (left - start[left] + 1 + step) % (end - start)[left]
-            else:
-                right = (end[left] + step) % n
-            return np.asarray(np.minimum(left, right) * n + np.maximum(left, right))
-
-        if 2 * n_pairs >= total:
-            pairs = numbered(rng.permutation(np.arange(total, dtype=np.int64))[:n_pairs])
-        else:
-            pairs, rounds = np.empty(0, np.int64), 0
-            while len(pairs) < n_pairs:
-                missing = n_pairs - len(pairs)
-                if rounds < _ROUNDS_BY_POINT:
-                    more = by_point(missing)
-                else:
-                    more = numbered(rng.randint(total, size=missing, dtype=np.int64))
-                pairs, rounds = np.concatenate([pairs, more]), rounds + 1
-                pairs = pairs[np.sort(np.unique(pairs, return_index=True)[1])]
-        if total < n_pairs:
-            kind = "positive" if same_class else "negative"
-            warnings.warn(
-                f"Only generated {total} {kind} constraints (requested {n_pairs})", stacklevel=3
-            )
-        left, right = np.divmod(pairs, max(n, 1))
-        return order[left], order[right]
 
 
 def class_neighbors(
@@ -380,15 +337,6 @@ def wrap_pairs(X: ArrayLike, constraints: Sequence[ArrayLike]) -> tuple[NDArray[
     """
     index, y = wrap_indices(constraints)
     return np.asarray(X)[index], y
-
-
-def _class_bounds(labels: Index) -> tuple[Index, Index]:
-    """Return where the class of each of some sorted labels starts and ends."""
-    _, first, code, count = np.unique(
-        labels, return_index=True, return_inverse=True, return_counts=True
-    )
-    start = first[code]
-    return start, start + count[code]
 
 
 def _check_count(name: str, value: object, least: int = 1) -> None:

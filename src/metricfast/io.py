@@ -6,21 +6,22 @@ A model file holds arrays and JSON only: loading one never runs code, and a C++ 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import math
 import os
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.decomposition import KernelPCA
+from sklearn.kernel_approximation import Nystroem
+from sklearn.preprocessing import KernelCenterer
 from sklearn.utils.validation import check_is_fitted
 
 import metricfast
+from metricfast._files import read_tensors, safetensors_module, write_atomically
 
 __all__ = ["load", "save"]
 
@@ -29,6 +30,13 @@ FORMAT_VERSION = "1"
 MAP_DTYPES = {"float32", "float64"}
 STORED_DTYPES = {"bool", "float16", "float32", "float64"} | {
     f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
+}
+
+# The parts of a kernelized learner that scikit-learn made, and what fitting sets in them.
+_PARTS: dict[type[BaseEstimator], set[str]] = {
+    Nystroem: {"components_", "component_indices_", "normalization_", "n_features_in_"},
+    KernelPCA: {"_centerer", "X_fit_", "eigenvalues_", "eigenvectors_", "gamma_", "n_features_in_"},
+    KernelCenterer: {"K_fit_rows_", "K_fit_all_", "n_features_in_"},
 }
 
 # What building a learner from wrong JSON can raise.
@@ -53,8 +61,9 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     ----------
     estimator : BaseMetricLearner
         A fitted learner. Its parameters and fitted attributes must be None, booleans, numbers,
-        strings, arrays of these, or lists, tuples and dictionaries of these. What its `set_output`
-        and `set_fit_request` were told is not saved.
+        strings, arrays of these, losses, embeddings and samplers of metricfast, or lists, tuples
+        and dictionaries of these; the learner of a `KernelizedMetricLearner` is saved with it. What
+        its `set_output` and `set_fit_request` were told is not saved.
     path : str or path-like
         The file to write, by custom with the suffix ``.safetensors``.
 
@@ -82,17 +91,7 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
         raise TypeError(f"estimator must be a learner of metricfast, got {type(estimator)!r}")
     check_is_fitted(estimator)
     tensors: dict[str, np.ndarray] = {}
-    fitted = {key: value for key, value in vars(estimator).items() if _is_fitted_name(key)}
-    state = {
-        "params": {
-            key: _encode(value, f"params.{key}", f"{name}: parameter {key!r}", tensors)
-            for key, value in estimator.get_params(deep=False).items()
-        },
-        "fitted": {
-            key: _encode(value, key, f"{name}: fitted attribute {key!r}", tensors)
-            for key, value in fitted.items()
-        },
-    }
+    state = _state(estimator, "", tensors)
     metadata = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -100,7 +99,7 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
         "state": json.dumps(state, allow_nan=False),
     }
     metadata["checksum"] = _checksum(metadata, tensors)
-    _write(Path(path), _safetensors().numpy.save(tensors, metadata))
+    write_atomically(Path(path), safetensors_module().numpy.save(tensors, metadata))
 
 
 def load(path: str | os.PathLike[str]) -> BaseEstimator:
@@ -138,7 +137,7 @@ def load(path: str | os.PathLike[str]) -> BaseEstimator:
     >>> metricfast.load("iris.safetensors").n_neighbors
     5
     """
-    metadata, tensors = _read(path)
+    metadata, tensors = read_tensors(path)
     if metadata.get("format") != FORMAT:
         raise ValueError(f"{path} is a safetensors file, but not a model of metricfast")
     if metadata.get("format_version") != FORMAT_VERSION:
@@ -153,24 +152,28 @@ def load(path: str | os.PathLike[str]) -> BaseEstimator:
     if learner is None:
         raise ValueError(f"{path} holds a {name!r}, which this metricfast does not have")
     try:
-        return _build(learner, json.loads(metadata["state"]), tensors)
+        estimator = _build(learner, json.loads(metadata["state"]), tensors)
+        _check_map(estimator)
+        return estimator
     except _BAD_STATE as error:
         what = f"{type(error).__name__}: {error}"
         raise ValueError(f"{path} does not describe a {name}: {what}") from error
 
 
-def _safetensors() -> ModuleType:
-    try:
-        importlib.import_module("safetensors.numpy")
-        return importlib.import_module("safetensors")
-    except ImportError as error:
-        raise ImportError(
-            "saving and loading models needs the package safetensors: pip install 'metricfast[io]'"
-        ) from error
-
-
 def _learners() -> dict[str, type[BaseEstimator]]:
     return {name: getattr(metricfast, name) for name in metricfast.learners.__all__}
+
+
+def _choices() -> dict[str, type[BaseEstimator]]:
+    """Losses, embeddings and samplers: what parameters of a learner may be, other than data."""
+    found = {}
+    for area in ("embeddings", "losses", "samplers"):
+        module = getattr(metricfast, area)
+        for name in module.__all__:
+            choice = getattr(module, name)
+            if isinstance(choice, type) and issubclass(choice, BaseEstimator):
+                found[f"{area}.{name}"] = choice
+    return found
 
 
 def _build(
@@ -179,15 +182,21 @@ def _build(
     params = {key: _decode(value, tensors) for key, value in state["params"].items()}
     estimator = learner(**params)
     for key, value in state["fitted"].items():
-        if not _is_fitted_name(key):
+        if not _is_fitted_name(estimator, key):
             raise ValueError(f"{key!r} is no fitted attribute")
         setattr(estimator, key, _decode(value, tensors))
-    estimator._check_preprocessor()
-    _check_map(estimator)
+    if learner not in _PARTS and state["fitted"]:
+        estimator._check_preprocessor()
     return estimator
 
 
 def _check_map(estimator: BaseEstimator) -> None:
+    if isinstance(estimator, metricfast.KernelizedMetricLearner):
+        _check_kernelized(estimator)
+        return
+    if hasattr(estimator, "parameters_"):
+        _check_embedding(estimator)
+        return
     name = "bilinear_" if hasattr(estimator, "bilinear_") else "components_"
     components = getattr(estimator, name, None)
     n_features = getattr(estimator, "n_features_in_", None)
@@ -202,7 +211,52 @@ def _check_map(estimator: BaseEstimator) -> None:
         raise ValueError(f"{name} must be finite")
 
 
-def _is_fitted_name(name: str) -> bool:
+def _check_kernelized(estimator: metricfast.KernelizedMetricLearner) -> None:
+    _check_map(estimator.learner_)
+    name = {Nystroem: "components_", KernelPCA: "X_fit_"}[type(estimator.map_)]
+    points, n_features = getattr(estimator.map_, name), estimator.n_features_in_
+    if type(n_features) is not int or points.ndim != 2 or points.shape[1] != n_features:
+        raise ValueError(
+            f"map_.{name} must have n_features_in_={n_features!r} columns, got {points.shape}"
+        )
+    if not np.isfinite(estimator.pair_score(np.stack([points[:1], points[-1:]], axis=1))).all():
+        raise ValueError("map_ must be finite")
+
+
+def _check_embedding(estimator: BaseEstimator) -> None:
+    arrays = [*estimator.parameters_, estimator.mean_]
+    for array in arrays:
+        if not isinstance(array, np.ndarray) or array.dtype.name not in MAP_DTYPES:
+            raise ValueError("parameters_ and mean_ must be arrays of float32 or float64")
+        if not np.isfinite(array).all():
+            raise ValueError("parameters_ and mean_ must be finite")
+    if arrays[-1].shape != (estimator.n_features_in_,):
+        raise ValueError(f"mean_ must have n_features_in_={estimator.n_features_in_} values")
+    point = np.zeros((1, estimator.n_features_in_))
+    for side in ("query", "database"):
+        if estimator._embed(point, side).shape != (1, estimator.n_components_):
+            raise ValueError("parameters_ do not belong to embedding_")
+
+
+def _state(estimator: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Return the parameters and fitted attributes as JSON; arrays go to `tensors`."""
+    name = type(estimator).__name__
+    return {
+        "params": {
+            key: _encode(value, f"{prefix}params.{key}", f"{name}: parameter {key!r}", tensors)
+            for key, value in estimator.get_params(deep=False).items()
+        },
+        "fitted": {
+            key: _encode(value, f"{prefix}{key}", f"{name}: fitted attribute {key!r}", tensors)
+            for key, value in vars(estimator).items()
+            if _is_fitted_name(estimator, key)
+        },
+    }
+
+
+def _is_fitted_name(estimator: BaseEstimator, name: str) -> bool:
+    if type(estimator) in _PARTS:
+        return name in _PARTS[type(estimator)]
     # preprocessor_ is made again from the parameter it comes from
     return name.endswith("_") and not name.startswith("_") and name != "preprocessor_"
 
@@ -226,6 +280,14 @@ def _encode(value: Any, key: str, what: str, tensors: dict[str, np.ndarray]) -> 
         return {type(value).__name__: items}
     if type(value) is dict and _all_strings(value):
         return {"dict": {k: _encode(v, f"{key}.{k}", what, tensors) for k, v in value.items()}}
+    if type(value) in _PARTS or type(value) in _learners().values():
+        state = _state(value, f"{key}.", tensors)
+        return {"estimator": {"class": type(value).__name__, **state}}
+    for name, choice in _choices().items():
+        if type(value) is choice:
+            params = value.get_params(deep=False)
+            chosen = {k: _encode(v, f"{key}.{k}", what, tensors) for k, v in params.items()}
+            return {"choice": [name, chosen]}
     raise TypeError(f"{what} cannot be stored in a model file: {type(value)!r} is not plain data")
 
 
@@ -243,8 +305,14 @@ def _decode(value: Any, tensors: dict[str, np.ndarray]) -> Any:
         return tensors[content]
     if kind == "float":
         return float(content)
+    if kind == "estimator":
+        known = {**_learners(), **{part.__name__: part for part in _PARTS}}
+        return _build(known[content["class"]], content, tensors)
     if kind == "dict":
         return {key: _decode(item, tensors) for key, item in content.items()}
+    if kind == "choice":
+        name, params = content
+        return _choices()[name](**{key: _decode(item, tensors) for key, item in params.items()})
     items = [_decode(item, tensors) for item in content]
     return {"list": items, "tuple": tuple(items)}[kind]
 
@@ -258,28 +326,3 @@ def _checksum(metadata: dict[str, str], tensors: dict[str, np.ndarray]) -> str:
         digest.update(json.dumps([key, array.dtype.name, array.shape]).encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
-
-
-def _write(path: Path, content: bytes) -> None:
-    target = path.resolve()
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _read(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    safetensors = _safetensors()
-    with Path(path).open("rb"):  # a file that cannot be opened is an OSError, not a damaged model
-        pass
-    try:
-        with safetensors.safe_open(path, framework="np") as file:
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            return file.metadata() or {}, tensors
-    except (safetensors.SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{path} is not a readable safetensors file: {error}") from error

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import os
-import signal
-import threading
 import warnings
 
 import numpy as np
@@ -334,20 +331,6 @@ def test_validation():
     assert model.validation_["measure"] == "3-NN error"
     pairs = ITML(gamma=0.01).fit(X[INDEX], LABELS, bounds=BOUNDS, validate=True)
     assert pairs.validation_["measure"] == "score"
-
-
-def test_an_interrupted_fit_keeps_the_last_state():
-    points = np.random.default_rng(0).normal(size=(20000, 64))
-    index = np.arange(20000).reshape(-1, 2)
-    model = ITML(preprocessor=points, tol=0, max_iter=10**6)
-    timer = threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(index, np.tile([1, -1], 5000))
-    timer.join()
-    M = model.get_mahalanobis_matrix()
-    assert np.linalg.eigvalsh(M)[0] > 0
-    assert not np.allclose(M, np.eye(64))
 
 
 def test_a_failed_fit_leaves_nothing_of_the_one_before():

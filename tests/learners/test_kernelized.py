@@ -8,9 +8,19 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_circles
+from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
-from metricfast import ANMM, DMLMJ, GMML, NCMML, GMML_Supervised, KernelizedMetricLearner
+from metricfast import (
+    ANMM,
+    DMLMJ,
+    GMML,
+    NCMML,
+    Covariance,
+    GMML_Supervised,
+    KernelizedMetricLearner,
+)
+from metricfast.learners import kernelized
 
 X, Y = load_iris(return_X_y=True)
 FEW, LABELS = X[::5], Y[::5]
@@ -28,6 +38,20 @@ def test_mapped_points_have_the_products_of_the_kernel(method):
     found = ((Z[:, None] - Z) ** 2).sum(axis=2)
     np.testing.assert_allclose(found, squared, atol=1e-6)
     np.testing.assert_allclose(wrapper.transform(points), wrapper.learner_.transform(Z))
+
+
+def test_many_points_are_mapped_like_few(monkeypatch):
+    """Then iterations find the eigenvectors, and points are mapped in parts."""
+    monkeypatch.setattr(kernelized, "_MANY", 100)
+    monkeypatch.setattr(kernelized, "_LEAST_ROWS", 7)
+    monkeypatch.setattr(kernelized, "_PRODUCT", 1)
+    points = np.random.RandomState(0).randn(110, 3)
+    wrapper = KernelizedMetricLearner(
+        Covariance(), gamma=0.1, n_components=11, method="kpca", random_state=0
+    ).fit(points)
+    assert wrapper.map_.eigen_solver == "arpack"
+    exact = KernelPCA(11, kernel="rbf", gamma=0.1, eigen_solver="dense").fit_transform(points)
+    np.testing.assert_allclose(np.abs(wrapper._mapped(points)), np.abs(exact), atol=1e-9)
 
 
 def test_parameters_reach_the_kernel():

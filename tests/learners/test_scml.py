@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-import time
 import tracemalloc
 
 import numpy as np
@@ -281,26 +278,6 @@ def test_memory_does_not_grow_with_triplets_times_bases():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20e6  # 410e6 for the triplets times the bases
-
-
-def test_interrupt_leaves_a_metric():
-    model = SCML_Supervised(max_iter=10**7, output_iter=100, random_state=0)
-    done = threading.Event()
-
-    def press():
-        # More than once: a callback from C that cannot raise may lose one.
-        while not done.wait(0.7):
-            signal.raise_signal(signal.SIGINT)
-
-    start = time.perf_counter()
-    threading.Thread(target=press, daemon=True).start()
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, Y)
-    done.set()
-    assert time.perf_counter() - start < 5
-    assert model.transform(X).shape[0] == 150
-    assert 0 < model.n_iter_ < 10**7
-    assert model.objective_ == min(model.loss_curve_)
 
 
 def test_verbose_shows_progress(capsys):

@@ -61,13 +61,18 @@ KERNELIZED = [
 ]
 ANCHORS = "weights are those of anchors: a repeated point is its own nearest neighbour"
 DRAWN = "weights count points of the constraints, which are drawn regardless of them"
+CHANCES = "weights are chances of points to be drawn"
 EXPECTED_FAILURES = {
     (name, "check_sample_weight_equivalence_on_dense_data"): reason
     for name, reason in {
         "ANMM": ANCHORS,
         "DMLMJ": ANCHORS,
+        "ITML_Supervised": CHANCES,
+        "LSML_Supervised": CHANCES,
+        "MMC_Supervised": CHANCES,
         "RCA_Supervised": DRAWN,
         "SCML_Supervised": ANCHORS,
+        "SDML_Supervised": CHANCES,
         "RCA": "labels are called `chunks`",
     }.items()
 } | {("RCA", "check_fit_score_takes_y"): "the second argument is called `chunks`"}
@@ -225,10 +230,12 @@ def test_grid_search(estimator):
     ids=["one class", "short weights", "negative weights", "continuous y", "NaN", "1D"],
 )
 def test_bad_data(estimator, arguments, message):
-    if len(arguments) == 3 and not has_fit_parameter(estimator, "sample_weight"):
+    points, labels, *weight = arguments
+    if weight and not has_fit_parameter(estimator, "sample_weight"):
         pytest.skip("no weights")
+    params = {"sample_weight": weight[0]} if weight else {}
     with pytest.raises(ValueError, match=message):
-        clone(estimator).fit(*arguments)
+        clone(estimator).fit(points, labels, **params)
 
 
 @every_of_classes

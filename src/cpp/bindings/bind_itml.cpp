@@ -1,7 +1,6 @@
 #include "arrays.hpp"
 #include "common.hpp"
 #include "metricfast/constrained/itml.hpp"
-#include "metricfast/paired.hpp"
 
 namespace metricfast::python {
 
@@ -14,8 +13,7 @@ py::tuple itml_sweep(const py::array &x, const py::object &pairs, Index similar,
                      double trace, py::array duals, double upper, double lower, double gamma) {
     const Points all = points(x);
     const Index count = duals.size();
-    const PairList list{elements<std::int64_t>(pairs, 2 * count, "pairs"), count};
-    list.check(all, all);
+    const auto *index = elements<std::int64_t>(pairs, 2 * count, "pairs");
     double *dual = writable_elements<double>(duals, count, "duals");
     const View<double> metric = writable<double>(M);
     const Control run = control(1);
@@ -24,8 +22,7 @@ py::tuple itml_sweep(const py::array &x, const py::object &pairs, Index similar,
     {
         const py::gil_scoped_release release;
         try {
-            result =
-                itml.sweep({all, list.pairs, count, similar}, {upper, lower, gamma}, dual, run);
+            result = itml.sweep({all, index, count, similar}, {upper, lower, gamma}, dual, run);
         } catch (const Cancelled &) {
             itml.read(metric);
             throw;

@@ -24,8 +24,9 @@ struct Call {
     Index n() const { return queries.shape(0); }
     Index m() const { return database.is_none() ? n() : py::cast<py::array>(database).shape(0); }
 
-    template <class T> py::tuple run(const RowLoss<T> &loss) {
+    template <class T> py::tuple run(const RowLoss<T> &loss, RowKind kind = RowKind::distance) {
         RowProblem<T> problem;
+        problem.kind = kind;
         problem.queries = matrix<T>(queries);
         problem.symmetric = database.is_none();
         problem.database =
@@ -51,7 +52,8 @@ struct Call {
             const py::gil_scoped_release release;
             totals = RowEngine<T>(problem, loss, how).value_and_gradient(grad, other);
         }
-        return py::make_tuple(totals.value, totals.terms, totals.anchors, totals.skipped);
+        return py::make_tuple(totals.value, totals.terms, totals.anchors, totals.skipped,
+                              totals.dropped);
     }
 };
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from metricfast.learners.anmm import ANMM
 from metricfast.learners.covariance import Covariance
 from metricfast.learners.dmlmj import DMLMJ
+from metricfast.learners.embedding import EmbeddingLearner
 from metricfast.learners.gmml import GMML, GMML_Supervised
 from metricfast.learners.itml import ITML, ITML_Supervised
 from metricfast.learners.kernelized import KernelizedMetricLearner
@@ -18,6 +19,7 @@ from metricfast.learners.mmc import MMC, MMC_Supervised
 from metricfast.learners.nca import NCA
 from metricfast.learners.ncmml import NCMML
 from metricfast.learners.oasis import OASIS, OASIS_Supervised
+from metricfast.learners.presets import LogRatioLearner, ProxyNCALearner, TripletLearner
 from metricfast.learners.rca import RCA, RCA_Supervised
 from metricfast.learners.scml import SCML, SCML_Supervised
 from metricfast.learners.sdml import SDML, SDML_Supervised
@@ -41,13 +43,17 @@ __all__ = [
     "SCML",
     "SDML",
     "Covariance",
+    "EmbeddingLearner",
     "GMML_Supervised",
     "ITML_Supervised",
     "KernelizedMetricLearner",
     "LSML_Supervised",
+    "LogRatioLearner",
     "MMC_Supervised",
     "OASIS_Supervised",
+    "ProxyNCALearner",
     "RCA_Supervised",
     "SCML_Supervised",
     "SDML_Supervised",
+    "TripletLearner",
 ]

@@ -11,52 +11,21 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._deprecation import renamed
 from metricfast._prior import initialize_metric
-from metricfast._targets import check_partial_target
 from metricfast._tuples import TupleSet
-from metricfast.constraints import Constraints
-from metricfast.learners._linear import check_count
 from metricfast.solvers import Monitor, Progress
 
-__all__ = ["draw_pairs", "minimize_factor", "start_metric"]
+__all__ = ["minimize_factor", "start_metric"]
 
 _Floats = NDArray[np.float64]
 # What the objective is known to, relatively: going on below it makes line searches fail.
 _ROUNDING = 1e-15
 
 
-def draw_pairs(
-    learner: Any, y: Any, rng: np.random.RandomState, *, same_length: bool = False
-) -> tuple[NDArray[np.int64], ...]:
-    """Draw the `n_constraints` pairs of a class, and of different classes, of a learner.
-
-    Returns
-    -------
-    a, b, c, d : ndarrays of int64
-        As from :meth:`Constraints.positive_negative_pairs`; none is empty.
-    """
-    classes, codes = check_partial_target(y)
-    n_constraints = renamed(
-        "num_constraints", learner.num_constraints, "n_constraints", learner.n_constraints
-    )
-    if n_constraints is None:
-        n_constraints = 20 * len(classes) ** 2
-    check_count("n_constraints", n_constraints)
-    drawn = Constraints(codes).positive_negative_pairs(
-        n_constraints, same_length=same_length, random_state=rng
-    )
-    if not len(drawn[0]):
-        raise ValueError(
-            "y must hold a class of at least 2 points: there is no pair of similar points to draw."
-        )
-    return drawn
-
-
 def start_metric(
     tuples: TupleSet,
     prior: str | NDArray[Any],
-    rng: np.random.RandomState,
+    rng: int | np.random.RandomState | None,
     **params: Any,
 ) -> _Floats:
     """Make the matrix M that a prior names, see :func:`initialize_metric`."""

@@ -16,12 +16,12 @@ from metricfast._dispatch import get_kernels
 from metricfast._initialize import check_n_components
 from metricfast._prior import initialize_metric
 from metricfast._scaling import times_power_of_two
-from metricfast._targets import check_partial_target
 from metricfast._tuples import TupleSet
 from metricfast.base import MahalanobisMixin
 from metricfast.classifiers import PairsClassifierMixin
-from metricfast.constraints import Constraints, wrap_indices
+from metricfast.constraints import wrap_indices
 from metricfast.learners._distance_bounds import check_bounds, distance_percentiles
+from metricfast.learners._drawn_pairs import draw_pairs
 from metricfast.learners._linear import check_count, check_range
 from metricfast.solvers import Progress
 from metricfast.thresholds import check_calibration
@@ -295,8 +295,6 @@ class ITML_Supervised(_BaseITML):  # noqa: N801
     classes of several clusters no metric can do that, and with the default `gamma` trying to can
     make neighbours worse than Euclidean ones: lower `gamma`, and fit with ``validate=True``.
 
-    There are no sample weights: a weight of a point has no natural meaning for drawn pairs.
-
     References
     ----------
     J. V. Davis, B. Kulis, P. Jain, S. Sra and I. S. Dhillon, "Information-theoretic metric
@@ -340,6 +338,7 @@ class ITML_Supervised(_BaseITML):  # noqa: N801
         X: ArrayLike,
         y: ArrayLike,
         bounds: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         *,
         validate: bool = False,
     ) -> ITML_Supervised:
@@ -353,6 +352,8 @@ class ITML_Supervised(_BaseITML):  # noqa: N801
             Class labels. Numbers below 0 mean that the class is unknown.
         bounds : array-like of 2 numbers, optional
             As for :meth:`ITML.fit`.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights, to which the chances of points to be in a pair are in proportion.
         validate : bool, default=False
             Also fit a clone to four fifths of the points, compare the errors of 3 nearest
             neighbours in the learned and in the Euclidean distance on the others, keep the numbers
@@ -369,20 +370,10 @@ class ITML_Supervised(_BaseITML):  # noqa: N801
         """
         tol = self._check_parameters()
         points, labels = self._prepare_inputs(X, y, ensure_min_samples=2)
-        classes, codes = check_partial_target(labels)
-        n_constraints = renamed(
-            "num_constraints", self.num_constraints, "n_constraints", self.n_constraints
-        )
-        if n_constraints is None:
-            n_constraints = 20 * len(classes) ** 2
-        check_count("n_constraints", n_constraints)
-        constraints = Constraints(codes)
-        index, kinds = wrap_indices(
-            constraints.positive_negative_pairs(n_constraints, random_state=self.random_state)
-        )
-        self._fit(TupleSet(points, index, kinds), bounds, tol)
+        drawn = draw_pairs(self, labels, sample_weight, self.random_state)
+        self._fit(TupleSet(points, *wrap_indices(drawn)), bounds, tol)
         if validate:
-            self._validate_fit(X, y, bounds=bounds)
+            self._validate_fit(X, y, sample_weight=sample_weight, bounds=bounds)
         return self
 
 

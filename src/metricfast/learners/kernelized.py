@@ -23,7 +23,10 @@ from metricfast.thresholds import ThresholdMixin
 __all__ = ["KernelizedMetricLearner"]
 
 _METHODS = ("nystroem", "kpca")
-
+# From so many points on, iterations find few eigenvectors of the kernel faster, and interruptibly.
+_MANY = 2000
+# Points that are mapped at a time: such that a product of that size takes part of a second.
+_LEAST_ROWS, _PRODUCT = 256, 2**28
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -267,19 +270,30 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
 
     def _kernel_map(self, points: NDArray[Any]) -> Nystroem | KernelPCA:
         wanted = 100 if self.n_components is None else int(self.n_components)
-        parameters = {} if callable(self.kernel) else {"degree": self.degree, "coef0": self.coef0}
+        n_components = min(wanted, len(points))
+        parameters: dict[str, Any] = {}
+        if not callable(self.kernel):
+            parameters = {"degree": self.degree, "coef0": self.coef0}
+        if self.method == "kpca" and len(points) >= max(_MANY, 10 * n_components):
+            parameters["eigen_solver"] = "arpack"
         kind = Nystroem if self.method == "nystroem" else KernelPCA
         return kind(
             kernel=self.kernel,
             gamma=self.gamma,
             kernel_params=self.kernel_params,
-            n_components=min(wanted, len(points)),
+            n_components=n_components,
             random_state=self.random_state,
             **parameters,
         ).fit(points)
 
     def _mapped(self, points: NDArray[Any]) -> NDArray[Any]:
-        mapped = np.ascontiguousarray(self.map_.transform(points), dtype=points.dtype)
+        # One product for all points could not be interrupted.
+        rows = max(_LEAST_ROWS, _PRODUCT // max(1, self.map_.n_components**2))
+        parts = [
+            np.asarray(self.map_.transform(points[i : i + rows]), dtype=points.dtype)
+            for i in range(0, len(points), rows)
+        ]
+        mapped = np.concatenate(parts)
         if not np.isfinite(mapped).all():
             raise ValueError(
                 f"the kernel {self.kernel!r} gives values that are not finite: rescale the "

@@ -17,8 +17,8 @@ from metricfast._threadpool import one_blas_thread
 from metricfast._tuples import TupleSet
 from metricfast.base import MahalanobisMixin
 from metricfast.classifiers import QuadrupletsClassifierMixin
+from metricfast.learners._drawn_pairs import draw_pairs
 from metricfast.learners._factored import (
-    draw_pairs,
     minimize_factor,
     start_metric,
 )
@@ -279,10 +279,6 @@ class LSML_Supervised(_BaseLSML):  # noqa: N801
     --------
     LSML : Learns from given quadruplets.
 
-    Notes
-    -----
-    There are no sample weights: a weight of a point has no natural meaning for drawn quadruplets.
-
     References
     ----------
     E. Y. Liu, Z. Guo, X. Zhang, V. Jojic and W. Wang, "Metric learning from relative comparisons by
@@ -321,7 +317,14 @@ class LSML_Supervised(_BaseLSML):  # noqa: N801
         self.weights = weights
         self.num_constraints = num_constraints
 
-    def fit(self, X: ArrayLike, y: ArrayLike, *, validate: bool = False) -> LSML_Supervised:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> LSML_Supervised:
         """Draw quadruplets and learn the metric.
 
         Parameters
@@ -330,6 +333,9 @@ class LSML_Supervised(_BaseLSML):  # noqa: N801
             Points, or indicators for the preprocessor.
         y : array-like of shape (n_samples,)
             Class labels. Numbers below 0 mean that the class is unknown.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights, to which the chances of points to be in a quadruplet are in
+            proportion.
         validate : bool, default=False
             Also fit a clone to four fifths of the points, compare the errors of 3 nearest
             neighbours in the learned and in the Euclidean distance on the others, keep the numbers
@@ -349,10 +355,10 @@ class LSML_Supervised(_BaseLSML):  # noqa: N801
         self._check_parameters()
         points, labels = self._prepare_inputs(X, y, ensure_min_samples=2)
         rng = check_random_state(self.random_state)
-        drawn = draw_pairs(self, labels, rng, same_length=True)
+        drawn = draw_pairs(self, labels, sample_weight, rng, same_length=True, need_similar=True)
         self._fit(TupleSet(points, np.column_stack(drawn)), self.weights, rng)
         if validate:
-            self._validate_fit(X, y)
+            self._validate_fit(X, y, sample_weight=sample_weight)
         return self
 
 

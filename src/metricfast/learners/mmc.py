@@ -16,8 +16,8 @@ from metricfast._tuples import TupleSet
 from metricfast.base import MahalanobisMixin
 from metricfast.classifiers import PairsClassifierMixin
 from metricfast.constraints import wrap_indices
+from metricfast.learners._drawn_pairs import draw_pairs
 from metricfast.learners._factored import (
-    draw_pairs,
     minimize_factor,
     start_metric,
 )
@@ -351,23 +351,19 @@ class MMC_Supervised(_BaseMMC):  # noqa: N801
         *,
         n_components: int | None = None,
     ) -> None:
-        super().__init__(
-            max_iter,
-            max_proj,
-            tol,
-            init,
-            diagonal,
-            diagonal_c,
-            verbose,
-            preprocessor,
-            random_state,
-            convergence_threshold,
-            n_components=n_components,
-        )
+        common = max_iter, max_proj, tol, init, diagonal, diagonal_c, verbose, preprocessor
+        super().__init__(*common, random_state, convergence_threshold, n_components=n_components)
         self.n_constraints = n_constraints
         self.num_constraints = num_constraints
 
-    def fit(self, X: ArrayLike, y: ArrayLike, *, validate: bool = False) -> MMC_Supervised:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> MMC_Supervised:
         """Draw pairs and learn the metric.
 
         Parameters
@@ -376,6 +372,8 @@ class MMC_Supervised(_BaseMMC):  # noqa: N801
             Points, or indicators for the preprocessor.
         y : array-like of shape (n_samples,)
             Class labels. Numbers below 0 mean that the class is unknown.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights, to which the chances of points to be in a pair are in proportion.
         validate : bool, default=False
             Also fit a clone to four fifths of the points, compare the errors of 3 nearest
             neighbours in the learned and in the Euclidean distance on the others, keep the numbers
@@ -393,8 +391,9 @@ class MMC_Supervised(_BaseMMC):  # noqa: N801
         tol = self._check_parameters()
         points, labels = self._prepare_inputs(X, y, ensure_min_samples=2)
         rng = check_random_state(self.random_state)
-        index, kinds = wrap_indices(draw_pairs(self, labels, rng))
+        drawn = draw_pairs(self, labels, sample_weight, rng, need_similar=True)
+        index, kinds = wrap_indices(drawn)
         self._fit(TupleSet(points, index), kinds, tol, rng)
         if validate:
-            self._validate_fit(X, y)
+            self._validate_fit(X, y, sample_weight=sample_weight)
         return self

@@ -10,7 +10,7 @@ from sklearn.utils import check_array, check_random_state
 
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
-from metricfast._targets import check_partial_target
+from metricfast._targets import check_partial_target, check_sample_weight
 from metricfast._tuples import TupleSet, index_tuples
 from metricfast.bilinear import BilinearMixin
 from metricfast.classifiers import TripletsClassifierMixin
@@ -71,12 +71,16 @@ class _BaseOASIS(BilinearMixin):
         self.bilinear_, self.n_iter_ = W, 0
         self.loss_curve_: list[float] = []
 
-    def _train(self, triplets: TupleSet, n_passes: int) -> None:
-        """Go over the triplets until none has a loss, at most so many times."""
+    def _train(self, triplets: TupleSet, weight: NDArray[np.float64] | None, n_passes: int) -> None:
+        """Go over the triplets of positive weight until none has a loss, at most so many times."""
         dtype = np.result_type(triplets.points, self.bilinear_)
         points = triplets.points.astype(dtype, copy=False)
         W = self.bilinear_ = self.bilinear_.astype(dtype)
-        index = np.ascontiguousarray(triplets.index)
+        index = triplets.index
+        if weight is not None:
+            index, weight = index[weight > 0], weight[weight > 0]
+        index = np.ascontiguousarray(index)
+        total = len(index) if weight is None else weight.sum()
         order = np.arange(len(index))
         rng = check_random_state(self.random_state)
         progress = Progress(type(self).__name__, n_passes) if self.verbose else None
@@ -84,13 +88,15 @@ class _BaseOASIS(BilinearMixin):
             for _ in range(n_passes):
                 if self.shuffle:
                     order = rng.permutation(len(index))
-                loss, n_updates = get_kernels().oasis(points, index, order, float(self.C), W)
+                loss, n_updates = get_kernels().oasis(
+                    points, index, weight, order, float(self.C), W
+                )
                 if not np.isfinite(loss) or not np.isfinite(W).all():
                     raise ValueError("The similarities overflow: rescale the features.")
                 if self.projection is not None:
                     W[...] = _project(W, self.projection)
                 self.n_iter_ += 1
-                self.loss_curve_.append(loss / len(index))
+                self.loss_curve_.append(loss / total)
                 if progress is not None:
                     progress(self.n_iter_, self.loss_curve_[-1])
                 if n_updates == 0:
@@ -144,11 +150,14 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
     n_iter_ : int
         Number of passes done.
     loss_curve_ : list of float
-        Mean loss of the triplets of each pass, each before its own update.
+        (Weighted) mean loss of the triplets of each pass, each before its own update.
     n_features_in_ : int
         Number of features seen in `fit`.
     preprocessor_ : callable or None
         The preprocessor in use.
+    validation_ : dict
+        Only after ``fit(..., validate=True)``: how the learned similarity and the inner product do
+        on held-out triplets.
 
     Notes
     -----
@@ -169,7 +178,14 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
     array([1, 1])
     """
 
-    def fit(self, triplets: ArrayLike, y: Any = None) -> OASIS:
+    def fit(
+        self,
+        triplets: ArrayLike,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> OASIS:
         """Learn the similarity.
 
         Parameters
@@ -178,6 +194,12 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
             Points, or indicators for the preprocessor. The first of a triplet should be more
             similar to the second than to the third.
         y : ignored
+        sample_weight : array-like of shape (n_triplets,), optional
+            Non-negative weights of the triplets, by which their `C` is multiplied.
+        validate : bool, default=False
+            Also fit a clone to four fifths of the triplets, compare the share of the others that
+            it orders rightly with that of the plain inner product, keep the numbers in
+            `validation_`, and warn if the learned similarity is worse.
 
         Returns
         -------
@@ -190,11 +212,16 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
         """
         self._check_parameters()
         given = self._prepare_tuples(triplets)
+        weight = check_sample_weight(sample_weight, len(given.index))
         self._start(given)
-        self._train(given, self.max_iter)
+        self._train(given, weight, self.max_iter)
+        if validate:
+            self._validate_fit(triplets, sample_weight=sample_weight)
         return self
 
-    def partial_fit(self, triplets: ArrayLike, y: Any = None) -> OASIS:
+    def partial_fit(
+        self, triplets: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None
+    ) -> OASIS:
         """Go on learning, by one pass over further triplets.
 
         Without `shuffle`, calls on parts of the triplets learn what one pass over all does.
@@ -204,6 +231,8 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
         triplets : array-like of shape (n_triplets, 3, n_features) or (n_triplets, 3)
             As for `fit`. The preprocessor is that of the first call.
         y : ignored
+        sample_weight : array-like of shape (n_triplets,), optional
+            As for `fit`.
 
         Returns
         -------
@@ -221,8 +250,10 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
             )
         else:
             given = self._prepare_tuples(triplets)
+        weight = check_sample_weight(sample_weight, len(given.index))
+        if not hasattr(self, "bilinear_"):
             self._start(given)
-        self._train(given, 1)
+        self._train(given, weight, 1)
         return self
 
 
@@ -251,7 +282,7 @@ class OASIS_Supervised(_BaseOASIS):  # noqa: N801
 
     Attributes
     ----------
-    bilinear_, n_iter_, loss_curve_, n_features_in_, preprocessor_
+    bilinear_, n_iter_, loss_curve_, n_features_in_, preprocessor_, validation_
         As for :class:`OASIS`.
 
     Examples
@@ -287,7 +318,14 @@ class OASIS_Supervised(_BaseOASIS):  # noqa: N801
         self.k_genuine = k_genuine
         self.k_impostor = k_impostor
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> OASIS_Supervised:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> OASIS_Supervised:
         """Make triplets and learn the similarity.
 
         Parameters
@@ -296,6 +334,12 @@ class OASIS_Supervised(_BaseOASIS):  # noqa: N801
             Points.
         y : array-like of shape (n_samples,)
             Class labels, of at least two classes. Numbers below 0 mean that the class is unknown.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights of the triplets that a point is the first of, see `OASIS.fit`.
+        validate : bool, default=False
+            Also fit a clone to four fifths of the points, compare the errors of the 3 neighbours
+            that are most similar by the learned similarity and by the plain inner product on the
+            others, keep the numbers in `validation_`, and warn if the learned one is worse.
 
         Returns
         -------
@@ -309,16 +353,21 @@ class OASIS_Supervised(_BaseOASIS):  # noqa: N801
         self._check_parameters()
         check_count("k_genuine", self.k_genuine)
         check_count("k_impostor", self.k_impostor)
-        points, y = self._prepare_inputs(X, y, ensure_min_samples=2)
-        _, labels = check_partial_target(y)
+        points, y_checked = self._prepare_inputs(X, y, ensure_min_samples=2)
+        _, labels = check_partial_target(y_checked)
+        weight = check_sample_weight(sample_weight, len(points))
         index = Constraints(labels).generate_knntriplets(
             points, self.k_genuine, self.k_impostor, n_jobs=self.n_jobs
         )
-        if not len(index):
-            raise ValueError("There are no triplets: no class has two points.")
+        if weight is not None:
+            weight = weight[index[:, 0]]
+        if not len(index) or (weight is not None and not weight.any()):
+            raise ValueError("There are no triplets: no class has two points and weight.")
         triplets = TupleSet(points, index)
         self._start(triplets)
-        self._train(triplets, self.max_iter)
+        self._train(triplets, weight, self.max_iter)
+        if validate:
+            self._validate_fit(X, y, sample_weight=sample_weight)
         return self
 
 

@@ -10,16 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, inv
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._deprecation import DEPRECATED, renamed
-from metricfast._prior import initialize_metric
+from metricfast._deprecation import DEPRECATED
 from metricfast._scatter import pair_scatter
-from metricfast._targets import check_partial_target
 from metricfast._tuples import TupleSet
 from metricfast.base import MahalanobisMixin
 from metricfast.classifiers import PairsClassifierMixin
-from metricfast.constraints import Constraints, wrap_indices
+from metricfast.constraints import wrap_indices
+from metricfast.learners._drawn_pairs import draw_pairs
+from metricfast.learners._factored import start_metric
 from metricfast.learners._graphical_lasso import MAX_ITER, graphical_lasso
-from metricfast.learners._linear import check_count, check_range
+from metricfast.learners._linear import check_range
 from metricfast.solvers import Progress
 from metricfast.thresholds import check_calibration
 
@@ -44,9 +44,7 @@ class _SparseLearner(MahalanobisMixin):
     def _fit(self, tuples: TupleSet) -> None:
         check_range("balance_param", self.balance_param)
         check_range("sparsity_param", self.sparsity_param)
-        prior = initialize_metric(
-            tuples.unique_points(), self.prior, self.random_state, strictly_positive=True
-        )
+        prior = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
         similar = np.asarray(tuples.y) == 1
         loss = pair_scatter(tuples.points, tuples.index[similar])
         loss -= pair_scatter(tuples.points, tuples.index[~similar])
@@ -289,7 +287,14 @@ class SDML_Supervised(_SparseLearner):  # noqa: N801
         self.num_constraints = num_constraints
         self.n_components = n_components
 
-    def fit(self, X: ArrayLike, y: ArrayLike, *, validate: bool = False) -> SDML_Supervised:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> SDML_Supervised:
         """Draw pairs and learn the map.
 
         Parameters
@@ -298,6 +303,8 @@ class SDML_Supervised(_SparseLearner):  # noqa: N801
             Points, or indicators for the preprocessor.
         y : array-like of shape (n_samples,)
             Class labels. Numbers below 0 mean that the class is unknown.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights, to which the chances of points to be in a pair are in proportion.
         validate : bool, default=False
             Also fit a clone to four fifths of the points, compare the errors of 3 nearest
             neighbours in the learned and in the Euclidean distance on the others, keep the numbers
@@ -314,19 +321,10 @@ class SDML_Supervised(_SparseLearner):  # noqa: N801
         numpy.linalg.LinAlgError
             If the prior is not positive definite.
         """
-        n_constraints = renamed(
-            "num_constraints", self.num_constraints, "n_constraints", self.n_constraints
-        )
         self.__dict__.pop("components_", None)
         points, labels = self._prepare_inputs(X, y, ensure_min_samples=2)
-        classes, codes = check_partial_target(labels)
-        if n_constraints is None:
-            n_constraints = 20 * len(classes) ** 2
-        check_count("n_constraints", n_constraints)
-        drawn = Constraints(codes).positive_negative_pairs(
-            n_constraints, random_state=self.random_state
-        )
+        drawn = draw_pairs(self, labels, sample_weight, self.random_state)
         self._fit(TupleSet(points, *wrap_indices(drawn)))
         if validate:
-            self._validate_fit(X, y)
+            self._validate_fit(X, y, sample_weight=sample_weight)
         return self

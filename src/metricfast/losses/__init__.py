@@ -7,16 +7,47 @@ out of its own row by index) and returns its value and gradient::
         -> (value, grad)                       # Z_database is None: both roles of a point added
         -> (value, (grad_queries, grad_database))
 
-All n x m distances are visited; none of the n x m matrices is ever held.
+All n x m distances are visited; none of the n x m matrices is ever held. ``loss.labels`` is "class"
+where y must hold classes, ``loss.learnable_database`` tells that the database is a table of
+parameters, and after a call ``loss.counts_`` tells what took part. Losses never normalise: that is
+the embedding's part.
 """
 
 from __future__ import annotations
 
+from metricfast.losses._contrastive import Contrastive
+from metricfast.losses._cosent import CoSENT
 from metricfast.losses._gerrymander import Gerrymander
 from metricfast.losses._ldml import LDML
+from metricfast.losses._lifted import GeneralizedLifted
 from metricfast.losses._lmnn import LMNN
+from metricfast.losses._log_ratio import LogRatio, Ratio
 from metricfast.losses._mcml import MCML
 from metricfast.losses._mlkr import MLKR
+from metricfast.losses._multi_similarity import MultiSimilarity
 from metricfast.losses._nca import NCA
+from metricfast.losses._proxy import ProxyAnchor, ProxyNCA
+from metricfast.losses._rank_n_contrast import RankNContrast
+from metricfast.losses._supcon import NTXent, SupCon
+from metricfast.losses._triplet import Triplet
 
-__all__ = ["LDML", "LMNN", "MCML", "MLKR", "NCA", "Gerrymander"]
+__all__ = [
+    "LDML",
+    "LMNN",
+    "MCML",
+    "MLKR",
+    "NCA",
+    "CoSENT",
+    "Contrastive",
+    "GeneralizedLifted",
+    "Gerrymander",
+    "LogRatio",
+    "MultiSimilarity",
+    "NTXent",
+    "ProxyAnchor",
+    "ProxyNCA",
+    "RankNContrast",
+    "Ratio",
+    "SupCon",
+    "Triplet",
+]

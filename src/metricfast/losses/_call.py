@@ -9,12 +9,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from metricfast._arrays import as_codes, as_exclude, as_numbers, as_points, as_threads, as_vector
+from metricfast._arrays import (
+    as_codes,
+    as_exclude,
+    as_labels,
+    as_numbers,
+    as_points,
+    as_threads,
+    as_vector,
+)
+from metricfast._dispatch import get_kernels
 
-__all__ = ["AllPairsLoss", "Call", "Gradient"]
+__all__ = ["AllPairsLoss", "Call", "Gradient", "Loss", "RowLoss", "Totals", "positive"]
 
 Gradient = NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]
-Totals = tuple[float, int, int, int]
+Totals = tuple[float, int, int, int, int]
 
 
 class Call:
@@ -30,30 +39,26 @@ class Call:
         exclude: ArrayLike | None,
         n_jobs: int | None,
         *,
-        continuous: bool = False,
+        labels: str = "class",
     ) -> None:
+        """Check all; ``labels``: "class", "continuous", "targets" (one number) or "unchecked"."""
         self.queries = as_points(Z, "Z")
         n, width = self.queries.shape
-        if (Z_database is None) != (y_database is None):
+        if labels != "unchecked" and (Z_database is None) != (y_database is None):
             raise ValueError("Z_database and y_database must be given together.")
-        self.y: NDArray[Any] = as_numbers(y, "y", n) if continuous else as_codes(y, "y", n)[1]
+        self.y: NDArray[Any]
         self.y_database: NDArray[Any]
         self.symmetric = Z_database is None
-        if Z_database is None or y_database is None:
-            self.database, self.m, self.y_database = None, n, self.y
+        if Z_database is None:
+            self.database, self.m = None, n
             exclude = np.arange(n) if exclude is None else exclude
         else:
             self.database = as_points(Z_database, "Z_database", width=width)
             self.m = len(self.database)
-            if continuous:
-                self.y_database = as_numbers(y_database, "y_database", self.m)
-            else:
-                classes, self.y = as_codes(y, "y", n)
-                known, self.y_database = as_codes(y_database, "y_database", self.m, classes)
-                self.y = np.searchsorted(known, classes)[self.y].astype(np.int64)
             if self.database.dtype != self.queries.dtype:
                 self.queries = self.queries.astype(np.float64)
                 self.database = self.database.astype(np.float64)
+        self._take_labels(y, y_database, labels)
         self.exclude = as_exclude(exclude, n, self.m)
         self.weight = (
             None if sample_weight is None else as_vector(sample_weight, "sample_weight", n)
@@ -62,16 +67,107 @@ class Call:
         self.grad = np.empty_like(self.queries)
         self.grad_database = None if self.database is None else np.empty_like(self.database)
 
-    def result(self, totals: tuple[float, int, int, int]) -> tuple[float, Gradient]:
+    def _take_labels(self, y: ArrayLike, y_database: ArrayLike | None, labels: str) -> None:
+        n = len(self.queries)
+        if labels in ("continuous", "targets"):
+            check = as_labels if labels == "continuous" else as_numbers
+            self.y = self.y_database = check(y, "y", n)
+            if y_database is not None:
+                self.y_database = check(y_database, "y_database", self.m)
+        elif labels == "class":
+            classes, self.y = as_codes(_classes(y, "y"), "y", n)
+            self.y_database = self.y
+            if y_database is not None:
+                known, self.y_database = as_codes(
+                    _classes(y_database, "y_database"), "y_database", self.m, classes
+                )
+                self.y = np.searchsorted(known, classes)[self.y].astype(np.int64)
+
+    def engine(self, reduction: str) -> tuple[Any, ...]:
+        """What every kernel of a row loss begins with."""
+        return (
+            self.queries, self.database, self.exclude, reduction, self.grad, self.grad_database,
+            self.threads,
+        )  # fmt: skip
+
+    def result(self, totals: Totals) -> tuple[float, Gradient]:
         if self.grad_database is None:
             return totals[0], self.grad
         return totals[0], (self.grad, self.grad_database)
 
 
-class AllPairsLoss(BaseEstimator, ABC):  # type: ignore[misc]
-    """Base of losses to which every column of a row contributes, and may have a weight."""
+def _classes(labels: ArrayLike, name: str) -> ArrayLike:
+    """Labels of classes, which numbers with fractions are not."""
+    array = np.asarray(labels)
+    if array.dtype.kind == "f" and (array != np.round(array)).any() and np.isfinite(array).all():
+        raise ValueError(
+            f"{name} holds continuous numbers, and this loss needs class labels: use a loss of "
+            "continuous labels, such as LogRatio, or divide the numbers into classes."
+        )
+    return labels
 
-    _continuous = False  # whether y holds numbers instead of classes
+
+def positive(value: float, name: str, *, zero: bool = False) -> float:
+    """A finite parameter above 0, or from 0 on."""
+    number = float(value)
+    if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
+        raise ValueError(
+            f"{name} must be finite and {'at least' if zero else 'above'} 0; found {value!r}."
+        )
+    return number
+
+
+class Loss(BaseEstimator, ABC):  # type: ignore[misc]
+    """Base of all losses.
+
+    Attributes
+    ----------
+    labels : str
+        What y must hold: "class", or numbers otherwise.
+    learnable_database : bool
+        Whether the database is a table of parameters, one row a class.
+    counts_ : dict
+        After a call: "terms" (active ones), "anchors" (that took part), "skipped" (anchors without
+        a neighbour that they could use) and "dropped" (neighbours left out because of ties).
+    """
+
+    labels: str = "class"
+    learnable_database: bool = False
+    _reductions: tuple[str, ...] = ("sum", "mean")
+
+    @abstractmethod
+    def __call__(
+        self,
+        Z: ArrayLike,
+        y: ArrayLike,
+        Z_database: ArrayLike | None = None,
+        y_database: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        exclude: ArrayLike | None = None,
+        n_jobs: int | None = None,
+    ) -> tuple[float, Gradient]:
+        """Value and gradient; see the module's description."""
+
+    def _reduction(self) -> str:
+        reduction = str(getattr(self, "reduction", "sum"))
+        if reduction not in self._reductions:
+            *most, last = map(repr, self._reductions)
+            raise ValueError(
+                f"reduction must be {', '.join(most)} or {last}; found {self.reduction!r}."
+            )
+        return reduction
+
+    def _count(self, totals: Totals) -> None:
+        self.counts_ = dict(
+            zip(("terms", "anchors", "skipped", "dropped"), totals[1:], strict=True)
+        )
+
+
+class RowLoss(Loss):
+    """Base of losses whose ``sample_weight`` weighs anchors alone."""
+
+    _call_labels = "class"
 
     def __call__(
         self,
@@ -85,12 +181,45 @@ class AllPairsLoss(BaseEstimator, ABC):  # type: ignore[misc]
         n_jobs: int | None = None,
     ) -> tuple[float, Gradient]:
         """Value and gradient; see the module's description."""
-        reduction = getattr(self, "reduction", "sum")
-        if reduction not in ("sum", "mean"):
-            raise ValueError(f"reduction must be 'sum' or 'mean'; found {reduction!r}.")
+        reduction = self._reduction()
+        call = Call(
+            Z, y, Z_database, y_database, sample_weight, exclude, n_jobs, labels=self._call_labels
+        )
+        totals = self._run(call, reduction, y, y_database)
+        if not (np.isfinite(totals[0]) and get_kernels().all_finite(call.grad)):
+            raise ValueError(
+                "The loss or its gradient overflows: Z is too large for this loss in "
+                f"{call.grad.dtype}. Divide Z, or lower the learning rate that led there."
+            )
+        self._count(totals)
+        return call.result(totals)
+
+    @abstractmethod
+    def _run(
+        self, call: Call, reduction: str, y: ArrayLike, y_database: ArrayLike | None
+    ) -> Totals:
+        """Call the kernel."""
+
+
+class AllPairsLoss(Loss):
+    """Base of losses to which every column of a row contributes, and may have a weight."""
+
+    def __call__(
+        self,
+        Z: ArrayLike,
+        y: ArrayLike,
+        Z_database: ArrayLike | None = None,
+        y_database: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        exclude: ArrayLike | None = None,
+        n_jobs: int | None = None,
+    ) -> tuple[float, Gradient]:
+        """Value and gradient; see the module's description."""
+        reduction = self._reduction()
         call = Call(
             Z, y, Z_database, y_database, sample_weight, exclude, n_jobs,
-            continuous=self._continuous,
+            labels="class" if self.labels == "class" else "targets",
         )  # fmt: skip
         columns = call.weight if call.symmetric else None
         left_out, own = call.exclude, None
@@ -103,6 +232,7 @@ class AllPairsLoss(BaseEstimator, ABC):  # type: ignore[misc]
             call.queries, call.database, left_out, reduction, call.grad, call.grad_database,
             call.threads, call.y, call.y_database, call.weight, columns, own,
         )  # fmt: skip
+        self._count(totals)
         return call.result(totals)
 
     @abstractmethod

@@ -6,17 +6,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from metricfast._arrays import as_codes, as_points, as_threads
 from metricfast._dispatch import get_kernels
-from metricfast.losses._call import Call, Gradient
+from metricfast.losses._call import Call, Gradient, Loss
 from metricfast.neighbors import kneighbors_per_class, paired_distances
 
 __all__ = ["LMNN"]
 
 
-class LMNN(BaseEstimator):  # type: ignore[misc]
+class LMNN(Loss):
     """Large margin nearest neighbours, with fixed target neighbours.
 
     ``reg sum_i s_i sum_t D_it + (1 - reg) sum_i s_i sum_t sum_l [margin + D_it - D_il]_+`` with t
@@ -43,6 +42,8 @@ class LMNN(BaseEstimator):  # type: ignore[misc]
     >>> value > 0, grad.shape
     (True, (4, 1))
     """
+
+    _reductions = ("sum", "mean", "mean_nonzero")
 
     def __init__(
         self,
@@ -83,10 +84,7 @@ class LMNN(BaseEstimator):  # type: ignore[misc]
         Z, y, Z_database, y_database, sample_weight, exclude, n_jobs
             See the module's description; ``sample_weight`` weighs anchors alone.
         """
-        if self.reduction not in ("sum", "mean", "mean_nonzero"):
-            raise ValueError(
-                f"reduction must be 'sum', 'mean' or 'mean_nonzero'; found {self.reduction!r}."
-            )
+        reduction = self._reduction()
         call = Call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
         if targets is None:
             database = call.queries if call.database is None else call.database
@@ -98,10 +96,11 @@ class LMNN(BaseEstimator):  # type: ignore[misc]
             rows = _as_targets(targets, len(call.queries), call.m)
         starts, columns = (None, None) if impostors is None else impostors
         totals = get_kernels().lmnn(
-            call.queries, call.database, call.exclude, starts, columns, self.reduction, call.grad,
+            call.queries, call.database, call.exclude, starts, columns, reduction, call.grad,
             call.grad_database, call.threads, float(self.regularization), float(self.margin), rows,
             call.y, call.y_database, call.weight,
         )  # fmt: skip
+        self._count(totals)
         return call.result(totals)
 
     @staticmethod

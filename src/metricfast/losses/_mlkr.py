@@ -39,7 +39,7 @@ class MLKR(AllPairsLoss):
     2.5
     """
 
-    _continuous = True
+    labels = "continuous"
 
     def __init__(self, reduction: str = "sum") -> None:
         self.reduction = reduction

@@ -358,18 +358,10 @@ void kneighbors_per_class(const Points &queries, const Points &database, const s
                           Index classes, Index k, const std::int64_t *exclude, bool squared,
                           T *distances, std::int64_t *indices, const Control &control = {}) {
     detail::check_search(queries, database, k);
-    std::vector<Index> starts(static_cast<std::size_t>(classes) + 1, 0);
-    for (Index j = 0; j < database.rows(); ++j) {
-        require(labels[j] >= 0 && labels[j] < classes, "kneighbors_per_class: label out of range");
-        ++starts[labels[j] + 1];
-    }
-    for (Index c = 0; c < classes; ++c)
-        starts[c + 1] += starts[c];
-    std::vector<std::int64_t> order(static_cast<std::size_t>(database.rows()));
-    std::vector<Index> fill(starts.begin(), starts.end() - 1);
     for (Index j = 0; j < database.rows(); ++j)
-        order[fill[labels[j]]++] = j;
-    starts.pop_back();
+        require(labels[j] >= 0 && labels[j] < classes, "kneighbors_per_class: label out of range");
+    std::vector<Index> starts;
+    auto order = order_by_label(labels, database.rows(), classes, &starts);
     const SegmentSearch search(queries, database, k, exclude, std::move(order), std::move(starts));
     search.run(control, [&](Index i, Index s, const std::vector<Neighbor> &found) {
         const Index at = (i * classes + s) * k;

@@ -11,6 +11,7 @@
 #include "metricfast/database_gradient.hpp"
 #include "metricfast/distance.hpp"
 #include "metricfast/losses/row_loss.hpp"
+#include "metricfast/symmetric_gradient.hpp"
 #include "metricfast/window.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -40,7 +41,9 @@ struct RowTotals {
     Index terms = 0;
     Index anchors = 0; ///< anchors that took part
     Index skipped = 0;
-    double weight = 0; ///< sum of the weights of the anchors that took part
+    Index dropped = 0;
+    double weight = 0;         ///< sum of the weights of the anchors that took part
+    double weighted_terms = 0; ///< terms, each times its anchor's weight
 };
 
 template <class T> class RowEngine {
@@ -77,6 +80,12 @@ template <class T> class RowEngine {
         if (whole_rows() && problem_.kind == RowKind::distance && std::isfinite(window))
             near_.reset(new WindowSearch(query_points_, database_points_, problem_.exclude, window,
                                          control_));
+        const Index probe = std::min<Index>(n(), TileShape<float>::rows);
+        WindowLists found;
+        if (near_ && small() && !near_->find(0, probe, probe * m() / 8, found))
+            near_.reset(); // few points, and windows hold too many of them
+        if (keeps_weights())
+            weights_.resize(n(), m() + 64 / static_cast<Index>(sizeof(T)));
         const Index rows = rows_per_block(), blocks = (n() + rows - 1) / rows;
         parallel_blocks(
             lanes, control_,
@@ -96,12 +105,17 @@ template <class T> class RowEngine {
             totals.value += lane.totals.value;
             totals.terms += lane.totals.terms;
             totals.skipped += lane.totals.skipped;
+            totals.dropped += lane.totals.dropped;
             totals.weight += lane.totals.weight;
+            totals.weighted_terms += lane.totals.weighted_terms;
         }
         totals.anchors = n() - totals.skipped;
         const double factor = reduction_factor(totals);
         totals.value *= factor;
-        gather(work, static_cast<T>(factor), grad_queries, grad_database);
+        if (keeps_weights())
+            symmetric_gradient<T>(*sides_, weights_, factor, grad_queries, silent());
+        else
+            gather(work, static_cast<T>(factor), grad_queries, grad_database);
         return totals;
     }
 
@@ -166,7 +180,16 @@ template <class T> class RowEngine {
         return problem_.symmetric ? centred_database_ : centred_queries_;
     }
 
-    static constexpr std::size_t lane_limit = 8;
+    static constexpr Index lane_limit = 8;
+
+    /// Few points' weights, of both roles, are multiplied at once in the end.
+    bool keeps_weights() const { return small() && !near_; }
+
+    bool small() const {
+        const std::size_t bytes = static_cast<std::size_t>(n()) * n() * sizeof(T);
+        return problem_.symmetric && whole_rows() && !loss_.sparse() &&
+               bytes <= std::min(problem_.memory_budget / 4, std::size_t(1) << 24);
+    }
 
     /// Fixed by the problem's size and the memory budget alone.
     Index lane_count() const {
@@ -193,7 +216,8 @@ template <class T> class RowEngine {
                           allowed = problem_.memory_budget / 16 / row;
         const Index rows =
             static_cast<Index>(std::min(std::max<std::size_t>(cached, 4 * tile), allowed));
-        return std::max<Index>(tile, std::min<Index>(rows, 20 * tile) / tile * tile);
+        const Index share = (n() + lane_limit - 1) / lane_limit; // every lane gets a block
+        return std::max<Index>(tile, std::min({rows, 20 * tile, share + tile - 1}) / tile * tile);
     }
 
     void run_block(Lane &lane, Index first, Index count, View<T> grad_queries) const {
@@ -233,15 +257,20 @@ template <class T> class RowEngine {
     }
 
     void run_whole_rows(Lane &lane, Index first, Index count, View<T> grad_queries) const {
-        lane.values.resize(count, m());
+        const bool keeps = keeps_weights();
+        if (!keeps)
+            lane.values.resize(count, m());
+        const View<T> block = keeps
+                                  ? View<T>(weights_.row(first).data(), count, m(), weights_.cols())
+                                  : view(lane.values);
         const T nowhere = std::numeric_limits<T>::infinity();
         if (problem_.kind == RowKind::distance)
-            pairs().fill(first, view(lane.values), true);
+            pairs().fill(first, block, true);
         else
-            lane.values.noalias() =
+            block.eigen().noalias() =
                 centred_queries().middleRows(first, count) * centred_database_.transpose();
         for (Index r = 0; r < count; ++r) {
-            T *values = lane.values.row(r).data();
+            T *values = block.row(r);
             const std::int64_t excluded =
                 problem_.exclude != nullptr ? problem_.exclude[first + r] : -1;
             if (excluded >= 0)
@@ -254,7 +283,7 @@ template <class T> class RowEngine {
             else if (excluded >= 0)
                 values[excluded] = T(0);
         }
-        if (!loss_.sparse())
+        if (!loss_.sparse() && !keeps)
             multiply(lane, first, count, grad_queries);
     }
 
@@ -262,6 +291,8 @@ template <class T> class RowEngine {
         lane.totals.value += value.value;
         lane.totals.terms += value.terms;
         lane.totals.skipped += value.skipped;
+        lane.totals.dropped += value.dropped;
+        lane.totals.weighted_terms += value.weight * static_cast<double>(value.terms);
         lane.totals.weight += value.skipped ? 0.0 : value.weight;
     }
 
@@ -321,10 +352,12 @@ template <class T> class RowEngine {
     double reduction_factor(const RowTotals &totals) const {
         if (problem_.reduction == Reduction::sum)
             return 1.0;
-        const double by = problem_.reduction == Reduction::mean ? totals.weight
-                                                                : static_cast<double>(totals.terms);
+        const double by =
+            problem_.reduction == Reduction::mean ? totals.weight : totals.weighted_terms;
         return by > 0 ? 1.0 / by : 1.0;
     }
+
+    Control silent() const { return {control_.threads, control_.keep_going, {}}; }
 
     /// Adds the lanes, in order, and the two roles of symmetric problems.
     void gather(const std::vector<Lane> &work, T factor, View<T> grad_queries,
@@ -333,8 +366,7 @@ template <class T> class RowEngine {
         for (const Lane &lane : work)
             shares.push_back(&lane.database);
         grad_queries.eigen() *= factor;
-        const Control control{control_.threads, control_.keep_going, {}};
-        sum_shares<T>(*sides_, shares, control, [&](Index j, const Eigen::RowVectorXd &sum) {
+        sum_shares<T>(*sides_, shares, silent(), [&](Index j, const Eigen::RowVectorXd &sum) {
             const auto scaled = (static_cast<double>(factor) * sum).template cast<T>();
             if (problem_.symmetric)
                 grad_queries.eigen().row(j) += scaled;
@@ -351,6 +383,9 @@ template <class T> class RowEngine {
     std::unique_ptr<WindowSearch> near_;
     mutable std::unique_ptr<AllPairs<T>> pairs_; ///< made where whole rows turn out to be needed
     mutable std::once_flag pairs_once_;
+    /// Where they are kept; blocks write their own rows. Some columns more than needed, since rows
+    /// a power of two apart compete for the same lines of cache.
+    mutable RowMatrix<T> weights_;
     RowMatrix<T> centred_database_;
     RowMatrix<T> centred_queries_;
     std::unique_ptr<EmbeddedSides<T>> sides_;

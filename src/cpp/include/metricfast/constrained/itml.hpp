@@ -118,6 +118,13 @@ class Itml {
     ItmlSweep sweep(const ItmlPairs &pairs, const ItmlBounds &bounds, double *duals,
                     const Control &control) {
         require(pairs.points.cols() == d_, "itml: the points are of another width than M");
+        require(pairs.similar >= 0 && pairs.similar <= pairs.count,
+                "itml: there are more similar pairs than pairs");
+        require(bounds.similar > 0 && bounds.dissimilar > 0 && bounds.gamma > 0,
+                "itml: bounds and gamma must be positive");
+        for (Index i = 0; i < 2 * pairs.count; ++i)
+            require(pairs.index[i] >= 0 && pairs.index[i] < pairs.points.rows(),
+                    "itml: pairs hold an index outside the points");
         const Index blocks = (pairs.count + block - 1) / block;
         ItmlSweep result;
         parallel_blocks(

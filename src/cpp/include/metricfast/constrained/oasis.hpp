@@ -7,21 +7,22 @@ METRICFAST_NAMESPACE_BEGIN
 
 /// What one pass over triplets has seen, each before its own update.
 struct OasisTotals {
-    double loss = 0;   ///< sum of [1 - a^T W (b - c)]_+
+    double loss = 0;   ///< sum of v [1 - a^T W (b - c)]_+
     Index updates = 0; ///< triplets of positive loss
 };
 
 /// For triplets t = order[0], order[1], ... of rows (a, b, c) in turn: W += tau a (b - c)^T with
-/// tau = min(C, loss / (|a|^2 |b - c|^2)).
+/// tau = min(C v, loss / (|a|^2 |b - c|^2)), v being the weight of the triplet.
 ///
 /// The update of one triplet and the product of the next share a pass over W, which leaves out the
 /// rows where both first points are zero.
-/// \param triplets n_triplets x 3; \param order `count` of them; \param W d x d, row-major. A
-///   cancelled call has made the updates of the triplets that it got to.
+/// \param triplets n_triplets x 3; \param weights v of each, or null (1); \param order `count` of
+///   them; \param W d x d, row-major. A cancelled call has made the updates of the triplets that it
+///   got to.
 template <class T>
 OasisTotals oasis(View<const T> points, const std::int64_t *triplets, Index n_triplets,
-                  const std::int64_t *order, Index count, double C, View<T> W,
-                  const Control &control = {}) {
+                  const double *weights, const std::int64_t *order, Index count, double C,
+                  View<T> W, const Control &control = {}) {
     const Index d = points.cols;
     require(W.rows == d && W.cols == d, "oasis: W must be (d, d)");
     for (Index i = 0; i < 3 * n_triplets; ++i)
@@ -54,11 +55,12 @@ OasisTotals oasis(View<const T> points, const std::int64_t *triplets, Index n_tr
             const double size =
                 static_cast<double>(row(a).squaredNorm()) * static_cast<double>(step.squaredNorm());
             if (loss > 0) {
-                totals.loss += loss;
+                const double weight = weights != nullptr ? weights[order[i]] : 1.0;
+                totals.loss += weight * loss;
                 ++totals.updates;
                 if (size > 0) {
                     last = a;
-                    last_step = static_cast<T>(std::min(C, loss / size)) * step;
+                    last_step = static_cast<T>(std::min(C * weight, loss / size)) * step;
                 }
             }
             worker.advance();

@@ -12,6 +12,7 @@ struct RowValue {
     double value = 0;
     double weight = 1;    ///< of the anchor, for the reduction mean
     Index terms = 0;      ///< active terms, for the reduction mean_nonzero
+    Index dropped = 0;    ///< neighbours left out, for example because their labels are tied
     bool skipped = false; ///< the anchor has no part in the loss (no neighbour it could use)
 };
 

@@ -1,0 +1,145 @@
+#include "arrays.hpp"
+#include "common.hpp"
+
+#include "metricfast/embeddings/mlp.hpp"
+#include "metricfast/embeddings/normalize.hpp"
+#include "metricfast/optimizer.hpp"
+
+namespace metricfast::python {
+
+namespace {
+
+Activation activation_of(const std::string &name) {
+    require(name == "identity" || name == "relu" || name == "tanh", "unknown activation");
+    return name == "relu" ? Activation::relu
+                          : (name == "tanh" ? Activation::tanh : Activation::identity);
+}
+
+template <class T> View<const T> matrix_or_none(const py::object &a) {
+    return a.is_none() ? View<const T>() : matrix<T>(py::cast<py::array>(a));
+}
+
+template <class T>
+std::vector<Layer<T>> layers_of(const py::list &weights, const py::list &biases) {
+    require(weights.size() == biases.size(), "one bias, or None, a layer");
+    std::vector<Layer<T>> layers;
+    for (std::size_t l = 0; l < weights.size(); ++l) {
+        const View<const T> weight = matrix<T>(py::cast<py::array>(weights[l]));
+        layers.push_back({weight, elements<T>(biases[l], weight.rows, "bias")});
+    }
+    return layers;
+}
+
+template <class T> std::vector<View<T>> writable_list(const py::list &arrays) {
+    std::vector<View<T>> views;
+    for (const auto &item : arrays) {
+        auto a = py::cast<py::array>(item);
+        views.push_back(writable<T>(a));
+    }
+    return views;
+}
+
+void forward_layers(const py::object &x, const py::list &weights, const py::list &biases,
+                    const std::string &activation, const py::list &outputs, int threads) {
+    require(!outputs.empty(), "no layers");
+    by_precision(py::cast<py::array>(outputs[0]), [&](auto zero) {
+        using T = decltype(zero);
+        const View<const T> points = matrix_or_none<T>(x);
+        const auto layers = layers_of<T>(weights, biases);
+        const auto out = writable_list<T>(outputs);
+        const Activation f = activation_of(activation);
+        const Control run = control(threads);
+        const py::gil_scoped_release release;
+        layers_forward<T>(points, layers, f, out, run);
+    });
+}
+
+void backward_layers(const py::object &x, const py::list &weights, const py::list &biases,
+                     const std::string &activation, const py::list &outputs, const py::list &deltas,
+                     const py::list &weight_gradients, const py::list &bias_gradients,
+                     int threads) {
+    require(!outputs.empty(), "no layers");
+    by_precision(py::cast<py::array>(outputs[0]), [&](auto zero) {
+        using T = decltype(zero);
+        const View<const T> points = matrix_or_none<T>(x);
+        const auto layers = layers_of<T>(weights, biases);
+        std::vector<View<const T>> seen;
+        for (const auto &item : outputs)
+            seen.push_back(matrix<T>(py::cast<py::array>(item)));
+        const auto flow = writable_list<T>(deltas);
+        std::vector<LayerGradient<T>> gradients;
+        require(bias_gradients.size() == weight_gradients.size(), "one bias, or None, a layer");
+        for (const View<T> weight : writable_list<T>(weight_gradients)) {
+            const py::object bias = bias_gradients[gradients.size()];
+            T *into = nullptr;
+            if (!bias.is_none()) {
+                auto a = py::cast<py::array>(bias);
+                into = writable_elements<T>(a, weight.rows, "bias gradient");
+            }
+            gradients.push_back({weight, into});
+        }
+        const Activation f = activation_of(activation);
+        const Control run = control(threads);
+        const py::gil_scoped_release release;
+        layers_backward<T>(points, layers, f, seen, flow, gradients, run);
+    });
+}
+
+void forward_normalize(py::array z, py::array lengths, int threads) {
+    by_precision(z, [&](auto zero) {
+        using T = decltype(zero);
+        const View<T> rows = writable<T>(z);
+        auto *out = writable_elements<double>(lengths, rows.rows, "lengths");
+        const Control run = control(threads);
+        const py::gil_scoped_release release;
+        normalize_forward<T>(rows, out, run);
+    });
+}
+
+void backward_normalize(const py::array &u, const py::array &lengths, py::array gradient,
+                        int threads) {
+    by_precision(u, [&](auto zero) {
+        using T = decltype(zero);
+        const View<const T> rows = matrix<T>(u);
+        const auto *sizes = elements<double>(lengths, rows.rows, "lengths");
+        const View<T> g = writable<T>(gradient);
+        const Control run = control(threads);
+        const py::gil_scoped_release release;
+        normalize_backward<T>(rows, sizes, g, run);
+    });
+}
+
+void step_adam(const py::array &x, const py::array &gradient, py::array m, py::array v,
+               py::array out, double rate, double decay, double step) {
+    by_precision(x, [&](auto zero) {
+        using T = decltype(zero);
+        const Index n = x.size();
+        adam_step<T>(n, elements<T>(x, n, "x"), elements<T>(gradient, n, "gradient"),
+                     writable_elements<T>(m, n, "m"), writable_elements<T>(v, n, "v"),
+                     writable_elements<T>(out, n, "out"), rate, decay, step);
+    });
+}
+
+void step_momentum(const py::array &x, const py::array &gradient, py::array v, py::array out,
+                   double rate, double decay, double momentum) {
+    by_precision(x, [&](auto zero) {
+        using T = decltype(zero);
+        const Index n = x.size();
+        momentum_step<T>(n, elements<T>(x, n, "x"), elements<T>(gradient, n, "gradient"),
+                         writable_elements<T>(v, n, "v"), writable_elements<T>(out, n, "out"), rate,
+                         decay, momentum);
+    });
+}
+
+} // namespace
+
+void register_embeddings(py::module_ &m) {
+    m.def("layers_forward", &forward_layers);
+    m.def("layers_backward", &backward_layers);
+    m.def("normalize_forward", &forward_normalize);
+    m.def("normalize_backward", &backward_normalize);
+    m.def("adam_step", &step_adam);
+    m.def("momentum_step", &step_momentum);
+}
+
+} // namespace metricfast::python

@@ -1,0 +1,206 @@
+/// Fully connected layers: forward and backward.
+#pragma once
+
+#include "metricfast/parallel.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+enum class Activation { identity, relu, tanh };
+
+/// a = f(W x + b), with W (width, inputs). f is the identity in the last layer.
+template <class T> struct Layer {
+    View<const T> weight;
+    const T *bias = nullptr; ///< `width` values, or null: none
+};
+
+/// Where the gradient in a layer goes; a null bias for a layer without one.
+template <class T> struct LayerGradient {
+    View<T> weight;
+    T *bias = nullptr;
+};
+
+namespace detail {
+
+inline constexpr Index layer_rows = 128;    ///< points that pass through all layers together
+inline constexpr Index tile_rows = 128;     ///< of a weight's gradient
+inline constexpr Index tile_columns = 256;  ///< of a weight's gradient
+inline constexpr Index product_rows = 2048; ///< points whose products are added up in T
+
+/// On one thread where the work is less than what starting others costs.
+template <class T>
+Control worth_it(const Control &control, const std::vector<Layer<T>> &layers, Index n) {
+    double products = 0;
+    for (const Layer<T> &layer : layers)
+        products += static_cast<double>(layer.weight.rows * layer.weight.cols * n);
+    Control chosen = control;
+    if (products < 2e6)
+        chosen.threads = 1;
+    return chosen;
+}
+
+template <class T> View<T> rows_of(View<T> m, Index first, Index count) {
+    return {m.row(first), count, m.cols, m.stride};
+}
+
+/// Hyperbolic tangents, computed where values are aligned: Eigen rounds those of a vector and of a
+/// single value differently, and results must not depend on where in memory values begin.
+template <class T> void tanh_of(T *values, Index size) {
+    constexpr Index room = 256;
+    Eigen::Array<T, room, 1> some = Eigen::Array<T, room, 1>::Zero();
+    for (Index i = 0; i < size; i += room) {
+        const Index count = std::min(size - i, room);
+        std::copy(values + i, values + i + count, some.data());
+        some = some.tanh();
+        std::copy(some.data(), some.data() + count, values + i);
+    }
+}
+
+template <class T> void activate(Activation f, View<T> a) {
+    for (Index i = 0; i < a.rows; ++i) {
+        T *row = a.row(i);
+        if (f == Activation::relu)
+            for (Index j = 0; j < a.cols; ++j)
+                row[j] = row[j] < T(0) ? T(0) : row[j]; // NaN stays
+        else if (f == Activation::tanh)
+            tanh_of(row, a.cols);
+    }
+}
+
+/// delta *= f'(.), from the layer's output a: 1 where a > 0 for relu, 1 - a^2 for tanh.
+template <class T> void times_slope(Activation f, View<const T> a, View<T> delta) {
+    for (Index i = 0; i < a.rows; ++i) {
+        const T *out = a.row(i);
+        T *d = delta.row(i);
+        if (f == Activation::relu)
+            for (Index j = 0; j < a.cols; ++j)
+                d[j] = out[j] > T(0) ? d[j] : T(0);
+        else if (f == Activation::tanh)
+            for (Index j = 0; j < a.cols; ++j)
+                d[j] *= T(1) - out[j] * out[j];
+    }
+}
+
+} // namespace detail
+
+/// Outputs of all layers, (n, width) each.
+/// \param x (n, inputs); null data: outputs[0] already holds x W^T of the first layer, so that
+///   points may be sparse.
+template <class T>
+void layers_forward(View<const T> x, const std::vector<Layer<T>> &layers, Activation f,
+                    const std::vector<View<T>> &outputs, const Control &control = {}) {
+    require(!layers.empty() && layers.size() == outputs.size(),
+            "layers_forward: one output a layer");
+    const Index n = outputs[0].rows;
+    for (std::size_t l = 0; l < layers.size(); ++l) {
+        const View<const T> in = l == 0 ? x : View<const T>(outputs[l - 1]);
+        const bool fits = in.data == nullptr || (in.rows == n && in.cols == layers[l].weight.cols);
+        require(fits && outputs[l].rows == n && outputs[l].cols == layers[l].weight.rows,
+                "layers_forward: shapes must be X (n,d), W (width,d), A (n,width)");
+    }
+    const Control how = detail::worth_it(control, layers, n);
+    constexpr Index block = detail::layer_rows;
+    parallel_blocks((n + block - 1) / block, how, [&](Index b, Worker &) {
+        const Index first = b * block, count = std::min(block, n - first);
+        for (std::size_t l = 0; l < layers.size(); ++l) {
+            const View<T> out = detail::rows_of(outputs[l], first, count);
+            const View<const T> in = l == 0 ? x : View<const T>(outputs[l - 1]);
+            if (in.data != nullptr)
+                out.eigen().noalias() = detail::rows_of(in, first, count).eigen() *
+                                        layers[l].weight.eigen().transpose();
+            if (layers[l].bias != nullptr)
+                out.eigen().rowwise() +=
+                    Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>>(layers[l].bias, out.cols);
+            if (l + 1 < layers.size())
+                detail::activate(f, out);
+        }
+    });
+}
+
+/// Gradients in all layers from that in the last output. Sums over points run over fixed blocks, so
+/// that the thread count does not matter.
+/// \param x as for layers_forward; null data: the first weight's gradient, deltas[0]^T x, is left
+///   to the caller.
+/// \param outputs of layers_forward.
+/// \param deltas (n, width) each, the gradients in W x + b: the last is given, the others are
+/// written.
+template <class T>
+void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activation f,
+                     const std::vector<View<const T>> &outputs, const std::vector<View<T>> &deltas,
+                     const std::vector<LayerGradient<T>> &gradients, const Control &control = {}) {
+    const std::size_t depth = layers.size();
+    require(depth > 0 && outputs.size() == depth && deltas.size() == depth &&
+                gradients.size() == depth,
+            "layers_backward: one output, delta and gradient a layer");
+    const Index n = deltas[0].rows;
+    for (std::size_t l = 0; l < depth; ++l)
+        require(outputs[l].rows == n && deltas[l].rows == n &&
+                    outputs[l].cols == layers[l].weight.rows &&
+                    deltas[l].cols == layers[l].weight.rows &&
+                    gradients[l].weight.rows == layers[l].weight.rows &&
+                    gradients[l].weight.cols == layers[l].weight.cols &&
+                    (l > 0 ? outputs[l - 1].cols == layers[l].weight.cols
+                           : x.data == nullptr || (x.rows == n && x.cols == layers[l].weight.cols)),
+                "layers_backward: shapes of outputs, deltas and gradients must be the layers'");
+    const Control how = detail::worth_it(control, layers, n);
+    if (depth > 1) {
+        constexpr Index block = detail::layer_rows;
+        parallel_blocks((n + block - 1) / block, how, [&](Index b, Worker &) {
+            const Index first = b * block, count = std::min(block, n - first);
+            for (std::size_t l = depth - 1; l > 0; --l) {
+                const View<T> delta = detail::rows_of(deltas[l - 1], first, count);
+                delta.eigen().noalias() =
+                    detail::rows_of(View<const T>(deltas[l]), first, count).eigen() *
+                    layers[l].weight.eigen();
+                detail::times_slope(f, detail::rows_of(outputs[l - 1], first, count), delta);
+            }
+        });
+    }
+    struct Tile {
+        std::size_t layer;
+        Index row, column; // column -1: the bias
+    };
+    std::vector<Tile> tiles;
+    for (std::size_t l = 0; l < depth; ++l) {
+        const View<T> weight = gradients[l].weight;
+        if (l > 0 || x.data != nullptr)
+            for (Index r = 0; r < weight.rows; r += detail::tile_rows)
+                for (Index c = 0; c < weight.cols; c += detail::tile_columns)
+                    tiles.push_back({l, r, c});
+        if (gradients[l].bias != nullptr)
+            tiles.push_back({l, 0, -1});
+    }
+    parallel_blocks(static_cast<Index>(tiles.size()), how, [&](Index t, Worker &) {
+        const auto [l, r, c] = tiles[static_cast<std::size_t>(t)];
+        const View<const T> delta = deltas[l];
+        if (c < 0) {
+            // Row by row: a vectorised sum would depend on where in memory the rows begin.
+            std::vector<double> sum(static_cast<std::size_t>(delta.cols), 0.0);
+            for (Index i = 0; i < n; ++i)
+                for (Index j = 0; j < delta.cols; ++j)
+                    sum[static_cast<std::size_t>(j)] += static_cast<double>(delta.row(i)[j]);
+            std::copy(sum.begin(), sum.end(), gradients[l].bias);
+            return;
+        }
+        const View<const T> in = l == 0 ? x : outputs[l - 1];
+        const Index height = std::min(detail::tile_rows, delta.cols - r);
+        const Index width = std::min(detail::tile_columns, in.cols - c);
+        auto out = gradients[l].weight.eigen().block(r, c, height, width);
+        const auto product = [&](Index first, Index count) {
+            return delta.eigen().block(first, r, count, height).transpose() *
+                   in.eigen().block(first, c, count, width);
+        };
+        if (n <= detail::product_rows) {
+            out.noalias() = product(0, n);
+            return;
+        }
+        RowMatrix<double> sum = RowMatrix<double>::Zero(height, width);
+        RowMatrix<T> part(height, width);
+        for (Index first = 0; first < n; first += detail::product_rows) {
+            part.noalias() = product(first, std::min(detail::product_rows, n - first));
+            sum += part.template cast<double>();
+        }
+        out = sum.template cast<T>();
+    });
+}
+
+METRICFAST_NAMESPACE_END

@@ -1,0 +1,165 @@
+/// Log-ratio loss (Kim et al., 2019), and the ratio without the logarithm.
+#pragma once
+
+#include "metricfast/losses/label_distances.hpp"
+#include "metricfast/losses/softmax.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// How embedded distances enter: delta = D + eps_distance, or its root; log(delta + eps_log).
+struct RatioSettings {
+    bool squared = true;
+    bool drop_ties = true; ///< else eps_log times the row's mean is added to label distances
+    double eps_distance = 0;
+    double eps_log = 0;
+};
+
+/// What both losses share: the neighbours that an anchor uses.
+template <class T> class RatioLoss : public RowLoss<T> {
+  public:
+    RatioLoss(RatioSettings settings, LabelDistances labels, const std::int64_t *exclude,
+              const double *anchor_weights)
+        : settings_(settings), labels_(labels), exclude_(exclude), anchor_weights_(anchor_weights) {
+    }
+
+    bool sparse() const override { return false; }
+    void check(Index queries, Index database) const override { labels_.check(queries, database); }
+
+    RowValue evaluate(Row<T> &row) const override {
+        RowValue result;
+        result.weight = anchor_weights_ != nullptr ? anchor_weights_[row.anchor] : 1.0;
+        const Index excluded = exclude_ != nullptr ? exclude_[row.anchor] : -1;
+        std::vector<double> label;
+        labels_.fill(row.anchor, excluded, label);
+        const Index others = row.count - (excluded >= 0 ? 1 : 0);
+        if (!settings_.drop_ties) {
+            double sum = 0;
+            for (const double t : label)
+                sum += t;
+            const double floor = settings_.eps_log * sum / static_cast<double>(others);
+            for (double &t : label)
+                t += floor;
+        }
+        if (excluded >= 0)
+            label[excluded] = 0.0;
+        // Without floors, what coincides has no logarithm.
+        const double least = 4 * static_cast<double>(std::numeric_limits<T>::min());
+        const bool floored = std::max(settings_.eps_distance, settings_.eps_log) > least;
+        Index used = 0;
+        for (Index j = 0; j < row.count; ++j) {
+            if (label[j] < least || (!floored && static_cast<double>(row.values[j]) < least))
+                label[j] = 0.0;
+            used += label[j] > 0 ? 1 : 0;
+        }
+        result.dropped = others - used;
+        result.skipped = used < 2;
+        if (result.skipped || result.weight == 0) {
+            Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>(row.values, row.count).setZero();
+            return result;
+        }
+        result.terms = used * (used - 1) / 2;
+        if (excluded >= 0)
+            row.values[excluded] = T(1);
+        result.value = result.weight * weigh(row, label, used, result.weight);
+        return result;
+    }
+
+  protected:
+    /// The anchor's loss; values become `weight` times its derivatives. Entries whose label
+    /// distance is 0 take no part.
+    virtual double weigh(Row<T> &row, const std::vector<double> &label, Index used,
+                         double weight) const = 0;
+
+    RatioSettings settings_;
+
+  private:
+    LabelDistances labels_;
+    const std::int64_t *exclude_;
+    const double *anchor_weights_;
+};
+
+/// With e_j = log delta_ij - log (label distance), the mean of (e_i - e_j)^2 over all pairs of the
+/// anchor's neighbours, which is twice their variance.
+template <class T> class LogRatioLoss : public RatioLoss<T> {
+  public:
+    using RatioLoss<T>::RatioLoss;
+
+  protected:
+    double weigh(Row<T> &row, const std::vector<double> &label, Index used,
+                 double weight) const override {
+        using Array = Eigen::Array<T, Eigen::Dynamic, 1>;
+        const RatioSettings &with = this->settings_;
+        Eigen::Map<Array> d(row.values, row.count);
+        Array takes_part(row.count), t(row.count);
+        for (Index j = 0; j < row.count; ++j) {
+            takes_part[j] = label[j] > 0 ? T(1) : T(0);
+            t[j] = label[j] > 0 ? static_cast<T>(label[j]) : T(1);
+        }
+        // log(d + eps_distance + eps_log), or with the root: d becomes its derivative.
+        d += static_cast<T>(with.eps_distance);
+        Array e(row.count);
+        if (with.squared) {
+            d += static_cast<T>(with.eps_log);
+            d = (takes_part > T(0)).select(d, T(1));
+            e = d.log() - t.log();
+            d = d.inverse();
+        } else {
+            d = (takes_part > T(0)).select(d, T(1)).sqrt();
+            e = (d + static_cast<T>(with.eps_log)).log() - t.log();
+            d = (d > T(0)).select((T(2) * d * (d + static_cast<T>(with.eps_log))).inverse(), T(0));
+        }
+        e *= takes_part;
+        const double n = static_cast<double>(used);
+        Row<T> errors{row.anchor, row.count, nullptr, e.data(), nullptr};
+        const double mean = sum_of_values(errors) / n;
+        e = (e - static_cast<T>(mean)) * takes_part;
+        d *= takes_part * e * static_cast<T>(4 * weight / (n - 1));
+        e *= e;
+        return 2 * sum_of_values(errors) / (n - 1);
+    }
+};
+
+/// The mean of (delta_i / delta_j - t_i / t_j)^2 over ordered pairs of neighbours i != j, t being
+/// label distances: sums of delta^2, delta^-2, delta t, 1 / (delta t), t^2 and t^-2 suffice.
+template <class T> class PlainRatioLoss : public RatioLoss<T> {
+  public:
+    using RatioLoss<T>::RatioLoss;
+
+  protected:
+    double weigh(Row<T> &row, const std::vector<double> &label, Index used,
+                 double weight) const override {
+        const RatioSettings &with = this->settings_;
+        std::vector<double> delta(label.size());
+        double mean = 0;
+        for (Index j = 0; j < row.count; ++j) {
+            const double d = static_cast<double>(row.values[j]) + with.eps_distance;
+            delta[j] = (with.squared ? d : std::sqrt(d)) + with.eps_log;
+            mean += label[j] > 0 ? delta[j] : 0.0;
+        }
+        mean /= static_cast<double>(used);
+        double d2 = 0, over_d2 = 0, dt = 0, over_dt = 0, t2 = 0, over_t2 = 0;
+        for (Index j = 0; j < row.count; ++j)
+            if (label[j] > 0) {
+                const double d = delta[j] / mean, t = label[j];
+                d2 += d * d, over_d2 += 1 / (d * d);
+                dt += d * t, over_dt += 1 / (d * t);
+                t2 += t * t, over_t2 += 1 / (t * t);
+            }
+        const double pairs = static_cast<double>(used) * static_cast<double>(used - 1);
+        for (Index j = 0; j < row.count; ++j) {
+            if (!(label[j] > 0)) {
+                row.values[j] = T(0);
+                continue;
+            }
+            const double d = delta[j] / mean, t = label[j];
+            const double by_delta =
+                2 * (d * over_d2 - d2 / (d * d * d) - t * over_dt + dt / (d * d * t)) / mean;
+            const double root = delta[j] - with.eps_log; // its derivative by D
+            const double by_d = with.squared ? 1.0 : root > 0 ? 1 / (2 * root) : 0.0;
+            row.values[j] = static_cast<T>(weight / pairs * by_delta * by_d);
+        }
+        return std::max(0.0, d2 * over_d2 - 2 * dt * over_dt + t2 * over_t2) / pairs;
+    }
+};
+
+METRICFAST_NAMESPACE_END

@@ -1,0 +1,74 @@
+/// Normalised temperature-scaled cross entropy (Sohn, 2016; Chen et al., 2020).
+#pragma once
+
+#include "metricfast/losses/two_sided.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// Of inner products s over a temperature t, with p over the anchor's class and n over the others:
+/// sum_p log(1 + sum_n exp((s_n - s_p) / t)). Each p is an active term.
+template <class T> class NtxentLoss : public RowLoss<T> {
+  public:
+    NtxentLoss(double temperature, const std::int64_t *query_labels, Index n,
+               const std::int64_t *database_labels, Index m, const std::int64_t *exclude,
+               const double *anchor_weights)
+        : factor_(1 / temperature), members_(query_labels, n, database_labels, m),
+          exclude_(exclude), anchor_weights_(anchor_weights) {}
+
+    bool sparse() const override { return false; }
+    void check(Index queries, Index database) const override { members_.check(queries, database); }
+
+    RowValue evaluate(Row<T> &row) const override {
+        Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>> x(row.values, row.count);
+        const Index excluded = exclude_ != nullptr ? exclude_[row.anchor] : -1;
+        constexpr T nowhere = std::numeric_limits<T>::lowest();
+        if (excluded >= 0)
+            x[excluded] = T(0);
+        x *= static_cast<T>(factor_);
+        std::vector<std::pair<Index, double>> positives;
+        for (const Index j : members_.of(row.anchor)) {
+            if (j != excluded)
+                positives.emplace_back(j, static_cast<double>(x[j]));
+            x[j] = nowhere;
+        }
+        if (excluded >= 0)
+            x[excluded] = nowhere;
+        RowValue result;
+        result.weight = anchor_weights_ != nullptr ? anchor_weights_[row.anchor] : 1.0;
+        const T most = x.maxCoeff();
+        result.skipped = positives.empty() || !(most > nowhere);
+        if (result.skipped || result.weight == 0) {
+            x.setZero();
+            return result;
+        }
+        x = (x - most).exp();
+        for (const Index j : members_.of(row.anchor))
+            x[j] = T(0);
+        if (excluded >= 0)
+            x[excluded] = T(0);
+        const double sum = sum_of_values(row);
+        const double negative = static_cast<double>(most) + std::log(sum);
+        double pulled = 0;
+        const double s = result.weight * factor_;
+        std::vector<T> by_positive;
+        for (const auto &[j, value] : positives) {
+            const auto [loss, slope] = softplus(negative - value);
+            result.value += result.weight * loss;
+            pulled += slope;
+            by_positive.push_back(static_cast<T>(-s * slope));
+        }
+        result.terms = static_cast<Index>(positives.size());
+        x *= static_cast<T>(s * pulled / sum);
+        for (std::size_t p = 0; p < positives.size(); ++p)
+            x[positives[p].first] = by_positive[p];
+        return result;
+    }
+
+  private:
+    double factor_;
+    ClassMembers members_;
+    const std::int64_t *exclude_;
+    const double *anchor_weights_;
+};
+
+METRICFAST_NAMESPACE_END

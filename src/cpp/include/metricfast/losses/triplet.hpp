@@ -1,0 +1,326 @@
+/// Triplet losses, all triplets of an anchor at a time.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "metricfast/losses/class_members.hpp"
+#include "metricfast/losses/label_distances.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// Which triplets of an anchor count: all with d_near + margin > d_far; of those the semi-hard
+/// ones, d_far > d_near; or the one with the farthest near and the nearest far point.
+enum class Mining { all, semihard, hardest };
+
+inline Mining mining_named(const std::string &name) {
+    require(name == "all" || name == "semihard" || name == "hardest",
+            "triplet: mining must be all, semihard or hardest");
+    return name == "all" ? Mining::all : name == "semihard" ? Mining::semihard : Mining::hardest;
+}
+
+struct TripletSettings {
+    double margin = 0.2;
+    Mining mining = Mining::all;
+    bool squared = true;
+};
+
+/// What triplet losses of either kind of labels share.
+template <class T> class TripletBase : public RowLoss<T> {
+  public:
+    TripletBase(TripletSettings settings, const std::int64_t *exclude, const double *anchor_weights)
+        : settings_(settings), exclude_(exclude), anchor_weights_(anchor_weights) {
+        require(settings.margin >= 0 && std::isfinite(settings.margin),
+                "triplet: margin must be finite, from 0 on");
+    }
+
+    bool sparse() const override { return false; }
+
+    /// Sum of [d_near + margin - d_far]_+ over the triplets that count. `counts` of each column: as
+    /// near point less as far point.
+    RowValue evaluate(Row<T> &row) const override {
+        Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>> d(row.values, row.count);
+        RowValue result;
+        result.weight = anchor_weights_ != nullptr ? anchor_weights_[row.anchor] : 1.0;
+        if (!settings_.squared)
+            d = d.sqrt();
+        const Index excluded = exclude_ != nullptr ? exclude_[row.anchor] : -1;
+        std::vector<T> counts(static_cast<std::size_t>(row.count), T(0));
+        find(row, excluded, counts, result);
+        if (result.skipped || result.weight == 0) {
+            d.setZero();
+            result.value = 0;
+            return result;
+        }
+        result.value *= result.weight;
+        const T s = static_cast<T>(result.weight);
+        for (Index j = 0; j < row.count; ++j) {
+            const T by_d = settings_.squared ? T(1) : d[j] > T(0) ? T(0.5) / d[j] : T(0);
+            d[j] = s * counts[j] * by_d;
+        }
+        return result;
+    }
+
+  protected:
+    /// Sets value, terms and skipped.
+    virtual void find(const Row<T> &row, Index excluded, std::vector<T> &counts,
+                      RowValue &result) const = 0;
+
+    T reach(T d) const { return d + static_cast<T>(settings_.margin); }
+
+    void one(const Row<T> &row, Index near, Index far, std::vector<T> &counts,
+             RowValue &result) const {
+        const double hinge =
+            static_cast<double>(reach(row.values[near])) - static_cast<double>(row.values[far]);
+        if (!(hinge > 0))
+            return;
+        result.value = hinge;
+        result.terms = 1;
+        counts[near] = T(1);
+        counts[far] = T(-1);
+    }
+
+    TripletSettings settings_;
+
+  private:
+    const std::int64_t *exclude_;
+    const double *anchor_weights_;
+};
+
+/// The anchor's class is near, the others are far. With the class sorted, a far point is active
+/// with a range of it, so k near and m far points cost O((k + m) log k).
+template <class T> class TripletLoss : public TripletBase<T> {
+  public:
+    TripletLoss(TripletSettings settings, const std::int64_t *query_labels, Index n,
+                const std::int64_t *database_labels, Index m, const std::int64_t *exclude,
+                const double *anchor_weights)
+        : TripletBase<T>(settings, exclude, anchor_weights),
+          members_(query_labels, n, database_labels, m) {}
+
+    void check(Index queries, Index database) const override { members_.check(queries, database); }
+
+  protected:
+    void find(const Row<T> &row, Index excluded, std::vector<T> &counts,
+              RowValue &result) const override {
+        const std::vector<Index> &members = members_.of(row.anchor);
+        std::vector<std::pair<T, Index>> near;
+        for (const Index j : members)
+            if (j != excluded)
+                near.emplace_back(row.values[j], j);
+        const Index k = static_cast<Index>(near.size());
+        const bool other = excluded >= 0 && static_cast<Index>(members.size()) == k;
+        result.skipped = k == 0 || k + (excluded >= 0 ? 1 : 0) == row.count;
+        if (result.skipped)
+            return;
+        std::sort(near.begin(), near.end());
+        constexpr T nowhere = std::numeric_limits<T>::infinity();
+        std::vector<T> far(row.values, row.values + row.count);
+        for (const Index j : members)
+            far[j] = nowhere;
+        if (other)
+            far[excluded] = nowhere;
+        if (this->settings_.mining == Mining::hardest) {
+            const Index nearest = std::min_element(far.begin(), far.end()) - far.begin();
+            this->one(row, near.back().second, nearest, counts, result);
+            return;
+        }
+        std::vector<T> d(near.size()), reach(near.size());
+        for (Index p = 0; p < k; ++p) {
+            d[p] = near[p].first;
+            reach[p] = this->reach(d[p]);
+        }
+        // Far point j is active with near points first[j] .. last[j] - 1.
+        std::vector<std::int32_t> first, last;
+        count_below(reach, far, [](T h, T x) { return h <= x; }, first);
+        const bool semihard = this->settings_.mining == Mining::semihard;
+        if (semihard)
+            count_below(d, far, [](T h, T x) { return h < x; }, last);
+        std::vector<std::int32_t> starts(static_cast<std::size_t>(k) + 1, 0);
+        double sum = 0;
+        for (Index j = 0; j < row.count; ++j) {
+            const std::int32_t from = first[j];
+            const std::int32_t to =
+                semihard ? std::max(last[j], from) : static_cast<std::int32_t>(k);
+            ++starts[from];
+            --starts[to];
+            counts[j] = static_cast<T>(from - to);
+            sum += from < to ? static_cast<double>(counts[j]) * static_cast<double>(far[j]) : 0.0;
+        }
+        std::int64_t active = 0;
+        for (Index p = 0; p < k; ++p) {
+            active += starts[p];
+            counts[near[p].second] = static_cast<T>(active);
+            sum += static_cast<double>(active) * static_cast<double>(reach[p]);
+            result.terms += static_cast<Index>(active);
+        }
+        result.value = sum;
+    }
+
+  private:
+    /// For each x the number of h in ascending `sorted` with below(h, x): one step of all binary
+    /// searches at a time, without branches.
+    template <class Below>
+    static void count_below(const std::vector<T> &sorted, const std::vector<T> &x, Below below,
+                            std::vector<std::int32_t> &counts) {
+        const std::int32_t k = static_cast<std::int32_t>(sorted.size());
+        std::int32_t step = 1;
+        while (2 * step <= k)
+            step *= 2;
+        // Padded, so that no step leaves the array.
+        std::vector<T> h(sorted);
+        h.resize(static_cast<std::size_t>(2 * step), std::numeric_limits<T>::quiet_NaN());
+        counts.assign(x.size(), 0);
+        const T *values = h.data();
+        for (; step > 0; step /= 2)
+            for (std::size_t j = 0; j < x.size(); ++j)
+                counts[j] += below(values[counts[j] + step - 1], x[j]) ? step : 0;
+    }
+
+    ClassMembers members_;
+};
+
+/// Of two points, the one whose label is nearer to the anchor's is near; equal label distances
+/// make no triplet. O(m log m), with sums over ranks of the distance.
+template <class T> class DenseTripletLoss : public TripletBase<T> {
+  public:
+    DenseTripletLoss(TripletSettings settings, LabelDistances labels, const std::int64_t *exclude,
+                     const double *anchor_weights)
+        : TripletBase<T>(settings, exclude, anchor_weights), labels_(labels) {}
+
+    void check(Index queries, Index database) const override { labels_.check(queries, database); }
+
+  protected:
+    void find(const Row<T> &row, Index excluded, std::vector<T> &counts,
+              RowValue &result) const override {
+        std::vector<double> label;
+        labels_.fill(row.anchor, excluded, label);
+        std::vector<std::pair<double, Index>> order;
+        for (Index j = 0; j < row.count; ++j)
+            if (j != excluded)
+                order.emplace_back(label[j], j);
+        std::sort(order.begin(), order.end());
+        result.skipped = order.empty() || order.front().first == order.back().first;
+        if (result.skipped)
+            return;
+        if (this->settings_.mining == Mining::hardest)
+            hardest(row, order, counts, result);
+        else
+            all(row, order, counts, result);
+    }
+
+  private:
+    using Order = std::vector<std::pair<double, Index>>;
+
+    /// f(begin, end) for each run of equal label distances, ascending.
+    template <class F> static void for_groups(const Order &order, F &&f) {
+        for (std::size_t begin = 0, end; begin < order.size(); begin = end) {
+            for (end = begin; end < order.size() && order[end].first == order[begin].first;)
+                ++end;
+            f(begin, end);
+        }
+    }
+
+    void hardest(const Row<T> &row, const Order &order, std::vector<T> &counts,
+                 RowValue &result) const {
+        Index farthest = -1, near = -1, far = -1; // of earlier groups; the best triplet
+        double most = -std::numeric_limits<double>::infinity();
+        for_groups(order, [&](std::size_t begin, std::size_t end) {
+            for (std::size_t g = begin; farthest >= 0 && g < end; ++g) {
+                const double excess = static_cast<double>(row.values[farthest]) -
+                                      static_cast<double>(row.values[order[g].second]);
+                if (excess > most)
+                    most = excess, near = farthest, far = order[g].second;
+            }
+            for (std::size_t g = begin; g < end; ++g)
+                if (farthest < 0 || row.values[order[g].second] > row.values[farthest])
+                    farthest = order[g].second;
+        });
+        this->one(row, near, far, counts, result);
+    }
+
+    /// Numbers and sums of what has been added at ranks below one (a Fenwick tree).
+    class RankSums {
+      public:
+        explicit RankSums(std::size_t ranks) : counts_(ranks + 1, 0), sums_(ranks + 1, 0.0) {}
+        void add(std::size_t rank, double value) {
+            for (std::size_t i = rank + 1; i < counts_.size(); i += i & (~i + 1)) {
+                ++counts_[i];
+                sums_[i] += value;
+            }
+        }
+        std::pair<std::int64_t, double> below(std::size_t rank) const {
+            std::pair<std::int64_t, double> result{0, 0.0};
+            for (std::size_t i = rank; i > 0; i &= i - 1) {
+                result.first += counts_[i];
+                result.second += sums_[i];
+            }
+            return result;
+        }
+
+      private:
+        std::vector<std::int64_t> counts_;
+        std::vector<double> sums_;
+    };
+
+    void all(const Row<T> &row, const Order &order, std::vector<T> &counts,
+             RowValue &result) const {
+        const bool semihard = this->settings_.mining == Mining::semihard;
+        const std::size_t m = order.size();
+        std::vector<T> d(m), reach(m);
+        for (std::size_t r = 0; r < m; ++r)
+            d[r] = row.values[order[r].second];
+        std::sort(d.begin(), d.end());
+        for (std::size_t r = 0; r < m; ++r)
+            reach[r] = this->reach(d[r]);
+        const auto rank = [](const std::vector<T> &sorted, T x, bool with_equal) {
+            const auto it = with_equal ? std::upper_bound(sorted.begin(), sorted.end(), x)
+                                       : std::lower_bound(sorted.begin(), sorted.end(), x);
+            return static_cast<std::size_t>(it - sorted.begin());
+        };
+        // As far points, with the near ones added so far: d_near < d_far (semi-hard) and
+        // d_near + margin > d_far are ranges of ranks.
+        RankSums near(m);
+        for_groups(order, [&](std::size_t begin, std::size_t end) {
+            for (std::size_t g = begin; begin > 0 && g < end; ++g) {
+                const Index j = order[g].second;
+                const T x = row.values[j];
+                const std::size_t from = rank(reach, x, true),
+                                  to = semihard ? std::max(rank(d, x, false), from) : m;
+                const auto [n_to, sum_to] = near.below(to);
+                const auto [n_from, sum_from] = near.below(from);
+                const std::int64_t active = n_to - n_from;
+                counts[j] -= static_cast<T>(active);
+                result.terms += static_cast<Index>(active);
+                if (active > 0)
+                    result.value +=
+                        (sum_to - sum_from) - static_cast<double>(active) * static_cast<double>(x);
+            }
+            for (std::size_t g = begin; g < end; ++g) {
+                const T x = row.values[order[g].second];
+                near.add(rank(d, x, false), static_cast<double>(this->reach(x)));
+            }
+        });
+        // As near points, with the far ones added so far: the same comparisons, seen from there.
+        RankSums far(m);
+        std::size_t added = m;
+        for (std::size_t end = m; end > 0;) {
+            std::size_t begin = end;
+            while (begin > 0 && order[begin - 1].first == order[end - 1].first)
+                --begin;
+            for (std::size_t g = begin; added < m && g < end; ++g) {
+                const Index i = order[g].second;
+                const T x = row.values[i];
+                const std::size_t to = rank(d, this->reach(x), false),
+                                  from = semihard ? std::min(rank(d, x, true), to) : 0;
+                counts[i] += static_cast<T>(far.below(to).first - far.below(from).first);
+            }
+            for (std::size_t g = begin; g < end; ++g, --added)
+                far.add(rank(d, row.values[order[g].second], false), 0.0);
+            end = begin;
+        }
+    }
+
+    LabelDistances labels_;
+};
+
+METRICFAST_NAMESPACE_END

@@ -1,0 +1,138 @@
+"""Drawing different pairs of points of one class, or of different classes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["class_bounds", "draw_different_pairs"]
+
+Index = NDArray[np.int64]
+
+# Draws by point that may fail to find new pairs before pairs are drawn with equal chances.
+_ROUNDS_BY_POINT = 10
+
+
+def draw_different_pairs(
+    labels: Index,
+    n_pairs: int,
+    same_class: bool,
+    rng: np.random.RandomState,
+    sample_weight: NDArray[np.float64] | None = None,
+) -> tuple[Index, Index]:
+    """Draw a point that has partners, then one of its partners, until there are enough pairs.
+
+    Parameters
+    ----------
+    labels : ndarray of int64 of shape (n_samples,)
+        Points of negative label are in no pair.
+    n_pairs : int
+        How many to draw; where there are fewer, all are returned, with a warning.
+    same_class : bool
+        Whether the partners of a point are the others of its class, or the points of other classes.
+    rng : RandomState
+    sample_weight : ndarray of shape (n_samples,), optional
+        Chances of points are in proportion to it; by default they are equal.
+
+    Returns
+    -------
+    left, right : ndarrays of int64
+        The points, the one of the lower label (in a class: of the lower index) first.
+    """
+    known = labels >= 0
+    if sample_weight is not None:
+        known &= sample_weight > 0
+    (order,) = np.nonzero(known)
+    order = order[np.argsort(labels[order], kind="stable")]
+    n = len(order)
+    start, end = class_bounds(labels[order])
+    lowest = np.arange(1, n + 1) if same_class else end  # the first partner after a point
+    n_later = (end if same_class else n) - lowest
+    last = np.cumsum(n_later)
+    total = int(last[-1]) if n else 0
+    weight = None if sample_weight is None else sample_weight[order]
+    if weight is not None and np.all(weight == weight[:1]):
+        weight = None
+
+    def numbered(number: Index) -> Index:
+        """Return the pairs of these numbers, pairs being counted by their first point."""
+        left = np.searchsorted(last, number, side="right")
+        return np.asarray(left * n + lowest[left] + (number - last[left] + n_later[left]))
+
+    def joined(left: Index, right: Index) -> Index:
+        """Return pairs as numbers, too: two places in the order of classes, the lower first."""
+        return np.asarray(np.minimum(left, right) * n + np.maximum(left, right))
+
+    def by_point(size: int) -> Index:
+        n_partners = end - start - 1 if same_class else n - (end - start)
+        (able,) = np.nonzero(n_partners)
+        left = able[rng.randint(len(able), size=size, dtype=np.int64)]
+        step = rng.randint(n_partners[left], dtype=np.int64)
+        if same_class:
+            right = start[left] + (left - start[left] + 1 + step) % (end - start)[left]
+        else:
+            right = (end[left] + step) % n
+        return joined(left, right)
+
+    def by_weight(size: int, weight: NDArray[np.float64]) -> Index:
+        sums = np.concatenate([[0.0], np.cumsum(weight)])
+        (able,) = np.nonzero(end - start > 1 if same_class else end - start < n)
+        left = able[_places(np.cumsum(weight[able]), rng.random_sample(size))]
+        # Partners are what is left of an interval of weights without a part in it.
+        first, beyond = (start[left], end[left]) if same_class else (0, n)
+        out, back = (left, left + 1) if same_class else (start[left], end[left])
+        drawn = sums[beyond] - sums[first] - (sums[back] - sums[out])
+        drawn = sums[first] + drawn * rng.random_sample(size)
+        drawn = np.where(drawn < sums[out], drawn, drawn + (sums[back] - sums[out]))
+        right = np.clip(np.searchsorted(sums, drawn, side="right") - 1, first, beyond - 1)
+        partner = (right < out) | (right >= back)  # but for rounding, always
+        return joined(left[partner], right[partner])
+
+    if 2 * n_pairs >= total:
+        if weight is None:
+            pairs = numbered(rng.permutation(np.arange(total, dtype=np.int64))[:n_pairs])
+        else:
+            pairs = numbered(np.arange(total, dtype=np.int64))
+            left, right = np.divmod(pairs, max(n, 1))
+            # The first of Poisson processes of these rates: a draw without replacement.
+            times = (
+                np.log(rng.exponential(size=total)) - np.log(weight[left]) - np.log(weight[right])
+            )
+            pairs = pairs[np.argsort(times, kind="stable")[:n_pairs]]
+    else:
+        pairs, rounds = np.empty(0, np.int64), 0
+        while len(pairs) < n_pairs:
+            missing = n_pairs - len(pairs)
+            if rounds >= _ROUNDS_BY_POINT:
+                more = numbered(rng.randint(total, size=missing, dtype=np.int64))
+            elif weight is None:
+                more = by_point(missing)
+            else:
+                more = by_weight(missing, weight)
+            pairs, rounds = np.concatenate([pairs, more]), rounds + 1
+            pairs = pairs[np.sort(np.unique(pairs, return_index=True)[1])]
+    if total < n_pairs:
+        kind = "positive" if same_class else "negative"
+        warnings.warn(
+            f"Only generated {total} {kind} constraints (requested {n_pairs})", stacklevel=3
+        )
+    left, right = np.divmod(pairs, max(n, 1))
+    return order[left], order[right]
+
+
+def class_bounds(labels: NDArray[Any]) -> tuple[Index, Index]:
+    """Return where the class of each of some sorted labels starts and ends."""
+    _, first, code, count = np.unique(
+        labels, return_index=True, return_inverse=True, return_counts=True
+    )
+    start = first[code]
+    return start, start + count[code]
+
+
+def _places(sums: NDArray[np.float64], shares: NDArray[np.float64]) -> Index:
+    """Return in which of the intervals that end at these sums shares of the last sum are."""
+    drawn = np.searchsorted(sums, shares * sums[-1], side="right")
+    return np.asarray(np.minimum(drawn, len(sums) - 1))

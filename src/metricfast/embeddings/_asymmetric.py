@@ -1,0 +1,109 @@
+"""Different embeddings of queries and of database points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from metricfast.embeddings._base import Array, Cache, Embedding, Parameters
+
+__all__ = ["Asymmetric"]
+
+
+@dataclass(frozen=True)
+class _SideCache:
+    """The cache of one side."""
+
+    side: str
+    cache: Cache
+
+
+class Asymmetric(Embedding):
+    """Two embeddings into one space, one of queries and one of database points.
+
+    With two linear maps the distance is ``||U x - V x'||``. It depends on which of two points is
+    the query, and that of a point from itself need not be zero. Its parameters are those of `query`
+    followed by those of `database`.
+
+    Parameters
+    ----------
+    query, database : Embedding
+        Any two of the same `n_components`. Two embeddings that are equal and not drawn at random
+        start as one, which is a good start.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricfast.embeddings import MLP, Asymmetric, Linear
+    >>> X = np.random.default_rng(0).normal(size=(20, 3))
+    >>> embedding = Asymmetric(Linear(2), MLP((8,), 2))
+    >>> parameters = embedding.initialize(X, random_state=0)
+    >>> len(parameters), embedding.forward(parameters, X, side="database")[0].shape
+    (5, (20, 2))
+    """
+
+    asymmetric = True
+
+    def __init__(self, query: Embedding, database: Embedding) -> None:
+        self.query = query
+        self.database = database
+
+    def initialize(
+        self,
+        X: Any,
+        y: Array | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> Parameters:
+        rng = check_random_state(random_state)
+        parts = []
+        for name, part in (("query", self.query), ("database", self.database)):
+            if not isinstance(part, Embedding) or part.asymmetric:
+                raise TypeError(f"{name} must be an embedding of one kind of points, got {part!r}.")
+            parts.append(part.initialize(X, y, rng))
+        widths = [
+            part.forward(parameters, X[:1])[0].shape[1]
+            for part, parameters in zip((self.query, self.database), parts, strict=True)
+        ]
+        if widths[0] != widths[1]:
+            raise ValueError(
+                "query and database must have the same number of components, got "
+                f"{widths[0]} and {widths[1]}."
+            )
+        return parts[0] + parts[1]
+
+    def split(self, parameters: Parameters) -> tuple[Parameters, Parameters]:
+        """Return the parameters of queries and those of database points."""
+        first = len(self.query.decays(0.0))
+        return parameters[:first], parameters[first:]
+
+    def _side(self, parameters: Parameters, side: str) -> tuple[Embedding, Parameters]:
+        if side not in ("query", "database"):
+            raise ValueError(f"side must be 'query' or 'database', got {side!r}.")
+        of_queries, of_database = self.split(parameters)
+        if side == "query":
+            return self.query, of_queries
+        return self.database, of_database
+
+    def forward(
+        self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None
+    ) -> tuple[Array, Any]:
+        embedding, own = self._side(parameters, side)
+        Z, cache = embedding.forward(own, X, n_jobs=n_jobs)
+        return Z, _SideCache(side, cache)
+
+    def backward(
+        self, parameters: Parameters, cache: Any, upstream: Array, *, n_jobs: int | None = None
+    ) -> Parameters:
+        """Return the gradient, which is zero in the parameters of the other side."""
+        embedding, own = self._side(parameters, cache.side)
+        of_queries, of_database = self.split(parameters)
+        gradients = embedding.backward(own, cache.cache, upstream, n_jobs=n_jobs)
+        if cache.side == "query":
+            return gradients + [np.zeros_like(array) for array in of_database]
+        return [np.zeros_like(array) for array in of_queries] + gradients
+
+    def decays(self, default: float) -> list[float]:
+        return self.query.decays(default) + self.database.decays(default)

@@ -1,0 +1,94 @@
+"""Linear maps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from metricfast._initialize import initialize_components
+from metricfast.embeddings._base import Array, LayeredEmbedding, Parameters
+
+__all__ = ["Linear"]
+
+
+class Linear(LayeredEmbedding):
+    """A linear map, ``z = L x``: the distance of embedded points is a Mahalanobis distance.
+
+    Its parameters are one array, L of shape (n_components, n_features).
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of rows of L, by default n_features (or those of `init`). It may exceed n_features,
+        which is of use in `Asymmetric`.
+    init : {"auto", "pca", "lda", "identity", "random"} or ndarray, default="auto"
+        The map to start from, as in `metricfast.NCA`, but that "random" draws from a normal
+        distribution of variance 1 / n_features, which keeps the spread of the points.
+    normalize : bool, default=False
+        Divide embedded points by their length. A point whose length is at most 1e-12 becomes zero,
+        and passes no gradient on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricfast.embeddings import Linear
+    >>> X = np.random.default_rng(0).normal(size=(20, 3))
+    >>> embedding = Linear(n_components=2, init="pca")
+    >>> parameters = embedding.initialize(X)
+    >>> Z, cache = embedding.forward(parameters, X)
+    >>> Z.shape, embedding.backward(parameters, cache, Z)[0].shape
+    ((20, 2), (2, 3))
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        init: str | Array = "auto",
+        normalize: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.init = init
+        self.normalize = normalize
+
+    def initialize(
+        self,
+        X: Any,
+        y: Array | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> Parameters:
+        width, init = X.shape[1], self.init
+        rows = self.n_components
+        if rows is None:
+            rows = len(init) if isinstance(init, np.ndarray) and init.ndim == 2 else width
+        rows = check_width("n_components", rows)
+        if isinstance(init, np.ndarray):
+            if init.shape == (rows, width) and rows > width:
+                if not np.isfinite(init).all():
+                    raise ValueError("`init` is not a linear map: it contains NaN or infinity.")
+                return [np.array(init, X.dtype, order="C")]
+        elif init == "random":
+            L = check_random_state(random_state).standard_normal((rows, width)) / np.sqrt(width)
+            return [L.astype(X.dtype)]
+        elif init in ("pca", "lda") and rows > width:
+            raise ValueError(
+                f"n_components must be at most n_features={width} with init={init!r}, got "
+                f"{rows}: use 'identity', 'random' or an array."
+            )
+        L = initialize_components(X, y, init, rows, random_state)
+        return [np.ascontiguousarray(L)]
+
+    def _layers(self, parameters: Parameters) -> tuple[list[Array], list[Array | None]]:
+        return parameters[:1], [None]
+
+    def decays(self, default: float) -> list[float]:
+        return [default]
+
+
+def check_width(name: str, value: object) -> int:
+    """Return a number of components or units."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or value < 1:  # type: ignore[operator]
+        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}.")
+    return int(value)  # type: ignore[call-overload, no-any-return]

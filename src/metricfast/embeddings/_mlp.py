@@ -1,0 +1,119 @@
+"""Multilayer perceptrons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from metricfast.embeddings._base import Array, LayeredEmbedding, Parameters
+from metricfast.embeddings._linear import check_width
+
+__all__ = ["MLP"]
+
+
+class MLP(LayeredEmbedding):
+    """A multilayer perceptron: ``z = W_k f(... f(W_1 x + b_1) ...) + b_k``.
+
+    Its parameters are the arrays ``[W_1, b_1, ..., W_k, b_k]``, weights of shape (width, inputs).
+
+    Parameters
+    ----------
+    hidden_layer_sizes : sequence of int, default=(256,)
+        Widths of the layers between the points and the embedding.
+    n_components : int, default=64
+        Dimension of the embedding.
+    activation : {"relu", "tanh", "identity"}, default="relu"
+        The function f.
+    normalize : bool, default=False
+        Divide embedded points by their length. A point whose length is at most 1e-12 becomes zero,
+        and passes no gradient on.
+    weight_decay : float, optional
+        Of the weights; by default the learner's. Biases have none.
+
+    Notes
+    -----
+    Weights are drawn from a uniform distribution of variance 2 / inputs after which "relu" follows
+    (He), else 2 / (inputs + width) (Glorot); biases begin at zero. Features should be of similar
+    scale, about 1.
+
+    References
+    ----------
+    X. Glorot, Y. Bengio, "Understanding the difficulty of training deep feedforward neural
+    networks", AISTATS 2010.
+
+    K. He, X. Zhang, S. Ren, J. Sun, "Delving deep into rectifiers", ICCV 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricfast.embeddings import MLP
+    >>> X = np.random.default_rng(0).normal(size=(20, 3))
+    >>> embedding = MLP((8,), n_components=2, normalize=True)
+    >>> parameters = embedding.initialize(X, random_state=0)
+    >>> [array.shape for array in parameters]
+    [(8, 3), (8,), (2, 8), (2,)]
+    >>> Z, cache = embedding.forward(parameters, X)
+    >>> bool(np.allclose(np.linalg.norm(Z, axis=1), 1))
+    True
+    """
+
+    def __init__(
+        self,
+        hidden_layer_sizes: Sequence[int] = (256,),
+        n_components: int = 64,
+        activation: str = "relu",
+        normalize: bool = False,
+        weight_decay: float | None = None,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.n_components = n_components
+        self.activation = activation
+        self.normalize = normalize
+        self.weight_decay = weight_decay
+
+    def initialize(
+        self,
+        X: Any,
+        y: Array | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> Parameters:
+        if self.activation not in ("relu", "tanh", "identity"):
+            raise ValueError(
+                f"activation must be 'relu', 'tanh' or 'identity', got {self.activation!r}."
+            )
+        if isinstance(self.hidden_layer_sizes, str) or not np.iterable(self.hidden_layer_sizes):
+            raise ValueError(
+                "hidden_layer_sizes must be several integers, such as (256,), got "
+                f"{self.hidden_layer_sizes!r}."
+            )
+        rng = check_random_state(random_state)
+        widths = [
+            X.shape[1],
+            *(check_width("hidden_layer_sizes", size) for size in self.hidden_layer_sizes),
+            check_width("n_components", self.n_components),
+        ]
+        parameters = []
+        for layer, (inputs, width) in enumerate(pairwise(widths)):
+            rectified = self.activation == "relu" and layer < len(widths) - 2
+            variance = 2 / inputs if rectified else 2 / (inputs + width)
+            limit = np.sqrt(3 * variance)
+            parameters.append(rng.uniform(-limit, limit, (width, inputs)).astype(X.dtype))
+            parameters.append(np.zeros(width, X.dtype))
+        return parameters
+
+    @property
+    def _activation(self) -> str:
+        return self.activation
+
+    def _layers(self, parameters: Parameters) -> tuple[list[Array], list[Array | None]]:
+        return parameters[::2], list(parameters[1::2])
+
+    def decays(self, default: float) -> list[float]:
+        own = default if self.weight_decay is None else self.weight_decay
+        if not 0 <= own < np.inf:
+            raise ValueError(f"weight_decay must be a finite number from 0, got {own!r}.")
+        return [own, 0.0] * (1 + len(self.hidden_layer_sizes))

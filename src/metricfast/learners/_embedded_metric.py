@@ -1,0 +1,261 @@
+"""What a learned embedding can do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from metricfast._checks import check_points
+from metricfast._mahalanobis import as_vectors
+from metricfast._tuples import index_tuples
+from metricfast.base import BaseMetricLearner, MetricTransformer
+from metricfast.embeddings import Embedding
+from metricfast.learners._retrieval import retrieval_score
+from metricfast.neighbors import kneighbors, paired_distances
+from metricfast.thresholds import ThresholdMixin
+
+__all__ = ["EmbeddedDistance", "EmbeddedMetricMixin", "embed"]
+
+Array = NDArray[Any]
+# So many points are embedded at a time, hidden layers and all.
+_BLOCK = 16384
+
+
+def embed(
+    embedding: Embedding,
+    parameters: list[Array],
+    X: Any,
+    side: str = "query",
+    n_jobs: int | None = None,
+) -> Array:
+    """Embed points, in blocks, so that memory for hidden layers does not grow with them."""
+    blocks = [
+        embedding.forward(parameters, X[first : first + _BLOCK], side=side, n_jobs=n_jobs)[0]
+        for first in range(0, X.shape[0], _BLOCK)
+    ]
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+
+
+class EmbeddedDistance:
+    """The distance of two embedded points, as a function ``f(u, v, squared=False)``.
+
+    Parameters
+    ----------
+    embedding : Embedding
+    parameters : list of ndarray
+        Copies are kept.
+    mean : ndarray of shape (n_features,)
+        Subtracted from points.
+    """
+
+    def __init__(self, embedding: Embedding, parameters: list[Array], mean: Array) -> None:
+        self._embedding = embedding
+        self._parameters = [np.array(array, np.float64, order="C") for array in parameters]
+        self._mean = np.array(mean, np.float64)
+
+    def __call__(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
+        """Return the distance of u to v.
+
+        Parameters
+        ----------
+        u, v : array-like of shape (n_features,)
+            The second is of the database where that matters.
+        squared : bool, default=False
+
+        Returns
+        -------
+        float
+        """
+        ends = [
+            embed(self._embedding, self._parameters, (point - self._mean)[None], side)[0]
+            for point, side in zip(as_vectors(u, v), ("query", "database"), strict=True)
+        ]
+        distance = float(np.sum((ends[0] - ends[1]) ** 2))
+        return distance if squared else float(np.sqrt(distance))
+
+
+class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
+    """Base class of learners of an embedding, which set the attributes below in `fit`.
+
+    Attributes
+    ----------
+    embedding_ : Embedding
+    parameters_ : list of ndarray
+        Its parameters.
+    mean_ : ndarray of shape (n_features,)
+        Subtracted from points before they are embedded; zero after sparse points.
+    n_components_ : int
+    """
+
+    embedding_: Embedding
+    parameters_: list[Array]
+    mean_: Array
+    n_components_: int
+    n_jobs: int | None
+
+    def _embed(self, X: Any, side: str = "query") -> Array:
+        """Embed checked points."""
+        parameters = [array.astype(X.dtype, copy=False) for array in self.parameters_]
+        if not issparse(X):
+            X = np.ascontiguousarray(X - self.mean_.astype(X.dtype, copy=False))
+        elif self.mean_.any():
+            # The product would fill; the centred points of a block at a time do not.
+            mean = self.mean_.astype(X.dtype, copy=False)
+            blocks = [
+                embed(self.embedding_, parameters, X[first : first + _BLOCK].toarray() - mean, side)
+                for first in range(0, X.shape[0], _BLOCK)
+            ]
+            return np.concatenate(blocks)
+        return embed(self.embedding_, parameters, X, side, self.n_jobs)
+
+    def _points(self, X: Any) -> Any:
+        check_is_fitted(self, ["preprocessor_", "parameters_"])
+        return check_points(
+            self, X, preprocessor=self.preprocessor_, reset=False, accept_sparse="csr"
+        )
+
+    def transform(self, X: Any, side: str = "query") -> Array:
+        """Embed points.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples,)
+            Points, or indicators for the preprocessor.
+        side : {"query", "database"}, default="query"
+            How to embed them where that differs, with `metricfast.embeddings.Asymmetric`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            float32 for float32 points, otherwise float64.
+        """
+        return self._embed(self._points(X), side)
+
+    def pair_distance(self, pairs: ArrayLike) -> Array:
+        """Return the learned distance of pairs of points, the second being of the database.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+            float32 for float32 points, otherwise float64.
+        """
+        check_is_fitted(self, ["preprocessor_", "parameters_"])
+        found = index_tuples(
+            self, pairs, preprocessor=self.preprocessor_, reset=False, tuple_size=2
+        )
+        return -self._indexed_score(found.points, found.index)
+
+    def _indexed_score(self, points: Array, pairs: NDArray[np.int64]) -> Array:
+        Z = self._embed(points)
+        database = self._embed(points, "database") if self.embedding_.asymmetric else None
+        return -paired_distances(Z, database, pairs=pairs, n_jobs=self.n_jobs)
+
+    def pair_score(self, pairs: ArrayLike) -> Array:
+        """Return the negative learned distance of pairs of points.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+        return -self.pair_distance(pairs)
+
+    def get_metric(self) -> EmbeddedDistance:
+        """Return the learned distance as a function ``f(u, v, squared=False)`` of two points.
+
+        It does not change when the learner does. Where many distances are needed, those of the
+        points that `transform` returns are far faster.
+        """
+        check_is_fitted(self, "parameters_")
+        return EmbeddedDistance(self.embedding_, self.parameters_, self.mean_)
+
+    def kneighbors(
+        self, X: Any, X_database: Any = None, n_neighbors: int = 5
+    ) -> tuple[Array, NDArray[np.int64]]:
+        """Return the nearest database points of each query, by the learned distance.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+        X_database : {array-like, sparse matrix} of shape (n_database, n_features), optional
+            By default the queries themselves, each left out of its own neighbours.
+        n_neighbors : int, default=5
+
+        Returns
+        -------
+        distances, indices : ndarray of shape (n_queries, n_neighbors)
+            Nearest first.
+        """
+        queries, database, exclude = self._both_sides(X, X_database)
+        return kneighbors(queries, database, n_neighbors, exclude=exclude, n_jobs=self.n_jobs)
+
+    def score(
+        self, X: Any, y: ArrayLike, X_database: Any = None, y_database: ArrayLike | None = None
+    ) -> float:
+        """Judge how well points retrieve points of their label.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+        y : array-like of shape (n_queries,) or (n_queries, n_labels)
+            Labels.
+        X_database, y_database : array-like, optional
+            Points to retrieve, and their labels; by default the queries themselves, each left out
+            of its own neighbours.
+
+        Returns
+        -------
+        float
+            Of classes, the share of queries whose nearest point is of their class (precision at 1);
+            of continuous labels, the negative mean distance between the label of a query and
+            those of its 10 nearest points. Greater is better.
+        """
+        queries, database, exclude = self._both_sides(X, X_database)
+        if (X_database is None) != (y_database is None):
+            raise ValueError("X_database and y_database must be given together.")
+        labels = np.asarray(y)
+        of_database = labels if y_database is None else np.asarray(y_database)
+        for name, given, points in (
+            ("y", labels, queries),
+            ("y_database", of_database, database),
+        ):
+            if given.ndim == 0 or len(given) != len(points):
+                raise ValueError(
+                    f"{name} must hold one label a point: expected {len(points)}, found shape "
+                    f"{given.shape}."
+                )
+        return retrieval_score(
+            queries, labels, database, of_database,
+            continuous=not self._has_classes, exclude=exclude, n_jobs=self.n_jobs,
+        )  # fmt: skip
+
+    def _both_sides(self, X: Any, X_database: Any) -> tuple[Array, Array, NDArray[np.int64] | None]:
+        X = self._points(X)
+        queries = self._embed(X)
+        if X_database is None:
+            database = self._embed(X, "database") if self.embedding_.asymmetric else queries
+            return queries, database, np.arange(len(queries))
+        return queries, self._embed(self._points(X_database), "database"), None
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,136 @@
+"""What learners of embeddings are given: their parameters and data, checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse
+from sklearn.base import clone
+from sklearn.utils import check_array
+
+from metricfast._arrays import as_threads
+from metricfast._checks import check_points
+from metricfast._targets import check_classification_target, check_regression_target
+from metricfast.embeddings import Embedding
+from metricfast.learners._embedded_metric import EmbeddedMetricMixin
+from metricfast.learners._linear import check_callbacks, check_count, check_range
+from metricfast.learners._objective import is_continuous, is_learnable
+from metricfast.samplers import Sampler
+
+__all__ = ["EmbeddingInput"]
+
+Array = NDArray[Any]
+
+
+class EmbeddingInput(EmbeddedMetricMixin):
+    """Base of learners of embeddings: parameters, with their defaults, and data."""
+
+    _requires_y = True
+
+    solver: str = "adam"
+    learning_rate: float | None = None
+    schedule: str = "constant"
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    proxy_rate: float = 1.0
+    batch_size: int | None = None
+    max_epochs: int = 50
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
+    database: str = "batch"
+    checkpoint: Any = None
+    callbacks: Any = None
+    warm_start: bool = False
+    verbose: bool = False
+    random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = None
+
+    def _parts(self) -> tuple[Any, Embedding, Sampler]:
+        """Return loss, embedding and sampler."""
+        raise NotImplementedError
+
+    @property
+    def _has_classes(self) -> bool:  # type: ignore[override]
+        return not is_continuous(self._parts()[0])
+
+    def _check_parameters(self) -> tuple[Any, Embedding, Sampler]:
+        loss, embedding, sampler = self._parts()
+        if not callable(loss):
+            raise TypeError(f"loss must be one of metricfast.losses, got {loss!r}.")
+        if not isinstance(embedding, Embedding):
+            raise TypeError(f"embedding must be one of metricfast.embeddings, got {embedding!r}.")
+        if not isinstance(sampler, Sampler):
+            raise TypeError(f"sampler must be one of metricfast.samplers, got {sampler!r}.")
+        for name, allowed in (
+            ("solver", ("adam", "sgd", "lbfgs")),
+            ("schedule", ("constant", "inverse", "cosine")),
+            ("database", ("batch", "all")),
+        ):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}.")
+        if self.learning_rate is not None:
+            check_range("learning_rate", self.learning_rate, positive=True)
+        check_range("momentum", self.momentum, high=1)
+        check_range("weight_decay", self.weight_decay)
+        check_range("proxy_rate", self.proxy_rate)
+        check_range("validation_fraction", self.validation_fraction, high=1, positive=True)
+        check_count("max_epochs", self.max_epochs)
+        check_count("n_iter_no_change", self.n_iter_no_change)
+        if is_learnable(loss) and embedding.asymmetric:
+            raise ValueError(
+                "the database of this loss is a table of its own: give an embedding of one kind of "
+                "points, not Asymmetric."
+            )
+        if getattr(loss, "label_distance", None) == "precomputed":
+            raise ValueError(
+                "label_distance must not be 'precomputed' here, where losses are called with the "
+                "labels of some points at a time: give a function of the labels."
+            )
+        if self.checkpoint is not None and self.solver == "lbfgs":
+            raise ValueError("checkpoint needs solver 'adam' or 'sgd'.")
+        as_threads(self.n_jobs)
+        check_callbacks(self.callbacks)
+        return clone(loss, safe=False), clone(embedding), sampler
+
+    def _check_data(
+        self, X: Any, y: Any, loss: Any, classes: ArrayLike | None = None, reset: bool = True
+    ) -> tuple[Any, Array]:
+        """Return points, and class codes or numbers; sets `classes_`."""
+        continuous = is_continuous(loss)
+        how: dict[str, Any] = {"accept_sparse": "csr", "multi_output": continuous}
+        if reset:
+            X, y = self._prepare_inputs(X, y, ensure_min_samples=2, **how)
+        else:
+            X, y = check_points(
+                self, X, y, preprocessor=self.preprocessor_, reset=False, order="C", **how
+            )
+        X = csr_array(X) if issparse(X) else X
+        if continuous:
+            return X, _numbers(y)
+        if classes is None and reset:
+            self.classes_, codes = check_classification_target(y)
+            return X, codes
+        if reset:
+            self.classes_ = check_classification_target(np.asarray(classes))[0]
+        labels = np.asarray(y)
+        codes = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
+        unknown = self.classes_[codes] != labels
+        if unknown.any():
+            raise ValueError(
+                f"y holds {labels[unknown][0]}, which is none of the classes of the first call: "
+                "give all of them there as `classes`."
+            )
+        return X, codes.astype(np.int64)
+
+
+def _numbers(y: Any) -> NDArray[np.float64]:
+    """Check labels that are numbers, or several numbers each."""
+    if np.ndim(y) < 2:
+        return check_regression_target(y)
+    labels: NDArray[np.float64] = check_array(y, dtype=np.float64, input_name="y")
+    if (labels == labels[0]).all():
+        raise ValueError("y must not be constant: all of its rows are the same.")
+    return labels

@@ -1,0 +1,392 @@
+"""The training of any embedding by any loss."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+
+from metricfast.embeddings import Embedding
+from metricfast.learners._checkpoint import Checkpoint
+from metricfast.learners._embedded_metric import embed
+from metricfast.learners._embedding_input import EmbeddingInput
+from metricfast.learners._linear import check_callbacks
+from metricfast.learners._minibatch import DivergedError, EpochState, Stepper, Training, flat, parts
+from metricfast.learners._objective import EmbeddedLoss, is_learnable
+from metricfast.learners._retrieval import retrieval_score
+from metricfast.samplers import Batch, Sampler
+from metricfast.solvers import Monitor, Progress, minimize_smooth
+
+__all__ = ["BaseEmbeddingLearner"]
+
+Array = NDArray[Any]
+_FITTED = (
+    *("embedding_", "parameters_", "proxies_", "classes_", "mean_", "n_components_", "n_iter_"),
+    *("loss_curve_", "validation_scores_", "threshold_", "_training"),
+)
+# Parameters that do not change what a training does, or tell only when it ends.
+_INCIDENTAL = {"verbose", "n_jobs", "callbacks", "checkpoint", "warm_start", "preprocessor"}
+# Below this, decreases of a loss of float32 points are rounding.
+_SINGLE_TOL = 1e-6
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _available_for_batches(method: _Method) -> _Method:
+    available: _Method = available_if(lambda learner: learner.solver != "lbfgs")(method)
+    return available
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is trained on: points, labels, the loss, and the weight decay of each parameter."""
+
+    X: Any
+    y: Array
+    loss: EmbeddedLoss
+    shapes: list[tuple[int, ...]]
+    decays: list[float]
+
+
+class BaseEmbeddingLearner(EmbeddingInput):
+    """Base of learners of any embedding.
+
+    A learner defines `_parts`, and has parameters of those names below that it lets one choose.
+    """
+
+    def fit(self, X: Any, y: ArrayLike) -> BaseEmbeddingLearner:
+        """Learn the embedding.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
+                preprocessor
+            Points. float32 is computed with as it is, everything else as float64.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Class labels, of at least two classes; or numbers, not all equal, where the loss is one
+            of continuous labels.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument or parameter has a value that cannot be used, or `checkpoint` is of
+            another training.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If training diverged: the last parameters with a finite loss are kept. With "lbfgs":
+            if it ended before convergence.
+        """
+        loss, embedding, sampler = self._check_parameters()
+        kept = self._start_from() if self.warm_start else None
+        for name in _FITTED:
+            self.__dict__.pop(name, None)
+        X, y = self._check_data(X, y, loss)
+        checkpoint = self._checkpoint(X, y, loss, embedding, sampler)
+        found = None if checkpoint is None else checkpoint.read()
+        if found is None:
+            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        else:
+            seed = found[0]
+        rng = np.random.RandomState(seed)
+        if kept is not None and len(kept[1]) == X.shape[1]:
+            self.mean_ = kept[1]
+        else:
+            self.mean_ = np.zeros(X.shape[1], X.dtype) if issparse(X) else _mean(X)
+        X = X if issparse(X) else X - self.mean_.astype(X.dtype, copy=False)
+        X, y, held_out = self._hold_out(X, y, rng)
+        start = self._initialize(X, y, loss, embedding, rng, kept and kept[0])
+        task = self._task(X, y, loss, embedding, [array.shape for array in start])
+        if self.solver == "lbfgs":
+            self._full_batch(task, flat(start), held_out)
+            return self
+        epochs = sampler.prepare(
+            y, random_state=rng.randint(2**31 - 1), batch_size=self.batch_size, n_jobs=self.n_jobs
+        )
+        stepper = self._stepper(task)
+        training = stepper.start(flat(start), rng) if found is None else found[1]
+        with self._keeping(training, task) as report:
+            while len(training.curve) < self.max_epochs and not self._is_done(training):
+                stepper.epoch(training, epochs(training.rng))
+                stop = self._after_epoch(training, task, held_out, report)
+                if checkpoint is not None:
+                    checkpoint.write(seed, training)
+                if stop:
+                    break
+        return self
+
+    @_available_for_batches
+    def partial_fit(
+        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None
+    ) -> BaseEmbeddingLearner:
+        """Train for one epoch on some points, from where the last call, or `fit`, has ended.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The mean of those of the first call is the one that is subtracted from all.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+        classes : array-like of shape (n_classes,), optional
+            All classes there will be, for the first call; by default those of `y`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As of `fit`; for early stopping and "cosine", which need all points or the number of
+            epochs; and for classes that the first call did not know. With "lbfgs" there is no
+            `partial_fit`.
+        """
+        loss, embedding, sampler = self._check_parameters()
+        if self.early_stopping or self.schedule == "cosine":
+            raise ValueError(
+                "partial_fit needs early_stopping=False, and schedule 'constant' or 'inverse'."
+            )
+        begun = hasattr(self, "parameters_")
+        X, y = self._check_data(X, y, loss, classes, reset=not begun)
+        if not begun:
+            self.mean_ = np.zeros(X.shape[1], X.dtype) if issparse(X) else _mean(X)
+        X = X if issparse(X) else X - self.mean_.astype(X.dtype, copy=False)
+        if begun:
+            start = [*self.parameters_, *([self.proxies_] if is_learnable(loss) else [])]
+            start = [array.astype(X.dtype, copy=False) for array in start]
+            embedding = self.embedding_
+        else:
+            rng = np.random.RandomState(check_random_state(self.random_state).randint(2**31 - 1))
+            start = self._initialize(X, y, loss, embedding, rng)
+        task = self._task(X, y, loss, embedding, [array.shape for array in start])
+        stepper = self._stepper(task)
+        training: Training | None = getattr(self, "_training", None)
+        if training is None or training.vector.dtype != X.dtype:
+            seed = check_random_state(self.random_state).randint(2**31 - 1)
+            training = stepper.start(flat(start), np.random.RandomState(seed))
+        epochs = sampler.prepare(y, batch_size=self.batch_size, n_jobs=self.n_jobs)
+        with self._keeping(training, task) as report:
+            stepper.epoch(training, epochs(training.rng))
+            self._after_epoch(training, task, None, report)
+        return self
+
+    def _checkpoint(
+        self, X: Any, y: Array, loss: Any, embedding: Embedding, sampler: Sampler
+    ) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        names = set(EmbeddingInput.__annotations__) - _INCIDENTAL
+        if self.schedule != "cosine":
+            names -= {"max_epochs"}
+        settings = {name: getattr(self, name) for name in names}
+        return Checkpoint(self.checkpoint, X, y, loss, embedding, sampler, settings)
+
+    def _start_from(self) -> tuple[list[Array], Array] | None:
+        """Return the parameters and the mean of an earlier fit, if there was one."""
+        if not hasattr(self, "parameters_"):
+            return None
+        proxies = [self.proxies_] if hasattr(self, "proxies_") else []
+        return [*self.parameters_, *proxies], self.mean_
+
+    def _hold_out(
+        self, X: Any, y: Array, rng: np.random.RandomState
+    ) -> tuple[Any, Array, tuple[Any, Array] | None]:
+        if not self.early_stopping:
+            return X, y, None
+        n = X.shape[0]
+        n_held_out = max(1, round(self.validation_fraction * n))
+        if n - n_held_out < 2:
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction} of {n} points leaves fewer than "
+                "2 to train on: lower it, or set early_stopping=False."
+            )
+        counts = np.bincount(y) if self._has_classes else np.zeros(1)
+        alike = y if counts.min() >= 2 and len(counts) <= n_held_out else None
+        train, test = train_test_split(
+            np.arange(n), test_size=n_held_out, stratify=alike, random_state=rng
+        )
+        return X[train], y[train], (X[test], y[test])
+
+    def _initialize(
+        self,
+        X: Any,
+        y: Array,
+        loss: Any,
+        embedding: Embedding,
+        rng: np.random.RandomState,
+        kept: list[Array] | None = None,
+    ) -> list[Array]:
+        """Return what to start from, and set it as what is fitted so far."""
+        start = embedding.initialize(X, y if self._has_classes else None, rng)
+        embedding.decays(self.weight_decay)
+        Z = embed(embedding, start, X, n_jobs=self.n_jobs)
+        if is_learnable(loss):
+            # Proxies begin at the means of their classes.
+            table = np.zeros((len(self.classes_), Z.shape[1]))
+            np.add.at(table, y, Z)
+            counts = np.bincount(y, minlength=len(table))
+            start.append((table / np.maximum(counts, 1)[:, None]).astype(Z.dtype))
+        if kept is not None:
+            if [array.shape for array in kept] != [array.shape for array in start]:
+                raise ValueError(
+                    "warm_start needs an embedding of the same shapes, and as many classes, as in "
+                    "the fit before: set warm_start=False."
+                )
+            start = [array.astype(X.dtype) for array in kept]
+        self.embedding_, self.n_components_ = embedding, Z.shape[1]
+        self._set(start, embedding)
+        return start
+
+    def _set(self, arrays: list[Array], embedding: Embedding) -> None:
+        own = len(embedding.decays(0.0))
+        self.parameters_ = [array.copy() for array in arrays[:own]]
+        if len(arrays) > own:
+            self.proxies_ = arrays[own].copy()
+
+    def _task(
+        self, X: Any, y: Array, loss: Any, embedding: Embedding, shapes: list[tuple[int, ...]]
+    ) -> _Task:
+        n_classes = len(self.classes_) if is_learnable(loss) else None
+        objective = EmbeddedLoss(embedding, loss, n_classes, self.n_jobs)
+        decays = embedding.decays(self.weight_decay)
+        return _Task(X, y, objective, shapes, decays + [0.0] * (len(shapes) - len(decays)))
+
+    def _stepper(self, task: _Task) -> Stepper:
+        X, y = task.X, task.y
+
+        def batch_loss(parameters: list[Array], batch: Batch) -> tuple[float, list[Array]]:
+            rows, anchors = batch.rows, batch.rows[: batch.n_anchors]
+            if self.database == "all":
+                return task.loss(
+                    parameters, X[anchors], y[anchors], X_database=X, y_database=y, exclude=anchors
+                )
+            return task.loss(parameters, X[rows], y[rows], batch.n_anchors)
+
+        def rate(epoch: int, step: int) -> float:
+            first = self.learning_rate or (1e-3 if self.solver == "adam" else 1e-2)
+            if self.schedule == "inverse":
+                return first / (1 + 1e-4 * step)
+            if self.schedule == "cosine":
+                return first * (1 + math.cos(math.pi * epoch / self.max_epochs)) / 2
+            return first
+
+        own = len(self.parameters_)
+        factors = [1.0] * own + [self.proxy_rate] * (len(task.shapes) - own)
+        return Stepper(
+            batch_loss, task.shapes, task.decays, factors,
+            solver=self.solver, momentum=self.momentum, rate=rate,
+        )  # fmt: skip
+
+    @contextmanager
+    def _keeping(self, training: Training, task: _Task) -> Iterator[Progress | None]:
+        """Set the fitted attributes in the end, even when training is interrupted or diverges."""
+        progress = Progress(type(self).__name__, self.max_epochs, "loss") if self.verbose else None
+        try:
+            yield progress
+        except DivergedError:
+            if training.step == 0:
+                raise ValueError(
+                    "The loss is not finite at the start: rescale X, or choose another `init`."
+                ) from None
+            warnings.warn(
+                f"Training diverged in epoch {len(training.curve) + 1}, step {training.step}: the "
+                "last parameters with a finite loss are kept. Lower learning_rate, and bring the "
+                "features to a spread of about 1.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        finally:
+            if progress is not None:
+                progress.close()
+            self._training = training
+            self._set(parts(training.kept, task.shapes), self.embedding_)
+            self.loss_curve_ = list(training.curve)
+            self.n_iter_ = len(training.curve)
+            if training.scores:
+                self.validation_scores_ = list(training.scores)
+
+    def _is_done(self, training: Training) -> bool:
+        return self.early_stopping and training.has_stalled(self.n_iter_no_change)
+
+    def _after_epoch(
+        self,
+        training: Training,
+        task: _Task,
+        held_out: tuple[Any, Array] | None,
+        progress: Progress | None,
+    ) -> bool:
+        """Score, report, and tell whether a callback wants to stop."""
+        arrays = parts(training.vector, task.shapes)[: len(self.parameters_)]
+        if held_out is not None:
+            queries = embed(self.embedding_, arrays, held_out[0], n_jobs=self.n_jobs)
+            database = embed(self.embedding_, arrays, task.X, "database", self.n_jobs)
+            score = retrieval_score(
+                queries, held_out[1], database, task.y,
+                continuous=not self._has_classes, n_jobs=self.n_jobs,
+            )  # fmt: skip
+            training.record(score)
+        epoch, value = len(training.curve), training.curve[-1]
+        if progress is not None:
+            progress(epoch, value)
+        state = EpochState(
+            epoch, value, training.scores[-1] if training.scores else None,
+            [array.copy() for array in arrays], self,
+        )  # fmt: skip
+        callbacks: tuple[Any, ...] = check_callbacks(self.callbacks)
+        answers = [callback(state) for callback in callbacks]
+        return any(answers)
+
+    def _full_batch(self, task: _Task, start: Array, held_out: tuple[Any, Array] | None) -> None:
+        """Minimise the loss of all points by L-BFGS."""
+        dtype = start.dtype
+        training = Training(start, [], np.random.RandomState(0))
+
+        def objective(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            arrays = parts(x.astype(dtype), task.shapes)
+            value, gradients = task.loss(arrays, task.X, task.y)
+            if not math.isfinite(value):
+                if training.step == 0:
+                    raise DivergedError
+                return math.inf, np.zeros_like(x)  # the line search comes back
+            training.step += 1
+            gradient = flat(gradients).astype(np.float64)
+            for slope, array, decay in zip(
+                parts(gradient, task.shapes), arrays, task.decays, strict=True
+            ):
+                value += decay / 2 * float(np.sum(array.astype(np.float64) ** 2))
+                slope[:] += decay * array
+            return value, gradient
+
+        def observer(iteration: int, value: float, x: NDArray[np.float64]) -> bool:
+            training.vector = x.astype(dtype)
+            training.curve.append(value)
+            stop = self._after_epoch(training, task, held_out, progress)
+            return stop or self._is_done(training)
+
+        with self._keeping(training, task) as progress:
+            x0 = start.astype(np.float64)
+            minimize_smooth(
+                objective, x0, Monitor(x0, observer), max_iter=self.max_epochs,
+                tol=_SINGLE_TOL if dtype == np.float32 else None,
+            )  # fmt: skip
+
+
+def _mean(X: Array) -> Array:
+    """Return the mean, relative to a point, so that rounding is not taken for a spread."""
+    return np.asarray(X[0] + (X - X[0]).mean(axis=0, dtype=np.float64), X.dtype)

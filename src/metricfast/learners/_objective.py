@@ -1,0 +1,149 @@
+"""A loss of embedded points as a function of the parameters that embed them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricfast._arrays import as_threads
+from metricfast._dispatch import get_kernels
+from metricfast.embeddings import Asymmetric, Embedding
+
+__all__ = ["EmbeddedLoss", "is_continuous", "is_learnable"]
+
+Array = NDArray[Any]
+
+
+def is_continuous(loss: Any) -> bool:
+    """Tell whether a loss takes numbers as labels, not classes."""
+    return bool(getattr(loss, "labels", "class") != "class")
+
+
+def is_learnable(loss: Any) -> bool:
+    """Tell whether the database of a loss is a table of points to learn."""
+    return bool(getattr(loss, "learnable_database", False))
+
+
+class EmbeddedLoss:
+    """Value and gradient of a loss.
+
+    Parameters
+    ----------
+    embedding : Embedding
+    loss : callable
+        Called as the losses of `metricfast.losses` are.
+    n_classes : int, optional
+        Given where the loss has a learnable table with a row for each class, which is then the last
+        of the parameters. Its rows are normalized where embedded points are.
+    n_jobs : int or None
+    """
+
+    def __init__(
+        self, embedding: Embedding, loss: Any, n_classes: int | None, n_jobs: int | None
+    ) -> None:
+        self._embedding, self._loss, self._n_jobs = embedding, loss, n_jobs
+        self._n_classes = n_classes
+
+    def __call__(
+        self,
+        parameters: list[Array],
+        X: Any,
+        y: Array,
+        n_anchors: int | None = None,
+        X_database: Any = None,
+        y_database: Array | None = None,
+        exclude: NDArray[np.int64] | None = None,
+    ) -> tuple[float, list[Array]]:
+        """Compute value and gradients.
+
+        Parameters
+        ----------
+        parameters : list of ndarray
+        X, y : ndarray
+            Points and labels.
+        n_anchors : int, optional
+            The first so many points alone are anchors; all are their database.
+        X_database, y_database : ndarray, optional
+            The database, by default the points themselves, each left out of its own row.
+        exclude : ndarray of int64 of shape (n_anchors,), optional
+            For each point the row of the given database to leave out, -1 for none.
+
+        Returns
+        -------
+        value : float
+            NaN where embedded points are not finite; the gradient is empty then.
+        gradients : list of ndarray
+        """
+        n = X.shape[0]
+        anchors = n if n_anchors is None else n_anchors
+        own = X_database is None
+        if self._n_classes is not None:
+            classes = np.arange(self._n_classes)
+            return self._against_table(parameters, X[:anchors], y[:anchors], classes)
+        if own and not self._embedding.asymmetric:
+            return self._among_themselves(parameters, X, y, anchors)
+        if own:
+            X_database, y_database, exclude = X, y, np.arange(anchors)
+            X, y = X[:anchors], y[:anchors]
+        of_queries, of_database = self._sides(parameters)
+        Zq, query_cache = of_queries[0].forward(of_queries[1], X, n_jobs=self._n_jobs)
+        Zd, database_cache = of_database[0].forward(of_database[1], X_database, n_jobs=self._n_jobs)
+        if not (finite(Zq) and finite(Zd)):
+            return math.nan, []
+        value, (dq, dd) = self._loss(Zq, y, Zd, y_database, exclude=exclude, n_jobs=self._n_jobs)
+        query = of_queries[0].backward(of_queries[1], query_cache, dq, n_jobs=self._n_jobs)
+        database = of_database[0].backward(of_database[1], database_cache, dd, n_jobs=self._n_jobs)
+        if self._embedding.asymmetric:
+            return value, query + database
+        return value, [a + b for a, b in zip(query, database, strict=True)]
+
+    def _sides(
+        self, parameters: list[Array]
+    ) -> tuple[tuple[Embedding, list[Array]], tuple[Embedding, list[Array]]]:
+        embedding = self._embedding
+        if not isinstance(embedding, Asymmetric):
+            return (embedding, parameters), (embedding, parameters)
+        of_queries, of_database = embedding.split(parameters)
+        return (embedding.query, of_queries), (embedding.database, of_database)
+
+    def _among_themselves(
+        self, parameters: list[Array], X: Any, y: Array, anchors: int
+    ) -> tuple[float, list[Array]]:
+        Z, cache = self._embedding.forward(parameters, X, n_jobs=self._n_jobs)
+        if not finite(Z):
+            return math.nan, []
+        if anchors == len(Z):
+            value, upstream = self._loss(Z, y, n_jobs=self._n_jobs)
+        else:
+            value, (of_anchors, upstream) = self._loss(
+                Z[:anchors], y[:anchors], Z, y, exclude=np.arange(anchors), n_jobs=self._n_jobs
+            )
+            upstream[:anchors] += of_anchors
+        return value, self._embedding.backward(parameters, cache, upstream, n_jobs=self._n_jobs)
+
+    def _against_table(
+        self, parameters: list[Array], X: Any, y: Array, classes: Array
+    ) -> tuple[float, list[Array]]:
+        *own, table = parameters
+        Z, cache = self._embedding.forward(own, X, n_jobs=self._n_jobs)
+        normalize = bool(getattr(self._embedding, "normalize", False))
+        if normalize:
+            table, lengths = table.copy(), np.empty(len(table))
+            get_kernels().normalize_forward(table, lengths, as_threads(self._n_jobs))
+        if not (finite(Z) and finite(table)):
+            return math.nan, []
+        value, (upstream, of_table) = self._loss(Z, y, table, classes, n_jobs=self._n_jobs)
+        if normalize:
+            get_kernels().normalize_backward(table, lengths, of_table, as_threads(self._n_jobs))
+        return value, [
+            *self._embedding.backward(own, cache, upstream, n_jobs=self._n_jobs),
+            of_table,
+        ]
+
+
+def finite(Z: Array) -> bool:
+    """Tell whether all values are finite."""
+    return bool(get_kernels().all_finite(Z))

@@ -1,0 +1,138 @@
+"""Log-ratio loss, and the ratio without the logarithm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from metricfast._dispatch import get_kernels
+from metricfast.losses._call import Call, Totals, positive
+from metricfast.losses._labels import LabelDistance, LabelLoss, label_arguments
+
+__all__ = ["LogRatio", "Ratio"]
+
+_PARAMETERS = """Parameters
+    ----------
+    squared : bool, default=True
+        Whether embedded distances are squared; if not, ``delta_ij = sqrt(D_ij + eps_distance)``.
+    label_distance : {"sqeuclidean", "euclidean", "cityblock", "precomputed"} or callable, \
+default="sqeuclidean"
+        Distance between labels, of shape (n,) or (n, n_label_dimensions). With "precomputed", y
+        holds the distances themselves, of shape (n, m), and there is no y_database. A function is
+        called once, as ``f(y, y_database)``, and returns the distances of all labels, (n, m).
+    ties : {"drop", "epsilon"}, default="drop"
+        Neighbours whose label is the anchor's are left out of its row, or ``eps_log`` times the
+        anchor's mean label distance is added to all of its label distances.
+    eps_distance : float or None, default=None
+        Added to squared distances; None is the published 1e-4 / n_components. It keeps gradients
+        finite: none exceeds about ``1 / sqrt(eps_distance)`` times a neighbour's share.
+    eps_log : float, default=1e-6
+        Added to distances inside of the logarithm. Where both are 0, neighbours that coincide with
+        the anchor are left out.
+    reduction : {"mean", "sum"}, default="mean"
+        Over anchors; "mean" over those that have at least two neighbours to compare."""
+
+_ATTRIBUTES = """Attributes
+    ----------
+    counts_ : dict
+        After a call: "terms" (pairs of neighbours), "anchors", "skipped" (anchors with fewer than
+        two neighbours left) and "dropped" (neighbours left out, above all for tied labels)."""
+
+
+class _OfRatios(LabelLoss):
+    _logarithm: bool
+
+    def __init__(
+        self,
+        squared: bool = True,
+        label_distance: LabelDistance = "sqeuclidean",
+        ties: str = "drop",
+        eps_distance: float | None = None,
+        eps_log: float = 1e-6,
+        reduction: str = "mean",
+    ) -> None:
+        self.squared = squared
+        self.label_distance = label_distance
+        self.ties = ties
+        self.eps_distance = eps_distance
+        self.eps_log = eps_log
+        self.reduction = reduction
+
+    def _run(
+        self, call: Call, reduction: str, y: ArrayLike, y_database: ArrayLike | None
+    ) -> Totals:
+        if self.ties not in ("drop", "epsilon"):
+            raise ValueError(f"ties must be 'drop' or 'epsilon'; found {self.ties!r}.")
+        eps_log = positive(self.eps_log, "eps_log", zero=True)
+        if self.ties == "epsilon" and eps_log == 0:
+            raise ValueError("ties='epsilon' needs eps_log above 0.")
+        eps_distance = 1e-4 / call.queries.shape[1]
+        if self.eps_distance is not None:
+            eps_distance = positive(self.eps_distance, "eps_distance", zero=True)
+        labels = label_arguments(self.label_distance, call, y, y_database)
+        totals: Any = get_kernels().ratio(
+            *call.engine(reduction), *labels, call.weight, self._logarithm, bool(self.squared),
+            self.ties == "drop", eps_distance, eps_log,
+        )  # fmt: skip
+        return totals  # type: ignore[no-any-return]
+
+
+class LogRatio(_OfRatios):
+    __doc__ = f"""Log-ratio loss: distances proportional to label distances.
+
+    With ``e_j = log delta_ij - log t_ij`` of an anchor i, where ``delta`` are embedded and ``t``
+    label distances, the anchor's loss is the mean of ``(e_j - e_k)^2`` over all pairs of its
+    neighbours. That is twice the variance of ``e``, so all anchors with all pairs of a batch cost
+    O(n^2).
+
+    {_PARAMETERS}
+
+    {_ATTRIBUTES}
+
+    Notes
+    -----
+    ``sample_weight`` weighs anchors. The paper squares both distances; its published code squares
+    neither, which is ``squared=False, label_distance="euclidean"`` and a quarter of the squared
+    form but for the epsilons. Embeddings are not normalised.
+
+    References
+    ----------
+    Kim, Seo, Laptev, Cho, Kwak. Deep metric learning beyond binary supervision. CVPR 2019.
+
+    Examples
+    --------
+    >>> from metricfast.losses import LogRatio
+    >>> value, grad = LogRatio()([[0.0], [1.0], [2.0], [4.0]], [0.0, 10.0, 20.0, 40.0])
+    >>> value < 1e-6
+    True
+    """
+
+    _logarithm = True
+
+
+class Ratio(_OfRatios):
+    __doc__ = f"""Ratios of distances as those of label distances, without the logarithm.
+
+    The mean of ``(delta_ij / delta_ik - t_ij / t_ik)^2`` over the anchor's ordered pairs of
+    neighbours j, k, where ``delta`` are embedded and ``t`` label distances. Sums over neighbours
+    suffice, so all anchors with all pairs of a batch cost O(n^2).
+
+    {_PARAMETERS}
+
+    {_ATTRIBUTES}
+
+    Notes
+    -----
+    ``sample_weight`` weighs anchors. Unlike :class:`LogRatio`, a ratio that is too large costs more
+    than one that is too small, and near neighbours dominate.
+
+    Examples
+    --------
+    >>> from metricfast.losses import Ratio
+    >>> value, grad = Ratio()([[0.0], [1.0], [2.0], [4.0]], [0.0, 10.0, 20.0, 40.0])
+    >>> value < 1e-6
+    True
+    """
+
+    _logarithm = False

@@ -1,0 +1,157 @@
+"""Losses of points and proxies."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from metricfast._arrays import as_points
+from metricfast._dispatch import get_kernels
+from metricfast.losses._call import Call, Gradient, Loss, RowLoss, Totals, positive
+from metricfast.losses._nca import NCA
+
+__all__ = ["ProxyAnchor", "ProxyNCA"]
+
+
+def _require_proxies(loss: Loss, Z_database: ArrayLike | None) -> None:
+    if Z_database is None:
+        raise ValueError(
+            f"{type(loss).__name__} compares points with proxies: give these as Z_database, one or "
+            "more a class, and their classes as y_database."
+        )
+
+
+class ProxyNCA(Loss):
+    """Neighbourhood components analysis with proxies in place of neighbours.
+
+    ``-log`` of the share of the proxies of the point's class in the softmax of ``-scale D`` over
+    all proxies, D being squared distances.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+    reduction : {"mean", "sum"}, default="mean"
+        Over points whose class has a proxy; the others are skipped.
+
+    Attributes
+    ----------
+    counts_ : dict
+        After a call: "terms" and "anchors" (that took part) and "skipped".
+
+    Notes
+    -----
+    Called with the table of proxies as ``Z_database`` and their classes as ``y_database``; the
+    second gradient is the proxies'. ``sample_weight`` weighs points. Embeddings and proxies are not
+    normalised. The softmax is over all proxies, as in ProxyNCA++; the first paper leaves the
+    point's own out of the sum. On normalised points and proxies, pytorch-metric-learning's
+    ``ProxyNCALoss(softmax_scale=scale)`` is this.
+
+    References
+    ----------
+    Movshovitz-Attias, Toshev, Leung, Ioffe, Singh. No fuss distance metric learning using proxies.
+    ICCV 2017. Teh, DeVries, Taylor. ProxyNCA++: revisiting and revitalizing proxy neighborhood
+    component analysis. ECCV 2020.
+
+    Examples
+    --------
+    >>> from metricfast.losses import ProxyNCA
+    >>> value, (grad, of_proxies) = ProxyNCA()([[0.0], [0.5]], [0, 1], [[0.0], [1.0]], [0, 1])
+    >>> round(value, 3)
+    0.503
+    """
+
+    learnable_database = True
+
+    def __init__(self, scale: float = 1.0, reduction: str = "mean") -> None:
+        self.scale = scale
+        self.reduction = reduction
+
+    def __call__(
+        self,
+        Z: ArrayLike,
+        y: ArrayLike,
+        Z_database: ArrayLike | None = None,
+        y_database: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        exclude: ArrayLike | None = None,
+        n_jobs: int | None = None,
+    ) -> tuple[float, Gradient]:
+        """Value and gradients; see the module's description."""
+        _require_proxies(self, Z_database)
+        root = math.sqrt(positive(self.scale, "scale"))
+        points, proxies = as_points(Z, "Z"), as_points(Z_database, "Z_database")  # type: ignore[arg-type]
+        nca = NCA("log", self._reduction())
+        value, (grad, grad_database) = nca(
+            root * points, y, root * proxies, y_database, sample_weight=sample_weight,
+            exclude=exclude, n_jobs=n_jobs,
+        )  # fmt: skip
+        self.counts_ = nca.counts_
+        return value, (root * grad, root * grad_database)
+
+
+class ProxyAnchor(RowLoss):
+    """Proxy-anchor loss.
+
+    With proxies p, inner products s, points x of the proxy's class and others, the mean over
+    proxies that have points of ``log(1 + sum_x exp(-alpha (s(x, p) - margin)))`` plus the mean over
+    all proxies of ``log(1 + sum_x exp(alpha (s(x, p) + margin)))``.
+
+    Parameters
+    ----------
+    margin : float, default=0.1
+    alpha : float, default=32.0
+
+    Attributes
+    ----------
+    counts_ : dict
+        After a call: "terms" and "anchors" (proxies that took part).
+
+    Notes
+    -----
+    Called with the table of proxies as ``Z_database`` and their classes as ``y_database``; the
+    second gradient is the proxies'. ``sample_weight`` weighs points: integer weights equal
+    repetition. The similarities are cosines where points and proxies are normalised, which losses
+    do not do. There pytorch-metric-learning's ``ProxyAnchorLoss`` is this.
+
+    References
+    ----------
+    Kim, Kim, Cho, Kwak. Proxy anchor loss for deep metric learning. CVPR 2020.
+
+    Examples
+    --------
+    >>> from metricfast.losses import ProxyAnchor
+    >>> points, proxies = [[1.0, 0.0], [0.6, 0.8]], [[1.0, 0.0], [0.0, 1.0]]
+    >>> value, (grad, of_proxies) = ProxyAnchor()(points, [0, 1], proxies, [0, 1])
+    >>> round(value, 2)
+    12.82
+    """
+
+    learnable_database = True
+
+    def __init__(self, margin: float = 0.1, alpha: float = 32.0) -> None:
+        self.margin = margin
+        self.alpha = alpha
+
+    def _run(
+        self, call: Call, reduction: str, y: ArrayLike, y_database: ArrayLike | None
+    ) -> Totals:
+        del reduction, y, y_database
+        _require_proxies(self, call.database)
+        if call.exclude is not None and (call.exclude >= 0).any():
+            raise ValueError(
+                "ProxyAnchor compares all points with all proxies: exclude is of no use."
+            )
+        alpha, margin = positive(self.alpha, "alpha"), float(self.margin)
+        weighty = slice(None) if call.weight is None else call.weight > 0
+        with_points = np.isin(call.y_database, call.y[weighty]).sum()
+        # Proxies are the anchors, points their database.
+        totals: Any = get_kernels().softplus_pairs(
+            call.database, call.queries, None, "sum", call.grad_database, call.grad, call.threads,
+            call.y_database, call.y, None, alpha, margin, 1 / max(int(with_points), 1), alpha,
+            -margin, 1 / call.m, call.weight,
+        )  # fmt: skip
+        return totals  # type: ignore[no-any-return]

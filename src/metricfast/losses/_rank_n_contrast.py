@@ -1,0 +1,74 @@
+"""Rank-N-Contrast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from metricfast._dispatch import get_kernels
+from metricfast.losses._call import Call, Totals, positive
+from metricfast.losses._labels import LabelDistance, LabelLoss, label_arguments
+
+__all__ = ["RankNContrast"]
+
+
+class RankNContrast(LabelLoss):
+    """Rank-N-Contrast: nearer labels, nearer embeddings.
+
+    The mean over an anchor's neighbours j of ``-log(exp(-d_ij / t) / sum_k exp(-d_ik / t))``, with
+    plain distances d, the temperature t and k over the neighbours whose labels are at least as far
+    from the anchor's as j's, j among them. Neighbours are sorted by label distance once, so an
+    anchor costs O(n log n).
+
+    Parameters
+    ----------
+    temperature : float, default=2.0
+    label_distance : {"sqeuclidean", "euclidean", "cityblock", "precomputed"} or callable, \
+default="cityblock"
+        See :class:`LogRatio`.
+    reduction : {"mean", "sum"}, default="mean"
+        Over anchors.
+
+    Attributes
+    ----------
+    counts_ : dict
+        After a call: "terms" (pairs of anchor and neighbour), "anchors" and "skipped" (anchors
+        without any other point).
+
+    Notes
+    -----
+    ``sample_weight`` weighs anchors. Embeddings are not normalised. Equal label distances are ties:
+    each of the neighbours is in the sums of the others.
+
+    References
+    ----------
+    Zha, Cao, Son, Yang, Katabi. Rank-N-Contrast: learning continuous representations for
+    regression. NeurIPS 2023.
+
+    Examples
+    --------
+    >>> from metricfast.losses import RankNContrast
+    >>> value, grad = RankNContrast()([[0.0], [1.0], [2.0], [4.0]], [0.0, 1.0, 2.0, 4.0])
+    >>> round(value, 3)
+    0.498
+    """
+
+    def __init__(
+        self,
+        temperature: float = 2.0,
+        label_distance: LabelDistance = "cityblock",
+        reduction: str = "mean",
+    ) -> None:
+        self.temperature = temperature
+        self.label_distance = label_distance
+        self.reduction = reduction
+
+    def _run(
+        self, call: Call, reduction: str, y: ArrayLike, y_database: ArrayLike | None
+    ) -> Totals:
+        labels = label_arguments(self.label_distance, call, y, y_database)
+        totals: Any = get_kernels().rank_n_contrast(
+            *call.engine(reduction), *labels, call.weight, positive(self.temperature, "temperature")
+        )
+        return totals  # type: ignore[no-any-return]

@@ -1,0 +1,109 @@
+"""Triplet loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from metricfast._dispatch import get_kernels
+from metricfast.losses._call import Call, RowLoss, Totals, positive
+from metricfast.losses._labels import LabelDistance, label_arguments
+
+__all__ = ["Triplet"]
+
+
+class Triplet(RowLoss):
+    """Triplet loss over all triplets of a batch.
+
+    ``[d_near + margin - d_far]_+`` for an anchor, a near and a far point. Sorted distances stand
+    for the triplets, so all of a batch of n cost O(n^2 log n), and O(n) memory each anchor.
+
+    Parameters
+    ----------
+    margin : float, default=0.2
+    mining : {"all", "semihard", "hardest"}, default="all"
+        Which triplets count: all; those with ``d_near < d_far < d_near + margin``; for each anchor
+        the one of its farthest near and its nearest far point (of continuous labels, the one with
+        the largest loss).
+    labels : {"class", "dense"}, default="class"
+        With "class", near points share the anchor's class and far ones do not. With "dense", labels
+        are numbers, and any two points make a triplet whose labels are not equally far from the
+        anchor's: the one with the nearer label is near.
+    squared : bool, default=True
+        Whether distances are squared.
+    reduction : {"mean_nonzero", "mean", "sum"}, default="mean_nonzero"
+        Divide by the number of triplets with a loss above 0, or of anchors that have any triplet.
+    label_distance : {"sqeuclidean", "euclidean", "cityblock", "precomputed"} or callable, \
+default="sqeuclidean"
+        Of dense labels; see :class:`LogRatio`.
+
+    Attributes
+    ----------
+    counts_ : dict
+        After a call: "terms" (triplets with a loss above 0), "anchors" and "skipped" (anchors
+        without a near or without a far point).
+
+    Notes
+    -----
+    ``sample_weight`` weighs anchors. Embeddings are not normalised. pytorch-metric-learning's
+    ``TripletMarginLoss(margin, distance=LpDistance(normalize_embeddings=False))`` is
+    ``squared=False``, with ``power=2`` ``squared=True``; ``TripletMarginMiner(margin, "semihard")``
+    and ``BatchHardMiner`` before it are the other two kinds of mining.
+
+    References
+    ----------
+    Schroff, Kalenichenko, Philbin. FaceNet: a unified embedding for face recognition and
+    clustering. CVPR 2015. Hermans, Beyer, Leibe. In defense of the triplet loss for person
+    re-identification. 2017.
+
+    Examples
+    --------
+    >>> from metricfast.losses import Triplet
+    >>> loss = Triplet(margin=1.0)
+    >>> value, grad = loss([[0.0], [1.0], [1.5], [9.0]], [0, 0, 1, 1])
+    >>> value > 0, loss.counts_["terms"]
+    (True, 3)
+    """
+
+    _reductions = ("mean_nonzero", "mean", "sum")
+
+    def __init__(
+        self,
+        margin: float = 0.2,
+        mining: str = "all",
+        labels: str = "class",
+        squared: bool = True,
+        reduction: str = "mean_nonzero",
+        label_distance: LabelDistance = "sqeuclidean",
+    ) -> None:
+        self.margin = margin
+        self.mining = mining
+        self.labels = labels
+        self.squared = squared
+        self.reduction = reduction
+        self.label_distance = label_distance
+
+    @property
+    def _call_labels(self) -> str:  # type: ignore[override]
+        if self.labels not in ("class", "dense"):
+            raise ValueError(f"labels must be 'class' or 'dense'; found {self.labels!r}.")
+        return "class" if self.labels == "class" else "unchecked"
+
+    def _run(
+        self, call: Call, reduction: str, y: ArrayLike, y_database: ArrayLike | None
+    ) -> Totals:
+        if self.mining not in ("all", "semihard", "hardest"):
+            raise ValueError(
+                f"mining must be 'all', 'semihard' or 'hardest'; found {self.mining!r}."
+            )
+        settings = positive(self.margin, "margin", zero=True), self.mining, bool(self.squared)
+        kernels: Any = get_kernels()
+        if self.labels == "class":
+            return kernels.triplet(  # type: ignore[no-any-return]
+                *call.engine(reduction), call.y, call.y_database, call.weight, *settings
+            )
+        labels = label_arguments(self.label_distance, call, y, y_database)
+        return kernels.dense_triplet(  # type: ignore[no-any-return]
+            *call.engine(reduction), *labels, call.weight, *settings
+        )

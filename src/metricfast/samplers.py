@@ -1,0 +1,296 @@
+"""Samplers: which points make a mini-batch.
+
+A sampler is asked once, with the labels, and then gives the batches of one epoch after another::
+
+    epoch = sampler.prepare(y)
+    for batch in epoch(np.random.RandomState(0)):
+        batch.rows, batch.n_anchors
+
+In an epoch each point is an anchor exactly once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array
+
+from metricfast._label_neighbors import label_neighbors
+from metricfast.solvers import class_batches
+
+__all__ = ["Batch", "ClassBalanced", "DenseTriplet", "Sampler", "Uniform"]
+
+
+class Batch(NamedTuple):
+    """The points of a mini-batch.
+
+    Attributes
+    ----------
+    rows : ndarray of int64
+        Different row indices, the anchors first.
+    n_anchors : int
+        The number of rows that are anchors.
+    """
+
+    rows: NDArray[np.int64]
+    n_anchors: int
+
+
+Epoch = Callable[[np.random.RandomState], Iterator[Batch]]
+
+
+class Sampler(BaseEstimator, ABC):  # type: ignore[misc]
+    """Base class of samplers."""
+
+    batch_size: int
+
+    def prepare(
+        self,
+        y: ArrayLike,
+        *,
+        random_state: int | None = 0,
+        batch_size: int | None = None,
+        n_jobs: int | None = None,
+    ) -> Epoch:
+        """Do what is done once.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Labels.
+        random_state : int, default=0
+            Decides what is drawn once and for all. All else is drawn from the generator that each
+            epoch is given.
+        batch_size : int, optional
+            By default the sampler's own.
+        n_jobs : int, optional
+            Number of threads; results do not depend on it.
+
+        Returns
+        -------
+        callable
+            Takes a `RandomState`, and iterates over the batches of an epoch.
+
+        Raises
+        ------
+        ValueError
+            If a parameter has a value that cannot be used, or does not fit the labels.
+        """
+        size = _count("batch_size", self.batch_size if batch_size is None else batch_size, 1)
+        return self._prepare(y, size, random_state, n_jobs)
+
+    @abstractmethod
+    def _prepare(
+        self, y: ArrayLike, size: int, random_state: int | None, n_jobs: int | None
+    ) -> Epoch:
+        """Do it, for batches of a size."""
+
+
+class Uniform(Sampler):
+    """All points in random order, cut into batches that differ in size by at most one.
+
+    Parameters
+    ----------
+    batch_size : int, default=128
+        Points in a batch, or nearly so.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricfast.samplers import Uniform
+    >>> epoch = Uniform(batch_size=3).prepare(np.arange(6.0))
+    >>> [batch.rows.tolist() for batch in epoch(np.random.RandomState(0))]
+    [[5, 2, 1], [3, 0, 4]]
+    """
+
+    def __init__(self, batch_size: int = 128) -> None:
+        self.batch_size = batch_size
+
+    def _prepare(
+        self, y: ArrayLike, size: int, random_state: int | None, n_jobs: int | None
+    ) -> Epoch:
+        n = len(np.asarray(y))
+
+        def epoch(rng: np.random.RandomState) -> Iterator[Batch]:
+            for rows in np.array_split(rng.permutation(n), max(1, round(n / size))):
+                yield Batch(rows, len(rows))
+
+        return epoch
+
+
+class ClassBalanced(Sampler):
+    """Batches in which classes have several members.
+
+    Each class is cut at random into groups of `m_per_class` points (its last one may be smaller),
+    and batches are made of whole groups in random order: with many classes, a uniform draw would
+    leave most points without company of their class.
+
+    Parameters
+    ----------
+    m_per_class : int, default=8
+    batch_size : int, default=128
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricfast.samplers import ClassBalanced
+    >>> y = np.repeat(["a", "b", "c"], 4)
+    >>> epoch = ClassBalanced(m_per_class=2, batch_size=4).prepare(y)
+    >>> {len(batch.rows) for batch in epoch(np.random.RandomState(0))}
+    {4}
+    """
+
+    def __init__(self, m_per_class: int = 8, batch_size: int = 128) -> None:
+        self.m_per_class = m_per_class
+        self.batch_size = batch_size
+
+    def _prepare(
+        self, y: ArrayLike, size: int, random_state: int | None, n_jobs: int | None
+    ) -> Epoch:
+        labels = np.asarray(y)
+        if labels.ndim != 1:
+            raise ValueError(
+                f"y must hold one class a point for ClassBalanced, got shape {labels.shape}: use "
+                "Uniform or DenseTriplet for labels of several numbers."
+            )
+        group = _count("m_per_class", self.m_per_class, 1)
+        codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+
+        def epoch(rng: np.random.RandomState) -> Iterator[Batch]:
+            for rows in class_batches(codes, size, rng, group):
+                yield Batch(rows, len(rows))
+
+        return epoch
+
+
+class DenseTriplet(Sampler):
+    """Anchors with their nearest neighbours in label space, and others drawn at random.
+
+    For continuous labels: among points drawn at random alone, few have labels near the anchor's.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        Neighbours of each anchor in its batch.
+    batch_size : int, default=150
+        Points in a batch; what anchors and neighbours leave is drawn uniformly, without
+        replacement, from all others. Of fewer points than that, every batch holds all.
+    n_anchors : int, default=1
+        Anchors drawn together.
+    all_anchors : bool, default=False
+        Count all points of a batch as anchors of the loss, not only those that it was drawn for.
+    ties : {"keep", "drop"}, default="keep"
+        Whether points with the very label of the anchor are among its neighbours. Which of several
+        points of the same label are taken is drawn, once.
+
+    Notes
+    -----
+    Neighbours are found once: by sorting if labels are one number each, by a k-d tree up to 8
+    numbers, else by `metricfast.kneighbors`. Memory grows with n_samples times n_neighbors.
+
+    References
+    ----------
+    S. Kim, M. Seo, I. Laptev, M. Cho, S. Kwak, "Deep metric learning beyond binary supervision",
+    CVPR 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricfast.samplers import DenseTriplet
+    >>> epoch = DenseTriplet(n_neighbors=2, batch_size=4).prepare(np.arange(10.0))
+    >>> batch = next(epoch(np.random.RandomState(0)))
+    >>> batch.n_anchors, batch.rows[:3].tolist()
+    (1, [2, 1, 3])
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        batch_size: int = 150,
+        n_anchors: int = 1,
+        all_anchors: bool = False,
+        ties: str = "keep",
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.batch_size = batch_size
+        self.n_anchors = n_anchors
+        self.all_anchors = all_anchors
+        self.ties = ties
+
+    def _prepare(
+        self, y: ArrayLike, size: int, random_state: int | None, n_jobs: int | None
+    ) -> Epoch:
+        labels = _numbers(y)
+        n, k = len(labels), _count("n_neighbors", self.n_neighbors, 0)
+        anchors = _count("n_anchors", self.n_anchors, 1)
+        if self.ties not in ("keep", "drop"):
+            raise ValueError(f"ties must be 'keep' or 'drop', got {self.ties!r}.")
+        size = min(n, size)
+        if size < n and anchors * (k + 1) > size:
+            raise ValueError(
+                f"batch_size must be at least n_anchors * (n_neighbors + 1) = {anchors * (k + 1)}, "
+                f"got {size}."
+            )
+        near = label_neighbors(
+            labels,
+            min(k, n - 1),
+            ties=self.ties,
+            rng=np.random.RandomState(random_state),
+            n_jobs=n_jobs,
+        )
+
+        def epoch(rng: np.random.RandomState) -> Iterator[Batch]:
+            order = rng.permutation(n)
+            for first in range(0, n, anchors):
+                chosen = order[first : first + anchors]
+                wanted = np.concatenate([chosen, near[chosen].ravel()])
+                rows = _fill(wanted[wanted >= 0], size, n, rng)
+                yield Batch(rows, len(rows) if self.all_anchors else len(chosen))
+
+        return epoch
+
+
+def _fill(
+    wanted: NDArray[np.int64], size: int, n: int, rng: np.random.RandomState
+) -> NDArray[np.int64]:
+    """Return the different ones of `wanted` in order, and others drawn up to `size`, below n."""
+    rows = _first_of_each(wanted)
+    if 2 * size > n:
+        return _first_of_each(np.concatenate([rows, rng.permutation(n)]))[:size]
+    while len(rows) < size:
+        # To skip what is there already is to draw without replacement.
+        drawn = rng.randint(n, size=size - len(rows) + 8)
+        rows = _first_of_each(np.concatenate([rows, drawn]))
+    return rows[:size]
+
+
+def _first_of_each(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    order = np.argsort(values, kind="stable")
+    repeated = np.empty(len(values), bool)
+    repeated[order[:1]] = False
+    repeated[order[1:]] = values[order[1:]] == values[order[:-1]]
+    return values[~repeated]
+
+
+def _numbers(y: ArrayLike) -> NDArray[np.float64]:
+    if np.ndim(y) not in (1, 2):
+        raise ValueError(f"y must have one or two dimensions, got shape {np.shape(y)}.")
+    try:
+        labels: NDArray[np.float64] = check_array(
+            y, dtype=np.float64, ensure_2d=False, input_name="y"
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"y must hold numbers for DenseTriplet: {error}") from error
+    return labels
+
+
+def _count(name: str, value: object, least: int) -> int:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or value < least:  # type: ignore[operator]
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
+    return int(value)  # type: ignore[call-overload, no-any-return]

@@ -1,0 +1,161 @@
+"""Losses in PyTorch: modules with exact gradients, computed on the CPU by this library's kernels.
+
+Needs the extra ``torch``. CPU tensors of float32 and float64 are read where they are; others are
+copied, and their gradients are brought back to their device and precision.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+try:
+    import torch
+    from torch import nn
+    from torch.autograd.function import once_differentiable
+except ImportError as error:
+    raise ImportError(
+        "metricfast.torch needs PyTorch: install it with pip install 'metricfast[torch]'"
+    ) from error
+
+from metricfast.losses._call import Loss as RowLoss
+
+__all__ = ["Loss", "ProxyLoss"]
+
+
+class _Function(torch.autograd.Function):
+    """A loss of queries and database, whose gradients come with its value."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        Z: torch.Tensor,
+        Z_database: torch.Tensor | None,
+        loss: RowLoss,
+        y: ArrayLike,
+        y_database: ArrayLike | None,
+        keywords: dict[str, Any],
+    ) -> torch.Tensor:
+        database = None if Z_database is None else _points(Z_database)
+        value, grads = loss(_points(Z), y, database, y_database, **keywords)
+        pairs = zip((Z, Z_database), grads if isinstance(grads, tuple) else (grads,), strict=False)
+        ctx.save_for_backward(*(torch.from_numpy(grad).to(points) for points, grad in pairs))
+        return Z.new_tensor(value)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, by_value: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        grad, *of_database = (by_value * saved for saved in ctx.saved_tensors)
+        return grad, *(of_database or [None]), None, None, None, None
+
+
+def _points(tensor: torch.Tensor) -> Any:
+    exact = tensor.dtype in (torch.float32, torch.float64)
+    return (tensor if exact else tensor.float()).detach().cpu().numpy()
+
+
+def _array(values: Any) -> Any:
+    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else values
+
+
+class Loss(nn.Module):
+    """A loss of :mod:`metricfast.losses` as a module.
+
+    Parameters
+    ----------
+    loss : object of :mod:`metricfast.losses`
+
+    Notes
+    -----
+    The gradient is computed with the value, so it can be used once; there are no second
+    derivatives. What a loss refuses, it refuses here with the same ``ValueError``. A loss of
+    inner products is one of cosines after ``torch.nn.functional.normalize``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from metricfast.losses import LogRatio
+    >>> from metricfast.torch import Loss
+    >>> layer = torch.nn.Linear(3, 2)
+    >>> loss = Loss(LogRatio())
+    >>> loss(layer(torch.randn(8, 3)), torch.arange(8.0)).backward()
+    >>> layer.weight.grad.shape
+    torch.Size([2, 3])
+    """
+
+    def __init__(self, loss: RowLoss) -> None:
+        super().__init__()
+        self.loss = loss
+
+    def forward(
+        self,
+        Z: torch.Tensor,
+        y: Any,
+        Z_database: torch.Tensor | None = None,
+        y_database: Any = None,
+        **keywords: Any,
+    ) -> torch.Tensor:
+        """The loss as a tensor without dimensions.
+
+        Parameters
+        ----------
+        Z : tensor of shape (n, n_components)
+        y : tensor or array-like
+        Z_database : tensor of shape (m, n_components), optional
+        y_database : tensor or array-like, optional
+        **keywords
+            As the loss takes them: ``sample_weight``, ``exclude``, ``n_jobs``.
+        """
+        given = {name: _array(value) for name, value in keywords.items()}
+        result: torch.Tensor = _Function.apply(
+            Z, Z_database, self.loss, _array(y), _array(y_database), given
+        )
+        return result
+
+    def extra_repr(self) -> str:
+        """What is shown between the brackets."""
+        return repr(self.loss)
+
+
+class ProxyLoss(Loss):
+    """A loss with proxies, which are a parameter of the module.
+
+    Parameters
+    ----------
+    loss : ProxyNCA or ProxyAnchor
+    n_classes : int
+        Labels are the classes 0 .. n_classes - 1.
+    n_components : int
+    normalize : bool, default=True
+        Whether proxies are used with length one. Points are not normalised here.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from metricfast.losses import ProxyAnchor
+    >>> from metricfast.torch import ProxyLoss
+    >>> loss = ProxyLoss(ProxyAnchor(), n_classes=3, n_components=2)
+    >>> Z = torch.nn.functional.normalize(torch.randn(8, 2))
+    >>> loss(Z, torch.arange(8) % 3).backward()
+    >>> loss.proxies.grad.shape
+    torch.Size([3, 2])
+    """
+
+    def __init__(
+        self, loss: RowLoss, n_classes: int, n_components: int, *, normalize: bool = True
+    ) -> None:
+        super().__init__(loss)
+        if not loss.learnable_database:
+            raise ValueError(f"{type(loss).__name__} has no proxies: use Loss.")
+        self.normalize = normalize
+        self.proxies = nn.Parameter(torch.empty(n_classes, n_components))
+        nn.init.kaiming_normal_(self.proxies, mode="fan_out")
+
+    def forward(self, Z: torch.Tensor, y: Any, **keywords: Any) -> torch.Tensor:  # type: ignore[override]
+        """The loss of points and the module's proxies; see :class:`Loss`."""
+        proxies = self.proxies.to(Z)
+        if self.normalize:
+            proxies = nn.functional.normalize(proxies)
+        return super().forward(Z, y, proxies, np.arange(len(proxies)), **keywords)

@@ -1,0 +1,56 @@
+"""Embedding learners to test, and losses that are easy to check."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.datasets import load_digits, load_iris
+
+from metricfast import EmbeddingLearner, losses
+from metricfast.embeddings import MLP, Asymmetric, Linear
+
+X, Y = load_iris(return_X_y=True)
+X = (X - X.mean(axis=0)) / X.std(axis=0)
+DIGITS, DIGIT = load_digits(return_X_y=True)
+DIGITS, DIGIT = DIGITS[:600] / 16, DIGIT[:600]
+NCA = losses.NCA("log", reduction="mean")
+LEARNERS = [
+    EmbeddingLearner(NCA, random_state=0, max_epochs=4, batch_size=40),
+    EmbeddingLearner(NCA, MLP((8,), 3), solver="sgd", random_state=0, max_epochs=4),
+    EmbeddingLearner(
+        NCA, MLP((8,), 3, normalize=True), schedule="cosine", random_state=0, max_epochs=4
+    ),
+    EmbeddingLearner(NCA, Asymmetric(Linear(3), MLP((8,), 3)), random_state=0, max_epochs=4),
+    EmbeddingLearner(NCA, Linear(2), solver="lbfgs", random_state=0, max_epochs=4),
+    EmbeddingLearner(NCA, Linear(2), database="all", random_state=0, max_epochs=2),
+    EmbeddingLearner(NCA, Linear(2), early_stopping=True, random_state=0, max_epochs=4),
+]
+
+
+class Proxies:
+    """Squared distance to the class's own row of the table, minus a tenth of that to others."""
+
+    labels = "class"
+    learnable_database = True
+
+    def __call__(self, Z, y, Z_database, y_database, *, exclude=None, n_jobs=None):
+        weight = np.where(y[:, None] == y_database, 1.0, -0.02) / len(Z)
+        away = Z[:, None] - Z_database
+        value = float((weight * (away**2).sum(axis=2)).sum())
+        slope = 2 * weight[:, :, None] * away
+        return value, (slope.sum(axis=1).astype(Z.dtype), -slope.sum(axis=0).astype(Z.dtype))
+
+
+class Steep:
+    """The mean square of Z: any number of steps that are too large makes it infinite."""
+
+    labels = "class"
+
+    def __call__(self, Z, y, *, n_jobs=None):
+        with np.errstate(over="ignore"):
+            return float((Z**2).sum()), 2 * Z
+
+
+def same(a, b):
+    for one, two in zip(a.parameters_, b.parameters_, strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert a.loss_curve_ == b.loss_curve_

@@ -1,0 +1,157 @@
+"""The embedding learner: what becomes of an interrupted training."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from embedding_cases import DIGIT, DIGITS, LEARNERS, NCA, Steep, X, Y, same
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+import metricfast
+from metricfast import EmbeddingLearner, losses
+from metricfast.embeddings import MLP
+from metricfast.samplers import ClassBalanced, Uniform
+
+TRAIN = """
+import sys, time
+import numpy as np
+from sklearn.datasets import load_digits
+from metricfast import EmbeddingLearner, losses
+from metricfast.embeddings import MLP
+X, y = load_digits(return_X_y=True)
+path = sys.argv[1]
+learner = EmbeddingLearner(
+    losses.NCA("log", reduction="mean"), MLP((32,), 4), early_stopping=True, max_epochs=8,
+    random_state=5, checkpoint=path, callbacks=[lambda state: print(state.iteration, flush=True)
+    or (path.endswith("killed") and time.sleep(0.2))],
+).fit(X[:600].astype("f4") / 16, y[:600])
+"""
+
+
+def test_a_killed_training_goes_on_to_the_same_result(tmp_path):
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    process = subprocess.Popen(
+        [sys.executable, "-c", TRAIN, str(killed)], stdout=subprocess.PIPE, text=True
+    )
+    while process.stdout.readline().strip() != "4":
+        assert process.poll() is None
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    points = DIGITS.astype("f4")
+    learner = EmbeddingLearner(
+        NCA, MLP((32,), 4), early_stopping=True, max_epochs=8, random_state=5, checkpoint=killed
+    )
+    seen = []
+    resumed = clone(learner).set_params(callbacks=[lambda s: seen.append(s.iteration)])
+    resumed.fit(points, DIGIT)
+    assert seen[0] in (4, 5)  # the file of epoch 4 may have been there, or not yet
+    assert seen[-1] == 8
+    expected = clone(learner).set_params(checkpoint=whole).fit(points, DIGIT)
+    same(resumed, expected)
+    assert resumed.validation_scores_ == expected.validation_scores_
+    same(clone(learner).fit(points, DIGIT), expected)  # nothing is left to do
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_a_longer_training_goes_on_from_a_shorter(tmp_path, seed):
+    path = tmp_path / "training"
+    learner = EmbeddingLearner(
+        NCA, MLP((8,), 2), ClassBalanced(4, 20), solver="sgd", checkpoint=path, random_state=seed
+    )
+    learner.set_params(max_epochs=2).fit(X, Y)
+    learner.set_params(max_epochs=5).fit(X, Y)
+    assert learner.n_iter_ == 5
+    if seed is not None:
+        same(clone(learner).set_params(checkpoint=tmp_path / "other").fit(X, Y), learner)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"learning_rate": 0.1},
+        {"loss": losses.NCA(reduction="mean")},
+        {"embedding": MLP((9,), 2)},
+        {"random_state": 1},
+        {"sampler": Uniform()},
+    ],
+    ids=str,
+)
+def test_a_checkpoint_of_another_training_is_refused(tmp_path, change):
+    learner = EmbeddingLearner(
+        NCA, MLP((8,), 2), max_epochs=1, checkpoint=tmp_path / "training", random_state=0
+    ).fit(X, Y)
+    with pytest.raises(ValueError, match="is of a training with other parameters or other data"):
+        clone(learner).set_params(**change).fit(X, Y)
+    with pytest.raises(ValueError, match="is of a training with other parameters or other data"):
+        clone(learner).fit(X + 1, Y)
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path):
+    path = tmp_path / "training"
+    path.write_bytes(b"something else")
+    with pytest.raises(ValueError, match="is not a readable safetensors file"):
+        clone(LEARNERS[0]).set_params(checkpoint=path).fit(X, Y)
+    metricfast.save(clone(LEARNERS[0]).fit(X, Y), path)
+    with pytest.raises(ValueError, match="holds no training of metricfast"):
+        clone(LEARNERS[0]).set_params(checkpoint=path).fit(X, Y)
+
+
+@pytest.mark.parametrize("solver", ["adam", "lbfgs"])
+def test_an_interrupt_leaves_what_was_learned(solver):
+    learner = EmbeddingLearner(
+        losses.NCA("log"), MLP((64,), 16), solver=solver, max_epochs=100_000, random_state=0,
+    )  # fmt: skip
+    points, labels = np.tile(DIGITS, (5, 1)), np.tile(DIGIT, 5)
+    done = threading.Event()
+
+    def press():
+        # A library may drop an interrupt: it is pressed again.
+        time.sleep(1.5)
+        while not done.wait(0.3):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        learner.fit(points, labels)
+    done.set()
+    thread.join()
+    assert np.isfinite(learner.transform(points)).all()
+    assert learner.n_iter_ == len(learner.loss_curve_)
+
+
+@pytest.mark.parametrize("solver", ["adam", "sgd"])
+def test_divergence_keeps_the_last_finite_parameters(solver):
+    learner = EmbeddingLearner(Steep(), MLP((8,), 3), solver=solver, random_state=0)
+    rate = 10.0 if solver == "sgd" else 1e200
+    with pytest.warns(
+        ConvergenceWarning, match="Training diverged in epoch .* Lower learning_rate"
+    ):
+        learner.set_params(learning_rate=rate, batch_size=30).fit(X, Y)
+    assert all(np.isfinite(array).all() for array in learner.parameters_)
+    assert np.isfinite(learner.transform(X)).all()
+    assert np.isfinite(learner.loss_curve_).all()
+
+
+@pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
+@pytest.mark.parametrize("solver", ["adam", "lbfgs"])
+def test_points_that_are_too_large(solver):
+    learner = EmbeddingLearner(Steep(), MLP((8,), 3), solver=solver, random_state=0)
+    with pytest.raises(ValueError, match="The loss is not finite at the start: rescale X"):
+        learner.fit(np.float32(X * 1e37), Y)
+
+
+def test_batches_that_are_larger_than_the_data():
+    same(
+        clone(LEARNERS[1]).set_params(batch_size=10**6).fit(X, Y),
+        clone(LEARNERS[1]).set_params(batch_size=150).fit(X, Y),
+    )

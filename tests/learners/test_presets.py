@@ -1,0 +1,119 @@
+"""Embedding learners of a loss and a sampler that suit each other; every loss in a learner."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from embedding_cases import DIGIT, DIGITS, X, Y, same
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import metricfast
+from metricfast import EmbeddingLearner, LogRatioLearner, ProxyNCALearner, TripletLearner, losses
+from metricfast.embeddings import MLP, Asymmetric, Linear
+from metricfast.learners._objective import is_continuous, is_learnable
+from metricfast.samplers import DenseTriplet, Uniform
+
+PRESETS = [
+    LogRatioLearner(2, batch_size=60, max_epochs=3, random_state=0),
+    LogRatioLearner(2, hidden_layer_sizes=(8,), n_anchors=1, max_epochs=1, random_state=0),
+    TripletLearner(2, max_epochs=3, random_state=0),
+    ProxyNCALearner(2, hidden_layer_sizes=(8,), max_epochs=3, random_state=0),
+]
+every_preset = pytest.mark.parametrize("learner", PRESETS, ids=str)
+LOSSES = [getattr(losses, name)() for name in losses.__all__]
+every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+
+
+def checks():
+    for learner in PRESETS[1:]:
+        for checked, check in estimator_checks_generator(learner, mark="skip"):
+            if check.func.__name__ != "check_array_api_input":
+                yield pytest.param(checked, check, id=f"{learner}-{check.func.__name__}")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize(("learner", "check"), list(checks()))
+def test_scikit_learn_checks(learner, check):
+    check(learner)
+
+
+@every_preset
+def test_presets_learn_and_are_saved(learner, tmp_path):
+    model = clone(learner).fit(X, Y)
+    assert model.transform(X).shape == (150, 2)
+    assert np.isfinite(model.loss_curve_).all()
+    metricfast.save(model, tmp_path / "model.safetensors")
+    loaded = metricfast.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
+
+
+def test_a_preset_is_the_learner_of_its_parts():
+    preset = TripletLearner(3, 0.1, "hardest", m_per_class=4, max_epochs=2, random_state=1)
+    parts = EmbeddingLearner(
+        losses.Triplet(0.1, "hardest"), Linear(3, normalize=True), max_epochs=2, random_state=1,
+        sampler=metricfast.samplers.ClassBalanced(4, 128),
+    )  # fmt: skip
+    same(preset.fit(X, Y), parts.fit(X, Y))
+
+
+def test_log_ratio_orders_by_labels():
+    labels = np.c_[X[:, 2], X[:, 0] * X[:, 1]]
+    learner = LogRatioLearner(2, hidden_layer_sizes=(32,), learning_rate=0.01, random_state=0)
+    before = clone(learner).set_params(max_epochs=1, learning_rate=1e-9).fit(X, labels)
+    after = learner.fit(X, labels)
+    assert after.score(X, labels) > 0.7 * before.score(X, labels)
+
+
+@pytest.mark.parametrize("preset", [TripletLearner, ProxyNCALearner])
+def test_proxies_and_triplets_classify_digits(preset):
+    learner = preset(8, hidden_layer_sizes=(64,), learning_rate=0.005, random_state=0)
+    learner.set_params(max_epochs=30).fit(DIGITS[:400], DIGIT[:400])
+    assert learner.score(DIGITS[400:], DIGIT[400:], DIGITS[:400], DIGIT[:400]) > 0.85
+
+
+@every_loss
+@pytest.mark.parametrize("normalize", [False, True])
+def test_every_loss_lowers_itself(loss, normalize):
+    labels = X[:, 0] if is_continuous(loss) else Y
+    learner = EmbeddingLearner(
+        clone(loss), MLP((8,), 3, normalize=normalize), Uniform(1000), max_epochs=40,
+        learning_rate=0.01, random_state=0,
+    )  # fmt: skip
+    model = learner.fit(X, labels)
+    assert np.isfinite(model.loss_curve_).all()
+    assert model.loss_curve_[-1] < model.loss_curve_[0]
+
+
+@every_loss
+@pytest.mark.parametrize("batch_size", [1, 2, 7])
+def test_every_loss_takes_tiny_batches(loss, batch_size):
+    labels = X[:, 0] if is_continuous(loss) else Y
+    model = EmbeddingLearner(
+        clone(loss), Linear(3, normalize=True), Uniform(batch_size), max_epochs=1, random_state=0
+    ).fit(X[::5], labels[::5])
+    assert np.isfinite(model.transform(X)).all()
+
+
+ONE_SIDED = {"LDML", "CoSENT", "NTXent"}
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [e for e in LOSSES if type(e).__name__ not in ONE_SIDED and not is_learnable(e)],
+    ids=lambda loss: type(loss).__name__,
+)
+def test_every_loss_takes_two_sides_and_some_anchors(loss):
+    continuous = is_continuous(loss)
+    labels = X[:, 0] if continuous else Y
+    sampler = DenseTriplet(3, 30, 5) if continuous else None
+    for embedding in (Linear(2), Asymmetric(Linear(2), MLP((6,), 2))):
+        model = EmbeddingLearner(clone(loss), embedding, sampler, max_epochs=2, random_state=0).fit(
+            X, labels
+        )
+        assert np.isfinite(model.transform(X)).all()
+
+
+def test_distances_of_labels_cannot_be_given():
+    with pytest.raises(ValueError, match="label_distance must not be 'precomputed' here"):
+        EmbeddingLearner(losses.LogRatio(label_distance="precomputed")).fit(X, np.ones((150, 150)))

@@ -1,0 +1,227 @@
+"""Slow, obvious losses beyond binary labels: loops over pairs and triplets in float64.
+
+Each is a function of (A, y, B, yb, own): queries and database points, their labels, and whether
+they are the same points, when an anchor is none of its own neighbours.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+
+def rows(A, B, own):
+    """(i, columns, D): each anchor with its neighbours and its squared distances to all."""
+    for i in range(len(A)):
+        columns = [j for j in range(len(B)) if not (own and j == i)]
+        yield i, columns, [float(np.sum((A[i] - b) ** 2)) for b in B]
+
+
+def label_distance(a, b, metric="sqeuclidean"):
+    d = np.atleast_1d(np.subtract(a, b))
+    if metric == "cityblock":
+        return float(np.abs(d).sum())
+    return float((d**2).sum()) ** (1.0 if metric == "sqeuclidean" else 0.5)
+
+
+def mean(values):
+    return float(np.mean(values)) if len(values) else 0.0
+
+
+def log_sum(values):
+    return float(np.logaddexp.reduce(values)) if len(values) else -math.inf
+
+
+def delta(d, squared, eps):
+    return d + eps if squared else math.sqrt(d + eps)
+
+
+def log_ratio(squared=True, metric="sqeuclidean", eps_distance=0.0, eps_log=0.0):
+    def loss(A, y, B, yb, own):
+        anchors = []
+        for i, columns, D in rows(A, B, own):
+            t = {j: label_distance(y[i], yb[j], metric) for j in columns}
+            used = [j for j in columns if t[j] > 0]
+            e = {j: math.log(delta(D[j], squared, eps_distance) + eps_log) - math.log(t[j])
+                 for j in used}  # fmt: skip
+            pairs = [(e[j] - e[k]) ** 2 for j, k in itertools.combinations(used, 2)]
+            if pairs:
+                anchors.append(mean(pairs))
+        return mean(anchors)
+
+    return loss
+
+
+def ratio(squared=True, metric="sqeuclidean", eps_distance=0.0):
+    def loss(A, y, B, yb, own):
+        anchors = []
+        for i, columns, D in rows(A, B, own):
+            t = {j: label_distance(y[i], yb[j], metric) for j in columns}
+            used = [j for j in columns if t[j] > 0]
+            d = {j: delta(D[j], squared, eps_distance) for j in used}
+            pairs = [(d[j] / d[k] - t[j] / t[k]) ** 2 for j, k in itertools.permutations(used, 2)]
+            if pairs:
+                anchors.append(mean(pairs))
+        return mean(anchors)
+
+    return loss
+
+
+def triplet(margin=0.2, mining="all", dense=False, squared=True, reduction="mean_nonzero"):
+    def loss(A, y, B, yb, own):
+        hinges, anchors = [], 0
+        for i, columns, D in rows(A, B, own):
+            d = D if squared else np.sqrt(D)
+            if dense:
+                t = [label_distance(y[i], label) for label in yb]
+                pairs = [(p, n) for p in columns for n in columns if t[p] < t[n]]
+            else:
+                pairs = [(p, n) for p in columns for n in columns if yb[p] == y[i] != yb[n]]
+            anchors += bool(pairs)
+            if mining == "semihard":
+                pairs = [(p, n) for p, n in pairs if d[p] < d[n]]
+            if mining == "hardest" and pairs:
+                pairs = [max(pairs, key=lambda pair: d[pair[0]] - d[pair[1]])]
+            hinges += [max(d[p] - d[n] + margin, 0.0) for p, n in pairs]
+        total, active = sum(hinges), sum(h > 0 for h in hinges)
+        by = {"sum": 1, "mean": anchors, "mean_nonzero": active}[reduction]
+        return total / max(by, 1)
+
+    return loss
+
+
+def contrastive(pos_margin=0.0, neg_margin=1.0, power=1, reduction="mean_nonzero"):
+    def loss(A, y, B, yb, own):
+        sides = [], []
+        for i, columns, D in rows(A, B, own):
+            for j in columns:
+                d, same = math.sqrt(D[j]), y[i] == yb[j]
+                hinge = max(d - pos_margin if same else neg_margin - d, 0.0) ** power
+                sides[0 if same else 1].append(hinge)
+        if reduction == "sum":
+            return sum(map(sum, sides))
+        if reduction == "mean":
+            return sum(map(mean, sides))
+        return sum(mean([h for h in side if h > 0]) for side in sides)
+
+    return loss
+
+
+def two_sides(A, y, B, yb, own):
+    """Inner products of each anchor with its class and with the others."""
+    for i in range(len(A)):
+        columns = [j for j in range(len(B)) if not (own and j == i)]
+        s = {j: float(A[i] @ B[j]) for j in columns}
+        yield [s[j] for j in columns if yb[j] == y[i]], [s[j] for j in columns if yb[j] != y[i]]
+
+
+def multi_similarity(alpha=2.0, beta=50.0, base=0.5):
+    def loss(A, y, B, yb, own):
+        anchors = []
+        for p, n in two_sides(A, y, B, yb, own):
+            pull = log_sum([0.0] + [-alpha * (s - base) for s in p]) / alpha
+            push = log_sum([0.0] + [beta * (s - base) for s in n]) / beta
+            anchors.append(pull + push)
+        return mean(anchors)
+
+    return loss
+
+
+def supcon(temperature=0.1):
+    def loss(A, y, B, yb, own):
+        anchors = []
+        for p, n in two_sides(A, y, B, yb, own):
+            everything = log_sum([s / temperature for s in p + n])
+            if p:
+                anchors.append(mean([everything - s / temperature for s in p]))
+        return mean(anchors)
+
+    return loss
+
+
+def ntxent(temperature=0.07):
+    def loss(A, y, B, yb, own):
+        pairs = []
+        for p, n in two_sides(A, y, B, yb, own):
+            if n:
+                pairs += [log_sum([x / temperature for x in [s, *n]]) - s / temperature for s in p]
+        return mean(pairs)
+
+    return loss
+
+
+def lifted(neg_margin=1.0, pos_margin=0.0, squared=False):
+    def loss(A, y, B, yb, own):
+        anchors = []
+        for i, columns, D in rows(A, B, own):
+            d = D if squared else np.sqrt(D)
+            pull = log_sum([d[j] - pos_margin for j in columns if y[i] == yb[j]])
+            push = log_sum([neg_margin - d[j] for j in columns if y[i] != yb[j]])
+            if math.isfinite(pull) and math.isfinite(push):
+                anchors.append(max(pull + push, 0.0))
+        return mean(anchors)
+
+    return loss
+
+
+def rank_n_contrast(temperature=2.0, metric="cityblock"):
+    def loss(A, y, B, yb, own):
+        anchors = []
+        for i, columns, D in rows(A, B, own):
+            t = {j: label_distance(y[i], yb[j], metric) for j in columns}
+            x = {j: -math.sqrt(D[j]) / temperature for j in columns}
+            terms = [log_sum([x[k] for k in columns if t[k] >= t[j]]) - x[j] for j in columns]
+            if terms:
+                anchors.append(mean(terms))
+        return mean(anchors)
+
+    return loss
+
+
+def proxy_nca(scale=1.0):
+    def loss(A, y, B, yb, own):
+        points = []
+        for i, columns, D in rows(A, B, own):
+            own_class = log_sum([-scale * D[j] for j in columns if yb[j] == y[i]])
+            if math.isfinite(own_class):
+                points.append(log_sum([-scale * D[j] for j in columns]) - own_class)
+        return mean(points)
+
+    return loss
+
+
+def proxy_anchor(margin=0.1, alpha=32.0):
+    def loss(A, y, B, yb, own):
+        pull, push = [], []
+        for p, label in zip(B, yb, strict=True):
+            near = [float(a @ p) for a, c in zip(A, y, strict=True) if c == label]
+            far = [float(a @ p) for a, c in zip(A, y, strict=True) if c != label]
+            if near:
+                pull.append(log_sum([0.0] + [-alpha * (s - margin) for s in near]))
+            push.append(log_sum([0.0] + [alpha * (s + margin) for s in far]))
+        return mean(pull) + mean(push)
+
+    return loss
+
+
+def cosent_of_pairs(similarities, scores, scale=20.0):
+    terms = [
+        scale * (similarities[b] - similarities[a])
+        for a in range(len(scores))
+        for b in range(len(scores))
+        if scores[a] > scores[b]
+    ]
+    return log_sum([0.0, *terms])
+
+
+def cosent(scale=20.0, metric="sqeuclidean"):
+    def loss(A, y, B, yb, own):
+        if not own:
+            return cosent_of_pairs(np.sum(A * B, axis=1), y, scale)
+        pairs = list(itertools.combinations(range(len(A)), 2))
+        scores = [-label_distance(y[i], y[j], metric) for i, j in pairs]
+        return cosent_of_pairs([float(A[i] @ B[j]) for i, j in pairs], scores, scale)
+
+    return loss

@@ -1,0 +1,125 @@
+"""Losses beyond binary labels: what they accept, what they refuse, and what they count."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_embedding_losses import PRECISIONS, every_case, pair_problem, problem
+
+from metricfast import losses
+
+
+@every_case
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_coincident_embeddings(loss, oracle, dtype):
+    del oracle
+    Z, y, B, yb = pair_problem(loss)
+    for value in (0.0, 0.5):
+        Z, B = np.full(Z.shape, value, dtype), np.full(B.shape, value, dtype)
+        results = [loss(Z, y, B, yb)]
+        if not loss.learnable_database:
+            results.append(loss(Z, y))
+        for result, grad in results:
+            assert np.isfinite(result)
+            assert all(np.isfinite(g).all() for g in grad)
+
+
+@every_case
+@pytest.mark.parametrize("n", [1, 2])
+def test_smallest_batches(loss, oracle, n):
+    del oracle
+    Z, y = problem(loss, n)
+    if loss.learnable_database:
+        value, (grad, _) = loss(Z, y, Z, np.arange(n))
+    else:
+        value, grad = loss(Z, y)
+    assert np.isfinite(value) and np.isfinite(grad).all()
+    if n == 1 and not loss.learnable_database:
+        assert value == 0 and not grad.any()
+
+
+@every_case
+def test_labels_all_tied_or_all_different(loss, oracle):
+    """No negatives, no positives, or nothing to order: a finite value, and what was skipped."""
+    del oracle
+    Z, _ = problem(loss)
+    for y in (np.zeros(len(Z)), np.arange(len(Z))):
+        database = (Z[:3] + 1.0, y[:3]) if loss.learnable_database else ()
+        value, grad = loss(Z, y, *database)
+        assert np.isfinite(value)
+        assert all(np.isfinite(g).all() for g in grad)
+        assert set(loss.counts_) == {"terms", "anchors", "skipped", "dropped"}
+
+
+def test_counts():
+    Z = np.random.default_rng(0).normal(size=(5, 2))
+    loss = losses.LogRatio()
+    assert loss(Z, np.ones(5))[0] == 0
+    assert loss.counts_ == {"terms": 0, "anchors": 0, "skipped": 5, "dropped": 20}
+    loss(Z, [0.0, 0.0, 1.0, 2.0, 3.0])
+    assert loss.counts_ == {"terms": 3 + 3 + 6 * 3, "anchors": 5, "skipped": 0, "dropped": 2}
+    loss = losses.Triplet()
+    loss(Z, [0, 0, 1, 1, 2])
+    assert loss.counts_["skipped"] == 1
+
+
+@pytest.mark.parametrize("name", losses.__all__)
+def test_the_interface_of_all(name):
+    loss = getattr(losses, name)()
+    assert loss.get_params() == type(loss)(**loss.get_params()).get_params()
+    assert loss.labels in ("class", "continuous")
+    assert loss.learnable_database == name.startswith("Proxy")
+    assert ">>>" in type(loss).__doc__
+
+
+def bad(loss, y=None, message="", **arguments):
+    return pytest.param(loss, y, arguments, message, id=message)
+
+
+@pytest.mark.parametrize(
+    ("loss", "y", "arguments", "message"),
+    [
+        bad(losses.Triplet(), np.linspace(0, 1, 18), "y holds continuous numbers"),
+        bad(losses.SupCon(), np.full(18, np.nan), "y contains NaN"),
+        bad(losses.LogRatio(), np.full(18, np.nan), "y contains NaN"),
+        bad(losses.LogRatio(), np.zeros(17), "one label a point"),
+        bad(losses.LogRatio(), ["a"] * 18, "y must hold numbers"),
+        bad(losses.LogRatio(ties="keep"), message="ties must be"),
+        bad(losses.LogRatio(ties="epsilon", eps_log=0), message="needs eps_log above 0"),
+        bad(losses.LogRatio(eps_distance=-1), message="eps_distance must be finite"),
+        bad(losses.LogRatio(label_distance="cosine"), message="label_distance must be one of"),
+        bad(
+            losses.LogRatio(label_distance="precomputed"),
+            np.zeros((18, 3)),
+            r"of shape \(18, 18\)",
+        ),
+        bad(losses.LogRatio(label_distance=lambda a, b: -np.ones((18, 18))), message="from 0 on"),
+        bad(losses.LogRatio(), Z_database=np.zeros((2, 3)), message="given together"),
+        bad(
+            losses.LogRatio(),
+            Z_database=np.zeros((2, 3)),
+            y_database=np.zeros((2, 2)),
+            message="y_database must have 1 label dimension",
+        ),
+        bad(losses.LogRatio(reduction="max"), message="reduction must be 'sum' or 'mean'"),
+        bad(losses.Triplet(margin=-1), message="margin must be finite"),
+        bad(losses.Triplet(mining="easy"), message="mining must be"),
+        bad(losses.Triplet(labels="binary"), message="labels must be"),
+        bad(losses.Contrastive(power=3), message="power must be"),
+        bad(losses.SupCon(temperature=0), message="temperature must be finite and above 0"),
+        bad(losses.ProxyNCA(), message="ProxyNCA compares points with proxies"),
+        bad(losses.ProxyAnchor(), message="ProxyAnchor compares points with proxies"),
+        bad(losses.CoSENT(), sample_weight=np.ones(18), message="sample_weight must be None"),
+        bad(losses.CoSENT(), Z_database=np.zeros((2, 3)), message="the two points of each pair"),
+    ],
+)
+def test_bad_arguments(loss, y, arguments, message):
+    Z, labels = problem(loss) if loss.labels != "binary" else problem(losses.Triplet())
+    with pytest.raises(ValueError, match=message):
+        loss(Z, labels if y is None else y, **arguments)
+
+
+def test_embeddings_that_overflow_are_refused():
+    Z, y = problem(losses.LogRatio())
+    with pytest.raises(ValueError, match=r"overflows: Z is too large.*float32"):
+        losses.LogRatio()((Z * 1e30).astype(np.float32), y)

@@ -1,0 +1,240 @@
+"""Embeddings against obvious versions in NumPy, and their gradients against differences."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from reference import numeric_gradient
+from scipy.sparse import csr_array
+from sklearn.base import clone
+
+from metricfast._dispatch import get_kernels
+from metricfast.embeddings import MLP, Asymmetric, Linear
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(37, 5)) * (RNG.random((37, 5)) < 0.7)
+UPSTREAM = RNG.normal(size=(37, 3))
+EMBEDDINGS = [
+    Linear(3),
+    Linear(3, normalize=True),
+    MLP((7,), 3),
+    MLP((6, 4), 3, activation="tanh", normalize=True),
+    MLP((), 3, activation="identity"),
+    Asymmetric(Linear(3), MLP((4,), 3, normalize=True)),
+]
+every_embedding = pytest.mark.parametrize("embedding", EMBEDDINGS, ids=str)
+every_side = pytest.mark.parametrize("side", ["query", "database"])
+
+
+def plain(embedding, parameters, points, side):
+    """The embedding, written down plainly."""
+    if embedding.asymmetric:
+        query, database = embedding.split(parameters)
+        if side == "query":
+            return plain(embedding.query, query, points, side)
+        return plain(embedding.database, database, points, side)
+    if isinstance(embedding, Linear):
+        z = points @ parameters[0].T
+    else:
+        z = points
+        f = {"relu": lambda a: np.maximum(a, 0), "tanh": np.tanh, "identity": lambda a: a}
+        for i in range(0, len(parameters), 2):
+            z = z @ parameters[i].T + parameters[i + 1]
+            if i + 2 < len(parameters):
+                z = f[embedding.activation](z)
+    return z / np.linalg.norm(z, axis=1, keepdims=True) if embedding.normalize else z
+
+
+def start(embedding, points=X):
+    """Parameters away from zero, the biases too."""
+    parameters = embedding.initialize(points, random_state=0)
+    rng = np.random.default_rng(1)
+    return [p + (0.3 * rng.normal(size=p.shape)).astype(p.dtype) for p in parameters]
+
+
+@every_side
+@every_embedding
+def test_forward(embedding, side):
+    parameters = start(embedding)
+    Z, _ = embedding.forward(parameters, X, side=side)
+    np.testing.assert_allclose(Z, plain(embedding, parameters, X, side), rtol=1e-12, atol=1e-13)
+
+
+@every_side
+@every_embedding
+def test_backward_is_the_slope(embedding, side):
+    parameters = start(embedding)
+    _, cache = embedding.forward(parameters, X, side=side)
+    kept = UPSTREAM.copy()
+    found = embedding.backward(parameters, cache, UPSTREAM, n_jobs=1)
+    np.testing.assert_array_equal(UPSTREAM, kept)
+    for i, array in enumerate(parameters):
+
+        def value(moved, i=i):
+            arrays = [*parameters[:i], moved, *parameters[i + 1 :]]
+            return float((plain(embedding, arrays, X, side) * UPSTREAM).sum())
+
+        expected = numeric_gradient(value, array)
+        np.testing.assert_allclose(found[i], expected, rtol=1e-6, atol=1e-7)
+
+
+@every_embedding
+def test_sparse_points(embedding):
+    parameters = start(embedding)
+    expected, cache = embedding.forward(parameters, X)
+    found, sparse_cache = embedding.forward(parameters, csr_array(X))
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+    for one, two in zip(
+        embedding.backward(parameters, cache, UPSTREAM),
+        embedding.backward(parameters, sparse_cache, UPSTREAM),
+        strict=True,
+    ):
+        np.testing.assert_allclose(two, one, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_many_points_and_any_number_of_threads(dtype):
+    points = RNG.normal(size=(5003, 300)).astype(dtype)
+    embedding = MLP((150, 20), 10, activation="tanh", normalize=True)
+    parameters = start(embedding, points)
+    upstream = RNG.normal(size=(5003, 10)).astype(dtype)
+    results = []
+    for threads in (1, 2, 3):
+        Z, cache = embedding.forward(parameters, points, n_jobs=threads)
+        results.append([Z, *embedding.backward(parameters, cache, upstream, n_jobs=threads)])
+        assert all(array.dtype == dtype for array in results[-1])
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+    wide = [p.astype(np.float64) for p in parameters]
+    Z, cache = embedding.forward(wide, points.astype(np.float64))
+    tolerance = 2e-4 if dtype == np.float32 else 1e-11
+    np.testing.assert_allclose(results[0][0], plain(embedding, wide, points, ""), atol=tolerance)
+    exact = embedding.backward(wide, cache, upstream.astype(np.float64))
+    for found, expected in zip(results[0][1:], exact, strict=True):
+        np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
+
+
+def elsewhere(array, shift):
+    """A copy that begins `shift` elements past an aligned address."""
+    room = np.zeros(array.size + 128, array.dtype)
+    first = (-room.ctypes.data // room.itemsize) % (64 // room.itemsize) + shift
+    copy = room[first : first + array.size].reshape(array.shape)
+    copy[:] = array
+    return copy
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 2, 37])
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_results_do_not_depend_on_where_arrays_begin(n, width, dtype):
+    embedding = MLP((3, 11), width, activation="tanh", normalize=width > 1)
+    parameters = start(embedding, X.astype(dtype))
+    upstream = RNG.normal(size=(n, width)).astype(dtype)
+    results = []
+    for shift in (0, 1, 3):
+        arrays = [elsewhere(array, shift) for array in parameters]
+        Z, cache = embedding.forward(arrays, elsewhere(X[:n].astype(dtype), shift))
+        cache = replace(cache, outputs=[elsewhere(output, shift) for output in cache.outputs])
+        gradients = embedding.backward(arrays, cache, elsewhere(upstream, shift))
+        results.append([Z, *gradients])
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_points_of_no_length():
+    embedding = Linear(2, init="identity", normalize=True)
+    points = np.array([[0.0, 0.0], [3.0, 4.0], [1e-13, 0.0]])
+    parameters = embedding.initialize(points)
+    Z, cache = embedding.forward(parameters, points)
+    np.testing.assert_allclose(Z, [[0, 0], [0.6, 0.8], [0, 0]])
+    (gradient,) = embedding.backward(parameters, cache, np.ones((3, 2)))
+    along = 1.4 * np.array([0.6, 0.8])
+    np.testing.assert_allclose(gradient, np.outer((1 - along) / 5, points[1]))
+
+
+def test_starts():
+    np.testing.assert_array_equal(Linear(init="identity").initialize(X)[0], np.eye(5))
+    (tall,) = Linear(9, init="identity").initialize(X)
+    np.testing.assert_array_equal(tall, np.eye(9, 5))
+    (drawn,) = Linear(200, init="random").initialize(X.astype(np.float32), random_state=0)
+    assert drawn.dtype == np.float32
+    assert drawn.var() == pytest.approx(1 / 5, rel=0.1)
+    given = RNG.normal(size=(7, 5))
+    (kept,) = Linear(init=given).initialize(X)
+    np.testing.assert_array_equal(kept, given)
+    assert kept is not given
+    weights = MLP((400,), 300).initialize(X, random_state=0)
+    assert weights[0].var() == pytest.approx(2 / 5, rel=0.1)
+    assert weights[2].var() == pytest.approx(2 / 700, rel=0.1)
+    query, database = Asymmetric(Linear(2), Linear(2)).initialize(X)
+    np.testing.assert_array_equal(query, database)
+
+
+@pytest.mark.parametrize(
+    ("embedding", "error", "message"),
+    [
+        (Linear(0), ValueError, "n_components must be an integer of at least 1, got 0"),
+        (Linear(9, init="pca"), ValueError, "n_components must be at most n_features=5 with init"),
+        (Linear(init="zero"), ValueError, "`init` must be"),
+        (Linear(init=np.full((7, 5), np.nan)), ValueError, "contains NaN"),
+        (Linear(init=np.ones((2, 4))), ValueError, "dimensionality"),
+        (MLP(8), ValueError, "hidden_layer_sizes must be several integers"),
+        (MLP((8, 0)), ValueError, "hidden_layer_sizes must be an integer of at least 1, got 0"),
+        (MLP(activation="gelu"), ValueError, "activation must be 'relu'"),
+        (Asymmetric(Linear(2), Linear(3)), ValueError, "same number of components, got 2 and 3"),
+        (Asymmetric(Linear(2), 3), TypeError, "database must be an embedding"),
+    ],
+    ids=str,
+)
+def test_bad_parameters(embedding, error, message):
+    with pytest.raises(error, match=message):
+        embedding.initialize(X)
+
+
+def test_weight_decay_is_not_that_of_biases():
+    assert MLP((4, 5)).decays(0.1) == [0.1, 0, 0.1, 0, 0.1, 0]
+    assert Asymmetric(Linear(), MLP(weight_decay=0.5)).decays(0.1) == [0.1, 0.5, 0, 0.5, 0]
+    with pytest.raises(ValueError, match="weight_decay must be"):
+        MLP(weight_decay=-1).decays(0)
+
+
+def test_unknown_side():
+    embedding = EMBEDDINGS[-1]
+    with pytest.raises(ValueError, match="side must be 'query' or 'database'"):
+        embedding.forward(start(embedding), X, side="left")
+
+
+@every_embedding
+def test_pickle_and_clone(embedding):
+    for copy in (clone(embedding), pickle.loads(pickle.dumps(embedding))):
+        assert str(copy) == str(embedding)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_solver_steps(dtype):
+    """The steps of Adam and of momentum, written down plainly."""
+    x, g = RNG.normal(size=(2, 3000)).astype(dtype)
+    m, v, out = np.zeros((3, 3000), dtype)
+    exact_m, exact_v, momentum = np.zeros((3, 3000))
+    exact, plain_x, u = x.astype(float), x.astype(float), np.zeros(3000, dtype)
+    y, y_out = x.copy(), np.empty_like(x)
+    for step in (1, 2, 3):
+        get_kernels().adam_step(x, g, m, v, out, 0.1, 0.01, float(step))
+        x, out = out, x
+        total = g + 0.01 * exact
+        exact_m = 0.9 * exact_m + 0.1 * total
+        exact_v = 0.999 * exact_v + 0.001 * total**2
+        root = np.sqrt(exact_v / (1 - 0.999**step)) + 1e-8
+        exact = exact - 0.1 * exact_m / (1 - 0.9**step) / root
+        get_kernels().momentum_step(y, g, u, y_out, 0.1, 0.01, 0.9)
+        y, y_out = y_out, y
+        momentum = 0.9 * momentum + g + 0.01 * plain_x
+        plain_x = plain_x - 0.1 * momentum
+    tolerance = 1e-3 if dtype == np.float32 else 1e-9
+    np.testing.assert_allclose(x, exact, atol=tolerance)
+    np.testing.assert_allclose(y, plain_x, atol=tolerance)

@@ -1,0 +1,113 @@
+"""The PyTorch bridge; runs where PyTorch is installed, which the tests do not ask for."""
+
+from __future__ import annotations
+
+import doctest
+
+import numpy as np
+import pytest
+
+from metricfast import losses
+
+torch = pytest.importorskip("torch")
+
+import metricfast.torch as bridge  # noqa: E402
+
+LOSSES = [getattr(losses, name)() for name in losses.__all__ if name != "Ratio"] + [
+    losses.Ratio(eps_distance=1.0),  # without, too steep for finite differences
+    losses.Triplet(labels="dense"),
+]
+
+
+def problem(loss, n=9, dtype=np.float64):
+    rng = np.random.default_rng(0)
+    Z = torch.tensor(rng.normal(size=(n, 3)).astype(dtype), requires_grad=True)
+    y = np.arange(n) // 3 if loss.labels == "class" else np.sqrt(np.arange(n))
+    return Z, torch.tensor(y)
+
+
+def database(loss, Z, y):
+    """What the loss is called with beside points and labels."""
+    if isinstance(loss, losses.LMNN):
+        return {"targets": np.roll(np.arange(9).reshape(3, 3), 1, axis=1).reshape(9, 1)}
+    if loss.learnable_database:
+        return {"Z_database": Z.detach()[::3].clone().requires_grad_(), "y_database": y[::3]}
+    return {}
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_gradcheck(loss):
+    Z, y = problem(loss)
+    rest = database(loss, Z, y)
+    module = bridge.Loss(loss)
+    proxies = rest.pop("Z_database", None)
+    points = (Z,) if proxies is None else (Z, proxies)
+    assert torch.autograd.gradcheck(lambda *z: module(z[0], y, *z[1:], **rest), points)
+
+
+def test_queries_against_a_database():
+    Z, y = problem(losses.NCA())
+    database = Z.detach().clone().requires_grad_()
+    module = bridge.Loss(losses.NCA())
+    assert torch.autograd.gradcheck(lambda a, b: module(a, y, b, y), (Z, database))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_value_and_gradient_are_the_loss_s(dtype):
+    loss = losses.LogRatio()
+    Z, y = problem(loss, dtype=dtype)
+    result = 3 * bridge.Loss(loss)(Z, y)
+    result.backward()
+    value, grad = loss(Z.detach().numpy(), y.numpy())
+    assert result.dtype == Z.grad.dtype == Z.dtype
+    assert result.item() == pytest.approx(3 * value)
+    np.testing.assert_allclose(Z.grad.numpy(), 3 * grad, rtol=1e-6)
+
+
+def test_points_are_not_copied(monkeypatch):
+    loss = losses.Triplet()
+    Z, y = problem(loss)
+    seen = []
+    monkeypatch.setattr(
+        losses.Triplet, "_run", lambda self, call, *rest: seen.append(call.queries) or (0,) * 5
+    )
+    monkeypatch.setattr("metricfast.losses._call.Call.result", lambda *_: (0.0, Z.detach().numpy()))
+    bridge.Loss(loss)(Z, y)
+    assert seen[0].ctypes.data == Z.data_ptr()
+
+
+def test_half_precision_comes_back():
+    loss = losses.SupCon()
+    Z, y = problem(loss)
+    half = Z.detach().bfloat16().requires_grad_()
+    bridge.Loss(loss)(half, y).backward()
+    assert half.grad.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("loss", [losses.ProxyNCA(), losses.ProxyAnchor()], ids=repr)
+def test_proxies_learn(loss):
+    torch.manual_seed(0)
+    module = bridge.ProxyLoss(loss, 3, 3)
+    Z, y = problem(loss, dtype=np.float32)
+    optimizer = torch.optim.Adam([Z, *module.parameters()], 0.1)
+    values = []
+    for _ in range(30):
+        optimizer.zero_grad()
+        value = module(torch.nn.functional.normalize(Z), y)
+        value.backward()
+        optimizer.step()
+        values.append(value.item())
+    assert values[-1] < values[0] / 1.5
+    with pytest.raises(ValueError, match="has no proxies"):
+        bridge.ProxyLoss(losses.NCA(), 3, 3)
+
+
+def test_errors_are_the_loss_s():
+    Z, _ = problem(losses.SupCon())
+    with pytest.raises(ValueError, match="y holds continuous numbers"):
+        bridge.Loss(losses.SupCon())(Z, torch.linspace(0, 1, 9))
+    assert "SupCon" in repr(bridge.Loss(losses.SupCon()))
+
+
+def test_docstring_examples_run():
+    assert doctest.testmod(bridge).failed == 0
