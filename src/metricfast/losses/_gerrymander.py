@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
 from metricfast._dispatch import get_kernels
@@ -94,10 +93,43 @@ class Gerrymander(BaseEstimator):  # type: ignore[misc]
         n_jobs: int | None = None,
     ) -> tuple[float, Gradient]:
         """Value and gradient; see the module's description."""
+        call = Call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
+        value, starts, columns, weights = self._weights(call, y, y_database)
+        get_kernels().given(
+            call.queries, call.database, None, starts, columns, call.grad, call.grad_database,
+            call.threads, weights.astype(call.queries.dtype),
+        )  # fmt: skip
+        return call.result((value, 0, 0, 0, 0))
+
+    def weights(
+        self,
+        Z: ArrayLike,
+        y: ArrayLike,
+        Z_database: ArrayLike | None = None,
+        y_database: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        exclude: ArrayLike | None = None,
+        n_jobs: int | None = None,
+    ) -> tuple[float, csr_array]:
+        """Value, and its derivative by every distance.
+
+        Returns
+        -------
+        value : float
+        weights : csr_array of shape (n_queries, n_database)
+            What `metricfast.metric_gradient` takes: so also a full matrix M can be trained.
+        """
+        call = Call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
+        value, starts, columns, weights = self._weights(call, y, y_database)
+        return value, csr_array((weights, columns, starts), shape=(len(call.queries), call.m))
+
+    def _weights(
+        self, call: Call, y: ArrayLike, y_database: ArrayLike | None
+    ) -> tuple[float, NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         if self.reduction not in ("sum", "mean"):
             raise ValueError(f"reduction must be 'sum' or 'mean'; found {self.reduction!r}.")
         check_method(self.ties, self.inference, "inference")
-        call = Call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
         check_count(self.n_neighbors, call.m, call.exclude)
         targeted, augmented, plain = self._sets(call, y, y if y_database is None else y_database)
         weight = np.ones(len(call.queries)) if call.weight is None else call.weight
@@ -107,12 +139,7 @@ class Gerrymander(BaseEstimator):  # type: ignore[misc]
         value = float(weight[taken] @ (augmented.values[taken] - targeted.values[taken]))
         total = float(weight[taken].sum()) if self.reduction == "mean" else 1.0
         factor = 1 / total if total > 0 else 1.0
-        starts, columns, weights = _weights(targeted, augmented, weight * factor)
-        get_kernels().given(
-            call.queries, call.database, None, starts, columns, call.grad, call.grad_database,
-            call.threads, weights.astype(call.queries.dtype),
-        )  # fmt: skip
-        return call.result((value * factor, 0, 0, 0))
+        return value * factor, *_differing(targeted, augmented, weight * factor)
 
     def _sets(
         self, call: Call, y: ArrayLike, y_database: ArrayLike
@@ -133,9 +160,9 @@ class Gerrymander(BaseEstimator):  # type: ignore[misc]
         return found[0], found[1], plain
 
 
-def _weights(
+def _differing(
     targeted: Inference, augmented: Inference, weight: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Return minus the augmented plus the targeted sets, in compressed sparse rows."""
     n, k = targeted.indices.shape
     columns = np.concatenate([targeted.indices, augmented.indices], axis=1)
