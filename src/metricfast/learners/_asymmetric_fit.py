@@ -55,6 +55,8 @@ class DatabaseTraining:
         """Return the parameters to start from, of a scale that suits the loss."""
         embedding, estimator = self._embedding, self._estimator
         start = embedding.initialize(self._database, self._database_labels, rng)
+        if isinstance(embedding, Asymmetric) and estimator.query is estimator.database is None:
+            start[1] = start[0].copy()  # a random map too is a better start than two
         if kept is not None:
             if [array.shape for array in kept] != [array.shape for array in start]:
                 raise ValueError(

@@ -191,7 +191,7 @@ class VoteTraining:
             return value, estimator.C * flat(gradients) + share * flat(shrinking)
 
         def batches() -> list[NDArray[np.int64]]:
-            size = estimator.batch_size or min(1000, max(100, self.n // 10))
+            size = estimator.batch_size or min(1000, max(32, self.n // 20))
             return np.array_split(rng.permutation(self.n), max(1, round(self.n / size)))
 
         try:

@@ -125,7 +125,7 @@ class AsymmetricSimilarity(ClassifierMixin, EmbeddedMetricMixin):  # type: ignor
         solver: str = "adam",
         batch_size: int | None = None,
         max_epochs: int = 50,
-        learning_rate: float = 0.01,
+        learning_rate: float = 0.03,
         tol: float = 1e-4,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -297,12 +297,13 @@ class AsymmetricSimilarity(ClassifierMixin, EmbeddedMetricMixin):  # type: ignor
         -------
         ndarray of shape (n_queries,)
         """
-        return np.asarray(self.classes_[self._vote(X, X_database, y_database)[0]])
+        winners = self._vote(X, X_database, y_database)[0]
+        return np.asarray(self.classes_[winners])
 
     def predict_proba(
         self, X: ArrayLike, X_database: ArrayLike | None = None, y_database: ArrayLike | None = None
     ) -> Array:
-        """Return the share of the votes of each class.
+        """Return the share of the votes of each class; unlike `predict`, without a word on ties.
 
         Parameters
         ----------
@@ -343,6 +344,7 @@ class AsymmetricSimilarity(ClassifierMixin, EmbeddedMetricMixin):  # type: ignor
     def _vote(
         self, X: ArrayLike, X_database: ArrayLike | None, y_database: ArrayLike | None
     ) -> tuple[NDArray[np.int64], Array]:
+        check_is_fitted(self, "database_embedding_")
         queries = self.transform(X)
         if (X_database is None) != (y_database is None):
             raise ValueError("X_database and y_database must be given together.")

@@ -72,10 +72,10 @@ class NeighborhoodGerrymandering(LinearLearner):
         "adam" takes a step for every mini-batch of queries, against all points; "lbfgs" looks at
         all points in every step, for data that are not many.
     batch_size : int, optional
-        Queries in a batch, by default a tenth of the points, from 100 to 1000.
+        Queries in a batch, by default a twentieth of the points, from 32 to 1000.
     max_epochs : int, default=50
         Passes over the points; iterations, of "lbfgs".
-    learning_rate : float, default=0.01
+    learning_rate : float, default=0.03
         First step of "adam", relative to the size of the initial map.
     tol : float, default=1e-4
         "adam" stops after 10 epochs in which the objective (with early stopping, the validation
@@ -148,7 +148,7 @@ class NeighborhoodGerrymandering(LinearLearner):
         solver: str = "adam",
         batch_size: int | None = None,
         max_epochs: int = 50,
-        learning_rate: float = 0.01,
+        learning_rate: float = 0.03,
         tol: float = 1e-4,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,

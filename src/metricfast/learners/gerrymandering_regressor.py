@@ -35,7 +35,8 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, NeighborhoodGerrymande
     n_components : int, optional
         As of `NeighborhoodGerrymandering`.
     n_bins : int, default=5
-        Number of quantiles; fewer where targets repeat.
+        Number of quantiles; fewer where targets repeat, or points are so few that a quantile had
+        fewer than twice `n_neighbors` of them.
     parameterization, ties, inference, C, regularizer, init, solver, batch_size, max_epochs
         As of `NeighborhoodGerrymandering`; "lda" is no `init`.
     learning_rate, tol, early_stopping, validation_fraction, warm_start, preprocessor, verbose
@@ -86,7 +87,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, NeighborhoodGerrymande
         solver: str = "adam",
         batch_size: int | None = None,
         max_epochs: int = 50,
-        learning_rate: float = 0.01,
+        learning_rate: float = 0.03,
         tol: float = 1e-4,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -138,7 +139,8 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, NeighborhoodGerrymande
 
     def _check_target(self, y: Any) -> tuple[Array, Array, float]:
         targets = check_regression_target(y)
-        edges = np.unique(np.quantile(targets, np.linspace(0, 1, self.n_bins + 1)[1:-1]))
+        n_bins = max(2, min(int(self.n_bins), len(targets) // (2 * int(self.n_neighbors))))
+        edges = np.unique(np.quantile(targets, np.linspace(0, 1, n_bins + 1)[1:-1]))
         codes = np.unique(np.searchsorted(edges, targets), return_inverse=True)[1].reshape(-1)
         if codes.max() == 0:
             codes = (targets > targets.min()).astype(np.int64)

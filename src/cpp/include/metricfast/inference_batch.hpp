@@ -1,25 +1,19 @@
-/// Targeted and loss-augmented inference for many queries against a database,
-/// without an n x m matrix.
+/// Targeted and loss-augmented inference for many queries against a database, without an n x m
+/// matrix.
 ///
-/// The database is sorted by class, and one sweep over it finds every point
-/// that may be in a set. Of each class that are at most the k nearest, and of
-/// these only points within reach:
-/// - where a set beats the k nearest points (total cost C, vote loss delta),
-/// each of its members has
-///   D <= D_(k) + max Delta - delta, since the others cost no less than the k -
-///   1 nearest;
-/// - in the best targeted set, won by class r, each member has D <= D_r(k), the
-/// k-th distance in
-///   class r: the winner's next point could take the place of a member of
-///   another class.
-/// The classes that a targeted vote may choose are therefore searched first.
-/// Then any class that has been searched may win with k / 2 + 1 points beside
-/// those of the query's own: a set of known value, which the best one beats.
-/// How much nearer its other members are is known in the end only; until then
-/// the k nearest so far stand for them, and where that was too hopeful, the
-/// search is repeated.
+/// The database is sorted by class, and one sweep over it finds every point that may be in a set.
+/// Of each class that are at most the k nearest, and of these only points within reach:
+/// - in the best targeted set, won by class r, each member has D <= D_r(k), the k-th distance in
+///   class r: the winner's next point could take the place of a member of another class;
+/// - the best augmented set beats the k nearest points, and the sets that any class wins with its
+///   k / 2 + 1 nearest points beside the query's own, so that its cost is limited, and with it the
+///   distance of each member beyond those of the k - 1 nearest.
+/// The classes that a targeted vote may choose are therefore searched first, then the others from
+/// near to far. How near the k - 1 nearest are is known in the end only; until then those found so
+/// far stand for them, and where that was too hopeful, the search is repeated.
 #pragma once
 
+#include "metricfast/class_means.hpp"
 #include "metricfast/inference_problem.hpp"
 #include "metricfast/neighbors.hpp"
 
@@ -37,6 +31,7 @@ class InferenceSearch {
                 "inference: the database has more than 2^30 points");
         problem.check(queries.rows(), database.rows());
         order_ = order_by_label(problem.database_labels, database.rows(), classes(), &starts_);
+        means_ = ClassMeans(database, frame_, problem.database_labels, classes());
     }
 
     void run(const Control &control) const {
@@ -67,9 +62,11 @@ class InferenceSearch {
         std::vector<S> own;     ///< those of the query's class
         S targeted = -std::numeric_limits<S>::infinity(); ///< reach of a targeted set
         S limit = std::numeric_limits<S>::infinity();
-        S narrowest = std::numeric_limits<S>::infinity();      ///< limit of any class's search
-        double best = std::numeric_limits<double>::infinity(); ///< cost - loss of some set,
-                                                               ///< at most
+        S narrowest = std::numeric_limits<S>::infinity(); ///< limit of any class's search
+        /// Cost less loss of some set, at most.
+        double best = std::numeric_limits<double>::infinity();
+        /// Cost of a set with points that were dropped, beyond the k - 1 nearest, at least.
+        double dropped = std::numeric_limits<double>::infinity();
         double slack = 0;
         bool failed = false;
     };
@@ -86,8 +83,7 @@ class InferenceSearch {
         if (ids.empty())
             return {};
         const ScreenedDatabase<S> screen(database_, frame_, order_, starts_, control);
-        // What the bounds of k distances may be wrong by, without the query's
-        // share.
+        // What the bounds of k distances may be wrong by, without the query's share.
         double error = hopeful ? 0 : std::numeric_limits<double>::infinity();
         for (Index j = 0; hopeful && j < screen.packed().positions(); ++j)
             if (screen.packed().id(j) >= 0)
@@ -128,7 +124,7 @@ class InferenceSearch {
                          });
             for (Index i = 0; i < count; ++i)
                 if (!rows[i].failed)
-                    finish_class<S>(rows[i], ids[i], s, scouting);
+                    finish_class<S>(rows[i], error, ids[i], s, scouting);
         };
         const std::vector<char> first = right_votes(ids, count);
         for (Index s = 0; s < classes(); ++s)
@@ -142,7 +138,7 @@ class InferenceSearch {
                 row.nearest.clear();
             }
         }
-        for (Index s = 0; s < classes(); ++s)
+        for (const Index s : means_.near_to_far(queries_, ids, count))
             if (!first[s] || by_nearest)
                 sweep(s, false);
         SetSolver solver(problem_.options);
@@ -202,26 +198,52 @@ class InferenceSearch {
     template <class S>
     S augmented_reach(const Row<S> &row, double error, std::int64_t id, double plain) const {
         const double largest = augmentation(id), last = static_cast<double>(row.nearest.back());
-        double reach = last + largest - scaled(plain);
-        if (row.best < std::numeric_limits<double>::infinity()) {
-            double others = 0;
-            for (Index i = 0; i + 1 < k(); ++i)
-                others += static_cast<double>(row.nearest[i]);
-            reach = std::min(reach, row.best + largest - others + error +
-                                        static_cast<double>(k()) * row.slack);
-        }
+        const double known = row.best + largest - others<S>(row);
+        const double reach = std::min(last + largest - scaled(plain),
+                                      known + error + static_cast<double>(k()) * row.slack);
         return above<S>(std::max(reach, last));
     }
 
+    /// What the k - 1 nearest cost, at most.
+    template <class S> double others(const Row<S> &row) const {
+        double sum = 0;
+        for (Index i = 0; i + 1 < k(); ++i)
+            sum += static_cast<double>(row.nearest[i]);
+        return sum;
+    }
+
+    /// A bound of the points worth keeping of the class just searched. An augmented set that holds
+    /// a class's t-th point holds the nearer ones too, and its other points cost no less than the
+    /// k - t nearest of all.
+    template <class S> S useful(Row<S> &row, double error, std::int64_t id) const {
+        const S all = std::numeric_limits<S>::infinity();
+        const auto &uppers = row.list.uppers();
+        if (!std::isfinite(error) || !std::isfinite(row.best) || !problem_.augmented.wanted() ||
+            problem_.options.greedy || problem_.options.ties == Ties::nearest ||
+            static_cast<Index>(row.nearest.size()) < k())
+            return all;
+        const double budget = row.best + augmentation(id) - others<S>(row);
+        double cost = -error - static_cast<double>(k()) * row.slack;
+        for (std::size_t t = 0; t < uppers.size(); ++t) {
+            cost += static_cast<double>(uppers[t]);
+            if (t > 0)
+                cost -= static_cast<double>(row.nearest[row.nearest.size() - 1 - t]);
+            if (cost > budget) {
+                row.dropped = std::min(row.dropped, cost);
+                return std::max(row.targeted, t > 0 ? above<S>(uppers[t - 1]) : -all);
+            }
+        }
+        return all;
+    }
+
     template <class S>
-    void finish_class(Row<S> &row, std::int64_t id, Index s, bool scouting) const {
+    void finish_class(Row<S> &row, double error, std::int64_t id, Index s, bool scouting) const {
         row.list.tighten();
         if (row.list.overflown()) {
             row.failed = true;
             return;
         }
         const auto &uppers = row.list.uppers();
-        row.entries.insert(row.entries.end(), row.list.entries().begin(), row.list.entries().end());
         for (const S upper : uppers) {
             if (static_cast<Index>(row.nearest.size()) == k()) {
                 if (!(upper < row.nearest.back()))
@@ -237,18 +259,20 @@ class InferenceSearch {
         else if (problem_.augmented.wanted())
             row.best =
                 std::min(row.best, majority(uppers, row.own) - scaled(problem_.options.loss(y, s)));
+        const S bound = scouting ? std::numeric_limits<S>::infinity() : useful(row, error, id);
+        for (const auto &entry : row.list.entries())
+            if (entry.lower < bound)
+                row.entries.push_back(entry);
         if (!scouting || uppers.empty() || !problem_.targeted.wanted() ||
             problem_.options.loss(y, s) != 0)
             return;
-        // A class of fewer than k points may win with all of them, and has no next
-        // one.
+        // A class of fewer than k points may win with all of them, and has no next one.
         const bool whole = static_cast<Index>(uppers.size()) == k();
         row.targeted = std::max(row.targeted, whole ? above<S>(uppers.back())
                                                     : std::numeric_limits<S>::infinity());
     }
 
-    /// At most what k / 2 + 1 points of a class cost that are completed with the
-    /// query's own.
+    /// At most what k / 2 + 1 points of a class cost that are completed with the query's own.
     template <class S>
     double majority(const std::vector<S> &uppers, const std::vector<S> &own) const {
         const std::size_t most = static_cast<std::size_t>(k() / 2 + 1);
@@ -351,7 +375,9 @@ class InferenceSearch {
                 bound = take_targeted(solver, screen, error, row, id, scratch);
             if (problem_.augmented.wanted())
                 bound = std::max(bound, augmented_reach<S>(row, error, id, plain));
-            if (bound > row.narrowest)
+            if (bound > row.narrowest ||
+                (std::isfinite(row.dropped) &&
+                 row.dropped <= row.best + augmentation(id) - others<S>(row)))
                 return false;
             take(screen, row, bound, scratch);
         }
@@ -365,6 +391,7 @@ class InferenceSearch {
     Frame frame_;
     std::vector<std::int64_t> order_;
     std::vector<Index> starts_;
+    ClassMeans means_;
 };
 
 METRICFAST_NAMESPACE_END

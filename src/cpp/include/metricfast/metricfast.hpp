@@ -1,6 +1,7 @@
 /// Everything: learned distances, their neighbours, and the losses that train them.
 #pragma once
 
+#include "metricfast/class_means.hpp"
 #include "metricfast/constrained/itml.hpp"
 #include "metricfast/constrained/local_scatter.hpp"
 #include "metricfast/constrained/lsml.hpp"
