@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["fit", "fit_tuples", "neighbors", "pair_distance", "pairwise"]
+__all__ = ["fit", "fit_tuples", "inference", "neighbors", "pair_distance", "pairwise"]
 
 from typing import Any
 
@@ -33,6 +33,18 @@ def neighbors(data: Data, threads: int, k: int) -> Call:
     """Time the k nearest neighbours."""
     queries, database = data["queries"], data["database"]
     return Call(lambda: metricfast.kneighbors(queries, database, k, n_jobs=threads), found)
+
+
+def inference(data: Data, threads: int, k: int) -> Call:
+    """Time targeted and loss-augmented inference in one search."""
+    queries, database = data["queries"], data["database"]
+
+    def run() -> Any:
+        return metricfast.inference.both(
+            queries, database, data["y"], data["y_database"], k, n_jobs=threads
+        )
+
+    return Call(run, lambda result: {"values": result[1].values - result[0].values})
 
 
 def fit(data: Data, threads: int, learner: str, target: str = "y", **params: Any) -> Call:

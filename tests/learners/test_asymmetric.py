@@ -82,9 +82,7 @@ def test_asymmetry_pays_where_queries_differ_from_the_database():
     rows, others = slice(0, 250), slice(250, 500)
     scores = {}
     for tied in (True, False):
-        model = AsymmetricSimilarity(
-            5, tied=tied, max_epochs=30, learning_rate=0.1, random_state=0
-        )
+        model = AsymmetricSimilarity(5, tied=tied, max_epochs=30, learning_rate=0.1, random_state=0)
         model.fit(queries[rows], y[rows], database, y_database)
         scores[tied] = model.score(queries[others], y[others])
         assert model.history_["infeasible"] == [0] * model.n_iter_

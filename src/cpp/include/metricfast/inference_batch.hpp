@@ -65,8 +65,6 @@ class InferenceSearch {
         S narrowest = std::numeric_limits<S>::infinity(); ///< limit of any class's search
         /// Cost less loss of some set, at most.
         double best = std::numeric_limits<double>::infinity();
-        /// Cost of a set with points that were dropped, beyond the k - 1 nearest, at least.
-        double dropped = std::numeric_limits<double>::infinity();
         double slack = 0;
         bool failed = false;
     };
@@ -124,7 +122,7 @@ class InferenceSearch {
                          });
             for (Index i = 0; i < count; ++i)
                 if (!rows[i].failed)
-                    finish_class<S>(rows[i], error, ids[i], s, scouting);
+                    finish_class<S>(rows[i], ids[i], s, scouting);
         };
         const std::vector<char> first = right_votes(ids, count);
         for (Index s = 0; s < classes(); ++s)
@@ -212,32 +210,8 @@ class InferenceSearch {
         return sum;
     }
 
-    /// A bound of the points worth keeping of the class just searched. An augmented set that holds
-    /// a class's t-th point holds the nearer ones too, and its other points cost no less than the
-    /// k - t nearest of all.
-    template <class S> S useful(Row<S> &row, double error, std::int64_t id) const {
-        const S all = std::numeric_limits<S>::infinity();
-        const auto &uppers = row.list.uppers();
-        if (!std::isfinite(error) || !std::isfinite(row.best) || !problem_.augmented.wanted() ||
-            problem_.options.greedy || problem_.options.ties == Ties::nearest ||
-            static_cast<Index>(row.nearest.size()) < k())
-            return all;
-        const double budget = row.best + augmentation(id) - others<S>(row);
-        double cost = -error - static_cast<double>(k()) * row.slack;
-        for (std::size_t t = 0; t < uppers.size(); ++t) {
-            cost += static_cast<double>(uppers[t]);
-            if (t > 0)
-                cost -= static_cast<double>(row.nearest[row.nearest.size() - 1 - t]);
-            if (cost > budget) {
-                row.dropped = std::min(row.dropped, cost);
-                return std::max(row.targeted, t > 0 ? above<S>(uppers[t - 1]) : -all);
-            }
-        }
-        return all;
-    }
-
     template <class S>
-    void finish_class(Row<S> &row, double error, std::int64_t id, Index s, bool scouting) const {
+    void finish_class(Row<S> &row, std::int64_t id, Index s, bool scouting) const {
         row.list.tighten();
         if (row.list.overflown()) {
             row.failed = true;
@@ -259,10 +233,7 @@ class InferenceSearch {
         else if (problem_.augmented.wanted())
             row.best =
                 std::min(row.best, majority(uppers, row.own) - scaled(problem_.options.loss(y, s)));
-        const S bound = scouting ? std::numeric_limits<S>::infinity() : useful(row, error, id);
-        for (const auto &entry : row.list.entries())
-            if (entry.lower < bound)
-                row.entries.push_back(entry);
+        row.entries.insert(row.entries.end(), row.list.entries().begin(), row.list.entries().end());
         if (!scouting || uppers.empty() || !problem_.targeted.wanted() ||
             problem_.options.loss(y, s) != 0)
             return;
@@ -375,9 +346,7 @@ class InferenceSearch {
                 bound = take_targeted(solver, screen, error, row, id, scratch);
             if (problem_.augmented.wanted())
                 bound = std::max(bound, augmented_reach<S>(row, error, id, plain));
-            if (bound > row.narrowest ||
-                (std::isfinite(row.dropped) &&
-                 row.dropped <= row.best + augmentation(id) - others<S>(row)))
+            if (bound > row.narrowest)
                 return false;
             take(screen, row, bound, scratch);
         }
