@@ -54,6 +54,8 @@ class Course(Monitor):
     validation : callable, optional
         Error of held-out points at some parameters: what the best parameters are chosen by, in
         place of the objective.
+    observer : callable, optional
+        As of `Monitor`.
     """
 
     def __init__(
@@ -64,8 +66,9 @@ class Course(Monitor):
         max_epochs: int,
         tol: float,
         validation: Callable[[Array], float] | None,
+        observer: Callable[[int, float, Array], object] | None,
     ) -> None:
-        super().__init__(x0)
+        super().__init__(x0, observer)
         self._weight, self._tol, self._validation = weight, tol, validation
         self._noted: dict[float, tuple[float, float, int]] = {}
         self._progress = None if label is None else Progress(label, max_epochs)
@@ -111,6 +114,8 @@ class Course(Monitor):
         if self._progress is not None:
             self._progress(len(self.curve), value)
         self.stopped = self._since >= _PATIENCE
+        if self._observer is not None and self._observer(len(self.curve), float(value), x):
+            self.stopped = True
         return self.stopped
 
     def close(self) -> None:
@@ -141,6 +146,8 @@ class VoteTraining:
         Brings arrays to where they may be.
     validation : callable, optional
         ``validation(arrays)`` gives the error of held-out points.
+    observer : callable, optional
+        Called as ``observer(epoch, objective, arrays)``; a true result ends the training.
     """
 
     estimator: Any
@@ -151,6 +158,7 @@ class VoteTraining:
     penalty: Callable[[list[Array]], tuple[float, list[Array]]]
     project: Callable[[list[Array]], list[Array]] | None = None
     validation: Callable[[list[Array]], float] | None = None
+    observer: Callable[[int, float, list[Array]], bool] | None = None
 
     def fit(
         self,
@@ -172,8 +180,16 @@ class VoteTraining:
             def validation(x: Array) -> float:
                 return judge(parts(x, shapes))
 
-        label = type(estimator).__name__ if estimator.verbose else None
-        course = Course(x0, self.weight, label, estimator.max_epochs, estimator.tol, validation)
+        observe = self.observer
+
+        def observer(epoch: int, value: float, x: Array) -> bool:
+            return observe is not None and observe(epoch, value, parts(x, shapes))
+
+        course = Course(
+            x0, self.weight, type(estimator).__name__ if estimator.verbose else None,
+            estimator.max_iter if estimator.solver == "lbfgs" else estimator.max_epochs,
+            estimator.tol, validation, observer,
+        )  # fmt: skip
 
         def evaluate(x: Array, rows: NDArray[np.int64] | None) -> tuple[float, Array]:
             arrays = parts(x, shapes)
@@ -199,7 +215,7 @@ class VoteTraining:
                 if estimator.solver == "lbfgs":
                     minimize_hinge(
                         lambda x: evaluate(x, None), x0, course,
-                        min_iter=1, max_iter=estimator.max_epochs, tol=estimator.tol,
+                        min_iter=1, max_iter=estimator.max_iter, tol=estimator.tol,
                     )  # fmt: skip
                 else:
                     minimize_minibatch(
@@ -224,6 +240,7 @@ class VoteTraining:
 def check_vote_parameters(estimator: Any) -> None:
     """Check what the learners share."""
     check_count("n_neighbors", estimator.n_neighbors)
+    check_count("max_iter", estimator.max_iter)
     check_count("max_epochs", estimator.max_epochs)
     if estimator.batch_size is not None:
         check_count("batch_size", estimator.batch_size)
@@ -233,8 +250,8 @@ def check_vote_parameters(estimator: Any) -> None:
     check_range("validation_fraction", estimator.validation_fraction, high=1, positive=True)
     check_method(estimator.ties, estimator.inference, "inference")
     as_threads(estimator.n_jobs)
-    if estimator.solver not in ("adam", "lbfgs"):
-        raise ValueError(f"solver must be 'adam' or 'lbfgs', got {estimator.solver!r}.")
+    if estimator.solver not in ("sgd", "lbfgs"):
+        raise ValueError(f"solver must be 'lbfgs' or 'sgd', got {estimator.solver!r}.")
     if estimator.regularizer is not None and estimator.regularizer not in REGULARIZERS:
         raise ValueError(
             f"regularizer must be None or one of {tuple(REGULARIZERS)}, got "

@@ -60,7 +60,9 @@ class AsymmetricSimilarity(ClassifierMixin, EmbeddedMetricMixin):  # type: ignor
         out of their update, and take the norm for its square.
     init : {"auto", "pca", "lda", "identity", "random"} or ndarray, default="auto"
         The map that both start from, scaled as in `NeighborhoodGerrymandering`.
-    solver, batch_size, max_epochs, learning_rate, tol, early_stopping, validation_fraction
+    solver, batch_size, max_iter, max_epochs, learning_rate, tol, early_stopping
+        As of `NeighborhoodGerrymandering`.
+    validation_fraction
         As of `NeighborhoodGerrymandering`.
     warm_start, preprocessor, verbose, random_state, n_jobs
         As of `NeighborhoodGerrymandering`.
@@ -122,8 +124,9 @@ class AsymmetricSimilarity(ClassifierMixin, EmbeddedMetricMixin):  # type: ignor
         C: float = 1.0,
         regularizer: str | None = "frobenius2",
         init: str | Array = "auto",
-        solver: str = "adam",
+        solver: str = "sgd",
         batch_size: int | None = None,
+        max_iter: int = 100,
         max_epochs: int = 50,
         learning_rate: float = 0.03,
         tol: float = 1e-4,
@@ -149,6 +152,7 @@ class AsymmetricSimilarity(ClassifierMixin, EmbeddedMetricMixin):  # type: ignor
         self.init = init
         self.solver = solver
         self.batch_size = batch_size
+        self.max_iter = max_iter
         self.max_epochs = max_epochs
         self.learning_rate = learning_rate
         self.tol = tol

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.utils import check_random_state
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
 from metricfast.gradient import metric_gradient
-from metricfast.learners._linear import LinearLearner, TrainingSet, embed
+from metricfast.learners._linear import LinearLearner, TrainingSet, check_callbacks, embed
 from metricfast.learners._regularizers import penalty
 from metricfast.learners._votes import (
     VoteTraining,
@@ -22,6 +23,7 @@ from metricfast.learners._votes import (
     vote_loss,
 )
 from metricfast.losses import Gerrymander
+from metricfast.solvers import SolverState
 
 __all__ = ["NeighborhoodGerrymandering"]
 
@@ -68,17 +70,19 @@ class NeighborhoodGerrymandering(LinearLearner):
     init : {"auto", "pca", "lda", "identity", "random"} or ndarray, default="auto"
         The map to start from, as of `metricfast.NCA`. All but an array are scaled so that the sum
         of `n_neighbors` squared distances is about the largest loss.
-    solver : {"adam", "lbfgs"}, default="adam"
-        "adam" takes a step for every mini-batch of queries, against all points; "lbfgs" looks at
+    solver : {"sgd", "lbfgs"}, default="sgd"
+        "sgd" takes a step for every mini-batch of queries, against all points; "lbfgs" looks at
         all points in every step, for data that are not many.
     batch_size : int, optional
         Queries in a batch, by default a twentieth of the points, from 32 to 1000.
+    max_iter : int, default=100
+        Iterations of "lbfgs".
     max_epochs : int, default=50
-        Passes over the points; iterations, of "lbfgs".
+        Passes over the points, of "sgd".
     learning_rate : float, default=0.03
-        First step of "adam", relative to the size of the initial map.
+        First step of "sgd", relative to the size of the initial map.
     tol : float, default=1e-4
-        "adam" stops after 10 epochs in which the objective (with early stopping, the validation
+        "sgd" stops after 10 epochs in which the objective (with early stopping, the validation
         error) has not fallen by this share; "lbfgs" where it falls by less in an iteration.
     early_stopping : bool, default=False
         Hold points out, and keep the map of their least error in place of the least objective.
@@ -93,6 +97,9 @@ class NeighborhoodGerrymandering(LinearLearner):
     random_state : int, RandomState or None, default=None
     n_jobs : int, optional
         Number of threads; results do not depend on it.
+    callbacks : iterable of callables, optional
+        Each is called with a `metricfast.solvers.SolverState` after every epoch or iteration. One
+        that returns True ends the training.
 
     Attributes
     ----------
@@ -145,8 +152,9 @@ class NeighborhoodGerrymandering(LinearLearner):
         C: float = 1.0,
         regularizer: str | None = "frobenius2",
         init: str | Array = "auto",
-        solver: str = "adam",
+        solver: str = "sgd",
         batch_size: int | None = None,
+        max_iter: int = 100,
         max_epochs: int = 50,
         learning_rate: float = 0.03,
         tol: float = 1e-4,
@@ -157,6 +165,7 @@ class NeighborhoodGerrymandering(LinearLearner):
         verbose: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        callbacks: Iterable[Callable[[SolverState], object]] | None = None,
     ) -> None:
         super().__init__(preprocessor)
         self.n_neighbors = n_neighbors
@@ -170,6 +179,7 @@ class NeighborhoodGerrymandering(LinearLearner):
         self.init = init
         self.solver = solver
         self.batch_size = batch_size
+        self.max_iter = max_iter
         self.max_epochs = max_epochs
         self.learning_rate = learning_rate
         self.tol = tol
@@ -179,6 +189,7 @@ class NeighborhoodGerrymandering(LinearLearner):
         self.verbose = verbose
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.callbacks = callbacks
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -206,6 +217,7 @@ class NeighborhoodGerrymandering(LinearLearner):
             right for any point.
         """
         check_vote_parameters(self)
+        check_callbacks(self.callbacks)
         self._check_parameterization()
         kept = self.components_ if self.warm_start and hasattr(self, "components_") else None
         data = self._check_data(X, y, sample_weight)
@@ -226,7 +238,7 @@ class NeighborhoodGerrymandering(LinearLearner):
         part = data if test is None else data.take(train)
         if kept is None and not isinstance(self.init, np.ndarray):
             largest = 1.0 if loss.loss_matrix is None else float(np.max(loss.loss_matrix))
-            Z, own = embed(part.X, L, self.n_jobs), np.arange(len(part.X))
+            Z, own = embed(part.X, L, self.n_jobs), np.arange(part.X.shape[0])
             L = L * unit_scale(Z, Z, own, min(self.n_neighbors, len(Z) - 1), largest)
         validation = None if test is None else data.take(test)
         if self.parameterization == "M":
@@ -250,8 +262,8 @@ class NeighborhoodGerrymandering(LinearLearner):
                 "regularizer must be 'frobenius2', 'frobenius' or None with parameterization='M', "
                 f"got {self.regularizer!r}."
             )
-        if self.solver != "adam":
-            raise ValueError("solver must be 'adam' with parameterization='M'.")
+        if self.solver != "sgd":
+            raise ValueError("solver must be 'sgd' with parameterization='M'.")
 
     def _train(
         self,
@@ -274,11 +286,22 @@ class NeighborhoodGerrymandering(LinearLearner):
         def keep(arrays: list[Array]) -> None:
             self.components_ = data.undo_scale(problem.components(arrays))
 
-        n = len(part.X)
+        def observer(epoch: int, value: float, arrays: list[Array]) -> bool:
+            if problem.project is not None:
+                arrays = problem.project(arrays)
+            answers = [
+                callback(
+                    SolverState(epoch, value, data.undo_scale(problem.components(arrays)), self)
+                )
+                for callback in callbacks
+            ]
+            return any(answers)
+
+        callbacks, n = check_callbacks(self.callbacks), part.X.shape[0]
         VoteTraining(
             self, problem.loss, n, float(n) if part.weight is None else float(part.weight.sum()),
             problem.surrogate, problem.penalty, problem.project,
-            None if validation is None else error,
+            None if validation is None else error, observer if callbacks else None,
         ).fit(start, rng, keep)  # fmt: skip
 
 

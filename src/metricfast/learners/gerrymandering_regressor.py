@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from metricfast.learners._linear import TrainingSet, check_count
 from metricfast.learners.gerrymandering import NeighborhoodGerrymandering
 from metricfast.losses import Gerrymander
 from metricfast.neighbors import kneighbors
+from metricfast.solvers import SolverState
 
 __all__ = ["NeighborhoodGerrymanderingRegressor"]
 
@@ -37,11 +39,11 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, NeighborhoodGerrymande
     n_bins : int, default=5
         Number of quantiles; fewer where targets repeat, or points are so few that a quantile had
         fewer than twice `n_neighbors` of them.
-    parameterization, ties, inference, C, regularizer, init, solver, batch_size, max_epochs
+    parameterization, ties, inference, C, regularizer, init, solver, batch_size, max_iter
         As of `NeighborhoodGerrymandering`; "lda" is no `init`.
-    learning_rate, tol, early_stopping, validation_fraction, warm_start, preprocessor, verbose
+    max_epochs, learning_rate, tol, early_stopping, validation_fraction, warm_start
         As of `NeighborhoodGerrymandering`.
-    random_state, n_jobs
+    preprocessor, verbose, random_state, n_jobs, callbacks
         As of `NeighborhoodGerrymandering`.
 
     Attributes
@@ -84,8 +86,9 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, NeighborhoodGerrymande
         C: float = 1.0,
         regularizer: str | None = "frobenius2",
         init: str | Array = "auto",
-        solver: str = "adam",
+        solver: str = "sgd",
         batch_size: int | None = None,
+        max_iter: int = 100,
         max_epochs: int = 50,
         learning_rate: float = 0.03,
         tol: float = 1e-4,
@@ -96,14 +99,16 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, NeighborhoodGerrymande
         verbose: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        callbacks: Iterable[Callable[[SolverState], object]] | None = None,
     ) -> None:
         super().__init__(
             n_neighbors, n_components, parameterization=parameterization, ties=ties,
             inference=inference, C=C, regularizer=regularizer, init=init, solver=solver,
-            batch_size=batch_size, max_epochs=max_epochs, learning_rate=learning_rate, tol=tol,
-            early_stopping=early_stopping, validation_fraction=validation_fraction,
-            warm_start=warm_start, preprocessor=preprocessor, verbose=verbose,
-            random_state=random_state, n_jobs=n_jobs,
+            batch_size=batch_size, max_iter=max_iter, max_epochs=max_epochs,
+            learning_rate=learning_rate, tol=tol, early_stopping=early_stopping,
+            validation_fraction=validation_fraction, warm_start=warm_start,
+            preprocessor=preprocessor, verbose=verbose, random_state=random_state,
+            n_jobs=n_jobs, callbacks=callbacks,
         )  # fmt: skip
         self.n_bins = n_bins
         del self.loss_matrix  # derived from the targets, so no parameter here
