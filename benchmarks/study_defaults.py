@@ -95,7 +95,7 @@ def _fit(
         paths = {name: f"{folder}/{name}.npy" for name in ("X", "y")}
         np.save(paths["X"], x)
         np.save(paths["y"], y)
-        worker = Worker(package, call, paths, {"learner": learner, **params}, threads=2)
+        worker = Worker(package, call, paths, {"learner": learner, **params}, threads=1)
         try:
             digest = Path(folder) / "digest.npz"
             worker.run(timeout, digest)

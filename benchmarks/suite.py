@@ -5,10 +5,12 @@ from __future__ import annotations
 __all__ = ["cases"]
 
 from benchmarks.case import LEVELS, Case, Level
+from benchmarks.embedding import embedding
 from benchmarks.family import family
 from benchmarks.imports import imports
 from benchmarks.kernels import inference, neighbors, pairwise
 from benchmarks.learners import fit, mnist
+from benchmarks.losses import losses
 from benchmarks.quality import PROTOCOLS, quality
 
 
@@ -26,6 +28,8 @@ def cases(level: Level = "normal", only: list[str] | None = None) -> list[Case]:
     ]
     found += [quality(protocol, learner) for protocol in PROTOCOLS for learner in ("NCA", "LMNN")]
     found += family()
+    found += losses()
+    found += embedding()
     found += [mnist(learner) for learner in ("NCA", "LMNN")]
     if only:
         return [case for case in found if any(part in case.name for part in only)]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["ErrorAtMost", "MemoryAtMost", "SecondsAtMost", "Speedup", "TimesAtMost"]
+__all__ = ["ErrorAtMost", "GrowthAtMost", "MemoryAtMost", "SecondsAtMost", "Speedup", "TimesAtMost"]
 
 from dataclasses import dataclass
+
+import numpy as np
 
 from benchmarks.case import OURS, Outcome, Verdict
 
@@ -68,7 +70,7 @@ class SecondsAtMost:
         ours = outcomes.get(self.ours)
         if ours is None or ours.seconds is None:
             return Verdict(f"{text}: not measured", None)
-        return Verdict(f"{text}: {ours.seconds:.1f}", ours.seconds <= self.seconds)
+        return Verdict(f"{text}: {ours.seconds:.3g}", ours.seconds <= self.seconds)
 
 
 @dataclass
@@ -111,3 +113,24 @@ class ErrorAtMost:
         error = ours.metrics["error"]
         text = f"{text}: {100 * error:.2f} % against {100 * goal:.2f}{_note(*peers)}"
         return Verdict(text, error < goal if self.strictly else error <= goal + 1e-12)
+
+
+@dataclass
+class GrowthAtMost:
+    """The times of entries of given sizes, by label, grow as size to a power of at most `power`."""
+
+    sizes: dict[str, int]
+    power: float
+
+    def judge(self, outcomes: dict[str, Outcome]) -> Verdict:
+        """Fit a line to the logarithms of the best times."""
+        text = f"time grows with a power ≤ {self.power:g}"
+        found = [
+            (size, min(outcomes[label].samples))
+            for label, size in self.sizes.items()
+            if label in outcomes and outcomes[label].samples
+        ]
+        if len(found) < 2:
+            return Verdict(f"{text}: not measured", None)
+        power = np.polyfit(*np.log(found).T, 1)[0]
+        return Verdict(f"{text}: {power:.2f}", bool(power <= self.power))

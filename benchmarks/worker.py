@@ -32,6 +32,7 @@ PACKAGES = {
     "faiss": "faiss-cpu",
     "metric_learn": "metric-learn",
     "pylmnn": "PyLMNN",
+    "pytorch_metric_learning": "pytorch-metric-learning",
 }
 
 

@@ -25,15 +25,33 @@ LEARNERS = [
     for learner in supervised_learners()
     if issubclass(learner, LinearLearner) and "solver" in signature(learner).parameters
 ]
+OTHERS = [
+    learner
+    for learner in supervised_learners()
+    if learner not in LEARNERS and issubclass(learner, mf.MahalanobisMixin)
+]
+# Rows that hold for all learners of a Mahalanobis distance from points and labels.
+EVERYWHERE = [
+    *("fit-1d", "fit-3d", "fit-no-rows", "fit-one-row", "fit-no-columns", "fit-nan", "fit-inf"),
+    *("fit-complex", "fit-object-text", "fit-object-numbers", "fit-y-length", "fit-weight-nan"),
+    *("fit-weight-length", "fit-weight-negative", "fit-weight-zero", "fit-n_components-zero"),
+    *("fit-n_components-large", "fit-float32", "fit-integers", "fit-layout", "fit-byte-order"),
+    *("fit-frame", "fit-duplicates", "fit-tiny", "fit-huge", "fit-preprocessor-type"),
+    *("fit-preprocessor-index", "transform-unfitted", "transform-width", "transform-nan"),
+    *("transform-layout", "pair_distance-2d", "pair_distance-triplets", "fit-huge-constant"),
+]
 # Rows about classes, which labels of MLKR are not.
 OF_CLASSES = {"fit-y-continuous", "fit-y-strings", "fit-one-class"}
+SHORT = {"max_iter": 10, "output_iter": 10, "random_state": 0}
 
 
 def fit(learner: type, points=X, labels=Y, sample_weight=None, **params):
     weight = {} if sample_weight is None else {"sample_weight": sample_weight}
+    known = signature(learner).parameters
+    short = {name: value for name, value in SHORT.items() if name in known}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return learner(**{"max_iter": 10, "random_state": 0} | params).fit(points, labels, **weight)
+        return learner(**short | params).fit(points, labels, **weight)
 
 
 def where_first_class(value: float) -> np.ndarray:
@@ -134,7 +152,7 @@ def fit_float32(learner):
 
 @case
 def fit_integers(learner):
-    for points in (X.astype(np.int32), X.astype(np.uint8), X > 2.5):
+    for points in (X.astype(np.int32), X.astype(np.uint8), np.median(X, axis=0) < X):
         assert fit(learner, points).components_.dtype == np.float64
         assert_same_fit(learner, points, like=points.astype(np.float64))
 
@@ -260,6 +278,13 @@ def test_row(name, learner, tmp_path, monkeypatch):
         return
     if row.learner in (None, learner.__name__):
         check(row, lambda: CASES[name](learner))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("learner", OTHERS, ids=lambda learner: learner.__name__)
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_row_of_all_learners(name, learner):
+    check(TABLE[name], lambda: CASES[name](learner))
 
 
 def test_every_row_has_a_case_and_every_case_a_row():

@@ -10,6 +10,11 @@ from sklearn.metrics import fbeta_score, roc_auc_score
 from sklearn.utils import get_tags
 
 from metricfast import (
+    GMML,
+    ITML,
+    MMC,
+    SDML,
+    Covariance,
     MahalanobisMixin,
     PairsClassifierMixin,
     QuadrupletsClassifierMixin,
@@ -186,3 +191,24 @@ def test_a_threshold_is_set_on_what_decides():
     model, pairs, _, _ = fitted(Reversed)
     labels = np.where(model.decision_function(pairs) > 2, 1, -1)
     np.testing.assert_array_equal(model.calibrate_threshold(pairs, labels).predict(pairs), labels)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_pair_is_accepted_at_any_scale(dtype):
+    points = np.random.RandomState(0).normal(size=(20, 2, 3)).astype(dtype)
+    for scale in (1e-20, 1, 1e9, 1e17, 1e30):
+        pairs = points * dtype(scale)
+        learner = Covariance().fit(points[:, 0]).calibrate_threshold(pairs, -np.ones(20))
+        assert np.isfinite(learner.threshold_)
+        assert (learner.predict_pairs(pairs) == -1).all()
+
+
+@pytest.mark.parametrize("learner", [ITML(), MMC(), SDML(), GMML()], ids=repr)
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [({"foo": 1}, "calibration_params: unknown 'foo'; "), ("f_beta", "calibration_params must be")],
+)
+def test_wrong_calibration_params(learner, given, message):
+    pairs = np.random.RandomState(0).normal(size=(20, 2, 3))
+    with pytest.raises(ValueError, match=message):
+        learner.fit(pairs, np.tile([-1, 1], 10), calibration_params=given)

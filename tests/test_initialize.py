@@ -290,3 +290,8 @@ def test_unusable_matrix(M, tol, error, text):
 def test_eigenvalues_within_the_tolerance_count_as_zero():
     L = components_from_metric([[1.0, 2.0], [2.0, 1.0]], 1.1)
     np.testing.assert_allclose(L.T @ L, [[1.5, 1.5], [1.5, 1.5]])
+
+
+def test_a_boolean_is_no_number_of_components():
+    with pytest.raises(ValueError, match="Invalid n_components"):
+        check_n_components(4, True)

@@ -332,3 +332,17 @@ def test_another_program_finds_the_components(content, path):
     assert entry["shape"] == [2, 4]
     components = np.frombuffer(content[begin:end], "<f8").reshape(2, 4)
     np.testing.assert_array_equal(components, metricfast.load(path).components_)
+
+
+def test_errors_name_the_path_given(tmp_path):
+    model = metricfast.Covariance().fit(np.eye(4))
+    (tmp_path / "file").touch()
+    for path, kind in [
+        (tmp_path / "missing" / "a.st", FileNotFoundError),
+        (tmp_path / "file" / "a.st", NotADirectoryError),
+        (tmp_path, IsADirectoryError),
+    ]:
+        with pytest.raises(kind) as error:
+            metricfast.save(model, path)
+        assert str(error.value).endswith(f"'{path}'")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]

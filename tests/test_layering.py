@@ -54,7 +54,7 @@ PYTHON_LAYERS = [
             "_validation",
         ),
     ],
-    ["samplers", "solvers", "constraints", "metrics", "thresholds"],
+    ["samplers", "solvers", "constraints", "metrics/", "thresholds"],
     ["base"],
     ["bilinear", "classifiers"],
     ["learners/"],

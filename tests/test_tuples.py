@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
+from metricfast import ITML, NCA
 from metricfast._preprocessors import ArrayIndexer, form
 from metricfast._tuples import TupleSet, index_tuples
 from metricfast.exceptions import PreprocessorError
@@ -110,3 +111,14 @@ def test_another_width_than_in_fit():
     for preprocessor, pairs in ((ArrayIndexer(POINTS), [[0, 1]] * 3), (None, POINTS[[[0, 1]]])):
         with pytest.raises(ValueError, match="X has 3 features"):
             index_tuples(estimator, pairs, preprocessor=preprocessor, reset=False, tuple_size=2)
+
+
+@pytest.mark.parametrize("largest", [2**63, 2**64 - 1])
+def test_large_unsigned_indices_do_not_wrap(largest):
+    points = np.random.RandomState(0).normal(size=(4, 2))
+    pairs = np.array([[0, 1], [2, 3], [1, 2], [0, largest]], np.uint64)
+    with pytest.raises(PreprocessorError, match=f"index {largest} is out of bounds for 4 points"):
+        ITML(preprocessor=points).fit(pairs, [1, 1, -1, -1])
+    with pytest.raises(PreprocessorError, match=f"index {largest} is out of bounds for 4 points"):
+        NCA(preprocessor=points).fit(pairs[2:].ravel(), [0, 0, 1, 1])
+    ITML(preprocessor=points).fit(pairs[:3], [1, 1, -1])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from metricfast import NCA, MahalanobisMixin, PairsClassifierMixin
+from metricfast import LMNN, NCA, MahalanobisMixin, PairsClassifierMixin
 
 X, Y = load_iris(return_X_y=True)
 
@@ -92,3 +92,13 @@ def test_it_is_off_by_default():
         warnings.simplefilter("error")
         learner = NCA(init="identity", max_iter=5, tol=1e-1).fit(X, Y)
     assert not hasattr(learner, "validation_")
+
+
+def test_what_cannot_be_judged_is_an_error():
+    pairs = X[:20].reshape(10, 2, 4)
+    with pytest.raises(ValueError, match="both similar and dissimilar"):
+        FixedPairs(GOOD).fit(pairs, np.ones(10), validate=True)
+    with pytest.raises(ValueError, match="at least 2 tuples; found 1"):
+        FixedPairs(GOOD).fit(pairs[:1], [1], validate=True)
+    with pytest.raises(ValueError, match=r"validate=True holds 1 of 4 points out.* fitted: "):
+        LMNN(n_neighbors=1).fit(X[[0, 1, 100, 101]], [0, 0, 1, 1], validate=True)

@@ -7,6 +7,7 @@ peers' environments too, so each uses the standard library, numpy and its packag
 from __future__ import annotations
 
 __all__ = [
+    "MARGIN",
     "SAMPLE",
     "Call",
     "Data",
@@ -14,7 +15,9 @@ __all__ = [
     "fitting",
     "fitting_tuples",
     "found",
+    "moved",
     "sampled",
+    "valued",
 ]
 
 from collections.abc import Callable
@@ -25,6 +28,7 @@ import numpy as np
 
 Data = dict[str, np.ndarray]
 SAMPLE = 97
+MARGIN = 1.4  # of the contrastive loss
 
 
 @dataclass
@@ -44,6 +48,18 @@ def sampled(distances: Any) -> Data:
 def found(result: Any) -> Data:
     """Return the distances and indices of neighbours."""
     return {"distances": np.asarray(result[0]), "indices": np.asarray(result[1])}
+
+
+def valued(result: Any) -> Data:
+    """Return the value and the gradient of a loss."""
+    return {"value": np.asarray(result[0]), "gradient": np.asarray(result[1], dtype=np.float64)}
+
+
+def moved(result: Any, start: list[np.ndarray], rate: float) -> Data:
+    """Return the value and the gradient of a loss, as a step of gradient descent shows it."""
+    value, arrays = result
+    steps = [(a.astype(np.float64) - b).ravel() / -rate for a, b in zip(arrays, start, strict=True)]
+    return {"value": np.asarray(value), "gradient": np.concatenate(steps)}
 
 
 def _learned(fitted: Any) -> Data:

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-__all__ = ["fit", "fit_tuples", "inference", "neighbors", "pair_distance", "pairwise"]
+__all__ = [
+    "dense_triplets",
+    "fit",
+    "fit_tuples",
+    "inference",
+    "log_ratio_fit",
+    "loss",
+    "mlp_step",
+    "neighbors",
+    "pair_distance",
+    "pairwise",
+]
 
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 import metricfast
 from benchmarks.calls import (
+    MARGIN,
     Call,
     Data,
     distances_of_pairs,
     fitting,
     fitting_tuples,
     found,
+    moved,
     sampled,
+    valued,
 )
 
 
@@ -47,6 +62,13 @@ def inference(data: Data, threads: int, k: int) -> Call:
     return Call(run, lambda result: {"values": result[1].values - result[0].values})
 
 
+def loss(data: Data, threads: int, name: str, rows: int | None = None, **params: Any) -> Call:
+    """Time value and gradient of a loss on the first rows, all of them by default."""
+    function = getattr(metricfast.losses, name)(**params)
+    z, y = data["Z"][:rows], data["Y" if "Y" in data else "y"][:rows]
+    return Call(lambda: function(z, y, n_jobs=threads), valued)
+
+
 def fit(data: Data, threads: int, learner: str, target: str = "y", **params: Any) -> Call:
     """Time a learner; the environment sets the number of threads."""
     return fitting(getattr(metricfast, learner)(**params), data, target)
@@ -60,3 +82,41 @@ def fit_tuples(data: Data, threads: int, learner: str) -> Call:
 def pair_distance(data: Data, threads: int) -> Call:
     """Time the distances of pairs."""
     return distances_of_pairs(metricfast.Covariance(), data)
+
+
+def dense_triplets(data: Data, threads: int, k: int = 5) -> Call:
+    """Time what the sampler does once; the digest is what it makes of it."""
+    sampler = metricfast.samplers.DenseTriplet(n_neighbors=k, batch_size=k + 1)
+
+    def digest(epoch: Any) -> Data:
+        batches = [batch.rows for batch in islice(epoch(np.random.RandomState(0)), 50)]
+        return {
+            "anchors": np.array([rows[0] for rows in batches]),
+            "neighbors": np.array([rows[1:] for rows in batches]),
+        }
+
+    return Call(lambda: sampler.prepare(data["Y"], n_jobs=threads), digest)
+
+
+def mlp_step(data: Data, threads: int, rate: float = 1.0) -> Call:
+    """Time one step of a perceptron on a batch; the digest is what it changed over the rate."""
+    start = [data[name] for name in ("W0", "b0", "W1", "b1")]
+    model = metricfast.embeddings.MLP((len(data["W0"]),), len(data["W1"]))
+    loss = metricfast.losses.Contrastive(neg_margin=MARGIN)
+
+    def run() -> Any:
+        parameters = [array.copy() for array in start]
+        z, cache = model.forward(parameters, data["X"], n_jobs=threads)
+        value, gradient = loss(z, data["y"], n_jobs=threads)
+        steps = model.backward(parameters, cache, gradient, n_jobs=threads)
+        for array, step in zip(parameters, steps, strict=True):
+            np.subtract(array, np.float32(rate) * step, out=array)
+        return value, parameters
+
+    return Call(run, lambda result: moved(result, start, rate))
+
+
+def log_ratio_fit(data: Data, threads: int) -> Call:
+    """Time ten epochs of the log-ratio learner."""
+    learner = metricfast.LogRatioLearner(n_components=16, max_epochs=10, random_state=0)
+    return Call(lambda: learner.fit(data["X"], data["Y"]))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["nca", "neighbors", "pairwise", "pca"]
+__all__ = ["label_neighbors", "nca", "neighbors", "pairwise", "pca"]
 
 from typing import Any
 
+import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors, NeighborhoodComponentsAnalysis
@@ -33,3 +34,12 @@ def nca(data: Data, threads: int, **params: Any) -> Call:
 def pca(data: Data, threads: int, n_components: int) -> Call:
     """Time the projection on principal components, which learns from no labels."""
     return fitting(PCA(n_components, random_state=0), data)
+
+
+def label_neighbors(data: Data, threads: int, k: int = 5) -> Call:
+    """Time NearestNeighbors of labels among each other, the tree included."""
+    labels = data["Y"]
+    return Call(
+        lambda: NearestNeighbors(n_neighbors=k, n_jobs=threads).fit(labels).kneighbors()[1],
+        lambda found: {"anchors": np.arange(50), "neighbors": found[:50]},
+    )

@@ -63,8 +63,17 @@ _MODULE_OF = {
     "save": "io",
 }
 _SUBMODULES = (
-    *("constraints", "embeddings", "exceptions", "inference", "learners", "losses", "neighbors"),
-    "samplers",
+    *(
+        "constraints",
+        "embeddings",
+        "exceptions",
+        "inference",
+        "io",
+        "learners",
+        "losses",
+        "metrics",
+    ),
+    *("neighbors", "plotting", "samplers", "solvers"),
 )
 
 __all__ = ["__version__", *_MODULE_OF, *_SUBMODULES]  # noqa: PLE0604

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
 from metricfast._preprocessors import Preprocessor, form
+from metricfast._sparse import check_structure
 
 __all__ = ["check_pair_labels", "check_points", "check_tuples"]
 
@@ -58,6 +59,8 @@ def check_points(
         indicators = None if preprocessor is None else "1D array of indicators"
         raise ValueError(_wrong_ndim(X, expected, indicators, applied, estimator))
     X = _as_numbers(X)
+    if issparse(X):
+        check_structure(X)
     return validate_data(estimator, X, y, reset=reset, **{"dtype": _FLOATS, **params})
 
 

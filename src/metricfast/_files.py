@@ -27,13 +27,19 @@ def write_atomically(path: Path, content: bytes) -> None:
     target = path.resolve()
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+        try:
+            with temporary.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        # The caller does not know the temporary file.
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, np.ndarray]]:

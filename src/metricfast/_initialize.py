@@ -28,7 +28,8 @@ def check_n_components(n_features: int, n_components: int | None) -> int:
     """
     if n_components is None:
         return n_features
-    if isinstance(n_components, Integral) and 0 < n_components <= n_features:
+    whole = isinstance(n_components, Integral) and not isinstance(n_components, bool)
+    if whole and 0 < n_components <= n_features:
         return int(n_components)
     raise ValueError(f"Invalid n_components, must be in [1, {n_features}]")
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.utils import check_array
 
+from metricfast._sparse import check_structure
 from metricfast.exceptions import PreprocessorError
 
 __all__ = ["ArrayIndexer", "Preprocessor", "check_preprocessor", "form"]
@@ -26,6 +28,8 @@ class ArrayIndexer:
     """
 
     def __init__(self, X: ArrayLike) -> None:
+        if issparse(X):
+            check_structure(X, "preprocessor")
         self.X = check_array(
             X,
             accept_sparse="csr",
@@ -38,6 +42,10 @@ class ArrayIndexer:
         )
 
     def __call__(self, indices: NDArray[Any]) -> Any:
+        # NumPy would count those beyond its own type of indices from the end.
+        largest = indices.max(initial=0) if indices.dtype.kind == "u" else 0
+        if largest > np.iinfo(np.intp).max:
+            raise IndexError(f"index {largest} is out of bounds for {self.X.shape[0]} points")
         return self.X[indices]
 
 

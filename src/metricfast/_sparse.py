@@ -19,6 +19,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from metricfast._scaling import ORDINARY, times_power_of_two
 
 __all__ = [
+    "check_structure",
     "dense",
     "embed_sparse",
     "is_wide",
@@ -30,6 +31,42 @@ __all__ = [
 
 # From here on, matrices of n_features x n_features, or of dense points, are avoided.
 _WIDE = 2000
+
+
+def check_structure(X: Any, name: str = "X") -> None:
+    """Raise ValueError unless the entries of a sparse matrix lie within its shape.
+
+    SciPy and compiled code rely on that without looking.
+
+    Parameters
+    ----------
+    X : sparse matrix of shape (n_samples, n_features)
+        Only those that hold arrays of indices are looked at: CSR, CSC and COO.
+    name : str, default="X"
+        For the error.
+    """
+    if X.format == "coo":
+        sound = _within(X.row, X.shape[0]) and _within(X.col, X.shape[1])
+    elif X.format in ("csr", "csc"):
+        n_lines, length = X.shape if X.format == "csr" else X.shape[::-1]
+        sound = (
+            len(X.indptr) == n_lines + 1
+            and X.indptr[0] == 0
+            and X.indptr[-1] <= len(X.indices) == len(X.data)
+            and bool((X.indptr[1:] >= X.indptr[:-1]).all())
+            and _within(X.indices, length)
+        )
+    else:
+        return
+    if not sound:
+        raise ValueError(
+            f"{name} is a damaged sparse matrix: its indices do not fit its shape {X.shape}. Build "
+            "it anew, for example from its rows, columns and values."
+        )
+
+
+def _within(index: NDArray[Any], size: int) -> bool:
+    return not index.size or (int(index.min()) >= 0 and int(index.max()) < size)
 
 
 def dense(X: Any) -> NDArray[Any]:
@@ -82,7 +119,7 @@ def embed_sparse(X: Any, L: NDArray[Any]) -> NDArray[Any]:
 def sparse_gradient(upstream: NDArray[Any], X: Any) -> NDArray[np.float64]:
     """Turn the gradient by embedded points into that by the map.
 
-    The rows of `upstream` add up to zero, so that the origin of X does not matter.
+    Where the rows of `upstream` add up to zero, the origin of X does not matter.
     """
     return np.asarray((X.T @ upstream.astype(np.float64)).T)
 

@@ -120,8 +120,10 @@ def _rows_of_array(
     with np.errstate(over="ignore", invalid="ignore"):
         if not np.isfinite(points.sum()):
             return None
+    if index.max() >= len(points):  # before large unsigned numbers become negative
+        return None
     index = index.astype(np.int64, order="C")
     index[index < 0] += len(points)
-    if index.min() < 0 or index.max() >= len(points):
+    if index.min() < 0:
         return None
     return points, index

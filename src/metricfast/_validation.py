@@ -64,8 +64,14 @@ def validate_fit(
     Returns
     -------
     Validation
+
+    Raises
+    ------
+    ValueError
+        If the data are too few: the rest cannot be fitted, or what is held out cannot be judged.
     """
     on_points = learner._tuple_size is None
+    what = "points" if on_points else "tuples"
     if on_points:
         X = check_points(
             learner, X, preprocessor=learner.preprocessor_, reset=False, accept_sparse="csr"
@@ -78,6 +84,8 @@ def validate_fit(
         if sample_weight is not None:
             sample_weight = np.asarray(sample_weight)[known]
     numeric = y is not None and (not learner._has_classes or type_of_target(y) == "continuous")
+    if X.shape[0] < 2:
+        raise ValueError(f"validate=True needs at least 2 {what}; found {X.shape[0]}.")
     train, test = _split(X.shape[0], None if numeric else y)
     trained = clone(learner)
     if on_points:
@@ -89,7 +97,13 @@ def validate_fit(
         if weights is not None:
             params[name] = np.asarray(weights)[train]
     labels = () if y is None else (y[train],)
-    trained.fit(X[train], *labels, **params)
+    try:
+        trained.fit(X[train], *labels, **params)
+    except ValueError as error:
+        raise ValueError(
+            f"validate=True holds {len(test)} of {X.shape[0]} {what} out, and the rest cannot be "
+            f"fitted: {error}"
+        ) from error
     euclidean = copy.copy(trained)
     bilinear = hasattr(trained, "bilinear_")
     setattr(euclidean, "bilinear_" if bilinear else "components_", np.eye(learner.n_features_in_))
@@ -98,6 +112,11 @@ def validate_fit(
         values = [_error(each, X, y, numeric, train, test) for each in (trained, euclidean)]
     else:
         measure, sign = "score", -1
+        if y is not None and len(np.unique(y[test])) < 2:
+            raise ValueError(
+                f"validate=True holds {len(test)} of {X.shape[0]} pairs out, which must be both "
+                "similar and dissimilar ones to be judged: give more of either kind."
+            )
         held_out = (X[test],) if y is None else (X[test], y[test])
         values = [each.score(*held_out) for each in (trained, euclidean)]
     if sign * values[0] > sign * values[1]:
@@ -105,7 +124,7 @@ def validate_fit(
         warnings.warn(
             f"The {kind} that {type(learner).__name__} learned serves worse than the {other}: "
             f"{measure} {values[0]:.4g} against {values[1]:.4g} on {len(test)} held-out "
-            f"{'points' if on_points else 'tuples'}. Rescale the features, give it more data or "
+            f"{what}. Rescale the features, give it more data or "
             "constraints, choose another initialisation or prior, or use another learner.",
             UserWarning,
             stacklevel=4,

@@ -86,11 +86,22 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
 
         It does not change when the learner does, and serves as the `metric` of scikit-learn's
         estimators.
+
+        Returns
+        -------
+        callable
+            Of two arrays of shape (n_features,), to a float.
         """
 
     def _indexed_score(self, points: NDArray[Any], pairs: NDArray[np.int64]) -> NDArray[Any]:
         """Return `pair_score` of pairs of rows of checked points."""
         raise NotImplementedError
+
+    def _begin_fit(self) -> None:
+        """Forget what an earlier fit has learned, which may be of another width."""
+        for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
+            delattr(self, name)
+        self._check_preprocessor()
 
     def _check_preprocessor(self) -> None:
         self.preprocessor_ = check_preprocessor(self.preprocessor)
@@ -117,7 +128,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         X, or (X, y) if `y` is given
             X is in C order, in float32 if it was given so and in float64 otherwise.
         """
-        self._check_preprocessor()
+        self._begin_fit()
         params = {"preprocessor": self.preprocessor_, "reset": True, "order": "C", **params}
         if type_of_inputs == "classic":
             return check_points(self, X, y, **params)
@@ -137,7 +148,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        self._check_preprocessor()
+        self._begin_fit()
         return index_tuples(
             self,
             tuples,
@@ -289,6 +300,15 @@ class MahalanobisMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
 
         .. deprecated:: 0.1
             Use `pair_distance`, or `pair_score` for a similarity.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            As for `pair_distance`.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
         """
         warnings.warn(
             "score_pairs will be deprecated in release 0.7.0. "

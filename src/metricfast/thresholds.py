@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from metricfast._checks import check_pair_labels
 
-__all__ = ["ThresholdMixin", "check_calibration"]
+__all__ = ["ThresholdMixin", "check_calibration", "check_calibration_params"]
 
 Self = TypeVar("Self", bound="ThresholdMixin")
 _STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr")
@@ -38,6 +39,25 @@ def check_calibration(
         raise ValueError(f"Parameter min_rate must be a number in[0, 1]. Got {min_rate} instead.")
     if strategy == "f_beta" and not isinstance(beta, Real):
         raise ValueError(f"Parameter beta must be a real number. Got {type(beta)} instead.")
+
+
+def check_calibration_params(params: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the keyword arguments of :meth:`ThresholdMixin.calibrate_threshold` that `fit` got.
+
+    Raises
+    ------
+    ValueError
+        If one is unknown or has a value that cannot be used.
+    """
+    known = ("strategy", "min_rate", "beta")
+    if params is not None and not isinstance(params, Mapping):
+        raise ValueError(f"calibration_params must be a dict of {known}, got {params!r}.")
+    found = {} if params is None else dict(params)
+    for name in found:
+        if name not in known:
+            raise ValueError(f"calibration_params: unknown {name!r}; it may hold {known}.")
+    check_calibration(**found)
+    return found
 
 
 class ThresholdMixin:
@@ -173,7 +193,9 @@ def _best_threshold(
     order = np.argsort(distances, kind="stable")
     ordered = distances[order].astype(np.float64)
     last = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1)
-    cuts = np.append(ordered[0] - 1, ordered[last])
+    # From some size on a distance less 1 is the same distance, in its own dtype.
+    below = np.nextafter(distances[order[:1]], -np.inf)
+    cuts = np.append(np.minimum(below, ordered[0] - 1), ordered[last])
     accepted = np.append(0, last + 1)
     positives = np.append(0, np.cumsum(similar[order])[last])
     n_similar = positives[-1]

@@ -6,9 +6,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_circles
 from sklearn.decomposition import KernelPCA
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 from metricfast import (
@@ -16,6 +18,7 @@ from metricfast import (
     DMLMJ,
     GMML,
     NCMML,
+    OASIS,
     Covariance,
     GMML_Supervised,
     KernelizedMetricLearner,
@@ -163,3 +166,47 @@ def test_random_state():
 def test_bad_parameters(params, error, message):
     with pytest.raises(error, match=message):
         KernelizedMetricLearner(NCMML()).set_params(**params).fit(FEW, LABELS)
+
+
+def test_a_failed_fit_leaves_no_earlier_one():
+    wrapper = KernelizedMetricLearner(DMLMJ(), random_state=0).fit(FEW, LABELS)
+    wrapper.calibrate_threshold(FEW[INDEX], SAME)
+    with pytest.raises(ValueError, match="class"):
+        wrapper.fit(FEW[:, :2], np.zeros(len(FEW)))
+    assert not {"learner_", "threshold_"} & set(vars(wrapper))
+    for use in (wrapper.transform, wrapper.pair_distance, wrapper.pair_score):
+        with pytest.raises(NotFittedError):
+            use(FEW)
+
+
+def test_tuple_methods_before_fit():
+    wrapper = KernelizedMetricLearner(OASIS())
+    for use in (wrapper.pair_score, wrapper.predict, wrapper.decision_function, wrapper.score):
+        with pytest.raises(NotFittedError):
+            use(FEW[INDEX])
+
+
+def test_weights_reach_the_learner_and_can_be_routed():
+    weight = np.random.RandomState(0).uniform(size=len(FEW))
+    wrapper = KernelizedMetricLearner(DMLMJ(), random_state=0)
+    Z = wrapper.fit(FEW, LABELS, sample_weight=weight).map_.transform(FEW)
+    expected = DMLMJ().fit(Z, LABELS, sample_weight=weight).components_
+    np.testing.assert_array_equal(wrapper.learner_.components_, expected)
+    with config_context(enable_metadata_routing=True):
+        request = wrapper.set_fit_request(sample_weight=True).get_metadata_routing()
+    assert request.fit.requests == {"sample_weight": True}
+    with pytest.raises(TypeError, match="sample_weight"):
+        KernelizedMetricLearner(GMML()).fit(FEW[INDEX], SAME, sample_weight=np.ones(len(INDEX)))
+
+
+def test_a_learner_of_a_similarity_has_no_distance():
+    triplets = np.stack([FEW[:10], FEW[1:11], FEW[-10:]], axis=1)
+    wrapper = KernelizedMetricLearner(OASIS(random_state=0), random_state=0).fit(triplets)
+    assert not hasattr(wrapper, "pair_distance")
+    with pytest.raises(AttributeError, match="'KernelizedMetricLearner' has no attribute 'trans"):
+        wrapper.transform(FEW)
+    scores = wrapper.pair_score(FEW[INDEX])
+    similarity = wrapper.get_metric()
+    assert similarity(*FEW[INDEX[0]]) == pytest.approx(scores[0])
+    labels = wrapper.set_threshold(-np.median(scores)).predict_pairs(FEW[INDEX])
+    np.testing.assert_array_equal(labels, np.where(scores >= np.median(scores), 1, -1))

@@ -275,3 +275,16 @@ def test_validation():
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("diagonal", ["yes", None, 2, 1.0, [True]])
+def test_diagonal_is_a_boolean(diagonal):
+    with pytest.raises(ValueError, match="diagonal must be True or False, got"):
+        MMC_Supervised(diagonal=diagonal).fit(X, Y)
+
+
+def test_booleans_of_other_kinds():
+    expected = MMC(diagonal=True).fit(X[PAIRS], KIND).components_
+    for diagonal in (np.True_, 1):
+        found = MMC(diagonal=diagonal).fit(X[PAIRS], KIND).components_
+        np.testing.assert_array_equal(found, expected)

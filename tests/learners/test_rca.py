@@ -155,3 +155,10 @@ def test_bad_input(model, chunks, message):
 def test_chunks_of_equal_points():
     with pytest.raises(ValueError, match="two different points"):
         RCA().fit(np.repeat(X[:10] / 3, 3, axis=0), np.repeat(np.arange(10), 3))
+
+
+def test_chunks_that_cannot_be_had():
+    with pytest.raises(ValueError, match="chunk_size=1000 is more than the 50 points of the larg"):
+        RCA_Supervised(chunk_size=1000).fit(X, Y)
+    with pytest.raises(ValueError, match="chunks: Expected array-like"):
+        RCA().fit(X, None)

@@ -171,3 +171,24 @@ def test_bad_parameters(params, error, message):
         SDML(**{"balance_param": 1e-3, "preprocessor": X, **params}).fit(INDEX, LABELS)
     with pytest.raises(ValueError, match="Strategy"):
         SDML(preprocessor=X).fit(INDEX, LABELS, {"strategy": "none"})
+
+
+@pytest.mark.parametrize("scale", [1e154, 1e160, 1e300])
+@pytest.mark.parametrize("prior", ["identity", "covariance"])
+def test_points_whose_squares_overflow(scale, prior):
+    with pytest.raises(ValueError, match="exceed the largest float: rescale the points"):
+        SDML(prior=prior).fit(X[INDEX] * scale, LABELS)
+    with pytest.raises(ValueError, match="exceed the largest float: rescale the points"):
+        SDML_Supervised(prior=prior).fit(X * scale, Y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("scale", [1e-150, 1e-20, 1e20, 1e150])
+def test_points_of_large_and_small_units(scale):
+    assert np.isfinite(SDML().fit(X[INDEX] * scale, LABELS).components_).all()
+
+
+def test_products_that_overflow():
+    for given in ({"prior": np.eye(4) * 1e10}, {"balance_param": 1e20}):
+        with pytest.raises(ValueError, match="exceed the largest float: rescale the points"):
+            SDML(**given).fit(X[INDEX] * 1e150, np.ones(len(INDEX)))

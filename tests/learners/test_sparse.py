@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from reference import numeric_gradient
 from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix, random_array
 from sklearn.datasets import load_digits
 
-from metricfast import LMNN, MLKR, NCA, _sparse, learners, losses
+from metricfast import LMNN, MLKR, NCA, NCMML, _sparse, learners, losses
 from metricfast._initialize import initialize_components
 from metricfast._scaling import center_and_rescale
 from metricfast.learners._linear import Coordinates, LinearLearner, LinearObjective, embed
@@ -23,7 +24,9 @@ SPARSE = csr_array(POINTS)
 LEARNERS = [
     learner
     for learner in (getattr(learners, name) for name in learners.__all__)
-    if issubclass(learner, LinearLearner) and learner._accept_sparse
+    if issubclass(learner, LinearLearner)
+    and learner._accept_sparse
+    and "solver" in signature(learner).parameters
 ]
 WEIGHT = np.random.default_rng(0).integers(1, 3, 300)
 
@@ -165,3 +168,53 @@ def test_a_fit_of_many_features_stays_sparse(learner):
 def test_targets_of_sparse_points():
     expected = losses.LMNN.find_targets(POINTS, LABELS, 3)
     np.testing.assert_array_equal(_sparse.nearest_of_class(SPARSE, LABELS, 3, None), expected)
+
+
+@pytest.mark.parametrize("kind", [csr_matrix, csr_array, csc_matrix, coo_array])
+def test_damaged_matrices(kind):
+    X = POINTS[:40]
+    learner = NCA(callbacks=[bool])
+    fitted = NCA(callbacks=[bool]).fit(X, LABELS[:40])
+    for damage in DAMAGES[kind is coo_array]:
+        damaged = kind(X)
+        damage(damaged)
+        for use in (lambda X: learner.fit(X, LABELS[:40]), fitted.transform):
+            with pytest.raises(ValueError, match="X is a damaged sparse matrix"):
+                use(damaged)
+        with pytest.raises(ValueError, match="preprocessor is a damaged sparse matrix"):
+            NCA(preprocessor=damaged).fit(np.arange(40), LABELS[:40])
+
+
+def _set(name, place, value):
+    def damage(X):
+        getattr(X, name)[place] = value
+
+    return damage
+
+
+DAMAGES = (
+    [
+        _set("indices", 3, 5000),
+        _set("indices", 3, -1),
+        _set("indptr", 0, 2),
+        _set("indptr", -1, 10**6),
+        _set("indptr", 4, 10**6),
+    ],
+    [_set("row", 3, 40), _set("col", 3, 40), _set("col", 3, -1)],
+)
+
+
+@pytest.mark.filterwarnings("ignore:L-BFGS stopped after 5")
+@pytest.mark.parametrize("weight", [None, WEIGHT])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_class_means_of_sparse_points(dtype, weight):
+    points = (POINTS + (POINTS > 0)).astype(dtype)  # means far from the origin
+    dense, sparse = (
+        NCMML(n_components=3, max_iter=5).fit(X, LABELS, sample_weight=weight)
+        for X in (points, csr_array(points))
+    )
+    assert sparse.components_.dtype == dtype
+    tolerance = 1e-9 if dtype == np.float64 else 1e-3
+    scale = np.abs(dense.components_).max()
+    np.testing.assert_allclose(sparse.components_, dense.components_, atol=tolerance * scale)
+    assert sparse.objective_ == pytest.approx(dense.objective_, rel=tolerance)

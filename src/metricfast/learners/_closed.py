@@ -36,7 +36,6 @@ class ClosedFormLearner(MahalanobisMixin):
             How often each counts.
         exponent : int
         """
-        self.__dict__.pop("components_", None)  # n_features_in_ may change from here on
         checked = self._prepare_inputs(X, y, ensure_min_samples=2)
         X, y = checked if isinstance(checked, tuple) else (checked, None)
         weights = repetitions(check_sample_weight(sample_weight, len(X)), len(X))

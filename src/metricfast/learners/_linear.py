@@ -46,7 +46,6 @@ _FLOOR = 0.03
 _USUAL_START = 20
 # Steps a million times the size of the map itself are a mistake.
 _MAX_RATE = 1e6
-_FITTED = ("components_", "n_iter_", "objective_", "loss_curve_", "bias_")
 
 Callback = Callable[[SolverState], object]
 
@@ -217,9 +216,6 @@ class LinearLearner(MahalanobisMixin):
         return check_callbacks(self.callbacks)
 
     def _check_data(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> TrainingSet:
-        # From here on n_features_in_ may change: a map of another width must not outlive that.
-        for name in _FITTED:
-            self.__dict__.pop(name, None)
         X, y = self._prepare_inputs(X, y, ensure_min_samples=2, accept_sparse=self._accept_sparse)
         classes, labels, unit = self._check_target(y)
         weight = check_sample_weight(sample_weight, X.shape[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
 from metricfast._scaling import center_and_rescale
 
-__all__ = ["ClusteringProblem"]
+__all__ = ["ClusteringProblem", "check_diagonal"]
 
 # Least mean square of similar pairs along a direction, relative to features of all pairs. Where
 # similar points do not differ at all, the objective has no upper bound.
@@ -23,6 +24,12 @@ _SPREAD = 1e-3
 # Squares of numbers up to this, and of their inverses, are far from overflowing.
 _LARGE = 2.0**200
 _Floats = NDArray[np.float64]
+
+
+def check_diagonal(value: object) -> None:
+    """Raise ValueError unless `diagonal` is a boolean, or 0 or 1."""
+    if not isinstance(value, (Integral, np.bool_)) or value not in (0, 1):
+        raise ValueError(f"diagonal must be True or False, got {value!r}.")
 
 
 class ClusteringProblem:

@@ -51,9 +51,10 @@ class DMLMJ(LinearLearner):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The learned map, in float32 for float32 points, else in float64, by descending divergence.
+        Constant features have weight zero; rows beyond the number of others are zero.
     eigenvalues_ : ndarray of shape (n_components,)
         :math:`\lambda` of each row: the variance of differences between classes, where that of
-        differences within classes is 1.
+        differences within classes is 1. It is 1 for rows of zeros.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -127,20 +128,26 @@ class DMLMJ(LinearLearner):
         check_range("reg", self.reg, high=1)
         as_threads(self.n_jobs)
         data = self._check_data(X, y, sample_weight)
-        n_components = check_n_components(data.X.shape[1], self.n_components)
+        d = data.X.shape[1]
+        n_components = check_n_components(d, self.n_components)
         k = int(self.n_neighbors)
         within, between, totals = neighborhood_scatters(data, k, k, self.n_jobs)
+        varies = np.flatnonzero(data.X.any(axis=0))  # less their mean, constant features are zero
+        within, between = (scatter[np.ix_(varies, varies)] for scatter in (within, between))
         positive, negative = within / max(totals[0], 1), between / totals[1]
-        variance = float(np.trace(positive + negative)) / 2 / len(positive)
-        if not variance > 0:
+        trace = float(np.trace(positive + negative))
+        if not trace > 0:
             raise ValueError("no point differs from its nearest neighbours: give more of them.")
+        variance = trace / 2 / len(positive)
         positive = _shrunk("the same class", positive, variance, self.reg)
         negative = _shrunk("other classes", negative, variance, self.reg)
         values, vectors = eigh(negative, positive)
         values = np.maximum(values, np.finfo(np.float64).tiny)
         order = np.argsort(-(values + 1 / values), kind="stable")[:n_components]
-        self.eigenvalues_ = values[order]
-        self.components_ = data.undo_scale(vectors.T[order])
+        self.eigenvalues_, components = np.ones(n_components), np.zeros((n_components, d))
+        self.eigenvalues_[: len(order)] = values[order]
+        components[: len(order), varies] = vectors.T[order]
+        self.components_ = data.undo_scale(components)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self
@@ -155,6 +162,6 @@ def _shrunk(
     if smallest <= len(shrunk) * np.finfo(np.float64).eps * np.abs(shrunk).max():
         raise ValueError(
             f"the differences from neighbours of {kind} have not full rank: there are too few "
-            "points, or constant or linearly dependent features. Give a positive `reg`."
+            "points, or linearly dependent features. Give a positive `reg`."
         )
     return np.asarray(shrunk)

@@ -16,7 +16,7 @@ from metricfast._scatter import pair_scatter, repetitions, scatters_of_all_pairs
 from metricfast.base import MahalanobisMixin
 from metricfast.classifiers import PairsClassifierMixin
 from metricfast.learners._linear import LinearLearner, check_range
-from metricfast.thresholds import check_calibration
+from metricfast.thresholds import check_calibration_params
 
 __all__ = ["GMML", "GMML_Supervised"]
 
@@ -178,8 +178,7 @@ class GMML(_BaseGMML, PairsClassifierMixin):
         ValueError
             If an argument or parameter has a value that cannot be used.
         """
-        calibration = {} if calibration_params is None else dict(calibration_params)
-        check_calibration(**calibration)
+        calibration = check_calibration_params(calibration_params)
         self._check_parameters()
         tuples = self._prepare_tuples(pairs, y)
         points, exponent = center_and_rescale(tuples.points)

@@ -24,13 +24,17 @@ from metricfast.learners._distance_bounds import check_bounds, distance_percenti
 from metricfast.learners._drawn_pairs import draw_pairs
 from metricfast.learners._linear import check_count, check_range
 from metricfast.solvers import Progress
-from metricfast.thresholds import check_calibration
+from metricfast.thresholds import check_calibration_params
 
 __all__ = ["ITML", "ITML_Supervised"]
 
-_FITTED = ("components_", "bounds_", "n_iter_", "threshold_")
 # Squares of numbers up to two to this power do not overflow.
 _ORDINARY = 200
+
+
+def _exponent(X: NDArray[Any]) -> int:
+    """Return the power of two just above the largest coordinate."""
+    return math.frexp(max(float(X.max()), -float(X.min())))[1]
 
 
 class _BaseITML(MahalanobisMixin):
@@ -60,10 +64,7 @@ class _BaseITML(MahalanobisMixin):
         self.n_components = n_components
 
     def _check_parameters(self) -> float:
-        """Forget an earlier fit, check what needs no data, and return the tolerance."""
-        for name in _FITTED:
-            if hasattr(self, name):
-                delattr(self, name)
+        """Check what needs no data, and return the tolerance."""
         tol = renamed("convergence_threshold", self.convergence_threshold, "tol", self.tol)
         check_count("max_iter", self.max_iter)
         check_range("tol", tol)
@@ -76,10 +77,15 @@ class _BaseITML(MahalanobisMixin):
         points, unique = tuples.points, tuples.unique_points()
         M = initialize_metric(unique, self.prior, self.random_state, strictly_positive=True)
         # The step depends on the ratio of a distance to its bound alone, so that both can be
-        # brought to units in which no square overflows.
-        exponent = math.frexp(max(float(unique.max()), -float(unique.min())))[1]
+        # brought to units in which no square overflows, about a point, so that what is constant
+        # has no size.
+        exponent = _exponent(unique)
         if abs(exponent) > _ORDINARY:
             points, unique = (times_power_of_two(p, -exponent) for p in (points, unique))
+            points, unique = points - unique[0], unique - unique[0]
+            further = _exponent(unique)
+            points, unique = (times_power_of_two(p, -further) for p in (points, unique))
+            exponent += further
         else:
             exponent = 0
         if bounds is None:
@@ -243,8 +249,7 @@ class ITML(_BaseITML, PairsClassifierMixin):
         LinAlgError
             If the prior is not positive definite.
         """
-        calibration = {} if calibration_params is None else calibration_params
-        check_calibration(**calibration)
+        calibration = check_calibration_params(calibration_params)
         tol = self._check_parameters()
         tuples = self._prepare_tuples(pairs, y)
         self._fit(tuples, bounds, tol)

@@ -137,7 +137,11 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         return size
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        **fit_params: Any,
     ) -> KernelizedMetricLearner:
         """Fit the map of the kernel, and the learner to the mapped points.
 
@@ -148,8 +152,10 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
             (n_tuples, t, n_features), or indicators for the preprocessor.
         y : array-like, optional
             Labels, where the learner takes any.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of samples, where the learner takes any. They have no effect on the map.
         **fit_params
-            Arguments of the learner's `fit`. Weights of samples have no effect on the map.
+            Further arguments of the learner's `fit`.
 
         Returns
         -------
@@ -169,6 +175,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         if not isinstance(self.learner, BaseMetricLearner):
             raise TypeError(f"learner must be a metric learner, got {self.learner!r}.")
         learner = clone(self.learner)
+        if sample_weight is not None:
+            fit_params["sample_weight"] = sample_weight
         if self._tuple_size is None:
             if y is None and not self.learner._requires_y:
                 points, labels = self._prepare_inputs(X), None
@@ -186,11 +194,11 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
             learner.set_params(preprocessor=None)
             learner.preprocessor_ = None
         self.learner_ = learner
-        self.__dict__.pop("threshold_", None)
         if hasattr(learner, "threshold_"):
             self.threshold_ = learner.threshold_
         return self
 
+    @_available_if_learner_has("transform")
     def transform(self, X: Any) -> NDArray[Any]:
         """Embed points: map them by the kernel, then by the learner.
 
@@ -208,6 +216,7 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         embedded: NDArray[Any] = self.learner_.transform(self._mapped(X))
         return embedded
 
+    @_available_if_learner_has("pair_distance")
     def pair_distance(self, pairs: ArrayLike) -> NDArray[Any]:
         """Return the learned distance of pairs of points.
 
@@ -220,11 +229,12 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         -------
         ndarray of shape (n_pairs,)
         """
-        distances: NDArray[Any] = self.learner_.pair_distance(self._mapped_tuples(pairs, 2))
+        mapped = self._mapped_tuples(pairs, 2)
+        distances: NDArray[Any] = self.learner_.pair_distance(mapped)
         return distances
 
     def pair_score(self, pairs: ArrayLike) -> NDArray[Any]:
-        """Return the learned similarity of pairs of points: the negative distance.
+        """Return the learned similarity of pairs of points, as the learner does.
 
         Parameters
         ----------
@@ -235,13 +245,16 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         -------
         ndarray of shape (n_pairs,)
         """
-        return -self.pair_distance(pairs)
+        mapped = self._mapped_tuples(pairs, 2)
+        similarities: NDArray[Any] = self.learner_.pair_score(mapped)
+        return similarities
 
     def get_metric(self) -> _KernelizedMetric:
         """Return the learned distance as a function ``f(u, v, squared=False)`` of two points.
 
-        It does not change when the learner does. Where many distances are needed, those of the
-        points that `transform` returns are far faster.
+        Of a learner of a similarity, return that, as ``f(u, v)``. It does not change when the
+        learner does. Where many distances are needed, those of the points that `transform` returns
+        are far faster.
         """
         check_is_fitted(self, "learner_")
         return _KernelizedMetric(self.map_, self.learner_.get_metric())
@@ -249,9 +262,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
     @_available_if_learner_has("decision_function")
     def decision_function(self, tuples: ArrayLike) -> NDArray[Any]:
         """Return the learner's `decision_function` of tuples; only where it has one."""
-        scores: NDArray[Any] = self.learner_.decision_function(
-            self._mapped_tuples(tuples, self._tuple_size)
-        )
+        mapped = self._mapped_tuples(tuples, self._tuple_size)
+        scores: NDArray[Any] = self.learner_.decision_function(mapped)
         return scores
 
     @_available_if_learner_has("predict")
@@ -259,14 +271,16 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         """Return the learner's prediction for tuples; only where it has one."""
         if self._tuple_size == 2:
             return self.predict_pairs(tuples)
-        labels: NDArray[Any] = self.learner_.predict(self._mapped_tuples(tuples, self._tuple_size))
+        mapped = self._mapped_tuples(tuples, self._tuple_size)
+        labels: NDArray[Any] = self.learner_.predict(mapped)
         return labels
 
     @_available_if_learner_has("score")
     def score(self, tuples: ArrayLike, y: ArrayLike | None = None) -> float:
         """Return the learner's score of tuples; only where it has one."""
         labels = () if y is None else (y,)
-        return float(self.learner_.score(self._mapped_tuples(tuples, self._tuple_size), *labels))
+        mapped = self._mapped_tuples(tuples, self._tuple_size)
+        return float(self.learner_.score(mapped, *labels))
 
     def _kernel_map(self, points: NDArray[Any]) -> Nystroem | KernelPCA:
         wanted = 100 if self.n_components is None else int(self.n_components)
@@ -322,11 +336,11 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
 
 
 class _KernelizedMetric:
-    """The learned distance of two points."""
+    """The learned distance, or similarity, of two points."""
 
     def __init__(self, kernel_map: Any, metric: Callable[..., float]) -> None:
         self._map, self._metric = kernel_map, metric
 
     def __call__(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
         left, right = self._map.transform(np.vstack([u, v]))
-        return self._metric(left, right, squared=squared)
+        return self._metric(left, right, squared=True) if squared else self._metric(left, right)

@@ -26,7 +26,6 @@ from metricfast.learners._linear import check_count, check_range
 
 __all__ = ["LSML", "LSML_Supervised"]
 
-_FITTED = ("components_", "n_iter_", "w_")
 _Floats = NDArray[np.float64]
 
 
@@ -53,9 +52,7 @@ class _BaseLSML(MahalanobisMixin):
         self.n_components = n_components
 
     def _check_parameters(self) -> None:
-        """Forget an earlier fit and check what needs no data."""
-        for name in _FITTED:
-            self.__dict__.pop(name, None)
+        """Check what needs no data."""
         check_count("max_iter", self.max_iter)
         check_range("tol", self.tol)
 

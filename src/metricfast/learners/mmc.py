@@ -17,17 +17,13 @@ from metricfast.base import MahalanobisMixin
 from metricfast.classifiers import PairsClassifierMixin
 from metricfast.constraints import wrap_indices
 from metricfast.learners._drawn_pairs import draw_pairs
-from metricfast.learners._factored import (
-    minimize_factor,
-    start_metric,
-)
+from metricfast.learners._factored import minimize_factor, start_metric
 from metricfast.learners._linear import check_count, check_range
-from metricfast.learners._mmc import ClusteringProblem
-from metricfast.thresholds import check_calibration
+from metricfast.learners._mmc import ClusteringProblem, check_diagonal
+from metricfast.thresholds import check_calibration_params
 
 __all__ = ["MMC", "MMC_Supervised"]
 
-_FITTED = ("A_", "components_", "converged_", "n_iter_", "threshold_")
 _Floats = NDArray[np.float64]
 
 
@@ -62,13 +58,12 @@ class _BaseMMC(MahalanobisMixin):
         self.n_components = n_components
 
     def _check_parameters(self) -> float:
-        """Forget an earlier fit, check what needs no data, and return the tolerance."""
-        for name in _FITTED:
-            self.__dict__.pop(name, None)
+        """Check what needs no data, and return the tolerance."""
         tol = renamed("convergence_threshold", self.convergence_threshold, "tol", self.tol)
         check_count("max_iter", self.max_iter)
         check_count("max_proj", self.max_proj)
         check_range("tol", tol)
+        check_diagonal(self.diagonal)
         check_range("diagonal_c", self.diagonal_c, positive=True)
         return float(tol)
 
@@ -86,7 +81,7 @@ class _BaseMMC(MahalanobisMixin):
                     f"y holds no {kind} pair."
                 )
         A = start_metric(tuples, self.init, rng, name="init")
-        problem = ClusteringProblem(tuples.points, tuples.index, y, A, diagonal=self.diagonal)
+        problem = ClusteringProblem(tuples.points, tuples.index, y, A, diagonal=bool(self.diagonal))
         size = self.diagonal_c / 2 if self.diagonal else problem.initial_size / 100
 
         def finish(F: _Floats) -> None:
@@ -238,8 +233,7 @@ class MMC(_BaseMMC, PairsClassifierMixin):
             If an argument or a parameter has a value that cannot be used, or if there are no
             similar or no dissimilar pairs.
         """
-        calibration = {} if calibration_params is None else calibration_params
-        check_calibration(**calibration)
+        calibration = check_calibration_params(calibration_params)
         tol = self._check_parameters()
         tuples = self._prepare_tuples(pairs, y)
         assert tuples.y is not None

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from scipy.special import log_softmax
 from sklearn.utils import check_random_state
 
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
 from metricfast._scatter import group_means, repetitions
+from metricfast._sparse import sparse_gradient
 from metricfast.learners._linear import (
     Coordinates,
     LinearLearner,
@@ -104,6 +106,8 @@ class NCMML(LinearLearner):
     (150, 2)
     """
 
+    _accept_sparse = "csr"
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -139,7 +143,8 @@ class NCMML(LinearLearner):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
+                preprocessor
             Points. float32 is computed with as it is, everything else as float64.
         y : array-like of shape (n_samples,)
             Class labels, of at least two classes.
@@ -192,7 +197,7 @@ class _Likelihood:
     all classes cancels in a softmax.
     """
 
-    X: NDArray[Any]
+    X: Any
     labels: NDArray[np.int64]
     weights: NDArray[np.float64]
     means: NDArray[np.float64]
@@ -200,7 +205,7 @@ class _Likelihood:
 
     @classmethod
     def of(cls, data: TrainingSet, n_jobs: int | None) -> _Likelihood:
-        weights = repetitions(data.weight, len(data.X))
+        weights = repetitions(data.weight, data.X.shape[0])
         seen = weights > 0
         X = data.X if seen.all() else data.X[seen]
         labels = np.unique(data.labels[seen], return_inverse=True)[1].astype(np.int64)
@@ -209,8 +214,12 @@ class _Likelihood:
 
     def __call__(self, L: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         embedded = self.means @ L.T
-        rows = np.arange(len(self.X))
-        scores = embed(self.X, embedded @ L, self.n_jobs).astype(np.float64)
+        rows, sparse = np.arange(len(self.labels)), issparse(self.X)
+        towards = embedded @ L
+        if sparse:
+            scores = np.asarray(self.X @ towards.T, np.float64)
+        else:
+            scores = embed(self.X, towards, self.n_jobs).astype(np.float64)
         scores -= np.einsum("ij,ij->i", embedded, embedded) / 2
         log_p = log_softmax(scores, axis=1)
         value = -float(self.weights @ log_p[rows, self.labels])
@@ -218,9 +227,12 @@ class _Likelihood:
         upstream[rows, self.labels] -= 1
         upstream *= self.weights[:, None]
         sums = upstream.sum(axis=0)
-        cross = get_kernels().linear_backward(
-            upstream.astype(self.X.dtype), self.X, as_threads(self.n_jobs)
-        )
+        if sparse:
+            cross = sparse_gradient(upstream, self.X)
+        else:
+            cross = get_kernels().linear_backward(
+                upstream.astype(self.X.dtype), self.X, as_threads(self.n_jobs)
+            )
         centred = cross - sums[:, None] * self.means
         gradient = embedded.T @ centred + (L @ cross.T) @ self.means
         return value, gradient.ravel()

@@ -285,6 +285,11 @@ class OASIS_Supervised(_BaseOASIS):  # noqa: N801
     bilinear_, n_iter_, loss_curve_, n_features_in_, preprocessor_, validation_
         As for :class:`OASIS`.
 
+    References
+    ----------
+    G. Chechik, V. Sharma, U. Shalit, S. Bengio, "Large scale online learning of image similarity
+    through ranking", Journal of Machine Learning Research 11 (2010).
+
     Examples
     --------
     >>> from metricfast import OASIS_Supervised

@@ -123,6 +123,11 @@ class RCA(ClosedFormLearner):
         ValueError
             If the input is not as above, or no chunk holds two different points.
         """
+        if chunks is None:
+            raise ValueError(
+                "chunks: Expected array-like (array or non-string sequence), got None. Give the "
+                "chunk of each point, negative for a point in none."
+            )
         points, chunks, weights, exponent = self._prepare(X, chunks, sample_weight)
         return self._fit(points, check_whole("chunks", chunks), weights, exponent)
 
@@ -224,6 +229,17 @@ class RCA_Supervised(RCA):  # noqa: N801
     the clusters; directions of noise then count for more than in the Euclidean distance, however
     many chunks there are. LFDA is made for such classes.
 
+    References
+    ----------
+    N. Shental, T. Hertz, D. Weinshall, M. Pavel, "Adjustment learning and relevant component
+    analysis", ECCV (2002).
+
+    A. Bar-Hillel, T. Hertz, N. Shental, D. Weinshall, "Learning a Mahalanobis metric from
+    equivalence constraints", Journal of Machine Learning Research 6 (2005).
+
+    Y. Chen, A. Wiesel, Y. C. Eldar, A. O. Hero, "Shrinkage algorithms for MMSE covariance
+    estimation", IEEE Transactions on Signal Processing 58 (2010).
+
     Examples
     --------
     >>> from metricfast import RCA_Supervised
@@ -291,7 +307,13 @@ class RCA_Supervised(RCA):  # noqa: N801
         check_count("chunk_size", self.chunk_size, least=2)
         points, labels, weights, exponent = self._prepare(X, y, sample_weight)
         _, codes = check_partial_target(labels)
-        most = int((np.bincount(codes[codes >= 0]) // self.chunk_size).sum())
+        counts = np.bincount(codes[codes >= 0])
+        most = int((counts // self.chunk_size).sum())
+        if most == 0:
+            raise ValueError(
+                f"chunk_size={self.chunk_size} is more than the {counts.max(initial=0)} points of "
+                "the largest class: lower it."
+            )
         if most < n_chunks:
             warnings.warn(
                 f"The classes fill only {most} chunks of {self.chunk_size} points, not "

@@ -21,7 +21,7 @@ from metricfast.learners._factored import start_metric
 from metricfast.learners._graphical_lasso import MAX_ITER, graphical_lasso
 from metricfast.learners._linear import check_range
 from metricfast.solvers import Progress
-from metricfast.thresholds import check_calibration
+from metricfast.thresholds import check_calibration_params
 
 __all__ = ["SDML", "SDML_Supervised"]
 
@@ -44,12 +44,14 @@ class _SparseLearner(MahalanobisMixin):
     def _fit(self, tuples: TupleSet) -> None:
         check_range("balance_param", self.balance_param)
         check_range("sparsity_param", self.sparsity_param)
-        prior = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
         similar = np.asarray(tuples.y) == 1
-        loss = pair_scatter(tuples.points, tuples.index[similar])
-        loss -= pair_scatter(tuples.points, tuples.index[~similar])
-        self.balance_param_ = self._bounded_balance(loss, prior)
-        matrix = inv(prior) + self.balance_param_ * loss
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss = pair_scatter(tuples.points, tuples.index[similar])
+            loss -= pair_scatter(tuples.points, tuples.index[~similar])
+            _check_finite(loss)
+            prior = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
+            self.balance_param_ = self._bounded_balance(loss, prior)
+            matrix = _check_finite(inv(prior) + self.balance_param_ * loss)
         progress = Progress(type(self).__name__, MAX_ITER) if self.verbose else None
         try:
             M = graphical_lasso((matrix + matrix.T) / 2, float(self.sparsity_param), progress)
@@ -61,7 +63,7 @@ class _SparseLearner(MahalanobisMixin):
     def _bounded_balance(self, loss: _Floats, prior: _Floats) -> float:
         """Return the largest balance, up to the one asked for, that leaves a minimum."""
         root = cholesky(prior)
-        least = float(np.linalg.eigvalsh(root @ loss @ root.T)[0])
+        least = float(np.linalg.eigvalsh(_check_finite(root @ loss @ root.T))[0])
         balance = float(self.balance_param)
         if 1 + balance * least >= _MARGIN:
             return balance
@@ -74,6 +76,14 @@ class _SparseLearner(MahalanobisMixin):
             stacklevel=4,
         )
         return bounded
+
+
+def _check_finite(matrix: _Floats) -> _Floats:
+    if not np.isfinite(matrix).all():
+        raise ValueError(
+            "Squared distances of the points exceed the largest float: rescale the points."
+        )
+    return matrix
 
 
 class SDML(_SparseLearner, PairsClassifierMixin):
@@ -199,9 +209,7 @@ class SDML(_SparseLearner, PairsClassifierMixin):
         numpy.linalg.LinAlgError
             If the prior is not positive definite.
         """
-        calibration = {} if calibration_params is None else calibration_params
-        check_calibration(**calibration)
-        self.__dict__.pop("components_", None)
+        calibration = check_calibration_params(calibration_params)
         tuples = self._prepare_tuples(pairs, y)
         self._fit(tuples)
         self.calibrate_threshold(pairs, y, **calibration)
@@ -250,6 +258,11 @@ class SDML_Supervised(_SparseLearner):  # noqa: N801
         Their names, if `X` has any.
     preprocessor_ : callable or None
         The preprocessor in use.
+
+    References
+    ----------
+    G.-J. Qi, J. Tang, Z.-J. Zha, T.-S. Chua, H.-J. Zhang, "An efficient sparse metric learning in
+    high-dimensional space via l1-penalized log-determinant regularization", ICML (2009).
 
     Examples
     --------
@@ -321,7 +334,6 @@ class SDML_Supervised(_SparseLearner):  # noqa: N801
         numpy.linalg.LinAlgError
             If the prior is not positive definite.
         """
-        self.__dict__.pop("components_", None)
         points, labels = self._prepare_inputs(X, y, ensure_min_samples=2)
         drawn = draw_pairs(self, labels, sample_weight, self.random_state)
         self._fit(TupleSet(points, *wrap_indices(drawn)))

@@ -55,11 +55,49 @@ inline double power_of_two_above(double x) {
 }
 } // namespace detail
 
-/// A power of two that brings the largest coordinate to about 1, so that squares neither overflow
-/// nor vanish whatever the units.
-inline double power_of_two_scale(const Points &x, const Points &y) {
+namespace detail {
+/// The largest |x * scale - origin| of a coordinate x.
+inline double largest_offset(const Points &points, const std::vector<double> &origin,
+                             double scale) {
+    return points.visit([&](auto v) {
+        using T = std::remove_const_t<std::remove_pointer_t<decltype(v.data)>>;
+        const std::vector<T> from(origin.begin(), origin.end());
+        std::vector<T> most(from.size(), T(0));
+        const T factor = static_cast<T>(scale);
+        for (Index i = 0; i < v.rows; ++i) {
+            const T *x = v.row(i);
+            for (Index k = 0; k < v.cols; ++k) {
+                const T offset = std::abs(x[k] * factor - from[k]);
+                most[k] = offset > most[k] ? offset : most[k];
+            }
+        }
+        const auto largest = std::max_element(most.begin(), most.end());
+        return largest == most.end() ? 0.0 : static_cast<double>(*largest);
+    });
+}
+} // namespace detail
+
+/// A power of two that brings the largest coordinate to about 1.
+inline double magnitude_scale(const Points &x, const Points &y) {
     return 1.0 / detail::power_of_two_above(
                      std::max(detail::largest_magnitude(x), detail::largest_magnitude(y)));
+}
+
+/// A power of two that brings the largest difference of coordinates to about 1, so that its square
+/// neither overflows nor vanishes, whatever the units and wherever the origin.
+inline double difference_scale(const Points &x, const Points &y) {
+    const double unit = magnitude_scale(x, y);
+    if (y.rows() == 0)
+        return unit;
+    std::vector<double> origin(static_cast<std::size_t>(y.cols()));
+    y.read_row(0, origin.data());
+    for (double &value : origin)
+        value *= unit;
+    const double spread =
+        std::max(detail::largest_offset(x, origin, unit), detail::largest_offset(y, origin, unit));
+    // Coordinates times the scale are finite too.
+    const double factor = std::min(1.0 / detail::power_of_two_above(spread), std::ldexp(1.0, 1000));
+    return std::min(unit * factor, std::ldexp(1.0, 1020));
 }
 
 /// The distance, or its square, of points whose squared distance is d after scaling.
@@ -77,16 +115,22 @@ struct Frame {
     static Frame of(const Points &database, const Points &queries) {
         Frame frame;
         const Index p = database.cols(), n = database.rows();
-        frame.scale = power_of_two_scale(database, queries);
-        frame.centre.assign(static_cast<std::size_t>(p), 0.0);
-        // Sums of scaled values cannot overflow, whatever the units.
+        frame.scale = difference_scale(queries, database);
+        std::vector<double> first(static_cast<std::size_t>(p), 0.0), sum = first;
+        if (n > 0)
+            database.read_row(0, first.data());
+        for (double &c : first)
+            c *= frame.scale;
+        // Sums of scaled offsets cannot overflow, whatever the units; those of constants are zero.
         database.visit([&](auto v) {
             for (Index i = 0; i < n; ++i)
                 for (Index c = 0; c < p; ++c)
-                    frame.centre[c] += static_cast<double>(v.row(i)[c]) * frame.scale;
+                    sum[c] += static_cast<double>(v.row(i)[c]) * frame.scale - first[c];
         });
-        for (double &c : frame.centre)
-            c = c / static_cast<double>(std::max<Index>(n, 1)) / frame.scale;
+        frame.centre.resize(sum.size());
+        for (std::size_t c = 0; c < sum.size(); ++c)
+            frame.centre[c] =
+                (first[c] + sum[c] / static_cast<double>(std::max<Index>(n, 1))) / frame.scale;
         return frame;
     }
 

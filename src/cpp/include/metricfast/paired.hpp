@@ -42,7 +42,7 @@ void paired_distances(const Points &x, const Points &y, const PairList &list, bo
                       const Control &control = {}) {
     require(x.cols() == y.cols(), "paired_distances: X and Y differ in width");
     list.check(x, y);
-    const double scale = power_of_two_scale(x, y);
+    const double scale = difference_scale(x, y);
     // Between these no square of a difference has vanished or overflown in T.
     const T least = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon() *
                     static_cast<T>(x.cols() + 1);
@@ -91,7 +91,7 @@ void paired_distances(const Points &x, const Points &y, const PairList &list,
         return;
     }
     const bool same_map = &U == &V;
-    const double scale = power_of_two_scale(x, y);
+    const double scale = same_map ? difference_scale(x, y) : magnitude_scale(x, y);
     detail::for_pair_blocks(list.count, control, [&](Index first, Index count) {
         RowMatrix<double> a(count, x.cols()), b(count, y.cols()), z;
         for (Index i = 0; i < count; ++i) {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -47,9 +48,10 @@ inline int limited(int threads) {
 inline int default_threads() {
     for (const char *name : {"METRICFAST_NUM_THREADS", "OMP_NUM_THREADS"})
         if (const char *text = std::getenv(name)) {
-            const int value = std::atoi(text);
+            const long value = std::strtol(text, nullptr, 10);
             if (value > 0)
-                return limited(value);
+                return limited(
+                    static_cast<int>(std::min<long>(value, std::numeric_limits<int>::max())));
         }
     return limited(available_cpus());
 }

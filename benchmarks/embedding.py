@@ -1,0 +1,117 @@
+"""Cases: what training an embedding needs besides the loss, and one training as a whole."""
+
+from __future__ import annotations
+
+__all__ = ["embedding", "mlp_batch", "tiled_poses"]
+
+import os
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from benchmarks import data
+from benchmarks.case import OURS, Arrays, Case, Entry
+from benchmarks.targets import SecondsAtMost, TimesAtMost
+
+CORES = (os.cpu_count() or 1,)
+LAYERS, BATCH = (784, 256, 64), 512
+
+
+def _normal(n: int, d: int) -> Arrays:
+    return {"Y": np.random.default_rng(0).standard_normal((n, d))}
+
+
+def tiled_poses(n: int = 12_000) -> Arrays:
+    """Return the joint positions of MPII Human Pose, repeated with jitter."""
+    with np.load(data.folder() / "mpii_poses.npz") as saved:
+        poses = saved["Y"].reshape(-1, 32).astype(np.float64)
+    labels = np.tile(poses, (-(-n // len(poses)), 1))[:n]
+    return {"Y": labels + np.random.default_rng(0).standard_normal(labels.shape)}
+
+
+def mlp_batch() -> Arrays:
+    """Return a batch of 64 classes, and the layers of a perceptron by He's rule."""
+    rng = np.random.default_rng(0)
+    y = np.arange(BATCH) // 8
+    x = rng.standard_normal((BATCH, LAYERS[0])) + rng.standard_normal((BATCH, LAYERS[0]))[y]
+    arrays = {"X": x.astype(np.float32), "y": y}
+    for i, (inputs, width) in enumerate(pairwise(LAYERS)):
+        weight = rng.standard_normal((width, inputs)) * np.sqrt(2 / inputs) / 10
+        arrays |= {f"W{i}": weight.astype(np.float32), f"b{i}": np.zeros(width, np.float32)}
+    return arrays
+
+
+def _check_step(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
+    if set(digests) < {OURS, "torch"}:
+        return {}
+    ours, theirs = digests[OURS], digests["torch"]
+    error = np.abs(ours["gradient"] - theirs["gradient"]).max() / np.abs(ours["gradient"]).max()
+    error = max(error, abs(ours["value"] / theirs["value"] - 1))
+    return {} if error <= 1e-4 else {OURS: f"disagrees with torch: relative error {error:.1e}"}
+
+
+def _check_neighbors(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
+    """The neighbours of some anchors must be as near as the nearest."""
+    labels, complaints = arrays["Y"], {}
+    for name, digest in digests.items():
+        for anchor, found in zip(digest["anchors"], digest["neighbors"], strict=True):
+            distances = np.linalg.norm(labels - labels[anchor], axis=1)
+            distances[anchor] = np.inf
+            nearest = np.sort(distances)[: len(found)]
+            if not np.allclose(np.sort(distances[found]), nearest, rtol=1e-9):
+                complaints[name] = f"other neighbours for anchor {anchor}"
+    return complaints
+
+
+def _sampler(name: str, title: str, arrays: object, seconds: float) -> Case:
+    return Case(
+        f"sampler-{name}",
+        f"neighbours in label space for dense triplets, {title}",
+        arrays,  # type: ignore[arg-type]
+        [
+            Entry(OURS, OURS, "metricfast.dense_triplets", threads=CORES),
+            Entry("scikit-learn", "scikit-learn", "sklearn.label_neighbors", rounds=3),
+        ],
+        targets=[SecondsAtMost(seconds)],
+        check=_check_neighbors,
+        when="normal",
+    )
+
+
+def _kin40k() -> Arrays:
+    with np.load(data.folder() / "kin40k.npz") as saved:
+        return {name: saved[name] for name in ("X", "Y")}
+
+
+def embedding() -> list[Case]:
+    """Return the cases."""
+    step = Case(
+        "mlp-step",
+        f"perceptron {'-'.join(map(str, LAYERS))}, batch {BATCH}: forward, contrastive loss, "
+        "backward, update, float32",
+        mlp_batch,
+        [
+            Entry(OURS, OURS, "metricfast.mlp_step", threads=CORES),
+            Entry("torch", "torch", "torch_losses.mlp_step"),
+        ],
+        targets=[TimesAtMost("torch", 1.1)],
+        check=_check_step,
+        when="normal",
+    )
+    scale = Case(
+        "log-ratio-kin40k",
+        "log-ratio learner, linear to 16 dimensions, 40000 x 8, 10 epochs of dense triplets",
+        _kin40k,
+        [Entry(OURS, OURS, "metricfast.log_ratio_fit", threads=CORES, rounds=1)],
+        targets=[SecondsAtMost(60)],
+        warm=False,
+        when="normal",
+    )
+    return [
+        _sampler("1d", "100000 x 1", partial(_normal, 100_000, 1), 0.1),
+        _sampler("3d", "100000 x 3", partial(_normal, 100_000, 3), 0.5),
+        _sampler("32d", "12000 poses x 32", tiled_poses, 0.3),
+        step,
+        scale,
+    ]

@@ -1,0 +1,47 @@
+"""Retrieval metrics: how well the order of distances agrees with labels.
+
+All take points, embedded or with a map to embed them by, search the database in blocks, and never
+hold an n x m matrix. :func:`retrieval_report` computes several at once, with what chance and the
+best order would give; :func:`cross_validate_retrieval` judges a learner on labels it has not seen.
+"""
+
+from __future__ import annotations
+
+from metricfast.metrics._cross_validate import (
+    CrossValidation,
+    cross_validate_retrieval,
+    label_disjoint_folds,
+)
+from metricfast.metrics._report import retrieval_report
+from metricfast.metrics._score import RetrievalReport, Score
+from metricfast.metrics._single import (
+    map_at_r,
+    mean_average_precision,
+    mean_label_distance_at_k,
+    mean_reciprocal_rank,
+    ndcg_at_k,
+    precision_at_1,
+    r_precision,
+    recall_at_k,
+    retrieval_scorer,
+    spearman,
+)
+
+__all__ = [
+    "CrossValidation",
+    "RetrievalReport",
+    "Score",
+    "cross_validate_retrieval",
+    "label_disjoint_folds",
+    "map_at_r",
+    "mean_average_precision",
+    "mean_label_distance_at_k",
+    "mean_reciprocal_rank",
+    "ndcg_at_k",
+    "precision_at_1",
+    "r_precision",
+    "recall_at_k",
+    "retrieval_report",
+    "retrieval_scorer",
+    "spearman",
+]

@@ -1,0 +1,111 @@
+"""Metrics of class labels: where the references of the query's class stand in the order.
+
+Of a block, `hits` tells for each query and place whether the reference there is of the query's
+class, and `relevant` how many such references there are at all: R, at least 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["CLASS_METRICS", "ClassMetric"]
+
+Hits = NDArray[np.bool_]
+Counts = NDArray[np.int64]
+Values = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class ClassMetric:
+    """How to compute a metric of each query; the best possible order has 1 by all of them.
+
+    Attributes
+    ----------
+    value : callable
+        From hits, R and k to the values.
+    chance : callable
+        From one R, the number of candidates and k to the expectation over random orders.
+    depth : {"one", "k", "relevant", "all"}
+        How many places the value looks at.
+    """
+
+    value: Callable[[Hits, Counts, int], Values]
+    chance: Callable[[int, int, int], float]
+    depth: str
+
+
+def _at(cumulated: Values, relevant: Counts) -> Values:
+    """Entry R - 1 of each row."""
+    found: Values = np.take_along_axis(cumulated, relevant[:, None] - 1, axis=1)[:, 0]
+    return found
+
+
+def _sum_of_precisions(hits: Hits) -> Values:
+    """For each place, the sum of the precisions at the hits up to there."""
+    places = np.arange(1, hits.shape[1] + 1)
+    found: Values = np.cumsum(np.cumsum(hits, axis=1) / places * hits, axis=1)
+    return found
+
+
+def _reciprocal_rank(hits: Hits, relevant: Counts, k: int) -> Values:
+    found: Values = 1 / (hits.argmax(axis=1) + 1)
+    return found
+
+
+def _precision_by_chance(relevant: int, n: int, k: int) -> float:
+    return relevant / n
+
+
+def _sum_by_chance(relevant: int, n: int, places: int) -> float:
+    """The mean of :func:`_sum_of_precisions` over random orders, at the given place.
+
+    A hit at place i has R - 1 others, spread over n - 1 places, i - 1 of which are before it.
+    """
+    i = np.arange(1, places + 1)
+    others = (i - 1) * (relevant - 1) / max(n - 1, 1)
+    return float(np.sum((1 + others) / i) * relevant / n)
+
+
+def _no_hit(relevant: int, n: int) -> Values:
+    """The probability that a random order has no hit in the first 0, 1, ... n places."""
+    i = np.arange(n)
+    found: Values = np.concatenate([[1.0], np.cumprod(np.maximum(n - relevant - i, 0) / (n - i))])
+    return found
+
+
+def _reciprocal_rank_by_chance(relevant: int, n: int, k: int) -> float:
+    first = -np.diff(_no_hit(relevant, n))
+    return float(np.sum(first / np.arange(1, n + 1)))
+
+
+CLASS_METRICS = {
+    "precision_at_1": ClassMetric(
+        lambda hits, relevant, k: hits[:, 0].astype(float), _precision_by_chance, "one"
+    ),
+    "r_precision": ClassMetric(
+        lambda hits, relevant, k: _at(np.cumsum(hits, axis=1), relevant) / relevant,
+        _precision_by_chance,
+        "relevant",
+    ),
+    "map_at_r": ClassMetric(
+        lambda hits, relevant, k: _at(_sum_of_precisions(hits), relevant) / relevant,
+        lambda relevant, n, k: _sum_by_chance(relevant, n, relevant) / relevant,
+        "relevant",
+    ),
+    "mean_average_precision": ClassMetric(
+        lambda hits, relevant, k: _sum_of_precisions(hits)[:, -1] / relevant,
+        lambda relevant, n, k: _sum_by_chance(relevant, n, n) / relevant,
+        "all",
+    ),
+    "mean_reciprocal_rank": ClassMetric(_reciprocal_rank, _reciprocal_rank_by_chance, "all"),
+    "recall_at_k": ClassMetric(
+        lambda hits, relevant, k: hits[:, :k].any(axis=1).astype(float),
+        lambda relevant, n, k: 1 - float(_no_hit(relevant, n)[k]),
+        "k",
+    ),
+}

@@ -1,0 +1,306 @@
+"""Retrieval: every query searched in a database, and the order of what is found judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.multiclass import type_of_target
+
+from metricfast._arrays import as_codes, as_exclude, as_points, as_real
+from metricfast.metrics._classes import CLASS_METRICS, ClassMetric
+from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances
+from metricfast.metrics._ranking import Block, ranked_blocks
+from metricfast.metrics._score import RetrievalReport, Score
+from metricfast.solvers import Progress
+
+__all__ = ["chosen_metrics", "report_of", "retrieval_report"]
+
+Found = dict[str, tuple[NDArray[Any], ...]]
+METRICS = (*CLASS_METRICS, *CONTINUOUS_METRICS)
+
+
+@dataclass
+class _Search:
+    queries: NDArray[Any]
+    database: NDArray[Any]
+    exclude: NDArray[np.int64] | None
+    k: int
+    options: dict[str, Any]
+    verbose: bool
+
+    def blocks(self, depth: int | None, width: int, judge: Callable[[Block], None]) -> None:
+        """Search, and hand every block to `judge`."""
+        found = ranked_blocks(
+            self.queries, self.database, self.exclude, depth, width, **self.options
+        )
+        progress = Progress("retrieval", len(self.queries), "queries") if self.verbose else None
+        done = 0
+        try:
+            for block in found:
+                judge(block)
+                done += len(block.rows)
+                if progress is not None:
+                    progress(done, done)
+        finally:
+            if progress is not None:
+                progress.close()
+
+
+def retrieval_report(
+    queries: ArrayLike,
+    labels: ArrayLike,
+    database: ArrayLike | None = None,
+    database_labels: ArrayLike | None = None,
+    *,
+    metrics: str | Sequence[str] | None = None,
+    k: int = 10,
+    L: ArrayLike | None = None,
+    U: ArrayLike | None = None,
+    V: ArrayLike | None = None,
+    exclude: ArrayLike | None = None,
+    label_distance: Any = "euclidean",
+    confidence: float = 0.95,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+) -> RetrievalReport:
+    """Judge the order in which a database answers queries, beside chance and the best order.
+
+    References are ordered by (distance, index), as :func:`metricfast.kneighbors` has it; ties are
+    not averaged.
+
+    Parameters
+    ----------
+    queries : array-like of shape (n, d)
+        Points, embedded or to be embedded by `L`, or `U` and `V`.
+    labels : array-like of shape (n,) or (n, q)
+        Classes, or for the metrics of continuous labels numbers or vectors of numbers.
+    database : array-like of shape (m, d), optional
+        By default the queries themselves, each left out of its own results by index.
+    database_labels : array-like of shape (m,) or (m, q)
+        Given if, and only if, `database` is.
+    metrics : str or sequence of str, optional
+        By default all that fit the labels: those of continuous labels for vectors and for numbers
+        that are not all integers, otherwise those of classes.
+
+        With R the number of references of the query's class, "precision_at_1"; "r_precision", the
+        share of hits in the first R; "map_at_r", the precisions at the hits in the first R, summed
+        and divided by R; "mean_average_precision", the same in the whole order;
+        "mean_reciprocal_rank", of the first hit; "recall_at_k", whether there is a hit in the
+        first k. Of continuous labels with label distance d, "ndcg_at_k" with gain ``1 / (1 + d)``
+        and discount ``1 / log2(rank + 1)``, which depends on the unit of the labels;
+        "mean_label_distance_at_k", where less is better; "spearman", the rank correlation of
+        distances and label distances over all references.
+    k : int, default=10
+        The k of all metrics "at k".
+    L, U, V : array-like of shape (p, d), optional
+        Maps, as for :func:`metricfast.pairwise_distances`.
+    exclude : array-like of int of shape (n,), optional
+        For each query a database index to leave out, -1 for none.
+    label_distance : str or callable, default="euclidean"
+        Distance of continuous labels, any `metric` of :func:`scipy.spatial.distance.cdist`.
+    confidence : float, default=0.95
+        Of the intervals.
+    n_jobs : int, optional
+        Threads; None for the default count, -1 for all CPUs.
+    verbose : bool, default=False
+        Show progress.
+
+    Returns
+    -------
+    RetrievalReport
+        A dictionary of :class:`Score` by metric; ``print(report)`` shows a table. Queries without a
+        reference of their class are left out of the class metrics, and queries whose label
+        distances are all equal of "spearman"; ``score.n_undefined`` counts them.
+
+    Raises
+    ------
+    ValueError
+        If a metric is unknown, `k` exceeds the number of references, no query can be judged, or an
+        array is not as above.
+
+    Notes
+    -----
+    Memory does not grow with ``n m``. Metrics "at k" search the k nearest references alone; the
+    whole order that others need is sorted in blocks of queries.
+
+    References
+    ----------
+    Musgrave, Belongie, Lim. A metric learning reality check. ECCV 2020 (MAP@R).
+    Kim, Seo, Laptev, Cho, Kwak. Deep metric learning beyond binary supervision. CVPR 2019 (nDCG and
+    mean label distance).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from metricfast.metrics import retrieval_report
+    >>> X, y = load_iris(return_X_y=True)
+    >>> report = retrieval_report(X, y, metrics=["precision_at_1", "map_at_r"])
+    >>> score = report["map_at_r"]
+    >>> score.chance < score.interval[0] < score.mean < score.oracle
+    True
+    """
+    points = as_points(queries, "queries")
+    if database is None and database_labels is None:
+        references, database_labels = points, labels
+        exclude = np.arange(len(points)) if exclude is None else exclude
+    elif database is None or database_labels is None:
+        raise ValueError("database and database_labels must be given together.")
+    else:
+        references = as_points(database, "database", width=points.shape[1])
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1; found {confidence!r}.")
+    left_out = as_exclude(exclude, len(points), len(references))
+    names = chosen_metrics(metrics, labels)
+    search = _Search(
+        points, references, left_out, k, {"L": L, "U": U, "V": V, "n_jobs": n_jobs}, verbose
+    )
+    _check_k(k, names, search)
+    found: Found = {}
+    classes = [name for name in names if name in CLASS_METRICS]
+    if classes:
+        found |= _judge_classes(search, classes, labels, database_labels)
+    continuous = [name for name in names if name in CONTINUOUS_METRICS]
+    if continuous:
+        found |= _judge_continuous(search, continuous, labels, database_labels, label_distance)
+    return RetrievalReport((name, _score(name, found[name], confidence)) for name in names)
+
+
+def report_of(estimator: Any, X: Any, labels: ArrayLike, **options: Any) -> RetrievalReport:
+    """Search points among themselves, as a fitted transformer embeds them.
+
+    One that embeds queries and database points differently is asked for both.
+    """
+    queries = estimator.transform(X)
+    if not getattr(getattr(estimator, "embedding_", None), "asymmetric", False):
+        return retrieval_report(queries, labels, **options)
+    database = estimator.transform(X, side="database")
+    own = np.arange(len(queries))
+    return retrieval_report(queries, labels, database, labels, exclude=own, **options)
+
+
+def chosen_metrics(metrics: str | Sequence[str] | None, labels: ArrayLike) -> list[str]:
+    """Names of the metrics, those that fit the labels where none are given."""
+    if metrics is None:
+        array = np.asarray(labels)
+        continuous = array.ndim > 1 or type_of_target(array).startswith("continuous")
+        return list(CONTINUOUS_METRICS if continuous else CLASS_METRICS)
+    names = [metrics] if isinstance(metrics, str) else list(metrics)
+    unknown = [name for name in names if name not in METRICS]
+    if unknown or not names:
+        raise ValueError(f"metrics must be among {', '.join(METRICS)}; found {unknown}.")
+    return names
+
+
+def _check_k(k: object, names: list[str], search: _Search) -> None:
+    if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
+        raise ValueError(f"k must be a positive integer; found {k!r}.")
+    left_out = search.exclude is not None and bool((search.exclude >= 0).any())
+    available = len(search.database) - left_out
+    if available < 1:
+        raise ValueError("database must hold a reference besides the query: it holds only itself.")
+    if k > available and any(name.endswith("_at_k") for name in names):
+        raise ValueError(
+            f"k must be at most {available}, the references that a query may have; found {k}."
+        )
+
+
+def _score(name: str, results: tuple[NDArray[Any], ...], confidence: float) -> Score:
+    values, chance, oracle = results
+    defined = ~np.isnan(values)
+    if not defined.any():
+        needs = (
+            "all label distances of each query are equal"
+            if name == "spearman"
+            else "no query has a reference of its class; numbers that are not classes need the "
+            "metrics of continuous labels"
+        )
+        raise ValueError(f"{name} is not defined: {needs}.")
+    return Score(values, float(chance[defined].mean()), float(oracle[defined].mean()), confidence)
+
+
+def _empty(names: list[str], n: int) -> Found:
+    """Values, chance and oracle of each metric, not known yet."""
+    return {name: tuple(np.full(n, np.nan) for _ in range(3)) for name in names}
+
+
+def _judge_classes(
+    search: _Search, names: list[str], labels: ArrayLike, database_labels: ArrayLike
+) -> Found:
+    n, m = len(search.queries), len(search.database)
+    classes, _ = as_codes(labels, "labels", n)
+    known, references = as_codes(database_labels, "database_labels", m, classes)
+    codes = np.searchsorted(known, np.asarray(labels))
+    relevant = np.bincount(references, minlength=len(known))[codes]
+    if search.exclude is not None:
+        relevant -= (search.exclude >= 0) & (references[search.exclude] == codes)
+    metrics = {name: CLASS_METRICS[name] for name in names}
+    places = {"one": 1, "k": search.k, "relevant": max(int(relevant.max()), 1), "all": m}
+    depth = max(places[metric.depth] for metric in metrics.values())
+    found = _empty(names, n)
+
+    def judge(block: Block) -> None:
+        hits = references[block.indices] == codes[block.rows, None]
+        some = relevant[block.rows] > 0
+        rows, counts = block.rows[some], relevant[block.rows[some]]
+        if not len(rows):
+            return
+        for name, metric in metrics.items():
+            values, chance, oracle = found[name]
+            values[rows] = metric.value(hits[some], counts, search.k)
+            chance[rows] = _chance(metric, counts, block.n_candidates, search.k)
+            oracle[rows] = 1
+
+    search.blocks(depth, min(depth, m), judge)
+    return found
+
+
+def _chance(metric: ClassMetric, relevant: NDArray[Any], n: int, k: int) -> NDArray[Any]:
+    counts, inverse = np.unique(relevant, return_inverse=True)
+    return np.array([metric.chance(int(count), n, k) for count in counts])[inverse]
+
+
+def _judge_continuous(
+    search: _Search,
+    names: list[str],
+    labels: ArrayLike,
+    database_labels: ArrayLike,
+    label_distance: Any,
+) -> Found:
+    n, m = len(search.queries), len(search.database)
+    own = _label_vectors(labels, "labels", n)
+    references = _label_vectors(database_labels, "database_labels", m)
+    if own.shape[1] != references.shape[1]:
+        raise ValueError(
+            f"labels and database_labels must have as many columns; "
+            f"found {own.shape[1]} and {references.shape[1]}."
+        )
+    metrics = {name: CONTINUOUS_METRICS[name] for name in names}
+    whole = any(metric.depth == "all" for metric in metrics.values())
+    found = _empty(names, n)
+
+    def judge(block: Block) -> None:
+        given = LabelDistances(block, own, references, label_distance, search.k)
+        for name, metric in metrics.items():
+            for array, part in zip(found[name], metric.results(given), strict=True):
+                array[block.rows] = part
+
+    search.blocks(None if whole else search.k, m, judge)
+    return found
+
+
+def _label_vectors(labels: ArrayLike, name: str, size: int) -> NDArray[Any]:
+    array = as_real(labels, name)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or len(array) != size or array.shape[1] == 0:
+        raise ValueError(
+            f"{name} must hold one label a point: expected shape ({size},) or ({size}, q), "
+            f"found {np.shape(np.asarray(labels))}."
+        )
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} contains NaN or infinity.")
+    return array

@@ -1,0 +1,152 @@
+"""Folds whose labels are disjoint, and learners judged on them."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.datasets import load_digits, load_iris
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.model_selection import KFold, cross_val_score
+from sklearn.preprocessing import FunctionTransformer
+
+from metricfast import LFDA, EmbeddingLearner, metrics
+from metricfast.embeddings import Asymmetric, Linear
+from metricfast.losses import NCA
+from metricfast.metrics import (
+    cross_validate_retrieval,
+    label_disjoint_folds,
+    retrieval_report,
+    retrieval_scorer,
+)
+
+RNG = np.random.default_rng(0)
+LABELS = {
+    "classes": RNG.integers(0, 10, 200),
+    "words": RNG.choice(list("abcdefg"), 200),
+    "numbers": RNG.normal(size=200),
+    "ties": np.where(RNG.random(200) < 0.6, 0.5, RNG.integers(0, 9, 200) / 9),
+    "vectors": RNG.normal(size=(200, 3)) * [1, 100, 0],
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+@pytest.mark.parametrize("random_state", [None, 3])
+def test_folds_share_no_label_and_cover_all(kind, random_state):
+    y = LABELS[kind]
+    folds = label_disjoint_folds(y, 4, random_state=random_state)
+    assert len(folds) == 4
+    np.testing.assert_array_equal(np.sort(np.concatenate([test for _, test in folds])), range(200))
+    for train, test in folds:
+        assert len(test) > 0
+        np.testing.assert_array_equal(np.union1d(train, test), range(200))
+        seen = {tuple(np.atleast_1d(label)) for label in y[train]}
+        assert not seen & {tuple(np.atleast_1d(label)) for label in y[test]}
+
+
+def test_blocks_of_numbers_are_contiguous_and_of_one_size():
+    y = LABELS["numbers"]
+    tests = [test for _, test in label_disjoint_folds(y, 4)]
+    assert [len(test) for test in tests] == [50] * 4
+    for lower, upper in itertools.pairwise(tests):
+        assert y[lower].max() < y[upper].min()
+
+
+@pytest.mark.parametrize("heavy", [0, 1, 2])
+def test_a_label_larger_than_a_block_leaves_one_to_each_fold(heavy):
+    y = np.repeat([0.1, 0.2, 0.3], [50 if i == heavy else 1 for i in range(3)])
+    folds = label_disjoint_folds(y, 3)
+    assert sorted(len(test) for _, test in folds) == [1, 1, 50]
+
+
+def test_folds_repeat_with_a_seed():
+    for y in (LABELS["classes"], LABELS["vectors"]):
+        first, second = (label_disjoint_folds(y, 3, random_state=1) for _ in range(2))
+        for (_, a), (_, b) in zip(first, second, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_more_folds_than_labels_are_refused():
+    with pytest.raises(ValueError, match="n_splits must be from 2 to 3"):
+        label_disjoint_folds([0, 1, 2, 0], 4)
+    with pytest.raises(ValueError, match="n_splits must be from 2 to 3"):
+        label_disjoint_folds([0, 1, 2, 0], 1)
+
+
+@pytest.mark.parametrize("kind", ["classes", "numbers", "vectors"])
+def test_each_fold_is_fitted_on_the_others_and_searched_in_itself(kind):
+    X, y = RNG.normal(size=(200, 5)), LABELS[kind]
+    folds = label_disjoint_folds(y, 4, random_state=0)
+    found = cross_validate_retrieval(PCA(2), X, y, folds=4, random_state=0, k=4)
+    for i, (train, test) in enumerate(folds):
+        Z = PCA(2).fit(X[train]).transform(X[test])
+        for name, score in retrieval_report(Z, y[test], k=4).items():
+            assert found[name].values[i] == pytest.approx(score.mean, rel=1e-12)
+        for name, score in retrieval_report(X[test], y[test], k=4).items():
+            assert found.untrained[name].values[i] == pytest.approx(score.mean, rel=1e-12)
+    name = next(iter(found))
+    assert found[name].mean == pytest.approx(found[name].values.mean())
+    assert found[name].interval[0] < found[name].mean < found[name].interval[1]
+
+
+def test_folds_may_be_given():
+    X, y = load_iris(return_X_y=True)
+    folds = KFold(3, shuffle=True, random_state=0).split(X)
+    found = cross_validate_retrieval(LFDA(n_components=2), X, y, folds=folds, metrics="map_at_r")
+    assert len(found["map_at_r"].values) == 3
+    with pytest.raises(ValueError, match="folds must hold at least one"):
+        cross_validate_retrieval(LFDA(), X, y, folds=[])
+
+
+def test_a_learner_is_not_changed_and_sees_no_test_label():
+    X, y = load_digits(return_X_y=True)
+    seen = []
+
+    class Watching(FunctionTransformer):
+        def fit(self, X, y=None):
+            seen.append(set(y))
+            return super().fit(X)
+
+    learner = Watching()
+    found = cross_validate_retrieval(learner, X[:400], y[:400], metrics="r_precision")
+    assert not hasattr(learner, "n_features_in_")
+    assert [len(classes) for classes in seen] == [8] * 5
+    np.testing.assert_allclose(
+        found["r_precision"].values, found.untrained["r_precision"].values, rtol=1e-12
+    )
+
+
+def test_sparse_points_have_no_untrained_scores():
+    X, y = csr_array(RNG.random((60, 20))), np.arange(60) % 6
+    found = cross_validate_retrieval(TruncatedSVD(3), X, y, folds=3, metrics="map_at_r")
+    assert found.untrained == {}
+    assert 0 < found["map_at_r"].mean < 1
+
+
+def test_a_scorer_serves_model_selection():
+    X, y = load_iris(return_X_y=True)
+    scorer = pickle.loads(pickle.dumps(retrieval_scorer("recall_at_k", k=2)))
+    found = cross_val_score(LFDA(n_components=2), X, y, scoring=scorer)
+    assert (found > 0.8).all()
+    fitted = PCA(2).fit(X)
+    lower = retrieval_scorer("mean_label_distance_at_k", k=3)(fitted, X, y)
+    assert lower == -metrics.mean_label_distance_at_k(fitted.transform(X), y, k=3)
+    with pytest.raises(ValueError, match="metrics must be among"):
+        retrieval_scorer("accuracy")
+
+
+def test_both_sides_of_an_asymmetric_embedding_are_asked_for():
+    X, y = load_iris(return_X_y=True)
+    sides = Asymmetric(Linear(2), Linear(2))
+    learner = EmbeddingLearner(NCA(reduction="mean"), sides, max_epochs=3, random_state=0)
+    fitted = learner.fit(X, y)
+    U, V = fitted.transform(X), fitted.transform(X, side="database")
+    assert not np.allclose(U, V)
+    own = np.arange(len(X))
+    expected = retrieval_report(U, y, V, y, exclude=own)["map_at_r"].mean
+    assert retrieval_scorer("map_at_r")(fitted, X, y) == expected
+    found = cross_validate_retrieval(learner, X, y, folds=[(own, own)], metrics="map_at_r")
+    assert found["map_at_r"].mean == expected

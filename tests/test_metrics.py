@@ -1,0 +1,302 @@
+"""Retrieval metrics against slow and obvious definitions, scikit-learn's and SciPy's."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from scipy.stats import spearmanr, ttest_1samp
+from sklearn.metrics import average_precision_score, ndcg_score
+
+from metricfast import metrics
+from metricfast.metrics import Score, _ranking, retrieval_report
+from metricfast.metrics._classes import CLASS_METRICS
+from metricfast.metrics._continuous import CONTINUOUS_METRICS
+
+K = 3
+NAMES = [*CLASS_METRICS, *CONTINUOUS_METRICS]
+
+
+def of_hits(name: str, hits: list[bool], relevant: int) -> float:
+    """A class metric of one query, from whether each place holds a reference of its class."""
+    precision = [sum(hits[: i + 1]) / (i + 1) for i in range(len(hits))]
+    if name == "precision_at_1":
+        return float(hits[0])
+    if name == "r_precision":
+        return sum(hits[:relevant]) / relevant
+    if name == "map_at_r":
+        return sum(p for p, hit in zip(precision[:relevant], hits, strict=False) if hit) / relevant
+    if name == "mean_average_precision":
+        return sum(p for p, hit in zip(precision, hits, strict=True) if hit) / relevant
+    if name == "mean_reciprocal_rank":
+        return 1 / (hits.index(True) + 1)
+    return float(any(hits[:K]))
+
+
+def of_label_distances(name: str, found: list[float], distances: list[float]) -> float:
+    """A metric of continuous labels of one query, from the label distances in the order found."""
+    if name == "mean_label_distance_at_k":
+        return float(np.mean(found[:K]))
+    if name == "spearman":
+        return float(spearmanr(distances, found).statistic)
+    gains = [1 / (1 + d) for d in found]
+    ideal = [1 / (1 + d) for d in sorted(found)]
+    discount = [1 / np.log2(rank + 1) for rank in range(1, K + 1)]
+    return float(np.dot(gains[:K], discount) / np.dot(ideal[:K], discount))
+
+
+def by_definition(name, queries, labels, database, database_labels, exclude):
+    """The metric of each query, NaN without a reference of the class."""
+    values = []
+    for query, label, out in zip(queries, labels, exclude, strict=True):
+        squared = [
+            float(sum((a - b) ** 2 for a, b in zip(query, x, strict=True))) for x in database
+        ]
+        order = sorted((d, j) for j, d in enumerate(squared) if j != out)
+        if name in CLASS_METRICS:
+            hits = [bool(database_labels[j] == label) for _, j in order]
+            values.append(of_hits(name, hits, sum(hits)) if any(hits) else np.nan)
+        else:
+            found = [abs(float(database_labels[j] - label)) for _, j in order]
+            values.append(of_label_distances(name, found, [d for d, _ in order]))
+    return np.array(values)
+
+
+def points(n: int, d: int = 2, *, levels: int = 4, seed: int = 0):
+    """Points on a small grid, so that many distances are equal."""
+    return np.random.default_rng(seed).integers(0, levels, (n, d)).astype(float)
+
+
+def grid_labels(name: str, n: int, seed: int):
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 5, n) if name in CLASS_METRICS else rng.normal(size=n)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("exclusion", ["none", "some", "own"])
+def test_values_are_those_of_the_definition(name, exclusion):
+    queries, labels = points(30), grid_labels(name, 30, 1)
+    database, database_labels = points(25, seed=2), grid_labels(name, 25, 3)
+    exclude = np.full(30, -1)
+    if exclusion == "some":
+        exclude[::2] = np.random.default_rng(4).integers(0, 25, 15)
+    if exclusion == "own":
+        database, database_labels, exclude = queries, labels, np.arange(30)
+        report = retrieval_report(queries, labels, metrics=name, k=K)
+    else:
+        report = retrieval_report(
+            queries, labels, database, database_labels, metrics=name, k=K, exclude=exclude
+        )
+    expected = by_definition(name, queries, labels, database, database_labels, exclude)
+    np.testing.assert_allclose(report[name].values, expected, rtol=1e-12)
+
+
+def test_ties_are_settled_by_index():
+    queries, database = [[0.0]], [[1.0], [-1.0], [1.0]]
+    for wanted, place in ((0, 1), (1, 2), (2, 3)):
+        labels = [int(j == wanted) for j in range(3)]
+        found = metrics.mean_reciprocal_rank(queries, [1], database, labels)
+        assert found == 1 / place
+
+
+@pytest.mark.parametrize("name", CLASS_METRICS)
+@pytest.mark.parametrize("relevant", [1, 2, 4, 7])
+def test_chance_of_classes_is_the_mean_over_all_orders(name, relevant):
+    """Every order of the references is a choice of the places of the hits."""
+    n = 7
+    values = [
+        of_hits(name, [i in places for i in range(n)], relevant)
+        for places in itertools.combinations(range(n), relevant)
+    ]
+    database = np.arange(n + 1.0)[:, None]
+    labels = np.arange(n) < relevant
+    report = retrieval_report([[0.0]], [True], database[1:], labels, metrics=name, k=K)
+    assert report[name].chance == pytest.approx(np.mean(values), rel=1e-12)
+    assert report[name].oracle == pytest.approx(max(values), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", CONTINUOUS_METRICS)
+def test_chance_and_oracle_of_continuous_labels_are_those_of_all_orders(name):
+    labels = np.array([0.0, 0.2, 0.9, 3.0, 1.1])
+    places = np.arange(1.0, 6.0)
+    report = retrieval_report([[0.0]], [0.0], places[:, None], labels, metrics=name, k=K)
+    values = [
+        of_label_distances(name, list(order), list(places))
+        for order in itertools.permutations(labels)
+    ]
+    best = min(values) if name == "mean_label_distance_at_k" else max(values)
+    assert report[name].chance == pytest.approx(np.mean(values), rel=1e-12, abs=1e-12)
+    assert report[name].oracle == pytest.approx(best, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_chance_is_what_random_embeddings_reach(name):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 6, 400) if name in CLASS_METRICS else rng.normal(size=400)
+    found = [
+        retrieval_report(rng.normal(size=(400, 3)), labels, metrics=name, k=K)[name]
+        for _ in range(6)
+    ]
+    mean = np.mean([score.mean for score in found])
+    spread = np.std([score.mean for score in found], ddof=1) / np.sqrt(len(found))
+    assert abs(mean - found[0].chance) < 5 * spread + 1e-3
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scikit_learn_and_scipy_agree(dtype):
+    rng = np.random.default_rng(0)
+    queries, database = (rng.normal(size=(n, 4)).astype(dtype) for n in (40, 60))
+    classes, database_classes = rng.integers(0, 4, 40), rng.integers(0, 4, 60)
+    labels, database_labels = rng.normal(size=(40, 2)), rng.normal(size=(60, 2))
+    distances = cdist(queries.astype(float), database.astype(float))
+    label_distances = cdist(labels, database_labels)
+    found = retrieval_report(
+        queries, classes, database, database_classes, metrics="mean_average_precision"
+    )
+    expected = [
+        average_precision_score(database_classes == c, -row)
+        for c, row in zip(classes, distances, strict=True)
+    ]
+    np.testing.assert_allclose(found["mean_average_precision"].values, expected, rtol=1e-12)
+    found = retrieval_report(queries, labels, database, database_labels, k=7)
+    assert list(found) == list(CONTINUOUS_METRICS)
+    expected = ndcg_score(1 / (1 + label_distances), -distances, k=7, ignore_ties=True)
+    assert found["ndcg_at_k"].mean == pytest.approx(expected, rel=1e-12)
+    expected = [spearmanr(a, b).statistic for a, b in zip(distances, label_distances, strict=True)]
+    np.testing.assert_allclose(found["spearman"].values, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_blocks_change_nothing_and_bound_memory(name, monkeypatch):
+    queries, labels = points(40, 3), grid_labels(name, 40, 5)
+    exclude = np.where(np.arange(40) % 3, np.arange(40), -1)
+    arguments = (queries, labels, queries, labels)
+    whole = retrieval_report(*arguments, metrics=name, k=K, exclude=exclude)[name]
+    rows = []
+    search = _ranking.kneighbors
+
+    def watched(queries, *rest, **options):
+        rows.append(len(queries))
+        return search(queries, *rest, **options)
+
+    monkeypatch.setattr(_ranking, "_MEMORY", 7 * 40 * _ranking._ENTRY)
+    monkeypatch.setattr(_ranking, "kneighbors", watched)
+    parts = retrieval_report(*arguments, metrics=name, k=K, exclude=exclude)[name]
+    np.testing.assert_array_equal(parts.values, whole.values)
+    assert (parts.chance, parts.oracle) == (whole.chance, whole.oracle)
+    assert sum(rows) == 40
+    if (CLASS_METRICS | CONTINUOUS_METRICS)[name].depth == "all":
+        assert max(rows) == 7
+
+
+def test_maps_are_those_of_the_neighbours():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(50, 4)), rng.integers(0, 3, 50)
+    U, V = rng.normal(size=(2, 2, 4))
+    mapped = retrieval_report(X, y, L=U)["map_at_r"]
+    np.testing.assert_allclose(mapped.values, retrieval_report(X @ U.T, y)["map_at_r"].values)
+    own = np.arange(50)
+    asymmetric = retrieval_report(X @ U.T, y, X @ V.T, y, exclude=own)["map_at_r"]
+    np.testing.assert_allclose(
+        retrieval_report(X, y, U=U, V=V)["map_at_r"].values, asymmetric.values
+    )
+
+
+def test_lone_queries_are_left_out_and_counted():
+    X = np.arange(5.0)[:, None]
+    report = retrieval_report(X, ["a", "a", "b", "c", "c"], k=2)
+    for score in report.values():
+        np.testing.assert_array_equal(np.isnan(score.values), [0, 0, 1, 0, 0])
+        assert score.n_undefined == 1
+        assert score.mean == score.values[[0, 1, 3, 4]].mean()
+        assert 0 < score.chance < 1
+        assert score.oracle == 1
+    # a class that the database does not have
+    strange = retrieval_report([[0.0], [1.0]], ["z", "a"], X, list("aabcc"), k=2)
+    assert strange["map_at_r"].n_undefined == 1
+    # label distances that say nothing about the order
+    report = retrieval_report(X[:3], [[0.0], [1.0], [1.0]], [[0.0], [1.0]], [[0.0], [2.0]], k=1)
+    assert report["spearman"].n_undefined == 2
+
+
+def test_one_point_for_all_embeddings_has_no_rank_correlation():
+    assert metrics.spearman(np.zeros((6, 2)), np.arange(6.0)) == 0
+
+
+def test_default_metrics_fit_the_labels():
+    X = points(12)
+    for labels in (np.arange(12) % 3, np.array(list("abc") * 4), (np.arange(12) % 2).astype(bool)):
+        assert list(retrieval_report(X, labels)) == list(CLASS_METRICS)
+    for labels in (np.linspace(0, 1, 12), points(12, 2, seed=8)):
+        assert list(retrieval_report(X, labels)) == list(CONTINUOUS_METRICS)
+
+
+def test_label_distances_may_be_chosen():
+    X, labels = points(12), points(12, 2, seed=9)
+    found = metrics.mean_label_distance_at_k(X, labels, k=11, label_distance="cityblock")
+    distances = cdist(labels, labels, "cityblock")
+    assert found == pytest.approx(distances.sum() / (12 * 11))
+    called = metrics.mean_label_distance_at_k(
+        X, labels, k=11, label_distance=lambda a, b: np.abs(a - b).sum()
+    )
+    assert called == pytest.approx(found)
+
+
+def test_interval_is_students():
+    values = np.array([0.2, 0.5, np.nan, 0.9, 0.4])
+    score = Score(values, 0.1, 1.0, confidence=0.9)
+    expected = ttest_1samp(values[[0, 1, 3, 4]], 0).confidence_interval(0.9)
+    np.testing.assert_allclose(score.interval, expected)
+    assert Score(np.array([0.3]), 0.1, 1.0).interval == (-np.inf, np.inf)
+
+
+def test_report_prints_a_table_and_progress(capsys):
+    report = retrieval_report(points(12), np.arange(12) % 3, metrics="r_precision", verbose=True)
+    assert "r_precision" in str(report).splitlines()[1]
+    assert "retrieval" in capsys.readouterr().err
+
+
+def test_input_is_not_changed():
+    X, y, out = points(12), np.arange(12.0), np.arange(12)
+    for array in (X, y, out):
+        array.flags.writeable = False
+    retrieval_report(X, y, X, y, exclude=out, metrics=NAMES[-3:])
+    retrieval_report(X, out % 2, X, out % 2, exclude=out, metrics=NAMES[:6])
+
+
+POINTS = np.arange(4.0)[:, None]
+CLASSES = np.array([0, 0, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((POINTS, CLASSES), {"metrics": "recall"}, "metrics must be among precision_at_1"),
+        ((POINTS, CLASSES), {"metrics": []}, "metrics must be among"),
+        ((POINTS, CLASSES), {"k": 4}, "k must be at most 3"),
+        ((POINTS, CLASSES), {"k": 0}, "k must be a positive integer"),
+        ((POINTS, CLASSES), {"k": True}, "k must be a positive integer"),
+        ((POINTS, CLASSES), {"k": 1, "confidence": 95}, "confidence must lie between"),
+        ((POINTS, CLASSES[:3]), {"k": 1}, "labels must hold one label a point"),
+        ((POINTS, CLASSES, POINTS), {"k": 1}, "must be given together"),
+        ((POINTS, CLASSES, POINTS, CLASSES[:2]), {"k": 1}, "database_labels must hold one label"),
+        ((POINTS, CLASSES, [[1.0, 2.0]], [0]), {"k": 1}, "database must have 1 columns"),
+        ((POINTS[:1], CLASSES[:1]), {"k": 1}, "holds only itself"),
+        ((POINTS, np.arange(4)), {"k": 1}, "no query has a reference of its class"),
+        ((POINTS, [0.5, np.nan, 1, 2]), {"k": 1, "metrics": "ndcg_at_k"}, "labels contains NaN"),
+        ((POINTS, np.ones((4, 2))), {"k": 1}, "spearman is not defined"),
+        ((POINTS, np.ones((4, 2)), POINTS, np.ones(4)), {"k": 1}, "as many columns"),
+        ((POINTS, [["a"]] * 4), {"k": 1, "metrics": "spearman"}, "labels must hold numbers"),
+        (
+            (POINTS, np.arange(4.0)),
+            {"k": 1, "metrics": "spearman", "label_distance": lambda a, b: np.nan},
+            "label_distance must give finite distances",
+        ),
+        (([[np.nan]], [0]), {"k": 1}, "queries contains NaN"),
+    ],
+)
+def test_errors_say_what_is_wrong(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        retrieval_report(*arguments, **options)
