@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["neighbors", "pairwise"]
+__all__ = ["inference", "neighbors", "pairwise"]
 
 import os
 from functools import partial
@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.bounds import Rates
 from benchmarks.calls import SAMPLE
 from benchmarks.case import OURS, Arrays, Case, Entry, Target
-from benchmarks.targets import Speedup
+from benchmarks.targets import Speedup, TimesAtMost
 
 TOLERANCE = {"float32": 1e-4, "float64": 1e-12}
 CHECKED_QUERIES = 100
@@ -136,4 +136,34 @@ def neighbors(
         bound,
         targets,
         check,
+    )
+
+
+def _of_classes(spread: float) -> Arrays:
+    """Points of 26 classes in 64 dimensions, their means as far apart as `spread` says."""
+    rng = np.random.default_rng(0)
+    means = spread * rng.standard_normal((26, 64))
+    labels = {"y": rng.integers(0, 26, 20_000), "y_database": rng.integers(0, 26, 60_000)}
+    points = {
+        name: (means[codes] + rng.standard_normal((len(codes), 64))).astype(np.float32)
+        for name, codes in zip(("queries", "database"), labels.values(), strict=True)
+    }
+    return {**points, **labels}
+
+
+def inference(name: str, spread: float) -> Case:
+    """Return the case of both inferences of 7 neighbours, beside the plain nearest neighbours."""
+    params = {"k": 7}
+    plain = "kneighbors"
+    entries = [
+        Entry(OURS, "metricfast", "metricfast.inference", params, threads=(CORES,)),
+        Entry(plain, "metricfast", "metricfast.neighbors", params, threads=(CORES,)),
+    ]
+    return Case(
+        f"inference-{name}",
+        f"targeted and augmented sets of 7, 20000 queries x 60000, 26 {name} classes, float32",
+        partial(_of_classes, spread),
+        entries,
+        targets=[TimesAtMost(plain, 1.3)],
+        when="normal",
     )

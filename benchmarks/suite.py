@@ -8,7 +8,7 @@ from benchmarks.case import LEVELS, Case, Level
 from benchmarks.embedding import embedding
 from benchmarks.family import family
 from benchmarks.imports import imports
-from benchmarks.kernels import neighbors, pairwise
+from benchmarks.kernels import inference, neighbors, pairwise
 from benchmarks.learners import fit, mnist
 from benchmarks.losses import losses
 from benchmarks.quality import PROTOCOLS, quality
@@ -19,6 +19,7 @@ def cases(level: Level = "normal", only: list[str] | None = None) -> list[Case]:
     found = [imports()]
     found += [pairwise(dtype) for dtype in ("float32", "float64")]
     found += [neighbors(dtype) for dtype in ("float32", "float64")]
+    found += [inference("separate", 0.5), inference("overlapping", 0.0)]
     found += [
         fit("NCA", 2000, when="quick", peer="quick", metric_learn="normal"),
         fit("NCA", 5000, when="quick", peer="normal", metric_learn="full"),

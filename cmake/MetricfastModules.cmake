@@ -5,7 +5,7 @@ find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
 find_package(pybind11 CONFIG REQUIRED)
 set(bindings "${PROJECT_SOURCE_DIR}/src/cpp/bindings")
 
-set(metricfast_sources module bind_build bind_distance bind_neighbors bind_engine
+set(metricfast_sources module bind_build bind_distance bind_neighbors bind_engine bind_inference
     bind_itml bind_psd_learners bind_scatter bind_scml bind_oasis
     bind_class_losses bind_label_losses bind_embeddings)
 list(TRANSFORM metricfast_sources PREPEND "${bindings}/")

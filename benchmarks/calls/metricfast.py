@@ -6,6 +6,7 @@ __all__ = [
     "dense_triplets",
     "fit",
     "fit_tuples",
+    "inference",
     "log_ratio_fit",
     "loss",
     "mlp_step",
@@ -47,6 +48,18 @@ def neighbors(data: Data, threads: int, k: int) -> Call:
     """Time the k nearest neighbours."""
     queries, database = data["queries"], data["database"]
     return Call(lambda: metricfast.kneighbors(queries, database, k, n_jobs=threads), found)
+
+
+def inference(data: Data, threads: int, k: int) -> Call:
+    """Time targeted and loss-augmented inference in one search."""
+    queries, database = data["queries"], data["database"]
+
+    def run() -> Any:
+        return metricfast.inference.both(
+            queries, database, data["y"], data["y_database"], k, n_jobs=threads
+        )
+
+    return Call(run, lambda result: {"values": result[1].values - result[0].values})
 
 
 def loss(data: Data, threads: int, name: str, rows: int | None = None, **params: Any) -> Call:

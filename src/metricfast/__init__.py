@@ -10,6 +10,7 @@ from typing import Any
 
 _MODULE_OF = {
     "ANMM": "learners.anmm",
+    "AsymmetricSimilarity": "learners.asymmetric",
     "BaseMetricLearner": "base",
     "BilinearMixin": "bilinear",
     "Constraints": "constraints",
@@ -35,6 +36,8 @@ _MODULE_OF = {
     "MetricTransformer": "base",
     "NCA": "learners.nca",
     "NCMML": "learners.ncmml",
+    "NeighborhoodGerrymandering": "learners.gerrymandering",
+    "NeighborhoodGerrymanderingRegressor": "learners.gerrymandering_regressor",
     "OASIS": "learners.oasis",
     "OASIS_Supervised": "learners.oasis",
     "PairsClassifierMixin": "classifiers",
@@ -60,7 +63,16 @@ _MODULE_OF = {
     "save": "io",
 }
 _SUBMODULES = (
-    *("constraints", "embeddings", "exceptions", "io", "learners", "losses", "metrics"),
+    *(
+        "constraints",
+        "embeddings",
+        "exceptions",
+        "inference",
+        "io",
+        "learners",
+        "losses",
+        "metrics",
+    ),
     *("neighbors", "plotting", "samplers", "solvers"),
 )
 

@@ -226,7 +226,7 @@ def kneighbors(
     array([1, 0, 1])
     """
     query, base, left_out = _search_arguments(queries, database, exclude)
-    _check_count(n_neighbors, len(base), left_out)
+    check_count(n_neighbors, len(base), left_out)
     query_map, database_map = as_maps(L, U, V, query.shape[1])
     distances = np.empty((len(query), n_neighbors), common_precision(query, base))
     indices = np.empty((len(query), n_neighbors), np.int64)
@@ -275,7 +275,7 @@ def kneighbors_per_class(
     array([1, 2])
     """
     query, base, left_out = _search_arguments(queries, database, exclude)
-    _check_count(n_neighbors, None, None)
+    check_count(n_neighbors, None, None)
     classes, codes = as_codes(labels, "labels", len(base))
     query_map, database_map = as_maps(L, U, V, query.shape[1])
     shape = (len(query), len(classes), n_neighbors)
@@ -299,7 +299,7 @@ def _search_arguments(
     return query, base, as_exclude(exclude, len(query), len(base))
 
 
-def _check_count(
+def check_count(
     n_neighbors: object, available: int | None, left_out: NDArray[np.int64] | None
 ) -> None:
     whole = isinstance(n_neighbors, (int, np.integer)) and not isinstance(n_neighbors, bool)

@@ -10,6 +10,7 @@ void register_embeddings(pybind11::module_ &m);
 void register_distance(pybind11::module_ &m);
 void register_neighbors(pybind11::module_ &m);
 void register_engine(pybind11::module_ &m);
+void register_inference(pybind11::module_ &m);
 void register_class_losses(pybind11::module_ &m);
 void register_label_losses(pybind11::module_ &m);
 void register_itml(pybind11::module_ &m);

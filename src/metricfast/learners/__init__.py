@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from metricfast.learners.anmm import ANMM
+from metricfast.learners.asymmetric import AsymmetricSimilarity
 from metricfast.learners.covariance import Covariance
 from metricfast.learners.dmlmj import DMLMJ
 from metricfast.learners.embedding import EmbeddingLearner
+from metricfast.learners.gerrymandering import NeighborhoodGerrymandering
+from metricfast.learners.gerrymandering_regressor import NeighborhoodGerrymanderingRegressor
 from metricfast.learners.gmml import GMML, GMML_Supervised
 from metricfast.learners.itml import ITML, ITML_Supervised
 from metricfast.learners.kernelized import KernelizedMetricLearner
@@ -42,6 +45,7 @@ __all__ = [
     "RCA",
     "SCML",
     "SDML",
+    "AsymmetricSimilarity",
     "Covariance",
     "EmbeddingLearner",
     "GMML_Supervised",
@@ -50,6 +54,8 @@ __all__ = [
     "LSML_Supervised",
     "LogRatioLearner",
     "MMC_Supervised",
+    "NeighborhoodGerrymandering",
+    "NeighborhoodGerrymanderingRegressor",
     "OASIS_Supervised",
     "ProxyNCALearner",
     "RCA_Supervised",

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from metricfast.losses._contrastive import Contrastive
 from metricfast.losses._cosent import CoSENT
+from metricfast.losses._gerrymander import Gerrymander
 from metricfast.losses._ldml import LDML
 from metricfast.losses._lifted import GeneralizedLifted
 from metricfast.losses._lmnn import LMNN
@@ -39,6 +40,7 @@ __all__ = [
     "CoSENT",
     "Contrastive",
     "GeneralizedLifted",
+    "Gerrymander",
     "LogRatio",
     "MultiSimilarity",
     "NTXent",

@@ -1,6 +1,7 @@
 /// Everything: learned distances, their neighbours, and the losses that train them.
 #pragma once
 
+#include "metricfast/class_means.hpp"
 #include "metricfast/constrained/itml.hpp"
 #include "metricfast/constrained/local_scatter.hpp"
 #include "metricfast/constrained/lsml.hpp"
@@ -15,6 +16,9 @@
 #include "metricfast/embeddings/mlp.hpp"
 #include "metricfast/embeddings/normalize.hpp"
 #include "metricfast/impostors.hpp"
+#include "metricfast/inference.hpp"
+#include "metricfast/inference_batch.hpp"
+#include "metricfast/inference_problem.hpp"
 #include "metricfast/losses/class_forms.hpp"
 #include "metricfast/losses/contrastive.hpp"
 #include "metricfast/losses/cosent.hpp"

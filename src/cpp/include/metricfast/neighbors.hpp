@@ -26,12 +26,21 @@ template <class S> class CandidateList {
         std::int32_t position;
     };
 
-    void reset(Index k, double row_slack) {
+    /// What else bounds the candidates: they are below min(limit, max(floor, k-th upper + extra)).
+    struct Reach {
+        S limit = std::numeric_limits<S>::infinity();
+        S floor = -std::numeric_limits<S>::infinity();
+        double extra = 0;
+        std::size_t crowd = 1; ///< so many times more candidates than usual are not yet too many
+    };
+
+    void reset(Index k, double row_slack, const Reach &reach = {}) {
         k_ = static_cast<std::size_t>(k);
         row_slack_ = row_slack;
+        reach_ = reach;
         entries_.clear();
         uppers_.clear();
-        threshold_ = std::numeric_limits<S>::infinity();
+        threshold_ = reach.limit;
         full_ = longest();
         overflown_ = false;
     }
@@ -54,7 +63,10 @@ template <class S> class CandidateList {
         // Sorted insertion: few get here, and moving a short tail is cheap.
         uppers_.insert(std::upper_bound(uppers_.begin(), uppers_.end(), upper), upper);
         if (uppers_.size() == k_)
-            threshold_ = above<S>(uppers_.back());
+            threshold_ =
+                std::min(reach_.limit,
+                         std::max(reach_.floor,
+                                  above<S>(static_cast<double>(uppers_.back()) + reach_.extra)));
         if (entries_.size() >= full_)
             tighten();
     }
@@ -76,18 +88,73 @@ template <class S> class CandidateList {
     /// search in higher precision.
     bool overflown() const { return overflown_; }
     const std::vector<Entry> &entries() const { return entries_; }
+    /// The k smallest upper bounds, ascending; fewer where there are fewer candidates.
+    const std::vector<S> &uppers() const { return uppers_; }
 
   private:
-    std::size_t longest() const { return 4 * k_ + 64; }
+    std::size_t longest() const { return reach_.crowd * (4 * k_ + 64); }
 
     std::size_t k_ = 0;
     std::size_t full_ = 0;
     double row_slack_ = 0;
+    Reach reach_;
     S threshold_ = 0;
     bool overflown_ = false;
     std::vector<Entry> entries_;
     std::vector<S> uppers_; ///< the k smallest so far, ascending
 };
+
+/// Calls search(ids, count, crowded) for blocks of `ids`, in parallel; returns all that it has
+/// added to `crowded`, in order. \param k of the candidate lists that a block holds for each query.
+template <class S, class Search>
+std::vector<std::int64_t> screened_blocks(const std::vector<std::int64_t> &ids, Index depth,
+                                          Index k, const Control &control, Search &&search) {
+    const Index n = static_cast<Index>(ids.size());
+    const Index rows = TileShape<S>::rows;
+    // A block's packed queries share the second-level cache with a panel.
+    const Index cached = (Index(1) << 18) / std::max<Index>(1, depth * Index(sizeof(S)));
+    const Index listed = (Index(1) << 25) / (CandidateList<S>::capacity(k) *
+                                             Index(sizeof(typename CandidateList<S>::Entry)));
+    const Index block = std::max<Index>(1, std::min({cached, listed, Index(240)}) / rows) * rows;
+    std::vector<std::vector<std::int64_t>> crowded(
+        static_cast<std::size_t>((n + block - 1) / block));
+    parallel_blocks(static_cast<Index>(crowded.size()), control, [&](Index b, Worker &) {
+        const Index first = b * block;
+        search(&ids[first], std::min(block, n - first), crowded[b]);
+    });
+    std::vector<std::int64_t> result;
+    for (const auto &part : crowded)
+        result.insert(result.end(), part.begin(), part.end());
+    return result;
+}
+
+/// Sets the exact distances of points to a query, a few at a time so that their sums overlap.
+/// \tparam Point has an `index` into the database and a `distance`.
+template <class Point>
+void set_distances(const double *query, const Points &database, double scale, Point *points,
+                   std::size_t size) {
+    database.visit([&](auto v) {
+        constexpr std::size_t lanes = 4;
+        for (std::size_t i = 0; i < size; ++i)
+            prefetch(v.row(static_cast<Index>(points[i].index)), v.cols);
+        for (std::size_t first = 0; first < size; first += lanes) {
+            const std::size_t count = std::min(lanes, size - first);
+            const decltype(v.row(0)) rows[lanes] = {
+                v.row(static_cast<Index>(points[first].index)),
+                v.row(static_cast<Index>(points[first + (count > 1 ? 1 : 0)].index)),
+                v.row(static_cast<Index>(points[first + (count > 2 ? 2 : 0)].index)),
+                v.row(static_cast<Index>(points[first + (count > 3 ? 3 : 0)].index))};
+            double sums[lanes] = {};
+            for (Index k = 0; k < v.cols; ++k)
+                for (std::size_t l = 0; l < lanes; ++l) {
+                    const double d = (query[k] - static_cast<double>(rows[l][k])) * scale;
+                    sums[l] += d * d;
+                }
+            for (std::size_t l = 0; l < count; ++l)
+                points[first + l].distance = sums[l];
+        }
+    });
+}
 
 /// k nearest in each segment of an ordered database, exactly; segment s holds the packed positions
 /// `order[segments[s]] .. order[segments[s + 1] - 1]`.
@@ -123,25 +190,10 @@ class SegmentSearch {
         if (ids.empty())
             return {};
         const ScreenedDatabase<S> screen(database_, frame_, order_, segments_, control);
-        const Index n = static_cast<Index>(ids.size());
-        const Index rows = TileShape<S>::rows;
-        // A block's packed queries share the second-level cache with a panel.
-        const Index cached =
-            (Index(1) << 18) / std::max<Index>(1, database_.cols() * Index(sizeof(S)));
-        const Index listed = (Index(1) << 25) / (CandidateList<S>::capacity(k_) *
-                                                 Index(sizeof(typename CandidateList<S>::Entry)));
-        const Index block =
-            std::max<Index>(1, std::min({cached, listed, Index(240)}) / rows) * rows;
-        std::vector<std::vector<std::int64_t>> crowded(
-            static_cast<std::size_t>((n + block - 1) / block));
-        parallel_blocks(static_cast<Index>(crowded.size()), control, [&](Index b, Worker &) {
-            const Index first = b * block, count = std::min(block, n - first);
-            search_block<S>(screen, &ids[first], count, emit, crowded[b]);
-        });
-        std::vector<std::int64_t> result;
-        for (const auto &part : crowded)
-            result.insert(result.end(), part.begin(), part.end());
-        return result;
+        return screened_blocks<S>(ids, database_.cols(), k_, control,
+                                  [&](const std::int64_t *first, Index count, auto &crowded) {
+                                      search_block<S>(screen, first, count, emit, crowded);
+                                  });
     }
 
     template <class S, class Emit>
@@ -233,30 +285,8 @@ class SegmentSearch {
         });
     }
 
-    /// Exact distances of all candidates, a few at a time so that their sums overlap.
     void rank(const double *query, std::vector<Neighbor> &candidates) const {
-        database_.visit([&](auto v) {
-            constexpr std::size_t lanes = 4;
-            for (const Neighbor &c : candidates)
-                prefetch(v.row(static_cast<Index>(c.index)), v.cols);
-            for (std::size_t first = 0; first < candidates.size(); first += lanes) {
-                const std::size_t count = std::min(lanes, candidates.size() - first);
-                const decltype(v.row(0)) rows[lanes] = {
-                    v.row(static_cast<Index>(candidates[first].index)),
-                    v.row(static_cast<Index>(candidates[first + (count > 1 ? 1 : 0)].index)),
-                    v.row(static_cast<Index>(candidates[first + (count > 2 ? 2 : 0)].index)),
-                    v.row(static_cast<Index>(candidates[first + (count > 3 ? 3 : 0)].index))};
-                double sums[lanes] = {};
-                for (Index k = 0; k < v.cols; ++k)
-                    for (std::size_t l = 0; l < lanes; ++l) {
-                        const double d =
-                            (query[k] - static_cast<double>(rows[l][k])) * frame_.scale;
-                        sums[l] += d * d;
-                    }
-                for (std::size_t l = 0; l < count; ++l)
-                    candidates[first + l].distance = sums[l];
-            }
-        });
+        set_distances(query, database_, frame_.scale, candidates.data(), candidates.size());
         keep_nearest(candidates);
     }
 
@@ -328,18 +358,10 @@ void kneighbors_per_class(const Points &queries, const Points &database, const s
                           Index classes, Index k, const std::int64_t *exclude, bool squared,
                           T *distances, std::int64_t *indices, const Control &control = {}) {
     detail::check_search(queries, database, k);
-    std::vector<Index> starts(static_cast<std::size_t>(classes) + 1, 0);
-    for (Index j = 0; j < database.rows(); ++j) {
-        require(labels[j] >= 0 && labels[j] < classes, "kneighbors_per_class: label out of range");
-        ++starts[labels[j] + 1];
-    }
-    for (Index c = 0; c < classes; ++c)
-        starts[c + 1] += starts[c];
-    std::vector<std::int64_t> order(static_cast<std::size_t>(database.rows()));
-    std::vector<Index> fill(starts.begin(), starts.end() - 1);
     for (Index j = 0; j < database.rows(); ++j)
-        order[fill[labels[j]]++] = j;
-    starts.pop_back();
+        require(labels[j] >= 0 && labels[j] < classes, "kneighbors_per_class: label out of range");
+    std::vector<Index> starts;
+    auto order = order_by_label(labels, database.rows(), classes, &starts);
     const SegmentSearch search(queries, database, k, exclude, std::move(order), std::move(starts));
     search.run(control, [&](Index i, Index s, const std::vector<Neighbor> &found) {
         const Index at = (i * classes + s) * k;

@@ -247,6 +247,24 @@ template <class T> class PackedQueries {
     std::vector<double> norms_;
 };
 
+/// Rows by label, in [0, classes), and in ascending order within each.
+/// \param starts where each label's rows begin, written; may be null.
+inline std::vector<std::int64_t> order_by_label(const std::int64_t *labels, Index n, Index classes,
+                                                std::vector<Index> *starts) {
+    std::vector<Index> fill(static_cast<std::size_t>(classes) + 1, 0);
+    for (Index i = 0; i < n; ++i)
+        ++fill[labels[i] + 1];
+    for (Index c = 0; c < classes; ++c)
+        fill[c + 1] += fill[c];
+    fill.pop_back();
+    if (starts != nullptr)
+        *starts = fill;
+    std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+    for (Index i = 0; i < n; ++i)
+        order[fill[labels[i]]++] = i;
+    return order;
+}
+
 /// 0, 1, ..., n-1.
 inline std::vector<std::int64_t> identity_order(Index n) {
     std::vector<std::int64_t> order(static_cast<std::size_t>(n));

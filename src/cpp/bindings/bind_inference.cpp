@@ -1,0 +1,70 @@
+#include "arrays.hpp"
+#include "common.hpp"
+#include "metricfast/inference_batch.hpp"
+
+namespace metricfast::python {
+
+namespace {
+
+/// (indices, values, deltas, feasible), or None where they are not wanted.
+InferenceOutput inference_output(const py::object &arrays, Index n, Index k) {
+    if (arrays.is_none())
+        return {};
+    const auto parts = py::cast<py::tuple>(arrays);
+    auto part = [&](std::size_t i) { return py::cast<py::array>(parts[i]); };
+    py::array indices = part(0), values = part(1), deltas = part(2), feasible = part(3);
+    return {writable_elements<std::int64_t>(indices, n * k, "indices"),
+            writable_elements<double>(values, n, "values"),
+            writable_elements<double>(deltas, n, "delta"),
+            reinterpret_cast<std::uint8_t *>(writable_elements<bool>(feasible, n, "feasible"))};
+}
+
+Ties ties_named(const std::string &name) {
+    return name == "optimistic" ? Ties::optimistic
+           : name == "label"    ? Ties::label
+           : name == "nearest"  ? Ties::nearest
+                                : Ties::pessimistic;
+}
+
+/// `database` is None where `queries` holds squared distances.
+void infer(const py::array &queries, const py::object &database, const py::object &query_labels,
+           const py::object &database_labels, Index k, Index classes, const py::object &loss_matrix,
+           const std::string &ties, bool greedy, const py::object &exclude,
+           const py::object &targeted, const py::object &augmented, const py::object &plain,
+           int threads) {
+    const Index n = queries.shape(0);
+    const Index m = database.is_none() ? queries.shape(1) : py::cast<py::array>(database).shape(0);
+    InferenceProblem problem;
+    problem.query_labels = elements<std::int64_t>(query_labels, n, "query_labels");
+    problem.database_labels = elements<std::int64_t>(database_labels, m, "database_labels");
+    problem.exclude = elements<std::int64_t>(exclude, n, "exclude");
+    problem.options.k = k;
+    problem.options.loss = {elements<double>(loss_matrix, classes * classes, "loss_matrix"),
+                            classes};
+    problem.options.ties = ties_named(ties);
+    problem.options.greedy = greedy;
+    problem.targeted = inference_output(targeted, n, k);
+    problem.augmented = inference_output(augmented, n, k);
+    if (!plain.is_none()) {
+        auto losses = py::cast<py::array>(plain);
+        problem.plain = writable_elements<double>(losses, n, "plain");
+    }
+    const Control run = control(threads);
+    if (database.is_none()) {
+        by_precision(queries, [&](auto zero) {
+            const auto distances = matrix<decltype(zero)>(queries);
+            const py::gil_scoped_release release;
+            infer_from_distances(distances, problem, run);
+        });
+        return;
+    }
+    const Points x = points(queries), y = points(py::cast<py::array>(database));
+    const py::gil_scoped_release release;
+    InferenceSearch(x, y, problem).run(run);
+}
+
+} // namespace
+
+void register_inference(py::module_ &m) { m.def("infer", &infer); }
+
+} // namespace metricfast::python

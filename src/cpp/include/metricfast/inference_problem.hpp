@@ -1,0 +1,109 @@
+/// What targeted and loss-augmented inference are asked for many queries, and
+/// where they answer.
+#pragma once
+
+#include "metricfast/distance.hpp"
+#include "metricfast/inference.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// Where results go, (queries x k) and one a query; null: not wanted. A query
+/// without a feasible set gets indices of -1 and a value of -inf.
+struct InferenceOutput {
+    std::int64_t *indices = nullptr; ///< in order of (D, index)
+    double *values = nullptr; ///< -(sum of squared distances), + the vote's loss if augmented
+    double *deltas = nullptr;
+    std::uint8_t *feasible = nullptr;
+
+    bool wanted() const { return indices != nullptr; }
+
+    void write(Index query, Index k, const NeighborSet &set,
+               const std::vector<Candidate> &candidates, bool augmented) const {
+        for (Index i = 0; i < k; ++i)
+            indices[query * k + i] = set.feasible ? candidates[set.members[i]].index : -1;
+        values[query] = set.feasible ? (augmented ? set.delta : 0.0) - set.cost
+                                     : -std::numeric_limits<double>::infinity();
+        deltas[query] = set.feasible ? set.delta : 0.0;
+        feasible[query] = set.feasible;
+    }
+};
+
+/// What both forms of inference are asked.
+struct InferenceProblem {
+    const std::int64_t *query_labels;
+    const std::int64_t *database_labels;   ///< in [0, options.loss.classes), as the queries'
+    const std::int64_t *exclude = nullptr; ///< per query a database row to leave out, -1: none
+    InferenceOptions options;
+    InferenceOutput targeted;
+    InferenceOutput augmented;
+    double *plain = nullptr; ///< what the vote of the k nearest points costs;
+                             ///< null: not wanted
+
+    void check(Index queries, Index database) const {
+        require(options.k >= 1, "inference: n_neighbors must be at least 1");
+        for (Index i = 0; i < queries; ++i)
+            require(query_labels[i] >= 0 && query_labels[i] < options.loss.classes,
+                    "inference: query label out of range");
+        for (Index j = 0; j < database; ++j)
+            require(database_labels[j] >= 0 && database_labels[j] < options.loss.classes,
+                    "inference: database label out of range");
+    }
+
+    bool excluded(Index query, std::int64_t row) const {
+        return exclude != nullptr && exclude[query] == row;
+    }
+
+    void solve(SetSolver &solver, Index query, const std::vector<Candidate> &candidates) const {
+        solver.set_query(query_labels[query], candidates);
+        if (plain != nullptr)
+            plain[query] = solver.plain().delta;
+        if (targeted.wanted())
+            targeted.write(query, options.k, solver.targeted(), candidates, false);
+        if (augmented.wanted())
+            augmented.write(query, options.k, solver.augmented(), candidates, true);
+    }
+};
+
+/// Every distance of some queries computed directly: where too many points are (nearly) as near.
+/// \param scale see Frame.
+inline void infer_exhaustively(const Points &queries, const Points &database, double scale,
+                               const InferenceProblem &problem,
+                               const std::vector<std::int64_t> &ids, const Control &control) {
+    parallel_blocks(static_cast<Index>(ids.size()), control, [&](Index b, Worker &) {
+        const Index id = static_cast<Index>(ids[b]);
+        std::vector<double> query(static_cast<std::size_t>(database.cols()));
+        queries.read_row(id, query.data());
+        std::vector<Candidate> candidates;
+        for (Index j = 0; j < database.rows(); ++j)
+            if (!problem.excluded(id, j))
+                candidates.push_back(
+                    {exact_squared_distance(query.data(), database, j, scale) / scale / scale, j,
+                     static_cast<std::int32_t>(problem.database_labels[j])});
+        std::sort(candidates.begin(), candidates.end());
+        SetSolver solver(problem.options);
+        problem.solve(solver, id, candidates);
+    });
+}
+
+/// Inference from squared distances that are given, (queries x database).
+template <class T>
+void infer_from_distances(View<const T> distances, const InferenceProblem &problem,
+                          const Control &control = {}) {
+    problem.check(distances.rows, distances.cols);
+    constexpr Index block = 16;
+    parallel_blocks((distances.rows + block - 1) / block, control, [&](Index b, Worker &) {
+        SetSolver solver(problem.options);
+        std::vector<Candidate> candidates;
+        for (Index i = b * block; i < std::min(distances.rows, (b + 1) * block); ++i) {
+            candidates.clear();
+            for (Index j = 0; j < distances.cols; ++j)
+                if (!problem.excluded(i, j))
+                    candidates.push_back({static_cast<double>(distances.row(i)[j]), j,
+                                          static_cast<std::int32_t>(problem.database_labels[j])});
+            std::sort(candidates.begin(), candidates.end());
+            problem.solve(solver, i, candidates);
+        }
+    });
+}
+
+METRICFAST_NAMESPACE_END

@@ -1,0 +1,152 @@
+"""The training of embeddings of queries and database points on votes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
+from metricfast.learners._embedded_metric import embed
+from metricfast.learners._objective import EmbeddedLoss
+from metricfast.learners._regularizers import penalty
+from metricfast.learners._votes import VoteTraining, hold_out, unit_scale, vote_error
+from metricfast.losses import Gerrymander
+
+__all__ = ["DatabaseTraining"]
+
+Array = NDArray[Any]
+
+
+class DatabaseTraining:
+    """What is trained on.
+
+    Parameters
+    ----------
+    estimator : estimator
+    embedding : Embedding
+    loss : Gerrymander
+    X, y : ndarray
+        Queries and their classes.
+    X_database : ndarray, or None
+        None for the queries, each left out of its own neighbours.
+    y_database : ndarray
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        embedding: Embedding,
+        loss: Gerrymander,
+        X: Array,
+        y: NDArray[np.int64],
+        X_database: Array | None,
+        y_database: NDArray[np.int64],
+    ) -> None:
+        self._estimator, self._embedding, self._loss = estimator, embedding, loss
+        self._X, self._y = np.ascontiguousarray(X), y
+        self._leave_one_out = X_database is None
+        self._database = self._X if X_database is None else np.ascontiguousarray(X_database)
+        self._database_labels = y_database
+
+    def start(self, rng: np.random.RandomState, kept: list[Array] | None) -> list[Array]:
+        """Return the parameters to start from, of a scale that suits the loss."""
+        embedding, estimator = self._embedding, self._estimator
+        start = embedding.initialize(self._database, self._database_labels, rng)
+        if isinstance(embedding, Asymmetric) and estimator.query is estimator.database is None:
+            start[1] = start[0].copy()  # a random map too is a better start than two
+        if kept is not None:
+            if [array.shape for array in kept] != [array.shape for array in start]:
+                raise ValueError(
+                    "warm_start needs maps of the same shapes as in the fit before: set "
+                    "warm_start=False."
+                )
+            return [array.astype(self._X.dtype) for array in kept]
+        queries, database = self._embedded(start)
+        if not (queries.any() or database.any()):
+            raise ValueError("`init` is zero, where the objective has no slope: give other maps.")
+        if isinstance(estimator.init, np.ndarray):
+            return start
+        own = np.arange(len(self._X)) if self._leave_one_out else None
+        available = len(self._database) - self._leave_one_out
+        k = min(estimator.n_neighbors, available)
+        largest = 1.0 if estimator.loss_matrix is None else float(np.max(estimator.loss_matrix))
+        scale = unit_scale(queries, database, own, k, largest)
+        if not isinstance(embedding, Asymmetric):
+            return _scaled(embedding, start, scale)
+        of_queries, of_database = embedding.split(start)
+        return [
+            *_scaled(embedding.query, of_queries, scale),
+            *_scaled(embedding.database, of_database, scale),
+        ]
+
+    def run(
+        self, start: list[Array], rng: np.random.RandomState, keep: Callable[[list[Array]], None]
+    ) -> None:
+        """Train."""
+        estimator = self._estimator
+        train, test = hold_out(estimator, self._y, rng)
+        left_out = self._leave_one_out
+        # Points that are held out as queries are no neighbours either, where the two are the same.
+        rows_of_database = train if left_out else np.arange(len(self._database))
+        X, y = self._X[train], self._y[train]
+        database = self._database[rows_of_database]
+        database_labels = self._database_labels[rows_of_database]
+        objective = EmbeddedLoss(self._embedding, self._loss, None, estimator.n_jobs)
+        dtype = self._X.dtype
+
+        def surrogate(
+            arrays: list[Array], rows: NDArray[np.int64] | None
+        ) -> tuple[float, list[Array]]:
+            rows = np.arange(len(X)) if rows is None else rows
+            value, gradients = objective(
+                [np.ascontiguousarray(array, dtype) for array in arrays], X[rows], y[rows],
+                X_database=database, y_database=database_labels,
+                exclude=rows if left_out else None,
+            )  # fmt: skip
+            return value, gradients
+
+        def error(arrays: list[Array]) -> float:
+            arrays = [np.ascontiguousarray(array, dtype) for array in arrays]
+            return vote_error(
+                embed(self._embedding, arrays, self._X[test], n_jobs=estimator.n_jobs),
+                self._y[test],
+                embed(self._embedding, arrays, database, "database", estimator.n_jobs),
+                database_labels, estimator.n_neighbors, estimator.n_jobs,
+            )  # fmt: skip
+
+        VoteTraining(
+            estimator, self._loss, len(X), float(len(X)), surrogate, self._penalty,
+            validation=None if test is None else error,
+        ).fit(start, rng, keep)  # fmt: skip
+
+    def _embedded(self, parameters: list[Array]) -> tuple[Array, Array]:
+        n_jobs = self._estimator.n_jobs
+        return (
+            embed(self._embedding, parameters, self._X, n_jobs=n_jobs),
+            embed(self._embedding, parameters, self._database, "database", n_jobs),
+        )
+
+    def _penalty(self, arrays: list[Array]) -> tuple[float, list[Array]]:
+        embedding = self._embedding
+        sides = [embedding]
+        if isinstance(embedding, Asymmetric):
+            sides = [embedding.query, embedding.database]
+        if all(isinstance(side, Linear) for side in sides):
+            return penalty(self._estimator.regularizer, arrays)
+        decays = embedding.decays(0.0)
+        value = sum(d / 2 * float((A * A).sum()) for d, A in zip(decays, arrays, strict=True))
+        return value, [d * A for d, A in zip(decays, arrays, strict=True)]
+
+
+def _scaled(embedding: Embedding, arrays: list[Array], factor: float) -> list[Array]:
+    """Make embedded points longer, where they have no length of their own."""
+    if getattr(embedding, "normalize", False):
+        return arrays
+    last = 2 if isinstance(embedding, MLP) else 1
+    return [
+        *arrays[:-last],
+        *((array * factor).astype(array.dtype) for array in arrays[-last:]),
+    ]

@@ -1,0 +1,332 @@
+"""Training on the votes of nearest neighbours: its course, and what it is stopped by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+
+from metricfast._arrays import as_threads
+from metricfast._threadpool import one_blas_thread
+from metricfast.inference import check_loss_matrix, check_method
+from metricfast.learners._linear import check_count, check_range
+from metricfast.learners._minibatch import flat, parts
+from metricfast.learners._regularizers import REGULARIZERS
+from metricfast.losses import Gerrymander
+from metricfast.neighbors import kneighbors
+from metricfast.solvers import Monitor, Progress, minimize_hinge, minimize_minibatch
+
+__all__ = [
+    "Course",
+    "VoteTraining",
+    "check_vote_parameters",
+    "hold_out",
+    "unit_scale",
+    "vote",
+    "vote_error",
+    "vote_loss",
+]
+
+Array = NDArray[Any]
+_QUANTITIES = ("objective", "surrogate", "error", "infeasible")
+# Epochs without progress that end a training.
+_PATIENCE = 10
+
+
+class Course(Monitor):
+    """What happens from epoch to epoch; keeps the best parameters.
+
+    Parameters
+    ----------
+    x0 : ndarray of shape (n_parameters,)
+    weight : float
+        Of all training points.
+    label : str or None
+        Named where progress is shown.
+    max_epochs : int
+    tol : float
+        Relative decrease that counts as progress.
+    validation : callable, optional
+        Error of held-out points at some parameters: what the best parameters are chosen by, in
+        place of the objective.
+    observer : callable, optional
+        As of `Monitor`.
+    """
+
+    def __init__(
+        self,
+        x0: Array,
+        weight: float,
+        label: str | None,
+        max_epochs: int,
+        tol: float,
+        validation: Callable[[Array], float] | None,
+        observer: Callable[[int, float, Array], object] | None,
+    ) -> None:
+        super().__init__(x0, observer)
+        self._weight, self._tol, self._validation = weight, tol, validation
+        self._noted: dict[float, tuple[float, float, int]] = {}
+        self._progress = None if label is None else Progress(label, max_epochs)
+        self.history: dict[str, list[float]] = {name: [] for name in _QUANTITIES}
+        if validation is not None:
+            self.history["validation_error"] = []
+        self._mark, self._since = math.inf, 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._surrogate, self._votes, self._infeasible = 0.0, 0.0, 0
+
+    def add(self, surrogate: float, loss: Gerrymander) -> None:
+        """Count a batch that the loss was just called with."""
+        self._surrogate += surrogate
+        self._votes += loss.vote_loss_
+        self._infeasible += loss.n_infeasible_
+
+    def note(self, value: float, surrogate: float, loss: Gerrymander) -> None:
+        """Remember a look at all points: the solver may or may not end an iteration there."""
+        self._noted[value] = (surrogate, loss.vote_loss_, loss.n_infeasible_)
+
+    def __call__(self, value: float, x: Array) -> bool:
+        """Record the end of an epoch; True means stop."""
+        if value in self._noted:
+            self._surrogate, self._votes, self._infeasible = self._noted[value]
+            self._noted.clear()
+        found = (value, self._surrogate, self._votes / self._weight, self._infeasible)
+        for name, number in zip(_QUANTITIES, found, strict=True):
+            self.history[name].append(float(number))
+        self._begin()
+        self.curve.append(float(value))
+        judged = value
+        if self._validation is not None:
+            judged = self._validation(x)
+            self.history["validation_error"].append(judged)
+        if judged < self.best_value:
+            self.best_x, self.best_value = x.copy(), float(judged)
+        if math.isinf(self._mark) or judged < self._mark - self._tol * abs(self._mark):
+            self._mark, self._since = judged, 0
+        else:
+            self._since += 1
+        if self._progress is not None:
+            self._progress(len(self.curve), value)
+        self.stopped = self._since >= _PATIENCE
+        if self._observer is not None and self._observer(len(self.curve), float(value), x):
+            self.stopped = True
+        return self.stopped
+
+    def close(self) -> None:
+        """Leave the terminal in order."""
+        if self._progress is not None:
+            self._progress.close()
+
+
+@dataclass(frozen=True)
+class VoteTraining:
+    """An objective, ``penalty + C * surrogate``, and how it is minimized.
+
+    Attributes
+    ----------
+    estimator : estimator
+        Its parameters say how.
+    loss : Gerrymander
+    n : int
+        Number of training points.
+    weight : float
+        Their weight.
+    surrogate : callable
+        ``surrogate(arrays, rows)`` calls the loss for some training points and gives its value and
+        gradients; rows are None for all points.
+    penalty : callable
+        ``penalty(arrays)`` gives value and gradients.
+    project : callable, optional
+        Brings arrays to where they may be.
+    validation : callable, optional
+        ``validation(arrays)`` gives the error of held-out points.
+    observer : callable, optional
+        Called as ``observer(epoch, objective, arrays)``; a true result ends the training.
+    """
+
+    estimator: Any
+    loss: Gerrymander
+    n: int
+    weight: float
+    surrogate: Callable[[list[Array], NDArray[np.int64] | None], tuple[float, list[Array]]]
+    penalty: Callable[[list[Array]], tuple[float, list[Array]]]
+    project: Callable[[list[Array]], list[Array]] | None = None
+    validation: Callable[[list[Array]], float] | None = None
+    observer: Callable[[int, float, list[Array]], bool] | None = None
+
+    def fit(
+        self,
+        start: list[Array],
+        rng: np.random.RandomState,
+        keep: Callable[[list[Array]], None],
+    ) -> None:
+        """Train, and keep the best arrays, even of a training that is interrupted.
+
+        Sets `history_`, `loss_curve_`, `objective_` and `n_iter_` of the estimator.
+        """
+        estimator = self.estimator
+        shapes = [array.shape for array in start]
+        x0 = flat([array.astype(np.float64) for array in start])
+        validation = None
+        if self.validation is not None:
+            judge = self.validation
+
+            def validation(x: Array) -> float:
+                return judge(parts(x, shapes))
+
+        observe = self.observer
+
+        def observer(epoch: int, value: float, x: Array) -> bool:
+            return observe is not None and observe(epoch, value, parts(x, shapes))
+
+        course = Course(
+            x0, self.weight, type(estimator).__name__ if estimator.verbose else None,
+            estimator.max_iter if estimator.solver == "lbfgs" else estimator.max_epochs,
+            estimator.tol, validation, observer,
+        )  # fmt: skip
+
+        def evaluate(x: Array, rows: NDArray[np.int64] | None) -> tuple[float, Array]:
+            arrays = parts(x, shapes)
+            if self.project is not None:
+                for array, projected in zip(arrays, self.project(arrays), strict=True):
+                    array[:] = projected  # where the solver goes on
+            surrogate, gradients = self.surrogate(arrays, rows)
+            penalty, shrinking = self.penalty(arrays)
+            share = 1.0 if rows is None else len(rows) / self.n
+            value = estimator.C * surrogate + share * penalty
+            if rows is None:
+                course.note(value, surrogate, self.loss)
+            else:
+                course.add(surrogate, self.loss)
+            return value, estimator.C * flat(gradients) + share * flat(shrinking)
+
+        def batches() -> list[NDArray[np.int64]]:
+            size = estimator.batch_size or min(1000, max(32, self.n // 20))
+            return np.array_split(rng.permutation(self.n), max(1, round(self.n / size)))
+
+        try:
+            with one_blas_thread():
+                if estimator.solver == "lbfgs":
+                    minimize_hinge(
+                        lambda x: evaluate(x, None), x0, course,
+                        min_iter=1, max_iter=estimator.max_iter, tol=estimator.tol,
+                    )  # fmt: skip
+                else:
+                    minimize_minibatch(
+                        evaluate, x0, batches, course,
+                        max_epochs=estimator.max_epochs, learning_rate=estimator.learning_rate,
+                    )  # fmt: skip
+        finally:
+            course.close()
+            best = parts(course.best_x, shapes)
+            keep(best if self.project is None else self.project(best))
+            estimator.history_ = course.history
+            estimator.loss_curve_ = list(course.curve)
+            estimator.objective_ = min(course.curve, default=math.inf)
+            estimator.n_iter_ = len(course.curve)
+        if course.curve and course.history["infeasible"][-1] >= self.n:
+            raise ValueError(
+                f"no set of n_neighbors={estimator.n_neighbors} neighbours is right for any point: "
+                "lower n_neighbors, or leave small classes out."
+            )
+
+
+def check_vote_parameters(estimator: Any) -> None:
+    """Check what the learners share."""
+    check_count("n_neighbors", estimator.n_neighbors)
+    check_count("max_iter", estimator.max_iter)
+    check_count("max_epochs", estimator.max_epochs)
+    if estimator.batch_size is not None:
+        check_count("batch_size", estimator.batch_size)
+    check_range("C", estimator.C, positive=True)
+    check_range("learning_rate", estimator.learning_rate, high=1e6, positive=True)
+    check_range("tol", estimator.tol)
+    check_range("validation_fraction", estimator.validation_fraction, high=1, positive=True)
+    check_method(estimator.ties, estimator.inference, "inference")
+    as_threads(estimator.n_jobs)
+    if estimator.solver not in ("sgd", "lbfgs"):
+        raise ValueError(f"solver must be 'lbfgs' or 'sgd', got {estimator.solver!r}.")
+    if estimator.regularizer is not None and estimator.regularizer not in REGULARIZERS:
+        raise ValueError(
+            f"regularizer must be None or one of {tuple(REGULARIZERS)}, got "
+            f"{estimator.regularizer!r}."
+        )
+
+
+def vote_loss(estimator: Any, n_classes: int) -> Gerrymander:
+    """Make the loss of a learner whose labels are codes."""
+    matrix = estimator.loss_matrix
+    if matrix is None and estimator.ties == "label":
+        matrix = 1.0 - np.eye(n_classes)  # so that codes keep their order in every batch
+    elif matrix is not None:
+        matrix = check_loss_matrix(matrix, n_classes)
+    return Gerrymander(estimator.n_neighbors, matrix, estimator.ties, estimator.inference)
+
+
+def hold_out(
+    estimator: Any, labels: NDArray[np.int64], rng: np.random.RandomState
+) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """Return the rows to train on and those to validate on, if early stopping needs any."""
+    rows = np.arange(len(labels))
+    if not estimator.early_stopping:
+        return rows, None
+    held_out = max(1, round(estimator.validation_fraction * len(labels)))
+    if len(labels) - held_out < 2:
+        raise ValueError(
+            f"validation_fraction={estimator.validation_fraction} of {len(labels)} points leaves "
+            "fewer than 2 to train on: lower it, or set early_stopping=False."
+        )
+    counts = np.bincount(labels)
+    alike = labels if counts[counts > 0].min() >= 2 and (counts > 0).sum() <= held_out else None
+    train, test = train_test_split(rows, test_size=held_out, stratify=alike, random_state=rng)
+    return np.sort(train), np.sort(test)
+
+
+def unit_scale(
+    queries: Array, database: Array, exclude: NDArray[np.int64] | None, k: int, largest: float
+) -> float:
+    """Return the factor that brings the mean sum of k squared distances to the largest loss."""
+    some = np.linspace(0, len(queries) - 1, min(len(queries), 1000)).astype(int)
+    left_out = None if exclude is None else exclude[some]
+    found = kneighbors(queries[some], database, k, exclude=left_out, squared=True)[0]
+    mean = float(found.sum(axis=1, dtype=np.float64).mean())
+    return math.sqrt((largest or 1.0) / mean) if mean > 0 else 1.0
+
+
+def vote(
+    neighbors: NDArray[np.int64], labels: NDArray[np.int64], n_classes: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Count votes; ties go to the class of the nearest neighbour in it.
+
+    Returns
+    -------
+    winners : ndarray of int64 of shape (n,)
+    shares : ndarray of shape (n, n_classes)
+    """
+    votes = labels[neighbors]
+    n, k = votes.shape
+    counts = np.zeros((n, n_classes))
+    np.add.at(counts, (np.arange(n)[:, None], votes), 1.0)
+    own = np.take_along_axis(counts, votes, axis=1)
+    winners = votes[np.arange(n), own.argmax(axis=1)]
+    return winners, counts / k
+
+
+def vote_error(
+    queries: Array,
+    labels: NDArray[np.int64],
+    database: Array,
+    database_labels: NDArray[np.int64],
+    k: int,
+    n_jobs: int | None,
+) -> float:
+    """Return the share of queries whose k nearest neighbours vote for another class."""
+    found = kneighbors(queries, database, k, n_jobs=n_jobs)[1]
+    n_classes = int(max(labels.max(), database_labels.max())) + 1
+    return float(np.mean(vote(found, database_labels, n_classes)[0] != labels))

@@ -1,0 +1,374 @@
+"""Neighbourhood gerrymandering: a metric trained on the votes of nearest neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from metricfast._arrays import as_threads
+from metricfast._dispatch import get_kernels
+from metricfast.gradient import metric_gradient
+from metricfast.learners._linear import LinearLearner, TrainingSet, check_callbacks, embed
+from metricfast.learners._regularizers import penalty
+from metricfast.learners._votes import (
+    VoteTraining,
+    check_vote_parameters,
+    hold_out,
+    unit_scale,
+    vote_error,
+    vote_loss,
+)
+from metricfast.losses import Gerrymander
+from metricfast.solvers import SolverState
+
+__all__ = ["NeighborhoodGerrymandering"]
+
+Array = NDArray[Any]
+
+
+class NeighborhoodGerrymandering(LinearLearner):
+    r"""Neighbourhood gerrymandering.
+
+    Learns a Mahalanobis distance that lowers a bound of the error of k nearest neighbours: for
+    every point, the nearest set of k neighbours that votes for its class shall be nearer than any
+    other set, by what the vote of that other set costs. The objective is
+
+    .. math:: \Omega + C \sum_i s_i \Big( \max_h [S(x_i, h) + \Delta(y_i, h)]
+              - \max_{h: \Delta(y_i, h) = 0} S(x_i, h) \Big)
+
+    with S(x, h) minus the sum of the squared distances of the set h, :math:`\Delta` what its vote
+    costs, and both maxima found exactly (`metricfast.inference`).
+
+    Parameters
+    ----------
+    n_neighbors : int, default=3
+        Size of the sets.
+    n_components : int, optional
+        Number of rows of the map, by default n_features. For ``parameterization="L"`` only.
+    parameterization : {"L", "M"}, default="L"
+        Learn the map L; or the matrix :math:`M = L^T L`, with eigenvalues below zero set to zero
+        before every step.
+    loss_matrix : array-like of shape (n_classes, n_classes), optional
+        ``loss_matrix[i, j]`` is the cost of the answer j where i is right, of the sorted classes.
+        By default 1 for every wrong answer.
+    ties : {"pessimistic", "optimistic", "label", "nearest"}, default="pessimistic"
+        Who wins among the classes of most votes: the one that costs most, or least, the first, or
+        that of the nearest of the points. Only with "pessimistic" ties is the objective a bound for
+        every way of predicting.
+    inference : {"exact", "greedy"}, default="exact"
+        "greedy" is the heuristic of the literature, for comparison.
+    C : float, default=1.0
+        Weight of the loss.
+    regularizer : {"frobenius2", "frobenius", "notes", "factors2", "factors"} or None, \
+            default="frobenius2"
+        :math:`\Omega`: the squared norm of M, its norm, or, for "factors", the norm of L. For one
+        map, "notes" and "factors2" are "frobenius2".
+    init : {"auto", "pca", "lda", "identity", "random"} or ndarray, default="auto"
+        The map to start from, as of `metricfast.NCA`. All but an array are scaled so that the sum
+        of `n_neighbors` squared distances is about the largest loss.
+    solver : {"sgd", "lbfgs"}, default="sgd"
+        "sgd" takes a step for every mini-batch of queries, against all points; "lbfgs" looks at
+        all points in every step, for data that are not many.
+    batch_size : int, optional
+        Queries in a batch, by default a twentieth of the points, from 32 to 1000.
+    max_iter : int, default=100
+        Iterations of "lbfgs".
+    max_epochs : int, default=50
+        Passes over the points, of "sgd".
+    learning_rate : float, default=0.03
+        First step of "sgd", relative to the size of the initial map.
+    tol : float, default=1e-4
+        "sgd" stops after 10 epochs in which the objective (with early stopping, the validation
+        error) has not fallen by this share; "lbfgs" where it falls by less in an iteration.
+    early_stopping : bool, default=False
+        Hold points out, and keep the map of their least error in place of the least objective.
+    validation_fraction : float, default=0.1
+        Share of the points that is held out.
+    warm_start : bool, default=False
+        Start from what an earlier `fit` has learned.
+    preprocessor : array-like or callable, optional
+        Gives the points when `X` holds indicators of points.
+    verbose : bool, default=False
+        Show progress on standard error.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int, optional
+        Number of threads; results do not depend on it.
+    callbacks : iterable of callables, optional
+        Each is called with a `metricfast.solvers.SolverState` after every epoch or iteration. One
+        that returns True ends the training.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The map of the best epoch.
+    history_ : dict of lists of float
+        For every epoch the "objective", the "surrogate" (the sum of the losses), the "error" (what
+        votes of the nearest neighbours cost, per point), and the number of "infeasible" points, for
+        which no set votes right: they are left out of the objective. All are sums over the batches
+        of the epoch, in which the map moves. With early stopping, also the "validation_error".
+    loss_curve_ : list of float
+        The objective after each epoch.
+    objective_ : float
+        The lowest of them.
+    n_iter_ : int
+        Number of epochs.
+    n_features_in_, feature_names_in_, preprocessor_
+        As of every learner.
+
+    Notes
+    -----
+    The gradient of a query's loss by its distances is 1 on the points of the right set and -1 on
+    those of the other: only a few distances of each query are moved. The zero map is a stationary
+    point, and is refused as `init`.
+
+    References
+    ----------
+    S. Trivedi, D. McAllester, G. Shakhnarovich, "Discriminative metric learning by neighborhood
+    gerrymandering", NIPS 2014.
+
+    Examples
+    --------
+    >>> from metricfast import NeighborhoodGerrymandering
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> learner = NeighborhoodGerrymandering(n_components=2, random_state=0).fit(X, y)
+    >>> learner.transform(X).shape
+    (150, 2)
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int = 3,
+        n_components: int | None = None,
+        *,
+        parameterization: str = "L",
+        loss_matrix: ArrayLike | None = None,
+        ties: str = "pessimistic",
+        inference: str = "exact",
+        C: float = 1.0,
+        regularizer: str | None = "frobenius2",
+        init: str | Array = "auto",
+        solver: str = "sgd",
+        batch_size: int | None = None,
+        max_iter: int = 100,
+        max_epochs: int = 50,
+        learning_rate: float = 0.03,
+        tol: float = 1e-4,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        warm_start: bool = False,
+        preprocessor: Any = None,
+        verbose: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        callbacks: Iterable[Callable[[SolverState], object]] | None = None,
+    ) -> None:
+        super().__init__(preprocessor)
+        self.n_neighbors = n_neighbors
+        self.n_components = n_components
+        self.parameterization = parameterization
+        self.loss_matrix = loss_matrix
+        self.ties = ties
+        self.inference = inference
+        self.C = C
+        self.regularizer = regularizer
+        self.init = init
+        self.solver = solver
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.max_epochs = max_epochs
+        self.learning_rate = learning_rate
+        self.tol = tol
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.callbacks = callbacks
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> NeighborhoodGerrymandering:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
+            Points. float32 is computed with as it is, everything else as float64.
+        y : array-like of shape (n_samples,)
+            Class labels, of at least two classes.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights of the points as queries. As neighbours all points count alike, so
+            a weight of 2 is not the same as a repeated point.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument or parameter has a value that cannot be used, or no set of neighbours is
+            right for any point.
+        """
+        check_vote_parameters(self)
+        check_callbacks(self.callbacks)
+        self._check_parameterization()
+        kept = self.components_ if self.warm_start and hasattr(self, "components_") else None
+        data = self._check_data(X, y, sample_weight)
+        loss = self._loss(data)
+        rng = check_random_state(self.random_state)
+        if kept is None:
+            L = self._initialize(data, rng)
+        elif kept.shape[1] != data.X.shape[1]:
+            raise ValueError(
+                f"warm_start needs points of {kept.shape[1]} features as in the fit before, got "
+                f"{data.X.shape[1]}: set warm_start=False."
+            )
+        else:
+            L = data.start(kept)
+        if not np.any(L):
+            raise ValueError("`init` is zero, where the objective has no slope: give another map.")
+        train, test = hold_out(self, data.labels, rng)
+        part = data if test is None else data.take(train)
+        if kept is None and not isinstance(self.init, np.ndarray):
+            largest = 1.0 if loss.loss_matrix is None else float(np.max(loss.loss_matrix))
+            Z, own = embed(part.X, L, self.n_jobs), np.arange(part.X.shape[0])
+            L = L * unit_scale(Z, Z, own, min(self.n_neighbors, len(Z) - 1), largest)
+        validation = None if test is None else data.take(test)
+        if self.parameterization == "M":
+            self._train(_Matrix(self, loss, part), [L.T @ L], rng, data, validation)
+        else:
+            self._train(_Map(self, loss, part), [L], rng, data, validation)
+        return self
+
+    def _loss(self, data: TrainingSet) -> Gerrymander:
+        return vote_loss(self, len(data.classes))
+
+    def _check_parameterization(self) -> None:
+        if self.parameterization not in ("L", "M"):
+            raise ValueError(f"parameterization must be 'L' or 'M', got {self.parameterization!r}.")
+        if self.parameterization == "L":
+            return
+        if self.n_components is not None:
+            raise ValueError("n_components must be None with parameterization='M'.")
+        if self.regularizer not in ("frobenius2", "frobenius", None):
+            raise ValueError(
+                "regularizer must be 'frobenius2', 'frobenius' or None with parameterization='M', "
+                f"got {self.regularizer!r}."
+            )
+        if self.solver != "sgd":
+            raise ValueError("solver must be 'sgd' with parameterization='M'.")
+
+    def _train(
+        self,
+        problem: _Map,
+        start: list[Array],
+        rng: np.random.RandomState,
+        data: TrainingSet,
+        validation: TrainingSet | None,
+    ) -> None:
+        part = problem.data
+
+        def error(arrays: list[Array]) -> float:
+            L = problem.components(arrays)
+            held_out = validation or part
+            return vote_error(
+                embed(held_out.X, L, self.n_jobs), held_out.labels,
+                embed(part.X, L, self.n_jobs), part.labels, self.n_neighbors, self.n_jobs,
+            )  # fmt: skip
+
+        def keep(arrays: list[Array]) -> None:
+            self.components_ = data.undo_scale(problem.components(arrays))
+
+        def observer(epoch: int, value: float, arrays: list[Array]) -> bool:
+            if problem.project is not None:
+                arrays = problem.project(arrays)
+            answers = [
+                callback(
+                    SolverState(epoch, value, data.undo_scale(problem.components(arrays)), self)
+                )
+                for callback in callbacks
+            ]
+            return any(answers)
+
+        callbacks, n = check_callbacks(self.callbacks), part.X.shape[0]
+        VoteTraining(
+            self, problem.loss, n, float(n) if part.weight is None else float(part.weight.sum()),
+            problem.surrogate, problem.penalty, problem.project,
+            None if validation is None else error, observer if callbacks else None,
+        ).fit(start, rng, keep)  # fmt: skip
+
+
+class _Map:
+    """The objective of a map L."""
+
+    def __init__(self, estimator: Any, loss: Gerrymander, data: TrainingSet) -> None:
+        self.loss, self.data = loss, data
+        self._regularizer, self._n_jobs = estimator.regularizer, estimator.n_jobs
+
+    project: Any = None
+
+    def components(self, arrays: list[Array]) -> Array:
+        return arrays[0]
+
+    def penalty(self, arrays: list[Array]) -> tuple[float, list[Array]]:
+        return penalty(self._regularizer, arrays)
+
+    def _arguments(self, Z: Array, rows: NDArray[np.int64] | None) -> tuple[Any, dict[str, Any]]:
+        labels, weight = self.data.labels, self.data.weight
+        if rows is None:
+            return (Z, labels), {"sample_weight": weight, "n_jobs": self._n_jobs}
+        weight = None if weight is None else weight[rows]
+        how = {"sample_weight": weight, "exclude": rows, "n_jobs": self._n_jobs}
+        return (Z[rows], labels[rows], Z, labels), how
+
+    def surrogate(
+        self, arrays: list[Array], rows: NDArray[np.int64] | None
+    ) -> tuple[float, list[Array]]:
+        Z = embed(self.data.X, self.components(arrays), self._n_jobs)
+        given, how = self._arguments(Z, rows)
+        value, upstream = self.loss(*given, **how)
+        if rows is not None:
+            of_queries, upstream = upstream
+            upstream[rows] += of_queries
+        threads = as_threads(self._n_jobs)
+        return value, [get_kernels().linear_backward(upstream, self.data.X, threads)]
+
+
+class _Matrix(_Map):
+    """The objective of a full matrix M."""
+
+    def components(self, arrays: list[Array]) -> Array:
+        values, vectors = np.linalg.eigh(arrays[0])
+        return np.asarray(np.sqrt(np.maximum(values, 0))[:, None] * vectors.T)
+
+    def project(self, arrays: list[Array]) -> list[Array]:
+        values, vectors = np.linalg.eigh((arrays[0] + arrays[0].T) / 2)
+        return [(vectors * np.maximum(values, 0)) @ vectors.T]
+
+    def penalty(self, arrays: list[Array]) -> tuple[float, list[Array]]:
+        (M,) = arrays
+        square = float((M * M).sum())
+        if self._regularizer is None:
+            return 0.0, [np.zeros_like(M)]
+        if self._regularizer == "frobenius2":
+            return square, [2 * M]
+        norm = float(np.sqrt(square))
+        return norm, [M / (norm or 1.0)]
+
+    def surrogate(
+        self, arrays: list[Array], rows: NDArray[np.int64] | None
+    ) -> tuple[float, list[Array]]:
+        X = self.data.X
+        given, how = self._arguments(embed(X, self.components(arrays), self._n_jobs), rows)
+        value, weights = self.loss.weights(*given, **how)
+        gradient = metric_gradient(
+            X if rows is None else X[rows], weights, X, M=arrays[0], n_jobs=self._n_jobs
+        )
+        return value, [np.asarray(gradient)]

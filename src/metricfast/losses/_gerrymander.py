@@ -1,0 +1,179 @@
+"""Neighbourhood gerrymandering: the loss of the vote of the nearest neighbours."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator
+
+from metricfast._dispatch import get_kernels
+from metricfast.inference import Inference, check_loss_matrix, check_method, vote_labels
+from metricfast.losses._call import Call, Gradient
+from metricfast.neighbors import check_count
+
+__all__ = ["Gerrymander"]
+
+
+class Gerrymander(BaseEstimator):  # type: ignore[misc]
+    r"""A bound of what the votes of the nearest neighbours cost.
+
+    .. math:: \sum_i s_i \Big( \max_h [S(x_i, h) + \Delta(y_i, h)]
+              - \max_{h: \Delta(y_i, h) = 0} S(x_i, h) \Big)
+
+    with h the sets of `n_neighbors` database points, S(x, h) minus the sum of their squared
+    distances, and :math:`\Delta(y, h)` what their vote costs. With pessimistic ties it is never
+    less than what the votes of the nearest neighbours cost. Its gradient by distances is -1 on the
+    first set and 1 on the second.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=3
+    loss_matrix : array-like of shape (n_classes, n_classes), optional
+        ``loss_matrix[y, r]``: the cost of the answer r where y is right; labels are its indices. By
+        default 1 for every wrong answer.
+    ties : {"pessimistic", "optimistic", "label", "nearest"}, default="pessimistic"
+    inference : {"exact", "greedy"}, default="exact"
+        As for `metricfast.inference.targeted`. With "greedy" the value may be negative.
+    reduction : {"sum", "mean"}, default="sum"
+        "mean" divides by the weight of the feasible anchors.
+
+    Attributes
+    ----------
+    n_infeasible_ : int
+        In the last call, the anchors that no set is right for; they are left out.
+    vote_loss_ : float
+        In the last call, the sum of what the votes of the nearest neighbours cost, with the weights
+        of the anchors.
+
+    Notes
+    -----
+    ``sample_weight`` weighs anchors alone.
+
+    References
+    ----------
+    S. Trivedi, D. McAllester, G. Shakhnarovich, "Discriminative metric learning by neighborhood
+    gerrymandering", NIPS 2014.
+
+    Examples
+    --------
+    >>> from metricfast.losses import Gerrymander
+    >>> loss = Gerrymander(n_neighbors=1)
+    >>> value, grad = loss([[0.0], [1.0], [1.5], [9.0]], [0, 0, 1, 1])
+    >>> loss.vote_loss_, value >= loss.vote_loss_, grad.shape
+    (2.0, True, (4, 1))
+    """
+
+    labels = "class"
+    learnable_database = False
+
+    def __init__(
+        self,
+        n_neighbors: int = 3,
+        loss_matrix: ArrayLike | None = None,
+        ties: str = "pessimistic",
+        inference: str = "exact",
+        reduction: str = "sum",
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.loss_matrix = loss_matrix
+        self.ties = ties
+        self.inference = inference
+        self.reduction = reduction
+
+    def __call__(
+        self,
+        Z: ArrayLike,
+        y: ArrayLike,
+        Z_database: ArrayLike | None = None,
+        y_database: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        exclude: ArrayLike | None = None,
+        n_jobs: int | None = None,
+    ) -> tuple[float, Gradient]:
+        """Value and gradient; see the module's description."""
+        call = Call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
+        value, starts, columns, weights = self._weights(call, y, y_database)
+        get_kernels().given(
+            call.queries, call.database, None, starts, columns, call.grad, call.grad_database,
+            call.threads, weights.astype(call.queries.dtype),
+        )  # fmt: skip
+        return call.result((value, 0, 0, 0, 0))
+
+    def weights(
+        self,
+        Z: ArrayLike,
+        y: ArrayLike,
+        Z_database: ArrayLike | None = None,
+        y_database: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        exclude: ArrayLike | None = None,
+        n_jobs: int | None = None,
+    ) -> tuple[float, csr_array]:
+        """Value, and its derivative by every distance.
+
+        Returns
+        -------
+        value : float
+        weights : csr_array of shape (n_queries, n_database)
+            What `metricfast.metric_gradient` takes: so also a full matrix M can be trained.
+        """
+        call = Call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
+        value, starts, columns, weights = self._weights(call, y, y_database)
+        return value, csr_array((weights, columns, starts), shape=(len(call.queries), call.m))
+
+    def _weights(
+        self, call: Call, y: ArrayLike, y_database: ArrayLike | None
+    ) -> tuple[float, NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        if self.reduction not in ("sum", "mean"):
+            raise ValueError(f"reduction must be 'sum' or 'mean'; found {self.reduction!r}.")
+        check_method(self.ties, self.inference, "inference")
+        check_count(self.n_neighbors, call.m, call.exclude)
+        targeted, augmented, plain = self._sets(call, y, y if y_database is None else y_database)
+        weight = np.ones(len(call.queries)) if call.weight is None else call.weight
+        self.vote_loss_ = float(weight @ plain)
+        self.n_infeasible_ = int((~targeted.feasible).sum())
+        taken = np.flatnonzero(targeted.feasible)
+        value = float(weight[taken] @ (augmented.values[taken] - targeted.values[taken]))
+        total = float(weight[taken].sum()) if self.reduction == "mean" else 1.0
+        factor = 1 / total if total > 0 else 1.0
+        return value * factor, *_differing(targeted, augmented, weight * factor)
+
+    def _sets(
+        self, call: Call, y: ArrayLike, y_database: ArrayLike
+    ) -> tuple[Inference, Inference, NDArray[np.float64]]:
+        n, k = len(call.queries), int(self.n_neighbors)
+        matrix = None if self.loss_matrix is None else check_loss_matrix(self.loss_matrix)
+        codes, database_codes, classes = vote_labels(y, y_database, n, call.m, matrix)
+        found = [
+            Inference(np.empty((n, k), np.int64), np.empty(n), np.empty(n), np.empty(n, bool))
+            for _ in range(2)
+        ]
+        plain = np.empty(n)
+        database = call.queries if call.database is None else call.database
+        get_kernels().infer(
+            call.queries, database, codes, database_codes, k, classes, matrix, self.ties,
+            self.inference == "greedy", call.exclude, *found, plain, call.threads,
+        )  # fmt: skip
+        return found[0], found[1], plain
+
+
+def _differing(
+    targeted: Inference, augmented: Inference, weight: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Return minus the augmented plus the targeted sets, in compressed sparse rows."""
+    n, k = targeted.indices.shape
+    columns = np.concatenate([targeted.indices, augmented.indices], axis=1)
+    order = np.argsort(columns, axis=1, kind="stable")
+    columns = np.take_along_axis(columns, order, axis=1)
+    weights = np.where(order < k, weight[:, None], -weight[:, None])
+    # What is in both sets cancels.
+    twice = columns[:, 1:] == columns[:, :-1]
+    kept = np.repeat(targeted.feasible[:, None], 2 * k, axis=1)
+    kept[:, 1:] &= ~twice
+    kept[:, :-1] &= ~twice
+    starts = np.zeros(n + 1, np.int64)
+    np.cumsum(kept.sum(axis=1), out=starts[1:])
+    return starts, columns[kept], weights[kept]

@@ -1,0 +1,197 @@
+"""Neighbourhood gerrymandering: its learners."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from reference import numeric_gradient
+from sklearn.base import clone
+from sklearn.datasets import load_iris, load_wine
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import metricfast
+from metricfast import NeighborhoodGerrymandering, NeighborhoodGerrymanderingRegressor
+from metricfast.learners._regularizers import REGULARIZERS, penalty
+from metricfast.learners._votes import vote
+
+X, Y = load_iris(return_X_y=True)
+QUICK = NeighborhoodGerrymandering(max_epochs=8, random_state=0)
+
+
+@pytest.mark.parametrize("name", [*REGULARIZERS, None])
+@pytest.mark.parametrize("count", [1, 2])
+def test_regularizers(name, count):
+    maps = [np.random.default_rng(i).normal(size=(3, 4)) for i in range(count)]
+    value, gradients = penalty(name, maps)
+    for i, gradient in enumerate(gradients):
+        expected = numeric_gradient(
+            lambda A, i=i: penalty(name, [*maps[:i], A, *maps[i + 1 :]])[0], maps[i]
+        )
+        np.testing.assert_allclose(gradient, expected, atol=1e-5)
+    both = np.hstack([maps[0], -maps[-1]]) if count == 2 else maps[0]
+    norm = np.linalg.norm(both.T @ both)
+    if name in ("frobenius", "frobenius2"):
+        assert value == pytest.approx(norm ** (2 if name == "frobenius2" else 1))
+
+
+def test_votes():
+    winners, shares = vote(np.array([[0, 1, 2, 3], [2, 1, 0, 3]]), np.array([0, 1, 1, 0]), 3)
+    np.testing.assert_array_equal(winners, [0, 1])
+    np.testing.assert_array_equal(shares, [[0.5, 0.5, 0]] * 2)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"parameterization": "M"},
+        {"solver": "lbfgs"},
+        {"regularizer": None, "n_components": 2},
+        {"regularizer": "notes"},
+        {"ties": "nearest"},
+        {"inference": "greedy"},
+        {"loss_matrix": [[0, 1, 2], [1, 0, 1], [5, 1, 0]]},
+        {"early_stopping": True},
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_training_lowers_the_objective(parameters):
+    model = clone(QUICK).set_params(**parameters).fit(X, Y)
+    history = model.history_
+    assert {len(values) for values in history.values()} == {model.n_iter_}
+    assert model.objective_ == min(history["objective"])
+    assert min(history["surrogate"]) < history["surrogate"][0]
+    assert history["infeasible"] == [0] * model.n_iter_
+    if parameters.get("ties", "pessimistic") == "pessimistic" and "inference" not in parameters:
+        n = 135 if "early_stopping" in parameters else 150
+        errors = np.array(history["error"]) * n
+        assert (errors <= np.array(history["surrogate"]) + 1e-6).all()
+    if parameters.get("parameterization") == "M":
+        assert np.linalg.eigvalsh(model.get_mahalanobis_matrix()).min() > -1e-9
+
+
+def test_learns_what_counts():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    points = np.c_[y + 0.25 * rng.normal(size=400), 3 * rng.normal(size=(400, 5))]
+    model = NeighborhoodGerrymandering(5, random_state=0, learning_rate=0.1)
+    M = model.fit(points[:200], y[:200]).get_mahalanobis_matrix()
+    assert M[0, 0] > 10 * np.diag(M)[1:].max()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_same_for_any_number_of_threads(dtype):
+    one, two = (
+        clone(QUICK).set_params(n_jobs=jobs, max_epochs=3).fit(X.astype(dtype), Y).components_
+        for jobs in (1, 2)
+    )
+    assert one.dtype == dtype
+    np.testing.assert_array_equal(one, two)
+
+
+def test_weights_and_warm_start():
+    weight = np.where(Y == 0, 0.0, 1.0)
+    model = clone(QUICK).fit(X, Y, sample_weight=weight)
+    again = clone(QUICK).set_params(warm_start=True).fit(X, Y, sample_weight=weight)
+    first = again.objective_
+    assert again.fit(X, Y, sample_weight=weight).history_["objective"][0] < 1.5 * first
+    assert model.objective_ == first
+    with pytest.raises(ValueError, match="warm_start needs points of 4 features"):
+        again.fit(X[:, :3], Y)
+
+
+def test_infeasible_points_are_counted():
+    labels = np.r_[Y[:-1], 7]
+    assert clone(QUICK).fit(X, labels).history_["infeasible"] == [1] * 8
+    with pytest.raises(ValueError, match="no set of n_neighbors=1"):
+        NeighborhoodGerrymandering(1).fit([[0.0], [1.0]], [0, 1])
+
+
+def test_save_and_load(tmp_path):
+    model = clone(QUICK).fit(X, Y)
+    metricfast.save(model, tmp_path / "model.safetensors")
+    loaded = metricfast.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
+    assert loaded.history_ == model.history_
+
+
+def test_progress(capsys):
+    clone(QUICK).set_params(verbose=True).fit(X, Y)
+    assert "NeighborhoodGerrymandering" in capsys.readouterr().err
+
+
+BAD = [
+    ({"n_neighbors": 0}, "n_neighbors must be"),
+    ({"n_neighbors": 150}, "n_neighbors must be at most 149"),
+    ({"parameterization": "W"}, "parameterization must be"),
+    ({"parameterization": "M", "n_components": 2}, "n_components must be None"),
+    ({"parameterization": "M", "regularizer": "notes"}, "regularizer must be"),
+    ({"parameterization": "M", "solver": "lbfgs"}, "solver must be 'sgd'"),
+    ({"loss_matrix": np.zeros((2, 2))}, r"shape \(3, 3\)"),
+    ({"loss_matrix": -np.ones((3, 3))}, "finite numbers from 0"),
+    ({"loss_matrix": np.ones((3, 3))}, "zero on the diagonal"),
+    ({"ties": "any"}, "ties must be one of"),
+    ({"inference": "any"}, "inference must be"),
+    ({"C": 0}, "C must be"),
+    ({"regularizer": "l1"}, "regularizer must be"),
+    ({"init": np.zeros((2, 4))}, "zero"),
+    ({"solver": "adam"}, "solver must be"),
+    ({"batch_size": 0}, "batch_size must be"),
+    ({"max_epochs": 0}, "max_epochs must be"),
+    ({"learning_rate": -1}, "learning_rate must be"),
+    ({"tol": -1}, "tol must be"),
+    ({"validation_fraction": 0}, "validation_fraction must be"),
+    ({"n_jobs": 0}, "n_jobs must be"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "message"), BAD)
+def test_bad_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        NeighborhoodGerrymandering(**parameters).fit(X, Y)
+
+
+def test_regressor():
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(600, 6))
+    targets = points[:, 0] + 0.1 * rng.normal(size=600)
+    model = NeighborhoodGerrymanderingRegressor(random_state=0, max_epochs=20)
+    model.fit(points[:400], targets[:400])
+    start = clone(model).set_params(max_epochs=1, learning_rate=1e-9)
+    before = start.fit(points[:400], targets[:400]).score(points[400:], targets[400:])
+    after = model.score(points[400:], targets[400:])
+    assert 1 - after < (1 - before) / 2
+    assert model.predict(points[400:]).shape == (200,)
+    assert len(model.bins_) == 5
+
+
+def test_regressor_of_targets_that_repeat():
+    wine, classes = load_wine(return_X_y=True)
+    model = NeighborhoodGerrymanderingRegressor(n_bins=10, max_epochs=2, random_state=0)
+    assert len(model.fit(wine, classes).bins_) == 3
+    binary = np.r_[np.zeros(170), np.ones(8)]
+    assert len(model.fit(wine, binary).bins_) == 2
+    with pytest.raises(ValueError, match="n_bins"):
+        clone(model).set_params(n_bins=1).fit(wine, classes)
+
+
+EXPECTED = {
+    "check_sample_weight_equivalence_on_dense_data": "weights are those of queries alone",
+    "check_array_api_input": "needs an environment variable",
+}
+
+
+def checks():
+    for learner in (QUICK, NeighborhoodGerrymanderingRegressor(max_epochs=8, random_state=0)):
+        for checked, check in estimator_checks_generator(learner, mark="skip"):
+            reason = EXPECTED.get(check.func.__name__)
+            marks = pytest.mark.xfail(reason=reason, strict=False) if reason else ()
+            name = f"{type(learner).__name__}-{check.func.__name__}"
+            yield pytest.param(checked, check, marks=marks, id=name)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize(("estimator", "check"), list(checks()))
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)

@@ -1,0 +1,240 @@
+"""Inference of neighbour sets against enumeration, and from points against given distances."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from reference_inference import brute_force, vote_losses
+
+from metricfast import inference
+from metricfast.neighbors import kneighbors, pairwise_distances
+
+TIES = ["pessimistic", "optimistic", "label", "nearest"]
+
+
+def random_delta(rng, classes, kind):
+    if kind == "0/1":
+        return None, 1.0 - np.eye(classes)
+    # Eighths, so that sums are exact and equal values are equal; some wrong answers cost nothing.
+    matrix = rng.integers(0, 24, (classes, classes)) / 8
+    matrix[rng.random((classes, classes)) < 0.25] = 0
+    np.fill_diagonal(matrix, 0)
+    return matrix, matrix
+
+
+def check_set(found, i, distances, labels, delta, ties, exclude=-1):
+    """The set is what the result says it is."""
+    members = found.indices[i]
+    assert len(set(members)) == len(members)
+    assert exclude not in members
+    order = np.lexsort((members, distances[members]))
+    np.testing.assert_array_equal(order, np.arange(len(members)))
+    loss = vote_losses(np.arange(len(members))[None], labels[members], delta, ties)[0]
+    assert found.delta[i] == loss
+    return -distances[members].sum(), loss
+
+
+@pytest.mark.parametrize("kind", ["0/1", "matrix"])
+@pytest.mark.parametrize("ties", TIES)
+def test_every_set_of_small_problems(ties, kind):
+    rng = np.random.default_rng([TIES.index(ties), len(kind)])
+    infeasible = cases = 0
+    for _ in range(180):
+        classes, n = rng.integers(2, 7), rng.integers(2, 13)
+        k = rng.integers(1, min(9, n) + 1)
+        labels, y = rng.integers(0, classes, n), rng.integers(0, classes, 8)
+        matrix, delta = random_delta(rng, classes, kind)
+        # Few different distances repeat, many hardly do.
+        D = rng.integers(0, rng.choice([3, 10, 1000]), (8, n)) / 8
+        exclude = np.where(rng.random(8) < 0.3, rng.integers(0, n, 8), -1) if k < n else None
+        # Without a matrix the last class may be unknown: it costs what a wrong answer does.
+        targeted, augmented = inference.both(
+            D, None, y, labels, k,
+            metric="precomputed", loss_matrix=matrix, ties=ties, exclude=exclude,
+        )  # fmt: skip
+        for i in range(8):
+            out = -1 if exclude is None else exclude[i]
+            right, worst = brute_force(D[i], labels, delta[y[i]], k, ties, out)
+            assert targeted.feasible[i] == (right is not None)
+            if right is None:
+                infeasible += 1
+                assert targeted.values[i] == -np.inf
+                assert (targeted.indices[i] == -1).all()
+            else:
+                assert targeted.values[i] == right
+                value, loss = check_set(targeted, i, D[i], labels, delta[y[i]], ties, out)
+                assert (value, loss) == (right, 0)
+            assert augmented.feasible[i]
+            assert augmented.values[i] == worst
+            value, loss = check_set(augmented, i, D[i], labels, delta[y[i]], ties, out)
+            assert value + loss == worst
+            cases += 1
+    assert cases == 1440  # in all eight, 11520
+    assert infeasible > 50
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["0/1", "matrix"])
+@pytest.mark.parametrize("ties", TIES)
+def test_points_as_distances(ties, kind, dtype):
+    rng = np.random.default_rng([TIES.index(ties), len(kind), 1])
+    for spread in (1, 6, 40):
+        for k in (1, 4, 9):
+            classes = int(rng.integers(2, 8))
+            # Integers: distances repeat, and are exact. Classes differ in place and size.
+            labels = np.sort(rng.integers(0, classes, 300) * rng.integers(0, 2, 300))
+            points = rng.integers(-spread, spread + 1, (300, 3)) + 2 * labels[:, None]
+            y = rng.integers(0, classes, 70)
+            queries = rng.integers(-spread, spread + 1, (70, 3)) + 2 * y[:, None]
+            shuffled = rng.permutation(300)
+            points, labels = points[shuffled].astype(dtype), labels[shuffled]
+            matrix, _ = random_delta(rng, classes, kind)
+            exclude = np.where(rng.random(70) < 0.5, rng.integers(0, 300, 70), -1)
+            D = ((queries[:, None] - points) ** 2).sum(axis=2, dtype=float)
+            how = {"loss_matrix": matrix, "ties": ties, "exclude": exclude}
+            given = inference.both(D, None, y, labels, k, metric="precomputed", **how)
+            found = inference.both(queries.astype(dtype), points, y, labels, k, **how)
+            alone = (
+                inference.targeted(queries.astype(dtype), points, y, labels, k, **how),
+                inference.loss_augmented(queries.astype(dtype), points, y, labels, k, **how),
+            )
+            for expected, *results in zip(given, found, alone, strict=True):
+                for result in results:
+                    np.testing.assert_array_equal(result.values, expected.values)
+                    np.testing.assert_array_equal(result.feasible, expected.feasible)
+                    for i in np.flatnonzero(result.feasible):
+                        value = -D[i, result.indices[i]].sum()
+                        assert result.values[i] in (value, value + result.delta[i])
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("method", ["exact", "greedy"])
+def test_real_numbers_and_methods(ties, method):
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(400, 4)), rng.integers(0, 5, 400)
+    D = pairwise_distances(X, squared=True)
+    own = np.arange(400)
+    how = {"ties": ties, "method": method}
+    given = inference.both(D, None, y, y, 6, metric="precomputed", exclude=own, **how)
+    for expected, found in zip(given, inference.both(X, None, y, y, 6, **how), strict=True):
+        np.testing.assert_array_equal(found.feasible, expected.feasible)
+        np.testing.assert_allclose(found.values, expected.values, rtol=1e-12)
+    exact = inference.both(X, None, y, y, 6, ties=ties)
+    for best, found in zip(exact, given, strict=True):
+        assert (found.values <= best.values + 1e-12).all()
+
+
+def test_crowds_of_equal_points():
+    # Too many candidates for lists of bounds: every distance is computed.
+    X = np.repeat([[0.0, 0.0], [1.0, 0.0], [5.0, 5.0]], 300, axis=0).astype(np.float32)
+    y = np.tile([0, 1, 2], 300)
+    for ties in TIES:
+        targeted, augmented = inference.both(X, None, y, y, 5, ties=ties)
+        np.testing.assert_array_equal(targeted.values, 0)
+        np.testing.assert_array_equal(augmented.values, 1)
+
+
+@pytest.mark.parametrize(
+    ("distances", "labels", "classes", "k", "greedy", "exact"),
+    [
+        ([0.1, 0.2, 1.0, 0.3, 0.35, 0.9, 0.95], [0, 0, 0, 1, 1, 2, 3], 4, 5, 2.45, 1.95),
+        (
+            [0.1, 0.2, 0.3, 1.0, 0.15, 0.25, 0.35, 0.9, 0.95],
+            [0, 0, 0, 0, 1, 1, 1, 2, 2],
+            *(3, 7, 2.85, 2.35),
+        ),
+    ],
+)
+def test_greedy_inference_is_not_exact(distances, labels, classes, k, greedy, exact):
+    for method, cost in (("greedy", greedy), ("exact", exact)):
+        found = inference.targeted(
+            [distances], None, [0], labels, k, metric="precomputed", method=method
+        )
+        assert -found.values[0] == pytest.approx(cost)
+
+
+def test_several_right_answers():
+    matrix = [[0, 0, 1], [1, 0, 1], [1, 1, 0]]
+    found = inference.targeted(
+        [[0.1, 0.2, 1.0]], None, [0], [1, 1, 0], 2, metric="precomputed", loss_matrix=matrix
+    )
+    np.testing.assert_array_equal(found.indices, [[0, 1]])
+    assert found.values[0] == pytest.approx(-0.3)
+
+
+def test_bound_of_the_vote():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(500, 3)).astype(np.float32), rng.integers(0, 4, 500)
+    targeted, augmented = inference.both(X, None, y, y, 5)
+    nearest = kneighbors(X, None, 5)[1]
+    order = np.tile(np.arange(5), (1, 1))
+    plain = [
+        vote_losses(order, y[nearest[i]], (np.arange(4) != y[i]).astype(float), "pessimistic")[0]
+        for i in range(500)
+    ]
+    surrogate = augmented.values - targeted.values
+    assert (surrogate >= np.array(plain) - 1e-6).all()
+    right = np.array(plain) == 0
+    np.testing.assert_array_equal(targeted.indices[right], nearest[right])
+
+
+def test_threads_change_nothing():
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(900, 8)).astype(np.float32), rng.integers(0, 6, 900)
+    one, three = (inference.both(X, None, y, y, 7, n_jobs=jobs) for jobs in (1, 3))
+    for a, b in zip(one, three, strict=True):
+        for x, z in zip(a, b, strict=True):
+            np.testing.assert_array_equal(x, z)
+
+
+def test_any_labels_and_unknown_classes():
+    found = inference.targeted([[0.0], [3.0]], [[1.0], [2.0]], ["b", "z"], ["a", "b"], 1)
+    np.testing.assert_array_equal(found.indices, [[1], [-1]])
+    np.testing.assert_array_equal(found.feasible, [True, False])
+    np.testing.assert_array_equal(found.values, [-4, -np.inf])
+
+
+@pytest.mark.parametrize("factor", [1e-150, 1e150])
+def test_extreme_units(factor):
+    X, y = np.array([[0.0], [1.0], [2.5], [4.5]]) * factor, [0, 1, 0, 1]
+    found = inference.targeted(X, None, y, y, 1)
+    np.testing.assert_array_equal(found.indices[:, 0], [2, 3, 0, 1])
+
+
+GOOD = {
+    "queries": [[0.0], [1.0]],
+    "database": [[0.0], [1.0], [2.0]],
+    "query_labels": [0, 1],
+    "database_labels": [0, 1, 0],
+    "n_neighbors": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"n_neighbors": 4}, "n_neighbors must be at most 3"),
+        ({"n_neighbors": 3, "exclude": [0, -1]}, "n_neighbors must be at most 2"),
+        ({"n_neighbors": 0}, "n_neighbors must be a positive integer"),
+        ({"query_labels": [0]}, "query_labels"),
+        ({"database_labels": [0, 1]}, "database_labels"),
+        ({"database": [[0.0, 1.0]]}, "database must have 1 columns"),
+        ({"queries": [[np.nan], [1.0]]}, "queries contains NaN"),
+        ({"exclude": [3, 0]}, "exclude must hold indices"),
+        ({"ties": "random"}, "ties must be one of"),
+        ({"method": "fast"}, "method must be"),
+        ({"metric": "cosine"}, "metric must be"),
+        ({"metric": "precomputed"}, "database must be None"),
+        ({"loss_matrix": [[0, 1, 1], [1, 0, 1]]}, "loss_matrix must have a row and a column"),
+        ({"loss_matrix": [[0, -1], [1, 0]]}, "finite numbers from 0"),
+        ({"loss_matrix": [[0, np.nan], [1, 0]]}, "finite numbers from 0"),
+        ({"loss_matrix": [[1, 1], [1, 0]]}, "zero on the diagonal"),
+        ({"loss_matrix": [[0]]}, "indices from 0 to 0"),
+        ({"loss_matrix": [[0, 1], [1, 0]], "query_labels": [0.0, 1.0]}, "query_labels must hold"),
+        ({"loss_matrix": [[0, 1], [1, 0]], "query_labels": [0, -1]}, "query_labels must hold"),
+    ],
+)
+@pytest.mark.parametrize("function", [inference.targeted, inference.loss_augmented, inference.both])
+def test_bad_input(function, wrong, message):
+    with pytest.raises(ValueError, match=message):
+        function(**(GOOD | wrong))
