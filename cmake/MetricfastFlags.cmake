@@ -11,9 +11,8 @@ else()
                                                       -ffp-contract=off)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # False alarms inside GCC's own AVX-512 intrinsics; the second when little is inlined.
-    target_compile_options(metricfast_flags INTERFACE -Wno-maybe-uninitialized
-                                                      $<$<CONFIG:Debug>:-Wno-uninitialized>)
+    # False alarms inside GCC's own AVX-512 intrinsics.
+    target_compile_options(metricfast_flags INTERFACE -Wno-maybe-uninitialized -Wno-uninitialized)
 endif()
 if(METRICFAST_SANITIZE)
     set(sanitize -fsanitize=${METRICFAST_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
