@@ -91,7 +91,12 @@ def test_every_loss_takes_tiny_batches(loss, batch_size):
     labels = X[:, 0] if is_continuous(loss) else Y
     model = EmbeddingLearner(
         clone(loss), Linear(3, normalize=True), Uniform(batch_size), max_epochs=1, random_state=0
-    ).fit(X[::5], labels[::5])
+    )
+    if batch_size <= getattr(loss, "n_neighbors", 0):
+        with pytest.raises(ValueError, match="n_neighbors must be at most"):
+            model.fit(X[::5], labels[::5])
+        return
+    model.fit(X[::5], labels[::5])
     assert np.isfinite(model.transform(X)).all()
 
 
