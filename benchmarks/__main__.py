@@ -20,7 +20,7 @@ try:
 except ImportError:
     plot = None  # type: ignore[assignment]
 
-ROUNDS: dict[Level, int] = {"quick": 3, "normal": 7, "full": 7}
+ROUNDS: dict[Level, int] = {"quick": 2, "normal": 7, "full": 7}
 TIMEOUT: dict[Level, float] = {"quick": 60, "normal": 300, "full": 3600}
 RESULTS = Path(__file__).resolve().parent / "results"
 
