@@ -148,7 +148,7 @@ def checks():
         if check.func.__name__ != "check_array_api_input":
             reason = "votes may be equal, and the nearest neighbour decides"
             name, predicts = check.func.__name__, "check_classifiers_train"
-            marks = pytest.mark.xfail(reason=reason, strict=False) if name == predicts else ()
+            marks = pytest.mark.xfail(reason=reason) if name == predicts else ()
             yield pytest.param(checked, check, marks=marks, id=name)
 
 

@@ -232,8 +232,6 @@ def test_grid_search(estimator):
 )
 def test_bad_data(estimator, arguments, message):
     points, labels, *weight = arguments
-    if weight and not has_fit_parameter(estimator, "sample_weight"):
-        pytest.skip("no weights")
     params = {"sample_weight": weight[0]} if weight else {}
     with pytest.raises(ValueError, match=message):
         clone(estimator).fit(points, labels, **params)
