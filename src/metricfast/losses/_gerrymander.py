@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator
 
 from metricfast._dispatch import get_kernels
 from metricfast.inference import Inference, check_loss_matrix, check_method, vote_labels
-from metricfast.losses._call import Call, Gradient
+from metricfast.losses._call import Call, Gradient, Loss
 from metricfast.neighbors import check_count
 
 __all__ = ["Gerrymander"]
 
 
-class Gerrymander(BaseEstimator):  # type: ignore[misc]
+class Gerrymander(Loss):
     r"""A bound of what the votes of the nearest neighbours cost.
 
     .. math:: \sum_i s_i \Big( \max_h [S(x_i, h) + \Delta(y_i, h)]
@@ -64,9 +63,6 @@ class Gerrymander(BaseEstimator):  # type: ignore[misc]
     (2.0, True, (4, 1))
     """
 
-    labels = "class"
-    learnable_database = False
-
     def __init__(
         self,
         n_neighbors: int = 3,
@@ -99,7 +95,10 @@ class Gerrymander(BaseEstimator):  # type: ignore[misc]
             call.queries, call.database, None, starts, columns, call.grad, call.grad_database,
             call.threads, weights.astype(call.queries.dtype),
         )  # fmt: skip
-        return call.result((value, 0, 0, 0, 0))
+        n = len(call.queries)
+        totals = value, len(weights), n - self.n_infeasible_, self.n_infeasible_, 0
+        self._count(totals)
+        return call.result(totals)
 
     def weights(
         self,
@@ -127,8 +126,7 @@ class Gerrymander(BaseEstimator):  # type: ignore[misc]
     def _weights(
         self, call: Call, y: ArrayLike, y_database: ArrayLike | None
     ) -> tuple[float, NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        if self.reduction not in ("sum", "mean"):
-            raise ValueError(f"reduction must be 'sum' or 'mean'; found {self.reduction!r}.")
+        reduction = self._reduction()
         check_method(self.ties, self.inference, "inference")
         check_count(self.n_neighbors, call.m, call.exclude)
         targeted, augmented, plain = self._sets(call, y, y if y_database is None else y_database)
@@ -137,7 +135,7 @@ class Gerrymander(BaseEstimator):  # type: ignore[misc]
         self.n_infeasible_ = int((~targeted.feasible).sum())
         taken = np.flatnonzero(targeted.feasible)
         value = float(weight[taken] @ (augmented.values[taken] - targeted.values[taken]))
-        total = float(weight[taken].sum()) if self.reduction == "mean" else 1.0
+        total = float(weight[taken].sum()) if reduction == "mean" else 1.0
         factor = 1 / total if total > 0 else 1.0
         return value * factor, *_differing(targeted, augmented, weight * factor)
 
