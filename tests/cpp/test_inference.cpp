@@ -286,7 +286,7 @@ TEST(a_search_can_be_cancelled) {
     Answers answers(each.n, each.problem.options.k);
     each.problem.exclude = nullptr;
     answers.attach(each.problem);
-    const InferenceSearch search(Points(seen(each.queries)), Points(seen(each.database)),
-                                 each.problem);
+    const Points queries(seen(each.queries)), database(seen(each.database));
+    const InferenceSearch search(queries, database, each.problem);
     CHECK_THROWS(Cancelled, "cancelled", search.run({2, [] { return false; }, {}}));
 }
