@@ -102,7 +102,8 @@ struct VoteTask {
         for (; fewest < k; ++fewest) {
             Index votes = 0;
             for (Index c = 0; c < loss.classes; ++c)
-                votes += std::min(sizes[c], right(c) ? fewest : beside(c));
+                votes += std::min(sizes[c],
+                                  right(c) || (ties == Ties::label && !sole) ? fewest : beside(c));
             if (votes >= k)
                 break;
         }
