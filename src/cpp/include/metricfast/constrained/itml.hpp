@@ -34,20 +34,20 @@ struct ItmlSweep {
 
 namespace detail {
 
-/// C += A B for R rows of C and N registers of columns; element (r, k) of A is at
-/// a[r * a_row + k * a_col]. Without `add`, C = A B.
+/// C = A B for R rows of C and N registers of columns; element (r, k) of A is at
+/// a[r * a_row + k * a_col].
 template <int R, int N>
-void multiply_tile(const double *a, Index a_row, Index a_col, const double *b, Index b_row,
-                   Index depth, double *c, Index c_row, bool add) {
+void multiply_tile(const double *a, Index a_row, Index a_col, const double *b, Index cols,
+                   Index depth, double *c) {
     using V = Vec<double>;
     V sum[R][N];
     for (int r = 0; r < R; ++r)
         for (int n = 0; n < N; ++n)
-            sum[r][n] = add ? V::load(c + r * c_row + n * V::width) : V::broadcast(0);
+            sum[r][n] = V::broadcast(0);
     for (Index k = 0; k < depth; ++k) {
         V right[N];
         for (int n = 0; n < N; ++n)
-            right[n] = V::load(b + k * b_row + n * V::width);
+            right[n] = V::load(b + k * cols + n * V::width);
         for (int r = 0; r < R; ++r) {
             const V left = V::broadcast(a[r * a_row + k * a_col]);
             for (int n = 0; n < N; ++n)
@@ -56,21 +56,51 @@ void multiply_tile(const double *a, Index a_row, Index a_col, const double *b, I
     }
     for (int r = 0; r < R; ++r)
         for (int n = 0; n < N; ++n)
-            sum[r][n].store(c + r * c_row + n * V::width);
+            sum[r][n].store(c + r * cols + n * V::width);
 }
 
 /// The same for any number of rows and columns that are multiples of 8.
 inline void multiply(const double *a, Index a_row, Index a_col, const double *b, Index depth,
-                     double *c, Index rows, Index cols, bool add) {
+                     double *c, Index rows, Index cols) {
     constexpr int W = Vec<double>::width, R = Vec<double>::registers >= 32 ? 8 : 4;
     for (Index i = 0; i < rows; i += R) {
         Index j = 0;
         for (; j + 2 * W <= cols; j += 2 * W)
-            multiply_tile<R, 2>(a + i * a_row, a_row, a_col, b + j, cols, depth, c + i * cols + j,
-                                cols, add);
+            multiply_tile<R, 2>(a + i * a_row, a_row, a_col, b + j, cols, depth, c + i * cols + j);
         if (j < cols)
-            multiply_tile<R, 1>(a + i * a_row, a_row, a_col, b + j, cols, depth, c + i * cols + j,
-                                cols, add);
+            multiply_tile<R, 1>(a + i * a_row, a_row, a_col, b + j, cols, depth, c + i * cols + j);
+    }
+}
+
+/// C += A' B for N registers of columns of B, of which there are D rows.
+template <int D, int N> void add_strip(const double *a, const double *b, double *c, Index width) {
+    using V = Vec<double>;
+    V right[D][N];
+    for (int k = 0; k < D; ++k)
+        for (int n = 0; n < N; ++n)
+            right[k][n] = V::load(b + k * width + n * V::width);
+    for (Index i = 0; i < width; ++i, c += width)
+        for (int n = 0; n < N; ++n) {
+            V sum = V::load(c + n * V::width);
+            for (int k = 0; k < D; ++k)
+                sum = fma(V::broadcast(a[k * width + i]), right[k][n], sum);
+            sum.store(c + n * V::width);
+        }
+}
+
+/// C += A' B for square C and `depth` <= D rows of A and B. Which depth comes next cannot be
+/// foretold, so that it is decided upon once for all of C.
+template <int D>
+void add_product(Index depth, const double *a, const double *b, double *c, Index width) {
+    constexpr int W = Vec<double>::width, N = Vec<double>::registers >= 32 ? 2 : 1;
+    if constexpr (D > 0) {
+        if (depth < D)
+            return add_product<D - 1>(depth, a, b, c, width);
+        Index j = 0;
+        for (; j + N * W <= width; j += N * W)
+            add_strip<D, N>(a, b + j, c + j, width);
+        if (j < width)
+            add_strip<D, 1>(a, b + j, c + j, width);
     }
 }
 
@@ -183,9 +213,8 @@ class Itml {
     void project(Index first, Index similar, const ItmlBounds &bounds, double *duals,
                  ItmlSweep &result) {
         using V = Vec<double>;
-        detail::multiply(v_.data(), 1, block, M_.data(), width_, u_.data(), block, width_, false);
-        detail::multiply(u_.data(), width_, 1, v_.data(), width_, products_.data(), block, block,
-                         false);
+        detail::multiply(v_.data(), 1, block, M_.data(), width_, u_.data(), block, width_);
+        detail::multiply(u_.data(), width_, 1, v_.data(), width_, products_.data(), block, block);
         // Not right after the differences were stored one by one: loads of several would wait.
         double floor[block];
         for (Index i = 0; i < block; i += V::width) {
@@ -254,8 +283,7 @@ class Itml {
                 (V::broadcast(beta_[i] < 0 ? -1 : 1) * scaled).store(&signed_u_[place[i] + k]);
             }
         }
-        detail::multiply(signed_u_.data(), 1, width_, u_.data(), moving, M_.data(), width_, width_,
-                         true);
+        detail::add_product<block>(moving, signed_u_.data(), u_.data(), M_.data(), width_);
     }
 
     Index d_;
