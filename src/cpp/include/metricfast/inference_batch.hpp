@@ -2,15 +2,11 @@
 /// matrix.
 ///
 /// The database is sorted by class, and one sweep over it finds every point that may be in a set.
-/// Of each class that are at most the k nearest, and of these only points within reach:
-/// - in the best targeted set, won by class r, each member has D <= D_r(k), the k-th distance in
-///   class r: the winner's next point could take the place of a member of another class;
-/// - the best augmented set beats the k nearest points, and the sets that any class wins with its
-///   k / 2 + 1 nearest points beside the query's own, so that its cost is limited, and with it the
-///   distance of each member beyond those of the k - 1 nearest.
-/// The classes that a targeted vote may choose are therefore searched first, then the others from
-/// near to far. How near the k - 1 nearest are is known in the end only; until then those found so
-/// far stand for them, and where that was too hopeful, the search is repeated.
+/// Of each class that are at most the k nearest, and of these only points within the bounds of
+/// SetBounds. The classes that a targeted vote may choose are searched first and without bounds,
+/// then the others from near to far. What bounds augmented sets is known in the end only; until
+/// then what was found so far stands for it, with a margin, and where that was too hopeful, the
+/// search is repeated.
 #pragma once
 
 #include "metricfast/class_means.hpp"
@@ -61,7 +57,8 @@ class InferenceSearch {
         List<S> list;                ///< of the class that is being searched
         std::vector<Entry<S>> right; ///< of classes that a targeted vote may choose
         std::vector<Entry<S>> other;
-        S limit = std::numeric_limits<S>::infinity();
+        S limit = std::numeric_limits<S>::infinity();     ///< of searches from now on
+        S scouted = std::numeric_limits<S>::infinity();   ///< the limit of a sweep before
         S narrowest = std::numeric_limits<S>::infinity(); ///< limit of any class's search
         double slack = 0;
         bool failed = false;
@@ -128,7 +125,7 @@ class InferenceSearch {
             std::fill(thresholds.begin(), thresholds.end(), -std::numeric_limits<S>::infinity());
             for (Index i = 0; i < count; ++i)
                 if (!rows[i].failed) {
-                    rows[i].list.reset(k(), rows[i].slack, reach<S>(screen, rows[i], s, again));
+                    rows[i].list.reset(k(), rows[i].slack, reach<S>(rows[i], s, again));
                     thresholds[i] = rows[i].list.threshold();
                 }
             screen.points.sweep(
@@ -143,7 +140,7 @@ class InferenceSearch {
                 });
             for (Index i = 0; i < count; ++i)
                 if (!rows[i].failed)
-                    finish_class<S>(rows[i], s, again, votes);
+                    finish_class<S>(screen, rows[i], s, again, votes);
         };
         std::vector<char> first(static_cast<std::size_t>(classes()), 0);
         for (const VoteTask &task : tasks)
@@ -154,7 +151,8 @@ class InferenceSearch {
                 sweep(s, false);
         // Ties by the nearest member need more of a class than its k nearest.
         for (Index i = 0; by_nearest && i < count; ++i) {
-            rows[i].limit = limit<S>(screen, rows[i]);
+            rows[i].scouted = rows[i].limit;
+            rows[i].limit = std::numeric_limits<S>::infinity();
             rows[i].bounds.forget_points();
             rows[i].right.clear();
             rows[i].other.clear();
@@ -186,12 +184,11 @@ class InferenceSearch {
     }
 
     /// Bounds of the distances that a query's candidates may have in the class to be searched.
-    template <class S>
-    typename List<S>::Reach reach(const Screen<S> &screen, Row<S> &row, Index s, bool again) const {
+    template <class S> typename List<S>::Reach reach(Row<S> &row, Index s, bool again) const {
         typename List<S>::Reach result;
         if (!again && row.task->right(s))
             return result;
-        result.limit = std::min(row.limit, limit<S>(screen, row));
+        result.limit = std::min(row.scouted, row.limit);
         row.narrowest = std::min(row.narrowest, result.limit);
         if (again) {
             result.floor = row.bounds.winners();
@@ -224,7 +221,8 @@ class InferenceSearch {
     }
 
     template <class S>
-    void finish_class(Row<S> &row, Index s, bool again, std::vector<Index> &votes) const {
+    void finish_class(const Screen<S> &screen, Row<S> &row, Index s, bool again,
+                      std::vector<Index> &votes) const {
         row.list.tighten();
         if (row.list.overflown()) {
             row.failed = true;
@@ -236,6 +234,7 @@ class InferenceSearch {
         row.bounds.add(s, row.list.uppers(), votes);
         if (right && !again)
             row.bounds.add_winner(row.list.uppers());
+        row.limit = limit<S>(screen, row);
         auto &entries = right ? row.right : row.other;
         entries.insert(entries.end(), row.list.entries().begin(), row.list.entries().end());
     }
