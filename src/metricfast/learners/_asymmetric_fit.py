@@ -77,7 +77,7 @@ class DatabaseTraining:
                 "Embedded points are not finite: bring the features to a spread of about 1, or "
                 "choose another `init`."
             )
-        if not (queries.any() or database.any()):
+        if not any(array.any() for array in start):
             raise ValueError("`init` is zero, where the objective has no slope: give other maps.")
         if isinstance(estimator.init, np.ndarray):
             return start
