@@ -71,7 +71,7 @@ def as_numbers(values: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
     if array.shape != (size,):
         raise ValueError(f"{name} must have shape ({size},); found {array.shape}.")
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite.")
+        raise ValueError(f"{name} contains NaN or infinity; remove or impute these values.")
     return array
 
 

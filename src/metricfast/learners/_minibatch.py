@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._dispatch import get_kernels
 from metricfast.samplers import Batch
@@ -157,20 +159,34 @@ class Stepper:
         DivergedError
             Where the loss, its gradient or a parameter is not finite. The last parameters
             with a finite loss are kept.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If no batch of the first epoch has a gradient.
         """
-        values, epoch = [], len(training.curve)
+        values, epoch, moves = [], len(training.curve), False
         for batch in batches:
             value, gradients = self._loss(parts(training.vector, self._shapes), batch)
             gradient = flat(gradients) if math.isfinite(value) else None
             if gradient is None or not _finite(gradient):
                 self._give_up(training)
             values.append(value)
+            moves = moves or bool(gradient.any())
             self._tried = training.vector
             training.step += 1
             training.vector = self._moved(training, gradient, self._rate(epoch, training.step - 1))
         if not _finite(training.vector):
             self._give_up(training)
         training.curve.append(float(np.mean(values)))
+        if epoch == 0 and not moves:
+            warnings.warn(
+                "No batch of the first epoch gave a gradient to learn from. Its points may have "
+                "none to be compared with: give more points of a class, raise batch_size, or "
+                "choose another sampler. Or the loss is satisfied already: raise its margin.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
     def _give_up(self, training: Training) -> NoReturn:
         if self._tried is not None:
