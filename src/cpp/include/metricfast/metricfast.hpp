@@ -40,3 +40,4 @@
 #include "metricfast/row_engine.hpp"
 #include "metricfast/symmetric_gradient.hpp"
 #include "metricfast/window.hpp"
+#include "metricfast/work.hpp"
