@@ -46,9 +46,9 @@ TEST(itml_projects_onto_one_pair_after_the_other) {
     RowMatrix<double> M = RowMatrix<double>::Identity(d, d), expected = M;
     std::vector<double> duals(31, 0.0), slow(31, 0.0), slack(31, bounds.dissimilar);
     std::fill(slack.begin(), slack.begin() + similar, bounds.similar);
-    Itml itml(seen(M));
+    Itml itml({points, pairs.data(), 31, similar}, bounds, seen(M));
     for (int sweep = 0; sweep < 3; ++sweep) {
-        itml.sweep({points, pairs.data(), 31, similar}, bounds, duals.data(), {});
+        itml.sweep(duals.data(), {});
         for (Index i = 0; i < 31; ++i) { // Davis et al. 2007, algorithm 1
             const double delta = i < similar ? 1 : -1, gamma = bounds.gamma;
             const Vector v = difference(x, pairs[2 * i], pairs[2 * i + 1]);
@@ -72,20 +72,19 @@ TEST(itml_checks_what_it_is_given) {
     const RowMatrix<double> x = random_points<double>(n, d), wide = random_points<double>(n, d + 1);
     const RowMatrix<double> M = RowMatrix<double>::Identity(d, d);
     Ids pairs = tuples(4, 2);
-    std::vector<double> duals(4, 0.0);
-    Itml itml(seen(M));
     const Points points(seen(x)), wider(seen(wide));
-    const auto sweep = [&](const Points &p, Index similar, const ItmlBounds &bounds) {
-        return itml.sweep({p, pairs.data(), 4, similar}, bounds, duals.data(), {});
+    const auto make = [&](const Points &p, Index similar, const ItmlBounds &bounds) {
+        return Itml({p, pairs.data(), 4, similar}, bounds, seen(M));
     };
-    CHECK_THROWS(std::invalid_argument, "M must be square", Itml(seen(x)));
-    CHECK_THROWS(std::invalid_argument, "another width", sweep(wider, 2, {1, 2, 1}));
-    CHECK_THROWS(std::invalid_argument, "more similar pairs", sweep(points, 5, {1, 2, 1}));
-    CHECK_THROWS(std::invalid_argument, "must be positive", sweep(points, 2, {0, 2, 1}));
-    CHECK_THROWS(std::invalid_argument, "must be positive", sweep(points, 2, {1, 2, 0}));
+    CHECK_THROWS(std::invalid_argument, "M must be square",
+                 Itml({points, pairs.data(), 4, 2}, {1, 2, 1}, seen(x)));
+    CHECK_THROWS(std::invalid_argument, "another width", make(wider, 2, {1, 2, 1}));
+    CHECK_THROWS(std::invalid_argument, "more similar pairs", make(points, 5, {1, 2, 1}));
+    CHECK_THROWS(std::invalid_argument, "must be positive", make(points, 2, {0, 2, 1}));
+    CHECK_THROWS(std::invalid_argument, "must be positive", make(points, 2, {1, 2, 0}));
     for (const std::int64_t outside : {std::int64_t(-1), std::int64_t(n)}) {
         pairs[7] = outside;
-        CHECK_THROWS(std::invalid_argument, "outside the points", sweep(points, 2, {1, 2, 1}));
+        CHECK_THROWS(std::invalid_argument, "outside the points", make(points, 2, {1, 2, 1}));
     }
 }
 

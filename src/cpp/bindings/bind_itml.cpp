@@ -6,34 +6,33 @@ namespace metricfast::python {
 
 namespace {
 
-/// One sweep, which updates M and the duals; what it did until then stays when it is interrupted.
-/// Returns the sum of the changes of the duals, their norm, the largest trace that M has had, and
-/// the number of pairs that its rounding errors held up.
-py::tuple itml_sweep(const py::array &x, const py::object &pairs, Index similar, py::array M,
-                     double trace, py::array duals, double upper, double lower, double gamma) {
-    const Points all = points(x);
+/// Sweeps that update M and the duals, as long as `after_sweep` returns true; what they did until
+/// then stays when they are interrupted. It is given the sum of the changes of the duals, their
+/// norm, and the number of pairs that the rounding errors of M held up.
+void itml(const py::array &x, const py::object &pairs, Index similar, py::array M, py::array duals,
+          double upper, double lower, double gamma, const py::function &after_sweep) {
     const Index count = duals.size();
     const auto *index = elements<std::int64_t>(pairs, 2 * count, "pairs");
     double *dual = writable_elements<double>(duals, count, "duals");
     const View<double> metric = writable<double>(M);
     const Control run = control(1);
-    ItmlSweep result;
-    Itml itml(metric, trace);
-    {
-        const py::gil_scoped_release release;
+    Itml itml({points(x), index, count, similar}, {upper, lower, gamma}, metric);
+    for (bool more = true; more;) {
+        ItmlSweep result;
         try {
-            result = itml.sweep({all, index, count, similar}, {upper, lower, gamma}, dual, run);
+            const py::gil_scoped_release release;
+            result = itml.sweep(dual, run);
         } catch (const Cancelled &) {
             itml.read(metric);
             throw;
         }
         itml.read(metric);
+        more = after_sweep(result.moved, result.norm, result.held).cast<bool>();
     }
-    return py::make_tuple(result.moved, result.norm, itml.largest_trace(), result.held);
 }
 
 } // namespace
 
-void register_itml(py::module_ &m) { m.def("itml_sweep", &itml_sweep); }
+void register_itml(py::module_ &m) { m.def("itml", &itml); }
 
 } // namespace metricfast::python

@@ -96,27 +96,30 @@ class _BaseITML(MahalanobisMixin):
         similar = int(np.count_nonzero(tuples.y == 1))
         pairs, duals = tuples.index[order], np.zeros(len(order))
         progress = Progress(type(self).__name__, self.max_iter, "change") if self.verbose else None
-        self.n_iter_, size, trace, converged = 0, 0.0, 0.0, False
         upper, lower = (float(bound) * float(bound) for bound in scaled)
         if min(upper, lower) == 0 or max(upper, lower) == math.inf:
             raise ValueError(f"`bounds` {self.bounds_} are too far from the scale of the points.")
+        self.n_iter_, size, converged, any_held = 0, 0.0, False, False
+
+        def after_sweep(moved: float, norm: float, held: int) -> bool:
+            nonlocal size, converged, any_held
+            self.n_iter_ += 1
+            change = moved / (size + norm) if moved > 0 else 0.0
+            size, converged, any_held = norm, moved == 0 or change < tol, held > 0
+            if progress is not None:
+                progress(self.n_iter_, change)
+            return not converged and self.n_iter_ < self.max_iter
+
         try:
-            while not converged and self.n_iter_ < self.max_iter:
-                before = size
-                moved, size, trace, held = get_kernels().itml_sweep(
-                    points, pairs, similar, M, trace, duals, upper, lower, self.gamma
-                )
-                self.n_iter_ += 1
-                change = moved / (before + size) if moved > 0 else 0.0
-                converged = moved == 0 or change < tol
-                if progress is not None:
-                    progress(self.n_iter_, change)
+            get_kernels().itml(
+                points, pairs, similar, M, duals, upper, lower, self.gamma, after_sweep
+            )
         finally:
             if progress is not None:
                 progress.close()
             positive = _nearest_psd(M)
             self._set_metric(positive, self.n_components, points.dtype)
-        if held or positive is not M:
+        if any_held or positive is not M:
             _warn("M is singular but for rounding errors: bring the bounds closer together")
         elif not converged:
             _warn(f"No convergence in {self.max_iter} sweeps over the pairs: raise max_iter or tol")

@@ -12,7 +12,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 /// Pairs of points; the first `similar` of them should be near, the others far.
 struct ItmlPairs {
-    const Points &points;
+    Points points;
     const std::int64_t *index; ///< (count x 2) rows of `points`
     Index count;
     Index similar;
@@ -34,20 +34,20 @@ struct ItmlSweep {
 
 namespace detail {
 
-/// C += A B for R rows of C and N registers of columns; element (r, k) of A is at
-/// a[r * a_row + k * a_col]. Without `add`, C = A B.
+/// C = A B for R rows of C and N registers of columns; element (r, k) of A is at
+/// a[r * a_row + k * a_col].
 template <int R, int N>
-void multiply_tile(const double *a, Index a_row, Index a_col, const double *b, Index b_row,
-                   Index depth, double *c, Index c_row, bool add) {
+void multiply_tile(const double *a, Index a_row, Index a_col, const double *b, Index cols,
+                   Index depth, double *c) {
     using V = Vec<double>;
     V sum[R][N];
     for (int r = 0; r < R; ++r)
         for (int n = 0; n < N; ++n)
-            sum[r][n] = add ? V::load(c + r * c_row + n * V::width) : V::broadcast(0);
+            sum[r][n] = V::broadcast(0);
     for (Index k = 0; k < depth; ++k) {
         V right[N];
         for (int n = 0; n < N; ++n)
-            right[n] = V::load(b + k * b_row + n * V::width);
+            right[n] = V::load(b + k * cols + n * V::width);
         for (int r = 0; r < R; ++r) {
             const V left = V::broadcast(a[r * a_row + k * a_col]);
             for (int n = 0; n < N; ++n)
@@ -56,21 +56,51 @@ void multiply_tile(const double *a, Index a_row, Index a_col, const double *b, I
     }
     for (int r = 0; r < R; ++r)
         for (int n = 0; n < N; ++n)
-            sum[r][n].store(c + r * c_row + n * V::width);
+            sum[r][n].store(c + r * cols + n * V::width);
 }
 
 /// The same for any number of rows and columns that are multiples of 8.
 inline void multiply(const double *a, Index a_row, Index a_col, const double *b, Index depth,
-                     double *c, Index rows, Index cols, bool add) {
+                     double *c, Index rows, Index cols) {
     constexpr int W = Vec<double>::width, R = Vec<double>::registers >= 32 ? 8 : 4;
     for (Index i = 0; i < rows; i += R) {
         Index j = 0;
         for (; j + 2 * W <= cols; j += 2 * W)
-            multiply_tile<R, 2>(a + i * a_row, a_row, a_col, b + j, cols, depth, c + i * cols + j,
-                                cols, add);
+            multiply_tile<R, 2>(a + i * a_row, a_row, a_col, b + j, cols, depth, c + i * cols + j);
         if (j < cols)
-            multiply_tile<R, 1>(a + i * a_row, a_row, a_col, b + j, cols, depth, c + i * cols + j,
-                                cols, add);
+            multiply_tile<R, 1>(a + i * a_row, a_row, a_col, b + j, cols, depth, c + i * cols + j);
+    }
+}
+
+/// C += A' B for N registers of columns of B, of which there are D rows.
+template <int D, int N> void add_strip(const double *a, const double *b, double *c, Index width) {
+    using V = Vec<double>;
+    V right[D][N];
+    for (int k = 0; k < D; ++k)
+        for (int n = 0; n < N; ++n)
+            right[k][n] = V::load(b + k * width + n * V::width);
+    for (Index i = 0; i < width; ++i, c += width)
+        for (int n = 0; n < N; ++n) {
+            V sum = V::load(c + n * V::width);
+            for (int k = 0; k < D; ++k)
+                sum = fma(V::broadcast(a[k * width + i]), right[k][n], sum);
+            sum.store(c + n * V::width);
+        }
+}
+
+/// C += A' B for square C and `depth` <= D rows of A and B. Which depth comes next cannot be
+/// foretold, so that it is decided upon once for all of C.
+template <int D>
+void add_product(Index depth, const double *a, const double *b, double *c, Index width) {
+    constexpr int W = Vec<double>::width, N = Vec<double>::registers >= 32 ? 2 : 1;
+    if constexpr (D > 0) {
+        if (depth < D)
+            return add_product<D - 1>(depth, a, b, c, width);
+        Index j = 0;
+        for (; j + N * W <= width; j += N * W)
+            add_strip<D, N>(a, b + j, c + j, width);
+        if (j < width)
+            add_strip<D, 1>(a, b + j, c + j, width);
     }
 }
 
@@ -94,29 +124,11 @@ inline void multiply(const double *a, Index a_row, Index a_col, const double *b,
 class Itml {
   public:
     /// \param M symmetric positive definite.
-    /// \param trace the largest that M has had, if it comes from earlier sweeps.
-    explicit Itml(View<const double> M, double trace = 0)
-        : d_(M.rows), width_((M.rows + block - 1) / block * block), M_(buffer(width_, width_)),
-          v_(buffer(width_, block)), u_(buffer(block, width_)), signed_u_(buffer(block, width_)),
-          products_(buffer(block, block)), trace_(trace) {
+    Itml(const ItmlPairs &pairs, const ItmlBounds &bounds, View<const double> M)
+        : pairs_(pairs), bounds_(bounds), d_(M.rows), width_((M.rows + block - 1) / block * block),
+          M_(buffer(width_, width_)), u_(buffer(block, width_)), signed_u_(buffer(block, width_)),
+          products_(buffer(block, block)) {
         require(M.rows == M.cols && d_ > 0, "itml: M must be square");
-        for (Index i = 0; i < d_; ++i)
-            std::copy(M.row(i), M.row(i) + d_, &M_[i * width_]);
-    }
-
-    /// M as it is now.
-    void read(View<double> M) const {
-        for (Index i = 0; i < d_; ++i)
-            std::copy(&M_[i * width_], &M_[i * width_] + d_, M.row(i));
-    }
-
-    /// The largest trace that M has had: what its rounding errors are relative to.
-    double largest_trace() const { return trace_; }
-
-    /// One pass over all pairs, which may be cancelled between blocks.
-    /// \param duals one of each pair, not negative; updated.
-    ItmlSweep sweep(const ItmlPairs &pairs, const ItmlBounds &bounds, double *duals,
-                    const Control &control) {
         require(pairs.points.cols() == d_, "itml: the points are of another width than M");
         require(pairs.similar >= 0 && pairs.similar <= pairs.count,
                 "itml: there are more similar pairs than pairs");
@@ -125,32 +137,52 @@ class Itml {
         for (Index i = 0; i < 2 * pairs.count; ++i)
             require(pairs.index[i] >= 0 && pairs.index[i] < pairs.points.rows(),
                     "itml: pairs hold an index outside the points");
-        const Index blocks = (pairs.count + block - 1) / block;
+        for (Index i = 0; i < d_; ++i)
+            std::copy(M.row(i), M.row(i) + d_, &M_[i * width_]);
+        kept_ = blocks() * block * width_ <= most_kept;
+        differences_ = buffer(kept_ ? blocks() : 1, block * width_);
+        squares_ = buffer(kept_ ? blocks() : 1, block);
+        for (Index b = 0; kept_ && b < blocks(); ++b)
+            read_differences(b);
+    }
+
+    /// M as it is now.
+    void read(View<double> M) const {
+        for (Index i = 0; i < d_; ++i)
+            std::copy(&M_[i * width_], &M_[i * width_] + d_, M.row(i));
+    }
+
+    /// One pass over all pairs, which may be cancelled between blocks.
+    /// \param duals one of each pair, not negative, zero before the first pass; updated.
+    ItmlSweep sweep(double *duals, const Control &control) {
         ItmlSweep result;
         parallel_blocks(
             1, control,
             [&](Index, Worker &worker) {
-                for (Index b = 0; b < blocks; ++b) {
+                for (Index b = 0; b < blocks(); ++b) {
                     if (b % blocks_per_step == 0) {
                         update_trace();
                         worker.advance();
                     }
-                    const Index first = b * block;
-                    read_differences(pairs, first, std::min(block, pairs.count - first));
-                    project(first, pairs.similar, bounds, duals, result);
+                    if (!kept_)
+                        read_differences(b);
+                    project(b, duals, result);
                 }
             },
-            (blocks + blocks_per_step - 1) / blocks_per_step);
+            (blocks() + blocks_per_step - 1) / blocks_per_step);
         update_trace();
-        result.norm = Eigen::Map<const Eigen::VectorXd>(duals, pairs.count).norm();
+        result.norm = Eigen::Map<const Eigen::VectorXd>(duals, pairs_.count).norm();
         return result;
     }
 
   private:
     static constexpr Index block = 8;
     static constexpr Index blocks_per_step = 16;
+    static constexpr Index most_kept = Index(1) << 26; ///< numbers: half a gigabyte
     static constexpr double noise = 128 * std::numeric_limits<double>::epsilon();
     using Buffer = std::vector<double>;
+
+    Index blocks() const { return (pairs_.count + block - 1) / block; }
 
     static Buffer buffer(Index rows, Index cols) {
         return Buffer(static_cast<std::size_t>(rows * cols));
@@ -163,64 +195,61 @@ class Itml {
         trace_ = std::max(trace_, trace);
     }
 
-    void read_differences(const ItmlPairs &pairs, Index first, Index count) {
-        if (count < block)
-            std::fill(v_.begin(), v_.end(), 0.0);
-        pairs.points.visit([&](auto x) {
-            const std::int64_t *index = pairs.index + 2 * first;
-            for (Index i = 2 * block; i < 2 * std::min(2 * block, pairs.count - first); ++i)
+    /// The differences of a block, as columns, and their squared norms.
+    void read_differences(Index b) {
+        const Index first = b * block, count = std::min(block, pairs_.count - first);
+        double *v = &differences_[kept_ ? first * width_ : 0];
+        std::fill(v, v + block * width_, 0.0);
+        pairs_.points.visit([&](auto x) {
+            const std::int64_t *index = pairs_.index + 2 * first;
+            for (Index i = 2 * block; i < 2 * std::min(2 * block, pairs_.count - first); ++i)
                 prefetch(x.row(index[i]), d_);
             for (Index i = 0; i < count; ++i) {
-                const auto *a = x.row(index[2 * i]), *b = x.row(index[2 * i + 1]);
-                double *v = &v_[i];
+                const auto *near = x.row(index[2 * i]), *far = x.row(index[2 * i + 1]);
                 for (Index k = 0; k < d_; ++k)
-                    v[k * block] = static_cast<double>(a[k]) - static_cast<double>(b[k]);
+                    v[k * block + i] = static_cast<double>(near[k]) - static_cast<double>(far[k]);
             }
         });
+        double *squares = &squares_[kept_ ? first : 0];
+        std::fill(squares, squares + block, 0.0);
+        for (Index k = 0; k < d_; ++k)
+            for (Index i = 0; i < block; ++i)
+                squares[i] += v[k * block + i] * v[k * block + i];
     }
 
     /// The projections of one block of pairs.
-    void project(Index first, Index similar, const ItmlBounds &bounds, double *duals,
-                 ItmlSweep &result) {
+    void project(Index b, double *duals, ItmlSweep &result) {
         using V = Vec<double>;
-        detail::multiply(v_.data(), 1, block, M_.data(), width_, u_.data(), block, width_, false);
-        detail::multiply(u_.data(), width_, 1, v_.data(), width_, products_.data(), block, block,
-                         false);
-        // Not right after the differences were stored one by one: loads of several would wait.
-        double floor[block];
-        for (Index i = 0; i < block; i += V::width) {
-            V sum = V::broadcast(0);
-            for (Index k = 0; k < d_; ++k) {
-                const V v = V::load(&v_[k * block + i]);
-                sum = fma(v, v, sum);
-            }
-            (V::broadcast(noise * trace_) * sum).store(floor + i);
-        }
-        const double g = std::isinf(bounds.gamma) ? 1 : bounds.gamma / (bounds.gamma + 1);
-        const double slack = 1 / bounds.gamma;
-        const double inverse[2] = {1 / bounds.dissimilar, 1 / bounds.similar};
+        const Index first = b * block;
+        const double *v = &differences_[kept_ ? first * width_ : 0];
+        const double *squares = &squares_[kept_ ? first : 0];
+        detail::multiply(v, 1, block, M_.data(), width_, u_.data(), block, width_);
+        detail::multiply(u_.data(), width_, 1, v, width_, products_.data(), block, block);
+        const double g = std::isinf(bounds_.gamma) ? 1 : bounds_.gamma / (bounds_.gamma + 1);
+        const double slack = 1 / bounds_.gamma;
+        const double inverse[2] = {1 / bounds_.dissimilar, 1 / bounds_.similar};
         double *G = products_.data();
         for (Index i = 0; i < block; ++i) {
-            const bool near = first + i < similar;
+            const bool near = first + i < pairs_.similar;
             const double delta = near ? 1 : -1;
-            const double p = G[i * (block + 1)];
+            const double p = G[i * (block + 1)], floor = noise * trace_ * squares[i];
             double beta = 0;
-            if (p > floor[i]) {
+            if (p > floor) {
                 double &dual = duals[first + i];
                 double t = (1 - g) + g * p * (inverse[near] - delta * slack * dual);
                 const bool released = delta * (1 - t) >= dual * p;
                 if (released) // the rounding of 1 - dual * p must not make t zero
                     t = near ? std::max(t, 1 - dual * p) : 1 + dual * p;
-                const bool cut = t * floor[i] > p;
+                const bool cut = t * floor > p;
                 if (cut)
-                    t = p / floor[i];
+                    t = p / floor;
                 result.held += cut;
                 const double after = released && !cut ? 0 : dual - delta * (1 - t) / p;
                 result.moved += std::abs(after - dual);
                 dual = after;
                 beta = (1 - t) / (p * t);
             } else
-                result.held += floor[i] > 0;
+                result.held += floor > 0;
             beta_[i] = beta;
             for (Index j = i + 1; j < block; ++j) {
                 shares_[i][j] = beta * G[i * block + j];
@@ -254,19 +283,21 @@ class Itml {
                 (V::broadcast(beta_[i] < 0 ? -1 : 1) * scaled).store(&signed_u_[place[i] + k]);
             }
         }
-        detail::multiply(signed_u_.data(), 1, width_, u_.data(), moving, M_.data(), width_, width_,
-                         true);
+        detail::add_product<block>(moving, signed_u_.data(), u_.data(), M_.data(), width_);
     }
 
+    ItmlPairs pairs_;
+    ItmlBounds bounds_;
     Index d_;
     Index width_; ///< d, filled up with zeros to a multiple of `block`
     Buffer M_;
-    Buffer v_; ///< differences as columns
+    bool kept_; ///< whether the differences of all blocks are, or of one at a time
+    Buffer differences_, squares_;
     Buffer u_, signed_u_;
     Buffer products_;
     double beta_[block] = {};
     double shares_[block][block] = {};
-    double trace_;
+    double trace_ = 0; ///< the largest that M has had: what its rounding errors are relative to
 };
 
 METRICFAST_NAMESPACE_END

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <numeric>
+#include <utility>
 
 #include "metricfast/packing.hpp"
 
@@ -85,6 +86,7 @@ template <class T> class Scml {
     static constexpr int rows = TileShape<T>::rows, cols = TileShape<T>::cols;
     static constexpr int width = Vec<T>::width;
     static constexpr int most = rows / 2; ///< triplets whose two differences fit a tile
+    static constexpr Index ahead = 8;     ///< triplets by which points are fetched before use
     using Lanes = Eigen::Map<Eigen::Array<T, cols, 1>>;
     enum Side { near, far };
 
@@ -92,6 +94,10 @@ template <class T> class Scml {
         const std::int64_t *t = triplets_ + 3 * triplet;
         return row(points_.data + t[0] * points_.stride) -
                row(points_.data + t[1 + side] * points_.stride);
+    }
+    void fetch(Index triplet) const {
+        for (Index i = 3 * triplet; i < 3 * triplet + 3; ++i)
+            prefetch(points_.row(triplets_[i]), points_.cols);
     }
     Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>> row(const T *data) const {
         return {data, points_.cols};
@@ -169,9 +175,12 @@ template <class T> class Scml {
                      Worker &worker) {
         begin_ = done;
         const Index n = count * settings_.batch;
-        for (const Side side : {near, far}) {
-            sides_[side].resize(n, points_.cols);
-            for (Index i = 0; i < n; ++i)
+        for (RowMatrix<T> &side : sides_)
+            side.resize(n, points_.cols);
+        for (Index i = 0; i < n; ++i) {
+            if (i + ahead < n)
+                fetch(static_cast<Index>(drawn[i + ahead]));
+            for (const Side side : {near, far})
                 sides_[side].row(i) = difference(static_cast<Index>(drawn[i]), side);
         }
         S_.noalias() = sides_[far].transpose() * sides_[far];
@@ -233,19 +242,29 @@ template <class T> class Scml {
     /// H_k of a basis that has rested, after the last iteration.
     T recover(Index k) {
         const auto b = row(basis_.row(k));
-        T sum = squares_[k];
-        for (std::size_t i = known_[k]; i + 1 < starts_.size(); ++i) {
-            T gradient = 0;
-            for (Index v = starts_[i]; v < starts_[i + 1]; ++v) {
-                const T p = b.dot(difference(violated_[v], near));
-                const T n = b.dot(difference(violated_[v], far));
-                gradient += p * p - n * n;
+        const auto first = static_cast<std::size_t>(std::exchange(known_[k], begin_));
+        const auto add_squares = [&](auto &&project) {
+            T sum = squares_[k];
+            for (std::size_t i = first; i + 1 < starts_.size(); ++i) {
+                T gradient = 0;
+                for (Index v = starts_[i]; v < starts_[i + 1]; ++v) {
+                    const T p = project(violated_[v], near), n = project(violated_[v], far);
+                    gradient += p * p - n * n;
+                }
+                gradient /= static_cast<T>(settings_.batch);
+                sum += gradient * gradient;
             }
-            gradient /= static_cast<T>(settings_.batch);
-            sum += gradient * gradient;
-        }
-        known_[k] = begin_;
-        return sum;
+            return sum;
+        };
+        if (3 * (starts_.back() - starts_[first]) < points_.rows)
+            return add_squares([&](Index t, Side side) { return b.dot(difference(t, side)); });
+        projections_.resize(points_.rows);
+        for (Index i = 0; i < points_.rows; ++i)
+            projections_[i] = b.dot(row(points_.row(i)));
+        return add_squares([&](Index t, Side side) {
+            const std::int64_t *ids = triplets_ + 3 * t;
+            return projections_[ids[0]] - projections_[ids[1 + side]];
+        });
     }
 
     /// \param i iteration of the block; \param iteration number of it in all, from 1.
@@ -378,6 +397,7 @@ template <class T> class Scml {
     std::vector<Index> known_;               ///< iterations that H_k includes
     std::vector<Index> violated_, starts_;   ///< violated triplets of each iteration so far
     AlignedVector<T> panels_, awake_panels_; ///< all bases, and those of the block
+    Array projections_;                      ///< of all points on one basis
     // Of the block:
     Index begin_ = 0;          ///< iterations before it
     RowMatrix<T> sides_[2];    ///< x_a - x_b and x_a - x_c of its triplets

@@ -79,6 +79,58 @@ struct TripletObjective {
     double value, scale;
 };
 
+namespace detail {
+/// |L (x_a - x_b)|^2 - |L (x_a - x_c)|^2 of each triplet, where points are in many: all are mapped.
+inline void excesses_of_points(const Points &x, const RowMatrix<double> &L,
+                               const std::int64_t *triplets, std::vector<double> &e,
+                               const Control &control) {
+    Eigen::RowVectorXd centre(x.cols()); // any point: less is lost where the origin is far
+    x.read_row(0, centre.data());
+    const auto z = embed(x, L, centre, Eigen::RowVectorXd::Zero(L.rows()), control);
+    const auto distance = [&](std::int64_t i, std::int64_t j) {
+        return squared_distance(&z(i, 0), &z(j, 0), z.cols());
+    };
+    constexpr Index size = 2048;
+    const Index n = static_cast<Index>(e.size());
+    parallel_blocks((n + size - 1) / size, control, [&](Index b, Worker &) {
+        double near = 0;
+        for (Index i = b * size; i < std::min(n, (b + 1) * size); ++i) {
+            const std::int64_t *t = triplets + 3 * i;
+            if (i == b * size || t[0] != t[-3] || t[1] != t[-2])
+                near = distance(t[0], t[1]);
+            e[i] = near - distance(t[0], t[2]);
+        }
+    });
+}
+
+/// The same as L (x_c - x_b) . L (2 x_a - x_b - x_c), which maps two vectors a triplet.
+inline void excesses_of_triplets(const Points &x, const RowMatrix<double> &L,
+                                 const std::int64_t *triplets, std::vector<double> &e,
+                                 const Control &control) {
+    constexpr Index size = 256;
+    const Index n = static_cast<Index>(e.size());
+    parallel_blocks((n + size - 1) / size, control, [&](Index b, Worker &) {
+        const Index first = b * size, count = std::min(size, n - first);
+        RowMatrix<double> sides(2 * count, x.cols()), z(2 * count, L.rows());
+        x.visit([&](auto points) {
+            for (Index i = 0; i < count; ++i) {
+                const std::int64_t *t = triplets + 3 * (first + i);
+                const auto *xa = points.row(t[0]), *xb = points.row(t[1]), *xc = points.row(t[2]);
+                for (Index k = 0; k < x.cols(); ++k) {
+                    const double near = double(xa[k]) - double(xb[k]),
+                                 far = double(xa[k]) - double(xc[k]);
+                    sides(i, k) = near - far;
+                    sides(count + i, k) = near + far;
+                }
+            }
+        });
+        z.noalias() = sides * L.transpose();
+        for (Index i = 0; i < count; ++i)
+            e[first + i] = z.row(i).dot(z.row(count + i));
+    });
+}
+} // namespace detail
+
 /// \param triplets n_triplets x 3 rows of `x`; those of the same (a, b) share work where they
 ///   follow each other. \param weights of the triplets, or null for ones. The result does not
 ///   depend on the number of threads.
@@ -90,34 +142,22 @@ inline TripletObjective triplet_objective(const Points &x, const RowMatrix<doubl
     for (Index i = 0; i < 3 * n_triplets; ++i)
         require(triplets[i] >= 0 && triplets[i] < x.rows(),
                 "triplet_objective: triplets holds an index outside the points");
-    Eigen::RowVectorXd centre(x.cols()); // any point: less is lost where the origin is far
-    x.read_row(0, centre.data());
-    const auto z = embed(x, L, centre, Eigen::RowVectorXd::Zero(L.rows()), control);
     detail::HingesOfScale hinges;
-    hinges.e.resize(static_cast<std::size_t>(n_triplets));
-    if (weights != nullptr)
+    std::vector<double> &e = hinges.e;
+    e.resize(static_cast<std::size_t>(n_triplets));
+    (x.rows() < n_triplets ? detail::excesses_of_points
+                           : detail::excesses_of_triplets)(x, L, triplets, e, control);
+    hinges.total = static_cast<double>(n_triplets);
+    double sum = 0;
+    if (weights == nullptr)
+        sum = std::accumulate(e.begin(), e.end(), 0.0);
+    else {
         hinges.v.assign(weights, weights + n_triplets);
-    constexpr Index size = 2048;
-    std::vector<double> sums(static_cast<std::size_t>((n_triplets + size - 1) / size), 0.0);
-    parallel_blocks(static_cast<Index>(sums.size()), control, [&](Index b, Worker &) {
-        const auto distance = [&](std::int64_t i, std::int64_t j) {
-            return squared_distance(&z(i, 0), &z(j, 0), z.cols());
-        };
-        double near = 0;
-        for (Index i = b * size; i < std::min(n_triplets, (b + 1) * size); ++i) {
-            const std::int64_t *t = triplets + 3 * i;
-            if (i == b * size || t[0] != t[-3] || t[1] != t[-2])
-                near = distance(t[0], t[1]);
-            hinges.e[i] = near - distance(t[0], t[2]);
-            sums[b] += weights != nullptr ? weights[i] * hinges.e[i] : hinges.e[i];
-        }
-    });
-    const auto sum = [](const std::vector<double> &values) {
-        return std::accumulate(values.begin(), values.end(), 0.0);
-    };
-    hinges.total = weights != nullptr ? sum(hinges.v) : static_cast<double>(n_triplets);
+        hinges.total = std::accumulate(hinges.v.begin(), hinges.v.end(), 0.0);
+        sum = std::inner_product(e.begin(), e.end(), hinges.v.begin(), 0.0);
+    }
     hinges.penalty = penalty;
-    const auto best = hinges.minimum(sum(sums) / hinges.total + penalty);
+    const auto best = hinges.minimum(sum / hinges.total + penalty);
     return {best.value, best.scale};
 }
 
