@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricfast._arrays import (
+    aligned_empty,
     as_codes,
     as_exclude,
     as_maps,
@@ -85,7 +86,7 @@ def pairwise_distances(
     query_map, database_map = as_maps(L, U, V, queries.shape[1])
     shape = (len(queries), len(database))
     if out is None:
-        out = np.empty(shape, common_precision(queries, database))
+        out = aligned_empty(shape, common_precision(queries, database))
     else:
         _check_out(out, shape, (queries, database))
     get_kernels().pairwise_distances(

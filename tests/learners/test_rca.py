@@ -162,3 +162,12 @@ def test_chunks_that_cannot_be_had():
         RCA_Supervised(chunk_size=1000).fit(X, Y)
     with pytest.raises(ValueError, match="chunks: Expected array-like"):
         RCA().fit(X, None)
+
+
+def test_validate_judges_by_the_chunks_of_neighbours():
+    rng = np.random.default_rng(0)
+    chunks = np.repeat([-1, 0, 1, 2], 40)
+    points = rng.normal(size=(160, 3)) * [1, 1, 30] + 6 * np.eye(4, 3)[chunks]
+    model = RCA().fit(points, chunks, validate=True)
+    assert model.validation_["n_held_out"] == 24
+    assert model.validation_["learned"] < model.validation_["euclidean"]

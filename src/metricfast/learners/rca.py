@@ -90,6 +90,7 @@ class RCA(ClosedFormLearner):
     """
 
     _requires_y = True
+    _partial_labels = True
 
     def __init__(
         self,
@@ -102,7 +103,14 @@ class RCA(ClosedFormLearner):
         self.n_components = n_components
         self.shrinkage = shrinkage
 
-    def fit(self, X: ArrayLike, chunks: ArrayLike, sample_weight: ArrayLike | None = None) -> RCA:
+    def fit(
+        self,
+        X: ArrayLike,
+        chunks: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> RCA:
         """Learn the map.
 
         Parameters
@@ -113,6 +121,11 @@ class RCA(ClosedFormLearner):
             The chunk of each point; negative for a point in no chunk.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights. Whole numbers mean the same as repeated points.
+        validate : bool, default=False
+            Also fit a clone to four fifths of the points in chunks, compare how often the chunk of
+            each other point is not that of its 3 nearest neighbours in the learned and in the
+            Euclidean distance, keep the numbers in `validation_`, and warn if the learned one is
+            worse.
 
         Returns
         -------
@@ -128,8 +141,11 @@ class RCA(ClosedFormLearner):
                 "chunks: Expected array-like (array or non-string sequence), got None. Give the "
                 "chunk of each point, negative for a point in none."
             )
-        points, chunks, weights, exponent = self._prepare(X, chunks, sample_weight)
-        return self._fit(points, check_whole("chunks", chunks), weights, exponent)
+        points, ids, weights, exponent = self._prepare(X, chunks, sample_weight)
+        self._fit(points, check_whole("chunks", ids), weights, exponent)
+        if validate:
+            self._validate_fit(X, chunks, sample_weight=sample_weight)
+        return self
 
     def _fit(
         self, points: NDArray[Any], chunks: NDArray[np.int64], weights: _Floats, exponent: int

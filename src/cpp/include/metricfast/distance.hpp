@@ -42,8 +42,8 @@ template <class T> class AllPairs {
     static constexpr Index block = 10 * TileShape<T>::rows;
 
     /// out(r, j) = distance from query first + r to database row j, for r < out.rows and j from
-    /// `column` on; earlier columns may be written or not.
-    void fill(Index first, View<T> out, bool squared, Index column = 0) const {
+    /// `column` on; earlier columns may be written or not. `large`: nobody needs them in a cache.
+    void fill(Index first, View<T> out, bool squared, Index column = 0, bool large = false) const {
         PackedQueries<T> queries(packed_.depth());
         queries.pack(queries_, frame_, nullptr, first, out.rows);
         const Finish finish{squared, frame_.scale};
@@ -54,7 +54,7 @@ template <class T> class AllPairs {
                 out.rows * (std::min(end * cols, database_.rows()) - begin * cols);
             cancelled.clear();
             if (finish.ordinary() &&
-                by_products(queries, begin, end, out, finish, 4 + entries / 100, cancelled))
+                by_products(queries, begin, end, out, large, finish, 4 + entries / 100, cancelled))
                 by_differences(first, cancelled, out, finish);
             else
                 by_difference_tiles(first, begin * cols, std::min(end * cols, database_.rows()),
@@ -88,7 +88,7 @@ template <class T> class AllPairs {
 
     /// False, with the block left unfinished, once more than `limit` entries have cancelled.
     bool by_products(const PackedQueries<T> &queries, Index begin, Index end, View<T> out,
-                     const Finish &finish, Index limit,
+                     bool large, const Finish &finish, Index limit,
                      std::vector<std::pair<Index, Index>> &cancelled) const {
         constexpr int W = Vec<T>::width;
         const T digits = std::sqrt(std::numeric_limits<T>::epsilon() / 2);
@@ -119,7 +119,10 @@ template <class T> class AllPairs {
                     }
                     d0 = d0 * unit;
                     d1 = d1 * unit;
-                    if (whole) {
+                    if (whole && large && reinterpret_cast<std::uintptr_t>(out.row(i)) % 64 == 0) {
+                        d0.stream(out.row(i) + column);
+                        d1.stream(out.row(i) + column + W);
+                    } else if (whole) {
                         d0.store(out.row(i) + column);
                         d1.store(out.row(i) + column + W);
                     } else if (i < out.rows) {
@@ -207,10 +210,12 @@ void pairwise_distances(const Points &queries, const Points &database, bool squa
     if (out.rows == 0 || out.cols == 0)
         return;
     const AllPairs<T> pairs(queries, database, control);
-    constexpr Index block = AllPairs<T>::block;
+    constexpr Index block = AllPairs<T>::block, cached = Index(1) << 25;
+    const bool large = out.rows * out.cols * Index(sizeof(T)) > cached;
     parallel_blocks((out.rows + block - 1) / block, control, [&](Index b, Worker &) {
         const Index first = b * block, count = std::min(block, out.rows - first);
-        pairs.fill(first, View<T>(out.row(first), count, out.cols, out.stride), squared);
+        pairs.fill(first, View<T>(out.row(first), count, out.cols, out.stride), squared, 0, large);
+        end_streams();
     });
 }
 

@@ -27,6 +27,9 @@ template <class T> struct Vec {
         for (int i = 0; i < width; ++i)
             p[i] = v[i];
     }
+    /// Stores at a multiple of 64 bytes, past the caches where there are instructions for it;
+    /// end_streams() makes it visible to other threads.
+    void stream(T *p) const { store(p); }
     friend Vec operator+(Vec a, Vec b) {
         return map([&](int i) { return a.v[i] + b.v[i]; });
     }
@@ -77,6 +80,7 @@ template <class T> struct Vec {
         static Vec load(const T *p) { return {OP##_loadu_##SUFFIX(p)}; }                           \
         static Vec broadcast(T x) { return {OP##_set1_##SUFFIX(x)}; }                              \
         void store(T *p) const { OP##_storeu_##SUFFIX(p, v); }                                     \
+        void stream(T *p) const { OP##_stream_##SUFFIX(p, v); }                                    \
         friend Vec operator+(Vec a, Vec b) { return {OP##_add_##SUFFIX(a.v, b.v)}; }               \
         friend Vec operator-(Vec a, Vec b) { return {OP##_sub_##SUFFIX(a.v, b.v)}; }               \
         friend Vec operator*(Vec a, Vec b) { return {OP##_mul_##SUFFIX(a.v, b.v)}; }               \
@@ -109,6 +113,12 @@ METRICFAST_VEC(double, __m128d, _mm, pd, 2, 16, _mm_add_pd(_mm_mul_pd(a.v, b.v),
                _mm_movemask_pd(_mm_cmplt_pd(a.v, b.v)), _mm_and_pd(_mm_cmpeq_pd(a.v, b.v), x.v))
 #endif
 #undef METRICFAST_VEC
+
+inline void end_streams() {
+#if METRICFAST_ISA_LEVEL >= 3 || defined(__SSE2__) || defined(_M_X64)
+    _mm_sfence();
+#endif
+}
 
 template <class T> double horizontal_sum(Vec<T> a) {
     T lanes[Vec<T>::width];
