@@ -140,7 +140,7 @@ class Stepper:
         rate: Callable[[int, int], float],
     ) -> None:
         self._loss, self._shapes, self._rate = loss, shapes, rate
-        self._decays, self._factors = decays, factors
+        self._runs = _runs(shapes, decays, factors)
         self._adam, self._momentum = solver == "adam", momentum
         self._tried: Array | None = None  # the last parameters with a finite loss
 
@@ -195,18 +195,28 @@ class Stepper:
 
     def _moved(self, training: Training, gradient: Array, rate: float) -> Array:
         moved, kernels = np.empty_like(training.vector), get_kernels()
-        columns = [
-            parts(vector, self._shapes)
-            for vector in (training.vector, gradient, *training.moments, moved)
-        ]
-        for arrays, decay, factor in zip(
-            zip(*columns, strict=True), self._decays, self._factors, strict=True
-        ):
+        vectors = (training.vector, gradient, *training.moments, moved)
+        for run, decay, factor in self._runs:
+            arrays = [vector[run] for vector in vectors]
             if self._adam:
                 kernels.adam_step(*arrays, rate * factor, decay, float(training.step))
             else:
                 kernels.momentum_step(*arrays, rate * factor, decay, self._momentum)
         return moved
+
+
+def _runs(
+    shapes: Sequence[tuple[int, ...]], decays: Sequence[float], factors: Sequence[float]
+) -> list[tuple[slice, float, float]]:
+    """Return where adjacent parameters have the same decay and factor, and so move together."""
+    runs: list[tuple[slice, float, float]] = []
+    stop = 0
+    for shape, decay, factor in zip(shapes, decays, factors, strict=True):
+        start, stop = stop, stop + math.prod(shape)
+        if runs and runs[-1][1:] == (decay, factor):
+            start = runs.pop()[0].start
+        runs.append((slice(start, stop), decay, factor))
+    return runs
 
 
 def _finite(vector: Array) -> bool:
