@@ -1,14 +1,17 @@
 """Errors of k nearest neighbours in metrics learned by several methods, under one protocol.
 
-    python -m benchmarks.gerrymandering [--quick] [--data NAME]... [--k K]... [--splits N]
+    python -m benchmarks.gerrymandering [--quick] [--data NAME]... [--k K]... [--splits N] [--again]
 
-Data: letter, usps and isolet (172 principal components) with their official splits, and the four
-domains of office_caltech_surf (rows of length 1, features of unit variance, 64 principal
-components) with stratified 80/20 splits. Each method may choose among three settings by its error
+Data: letter, usps and isolet (64 and 172 principal components) with their official splits, and the
+four domains of office_caltech_surf (rows of length 1, features of unit variance, 64 principal
+components) with stratified 80/20 splits. Each method may choose among four settings by its error
 on a quarter of the training points, which is then given back. Ties of votes go to the nearest
-neighbour, for all. A last table has queries and database from different office domains: half of
-the queries' domain is trained on, the other half is tested. --quick: the office domains, k = 3 and
-two splits.
+neighbour, for all. A last table ("domains") has queries and database from different office domains:
+half of the queries' domain is trained on, the other half is tested, twice, with k = 3. --quick:
+office and domains, k = 3 and two splits. One thread is used.
+
+Errors are kept in `results/gerrymandering.json` one by one, and a run adds those that are missing:
+--again starts anew.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ from __future__ import annotations
 __all__ = ["main"]
 
 import argparse
+import itertools
 import json
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -31,22 +36,24 @@ import metricfast
 from benchmarks import data
 from metricfast.learners._votes import vote_error
 
-RESULTS = Path(__file__).resolve().parent / "results"
+RESULTS = Path(__file__).resolve().parent / "results" / "gerrymandering.json"
 OFFICE = "office_caltech_surf"
+# How many principal components to keep.
+SETS = {"letter": None, "usps": 64, "isolet": 172, "office": 64}
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def nca(k: int, setting: int) -> Any:
-    return metricfast.NCA(init="identity", max_iter=(5, 20, 100)[setting])
+    return metricfast.NCA(init="identity", max_iter=(5, 10, 20, 100)[setting], n_jobs=1)
 
 
 def lmnn(k: int, setting: int) -> Any:  # three targets: small classes have no more
-    return metricfast.LMNN("identity", 3, regularization=(0.2, 0.5, 0.8)[setting])
+    return metricfast.LMNN("identity", 3, regularization=(0.2, 0.4, 0.6, 0.8)[setting], n_jobs=1)
 
 
 def gerrymander(k: int, setting: int) -> Any:
     return metricfast.NeighborhoodGerrymandering(
-        k, init="identity", C=(0.001, 0.03, 1)[setting], max_epochs=30, random_state=0
+        k, init="identity", C=(0.001, 0.03, 1, 30)[setting], max_epochs=30, random_state=0, n_jobs=1
     )
 
 
@@ -56,25 +63,37 @@ METHODS: dict[str, Callable[[int, int], Any] | None] = {
     "LMNN": lmnn,
     "gerrymandering": gerrymander,
 }
+MAPS = ["Euclidean", "one map", "two maps"]
 
 
 def error(k: int, learner: Any, split: Split) -> float:
     """Return the test error in per cent."""
     x, y, x_test, y_test = split
     if learner is not None:
-        learner.fit(x, y)
         x, x_test = learner.transform(x), learner.transform(x_test)
-    return 100 * vote_error(x_test, y_test, x, y, k, None)
+    return 100 * vote_error(x_test, y_test, x, y, k, 1)
 
 
-def tuned(k: int, make: Callable[[int, int], Any] | None, split: Split) -> float:
-    """Choose a setting on a quarter of the training points, and test it."""
+def tuned(
+    k: int, make: Callable[[int, int], Any] | None, split: Split, fits: dict[Any, Any]
+) -> float:
+    """Choose a setting on a quarter of the training points, and test it.
+
+    What is learned for any k is kept in `fits`.
+    """
     if make is None:
         return error(k, None, split)
     x, y = split[:2]
     a, b, ya, yb = train_test_split(x, y, test_size=0.25, stratify=y, random_state=0)
-    found = [error(k, make(k, setting), (a, ya, b, yb)) for setting in range(3)]
-    return error(k, make(k, int(np.argmin(found))), split)
+
+    def fitted(setting: int, part: str, points: np.ndarray, labels: np.ndarray) -> Any:
+        key = (setting, part, k if make is gerrymander else None)
+        if key not in fits:
+            fits[key] = make(k, setting).fit(points, labels)
+        return fits[key]
+
+    found = [error(k, fitted(setting, "part", a, ya), (a, ya, b, yb)) for setting in range(4)]
+    return error(k, fitted(int(np.argmin(found)), "all", x, y), split)
 
 
 def office() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
@@ -84,18 +103,19 @@ def office() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
         names = file["domains"]
     x /= np.maximum(x.sum(axis=1, keepdims=True), 1)
     x = (x - x.mean(axis=0)) / np.maximum(x.std(axis=0), 1e-12)
-    x = PCA(64, random_state=0).fit_transform(x).astype(np.float32)
+    x = PCA(SETS["office"], random_state=0).fit_transform(x).astype(np.float32)
     for code, name in enumerate(names):
         yield str(name), x[domain == code], y[domain == code]
 
 
-def splits(names: list[str], count: int) -> Iterator[tuple[str, Split]]:
-    """Return the data sets of the comparison."""
-    for name, components in (("letter", None), ("usps", None), ("isolet", 172)):
-        if name in names:
+def splits(names: list[str], count: int) -> Iterator[tuple[str, int, Split]]:
+    """Return the data sets of the comparison, and the numbers of their splits."""
+    for name, components in SETS.items():
+        if name in names and name != "office":
             found = data.official(name, components)
             yield (
                 name,
+                0,
                 tuple(
                     np.asarray(found[key], np.float32 if key[0] == "X" else np.int64)
                     for key in ("X", "y", "X_test", "y_test")
@@ -104,72 +124,105 @@ def splits(names: list[str], count: int) -> Iterator[tuple[str, Split]]:
     if "office" in names:
         for domain, x, y in office():
             folds = StratifiedShuffleSplit(count, test_size=0.2, random_state=0)
-            for train, test in folds.split(x, y):
-                yield f"office {domain}", (x[train], y[train], x[test], y[test])
+            for number, (train, test) in enumerate(folds.split(x, y)):
+                yield f"office {domain}", number, (x[train], y[train], x[test], y[test])
 
 
-def across(k: int, count: int) -> dict[str, dict[str, float]]:
-    """Return errors of queries of one office domain against the database of another."""
+class Results:
+    """Errors by their names, kept in one file that later runs complete."""
+
+    def __init__(self, path: Path, again: bool) -> None:
+        self._path = path
+        self.errors: dict[str, float] = {}
+        self.seconds: dict[str, float] = {}
+        if path.exists() and not again:
+            known = json.loads(path.read_text())
+            self.errors, self.seconds = known["errors"], known["seconds"]
+
+    def add(self, name: str, error: float, seconds: float) -> None:
+        """Keep and show an error in per cent, and the CPU time that it took."""
+        self.errors[name], self.seconds[name] = error, round(seconds, 1)
+        self._path.parent.mkdir(exist_ok=True)
+        self._path.write_text(
+            json.dumps({"errors": self.errors, "seconds": self.seconds}, indent=1) + "\n"
+        )
+        print(f"{name}: {error:.2f} ({seconds:.1f} CPU s)", file=sys.stderr, flush=True)
+
+    def table(self, corner: str, columns: list[str], prefix: str) -> None:
+        """Print the means over splits, by data set, of names "prefix/column/data set/split"."""
+        found: dict[str, dict[str, list[float]]] = {}
+        for name, error in self.errors.items():
+            *before, column, row, _ = name.split("/")
+            if before == [prefix]:
+                found.setdefault(row, {}).setdefault(column, []).append(error)
+        rows = {
+            row: [float(np.mean(cells[column])) for column in columns]
+            for row, cells in found.items()
+            if set(cells) >= set(columns)
+        }
+        if rows:
+            rows["mean"] = list(np.mean(list(rows.values()), axis=0))
+            print(f"\n| {corner} | {' | '.join(columns)} |\n|---|" + "---:|" * len(columns))
+        for row, means in rows.items():
+            print(f"| {row} | " + " | ".join(f"{mean:.2f}" for mean in means) + " |")
+
+
+def compare(results: Results, name: str, number: int, split: Split, neighbors: list[int]) -> None:
+    """Test all methods on a split: what is there already is left out."""
+    for method, make in METHODS.items():
+        fits: dict[Any, Any] = {}
+        for k in neighbors:
+            key = f"k = {k}/{method}/{name}/{number}"
+            if key not in results.errors:
+                begin = time.process_time()
+                results.add(key, tuned(k, make, split, fits), time.process_time() - begin)
+
+
+def across(results: Results, count: int) -> None:
+    """Test queries of one office domain against the database of another."""
     domains = list(office())
-    table: dict[str, dict[str, float]] = {}
-    for name, x, y in domains:
-        for other, base, labels in domains:
-            if name == other:
-                continue
-            found: dict[str, list[float]] = {"Euclidean": [], "U = V": [], "U, V": []}
-            for seed in range(count):
-                a, b, ya, yb = train_test_split(x, y, test_size=0.5, stratify=y, random_state=seed)
-                found["Euclidean"].append(100 * vote_error(b, yb, base, labels, k, None))
-                for label, tied in (("U = V", True), ("U, V", False)):
+    for (name, x, y), (other, base, labels) in itertools.permutations(domains, 2):
+        for seed in range(count):
+            a, b, ya, yb = train_test_split(x, y, test_size=0.5, stratify=y, random_state=seed)
+            for label in MAPS:
+                key = f"domains/{label}/{name} in {other}/{seed}"
+                if key in results.errors:
+                    continue
+                begin = time.process_time()
+                if label == "Euclidean":
+                    wrong = vote_error(b, yb, base, labels, 3, 1)
+                else:
                     learner = metricfast.AsymmetricSimilarity(
-                        k, tied=tied, init="identity", C=0.03, max_epochs=30, random_state=0
-                    ).fit(a, ya, base, labels)
-                    found[label].append(100 * (1 - learner.score(b, yb)))
-            row = {label: float(np.mean(errors)) for label, errors in found.items()}
-            table[f"{name} in {other}"] = row
-            print_row(f"{name} in {other}", row)
-    return table
-
-
-def print_row(name: str, row: dict[str, float]) -> None:
-    print(f"| {name} | " + " | ".join(f"{value:.2f}" for value in row.values()) + " |", flush=True)
+                        tied=label == "one map", init="identity", C=0.03, max_epochs=30,
+                        random_state=0, n_jobs=1,
+                    ).fit(a, ya, base, labels)  # fmt: skip
+                    wrong = 1 - learner.score(b, yb)
+                results.add(key, 100 * wrong, time.process_time() - begin)
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run the comparison; print and keep its tables."""
+    """Run what is missing of the comparison, and print its tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gerrymandering")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--data", action="append", choices=["letter", "usps", "isolet", "office"])
+    parser.add_argument("--data", action="append", choices=[*SETS, "domains"])
     parser.add_argument("--k", action="append", type=int)
     parser.add_argument("--splits", type=int)
-    parser.add_argument("--no-domains", action="store_true", help="without the last table")
+    parser.add_argument("--again", action="store_true", help="forget the results that are there")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args(argv)
-    names = given.data or (["office"] if given.quick else ["letter", "usps", "isolet", "office"])
+    names = given.data or (["office", "domains"] if given.quick else [*SETS, "domains"])
     count = given.splits or (2 if given.quick else 5)
+    neighbors = given.k or ([3] if given.quick else [3, 7, 11])
     warnings.simplefilter("ignore")
-    results: dict[str, Any] = {"errors": {}, "seconds": {}}
-    for k in given.k or ([3] if given.quick else [3, 7, 11]):
-        found: dict[str, dict[str, list[float]]] = {}
-        for name, split in splits(names, count):
-            row = found.setdefault(name, {method: [] for method in METHODS})
-            for method, make in METHODS.items():
-                begin = time.perf_counter()
-                row[method].append(tuned(k, make, split))
-                key = f"{name}, k={k}, {method}"
-                results["seconds"][key] = round(time.perf_counter() - begin, 2)
-        print(f"\n| k = {k} | " + " | ".join(METHODS) + " |\n|---|" + "---:|" * len(METHODS))
-        table = {
-            name: {m: float(np.mean(v)) for m, v in row.items()} for name, row in found.items()
-        }
-        table["mean"] = {m: float(np.mean([row[m] for row in table.values()])) for m in METHODS}
-        for name, means in table.items():
-            print_row(name, means)
-        results["errors"][str(k)] = table
-    if not given.no_domains and "office" in names:
-        print("\n| queries in database, k = 3 | Euclidean | U = V | U, V |\n|---|---:|---:|---:|")
-        results["domains"] = across(3, count)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "gerrymandering.json").write_text(json.dumps(results, indent=1) + "\n")
+    results = Results(given.results, given.again)
+    for name, number, split in splits(names, count):
+        compare(results, name, number, split, neighbors)
+    if "domains" in names:
+        across(results, min(count, 2))
+    for k in neighbors:
+        results.table(f"k = {k}", list(METHODS), f"k = {k}")
+    if "domains" in names:
+        results.table("queries in database", MAPS, "domains")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from reference import numeric_gradient
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -37,7 +40,8 @@ def test_regularizers(name, count):
 def test_votes():
     winners, shares = vote(np.array([[0, 1, 2, 3], [2, 1, 0, 3]]), np.array([0, 1, 1, 0]), 3)
     np.testing.assert_array_equal(winners, [0, 1])
-    np.testing.assert_array_equal(shares, [[0.5, 0.5, 0]] * 2)
+    np.testing.assert_allclose(shares, [[0.5, 0.5, 0]] * 2)
+    np.testing.assert_array_equal(shares.argmax(axis=1), winners)
 
 
 @pytest.mark.parametrize(
@@ -103,9 +107,29 @@ def test_weights_and_warm_start():
 
 def test_infeasible_points_are_counted():
     labels = np.r_[Y[:-1], 7]
-    assert clone(QUICK).fit(X, labels).history_["infeasible"] == [1] * 8
+    model = clone(QUICK)
+    with pytest.warns(UserWarning, match="neighbours is right for 1 of 150 points"):
+        model.fit(X, labels)
+    assert model.history_["infeasible"] == [1] * 8
     with pytest.raises(ValueError, match="no set of n_neighbors=1"):
-        NeighborhoodGerrymandering(1).fit([[0.0], [1.0]], [0, 1])
+        model.set_params(n_neighbors=1).fit([[0.0], [1.0]], [0, 1])
+    assert model.n_iter_ == 1  # it is known after an epoch
+
+
+def test_sparse_points():
+    points = X + 0.01 * np.random.default_rng(0).normal(size=X.shape)  # no ties of distances
+    for parameters in ({}, {"early_stopping": True, "validation_fraction": 0.3}):
+        dense, sparse = (
+            clone(QUICK).set_params(**parameters).fit(given, Y)
+            for given in (points, csr_array(points))
+        )
+        np.testing.assert_allclose(dense.components_, sparse.components_, rtol=1e-6, atol=1e-8)
+        assert dense.history_.get("validation_error") == sparse.history_.get("validation_error")
+    with pytest.raises(TypeError, match="dense data is required"):
+        clone(QUICK).set_params(parameterization="M").fit(csr_array(X), Y)
+    model = NeighborhoodGerrymanderingRegressor(max_epochs=2, random_state=0)
+    found = model.fit(csr_array(points[:, 1:]), X[:, 0]).predict(csr_array(points[:, 1:]))
+    np.testing.assert_array_equal(found, model.fit(points[:, 1:], X[:, 0]).predict(points[:, 1:]))
 
 
 def test_save_and_load(tmp_path):
@@ -166,6 +190,33 @@ def test_regressor():
     assert len(model.bins_) == 5
 
 
+@pytest.mark.parametrize("ties", ["pessimistic", "optimistic"])
+@pytest.mark.parametrize("seed", range(3))
+def test_loss_of_the_regressor_is_that_of_all_sets(seed, ties):
+    """The costs between quantiles, inferred by the enumeration of every set."""
+    rng = np.random.default_rng(seed)
+    points, targets = rng.normal(size=(13, 2)), rng.exponential(size=13)
+    model = NeighborhoodGerrymanderingRegressor(
+        2, n_bins=3, ties=ties, regularizer=None, batch_size=13, max_epochs=1, learning_rate=1e-12,
+        random_state=0,
+    ).fit(points, targets)  # fmt: skip
+    codes = np.searchsorted(np.quantile(targets, [1 / 3, 2 / 3]), targets)
+    means = np.array([targets[codes == code].mean() for code in range(3)])
+    np.testing.assert_allclose(model.bins_, means)
+    Z, expected = model.transform(points), 0.0
+    for i in range(13):
+        right = augmented = -np.inf
+        for chosen in combinations([j for j in range(13) if j != i], 2):
+            voted = means[codes[list(chosen)]]  # two votes: one winner, or a tie
+            worst = max if ties == "pessimistic" else min
+            cost = worst(abs(means[codes[i]] - voted)) / targets.std()
+            near = -((Z[i] - Z[list(chosen)]) ** 2).sum()
+            augmented = max(augmented, near + cost)
+            right = max(right, near if cost == 0 else -np.inf)
+        expected += augmented - right
+    assert model.history_["surrogate"][0] == pytest.approx(expected)
+
+
 def test_regressor_of_targets_that_repeat():
     wine, classes = load_wine(return_X_y=True)
     model = NeighborhoodGerrymanderingRegressor(n_bins=10, max_epochs=2, random_state=0)
@@ -178,6 +229,7 @@ def test_regressor_of_targets_that_repeat():
 
 EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": "weights are those of queries alone",
+    "check_sample_weight_equivalence_on_sparse_data": "weights are those of queries alone",
 }
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 from metricfast.learners._embedded_metric import embed
-from metricfast.learners._objective import EmbeddedLoss
+from metricfast.learners._linear import check_callbacks
+from metricfast.learners._minibatch import EpochState
+from metricfast.learners._objective import EmbeddedLoss, finite
 from metricfast.learners._regularizers import penalty
 from metricfast.learners._votes import VoteTraining, hold_out, unit_scale, vote_error
 from metricfast.losses import Gerrymander
@@ -29,10 +33,12 @@ class DatabaseTraining:
     embedding : Embedding
     loss : Gerrymander
     X, y : ndarray
-        Queries and their classes.
+        Queries, which may be sparse, and their classes.
     X_database : ndarray, or None
         None for the queries, each left out of its own neighbours.
     y_database : ndarray
+    weight : ndarray of shape (n_samples,), or None
+        Of the queries.
     """
 
     def __init__(
@@ -40,16 +46,17 @@ class DatabaseTraining:
         estimator: Any,
         embedding: Embedding,
         loss: Gerrymander,
-        X: Array,
+        X: Any,
         y: NDArray[np.int64],
-        X_database: Array | None,
+        X_database: Any,
         y_database: NDArray[np.int64],
+        weight: NDArray[np.float64] | None,
     ) -> None:
         self._estimator, self._embedding, self._loss = estimator, embedding, loss
-        self._X, self._y = np.ascontiguousarray(X), y
+        self._X, self._y = _contiguous(X), y
         self._leave_one_out = X_database is None
-        self._database = self._X if X_database is None else np.ascontiguousarray(X_database)
-        self._database_labels = y_database
+        self._database = self._X if X_database is None else _contiguous(X_database)
+        self._database_labels, self._weight = y_database, weight
 
     def start(self, rng: np.random.RandomState, kept: list[Array] | None) -> list[Array]:
         """Return the parameters to start from, of a scale that suits the loss."""
@@ -65,12 +72,17 @@ class DatabaseTraining:
                 )
             return [array.astype(self._X.dtype) for array in kept]
         queries, database = self._embedded(start)
-        if not (queries.any() or database.any()):
+        if not (finite(queries) and finite(database)):
+            raise ValueError(
+                "Embedded points are not finite: bring the features to a spread of about 1, or "
+                "choose another `init`."
+            )
+        if not any(array.any() for array in start):
             raise ValueError("`init` is zero, where the objective has no slope: give other maps.")
         if isinstance(estimator.init, np.ndarray):
             return start
-        own = np.arange(len(self._X)) if self._leave_one_out else None
-        available = len(self._database) - self._leave_one_out
+        own = np.arange(len(queries)) if self._leave_one_out else None
+        available = len(database) - self._leave_one_out
         k = min(estimator.n_neighbors, available)
         largest = 1.0 if estimator.loss_matrix is None else float(np.max(estimator.loss_matrix))
         scale = unit_scale(queries, database, own, k, largest)
@@ -90,36 +102,50 @@ class DatabaseTraining:
         train, test = hold_out(estimator, self._y, rng)
         left_out = self._leave_one_out
         # Points that are held out as queries are no neighbours either, where the two are the same.
-        rows_of_database = train if left_out else np.arange(len(self._database))
-        X, y = self._X[train], self._y[train]
+        rows_of_database = train if left_out else np.arange(self._database.shape[0])
+        X, y, n = self._X[train], self._y[train], len(train)
+        weight = np.ones(n) if self._weight is None else self._weight[train]
         database = self._database[rows_of_database]
         database_labels = self._database_labels[rows_of_database]
-        objective = EmbeddedLoss(self._embedding, self._loss, None, estimator.n_jobs)
+        callbacks: tuple[Any, ...] = check_callbacks(estimator.callbacks)
+        scores: list[float] = []
         dtype = self._X.dtype
 
         def surrogate(
             arrays: list[Array], rows: NDArray[np.int64] | None
         ) -> tuple[float, list[Array]]:
-            rows = np.arange(len(X)) if rows is None else rows
-            value, gradients = objective(
+            rows = np.arange(n) if rows is None else rows
+            loss = partial(self._loss, sample_weight=weight[rows])
+            return EmbeddedLoss(self._embedding, loss, None, estimator.n_jobs)(
                 [np.ascontiguousarray(array, dtype) for array in arrays], X[rows], y[rows],
                 X_database=database, y_database=database_labels,
                 exclude=rows if left_out else None,
             )  # fmt: skip
-            return value, gradients
 
         def error(arrays: list[Array]) -> float:
             arrays = [np.ascontiguousarray(array, dtype) for array in arrays]
-            return vote_error(
+            found = vote_error(
                 embed(self._embedding, arrays, self._X[test], n_jobs=estimator.n_jobs),
                 self._y[test],
                 embed(self._embedding, arrays, database, "database", estimator.n_jobs),
                 database_labels, estimator.n_neighbors, estimator.n_jobs,
             )  # fmt: skip
+            scores.append(1 - found)
+            return found
+
+        def observer(epoch: int, value: float, arrays: list[Array]) -> bool:
+            score = scores[-1] if scores else None
+            answers = [
+                callback(
+                    EpochState(epoch, value, score, [a.astype(dtype) for a in arrays], estimator)
+                )
+                for callback in callbacks
+            ]
+            return any(answers)
 
         VoteTraining(
-            estimator, self._loss, len(X), float(len(X)), surrogate, self._penalty,
-            validation=None if test is None else error,
+            estimator, self._loss, n, float(weight.sum()), surrogate, self._penalty,
+            validation=None if test is None else error, observer=observer if callbacks else None,
         ).fit(start, rng, keep)  # fmt: skip
 
     def _embedded(self, parameters: list[Array]) -> tuple[Array, Array]:
@@ -139,6 +165,10 @@ class DatabaseTraining:
         decays = embedding.decays(0.0)
         value = sum(d / 2 * float((A * A).sum()) for d, A in zip(decays, arrays, strict=True))
         return value, [d * A for d, A in zip(decays, arrays, strict=True)]
+
+
+def _contiguous(X: Any) -> Any:
+    return X if issparse(X) else np.ascontiguousarray(X)
 
 
 def _scaled(embedding: Embedding, arrays: list[Array], factor: float) -> list[Array]:

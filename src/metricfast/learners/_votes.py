@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
 from metricfast._arrays import as_threads
 from metricfast._threadpool import one_blas_thread
 from metricfast.inference import check_loss_matrix, check_method
 from metricfast.learners._linear import check_count, check_range
-from metricfast.learners._minibatch import flat, parts
+from metricfast.learners._minibatch import DivergedError, flat, parts
 from metricfast.learners._regularizers import REGULARIZERS
 from metricfast.losses import Gerrymander
 from metricfast.neighbors import kneighbors
@@ -36,6 +38,10 @@ Array = NDArray[Any]
 _QUANTITIES = ("objective", "surrogate", "error", "infeasible")
 # Epochs without progress that end a training.
 _PATIENCE = 10
+# Relative to the largest entry of a gradient.
+_ROUNDING = 1e-13
+# A part of a vote by which the winner of a tie leads.
+_TRIFLE = 1e-9
 
 
 class Course(Monitor):
@@ -183,7 +189,9 @@ class VoteTraining:
         observe = self.observer
 
         def observer(epoch: int, value: float, x: Array) -> bool:
-            return observe is not None and observe(epoch, value, parts(x, shapes))
+            nothing_to_learn = course.history["infeasible"][-1] >= self.n
+            told = observe is not None and observe(epoch, value, parts(x, shapes))
+            return told or nothing_to_learn
 
         course = Course(
             x0, self.weight, type(estimator).__name__ if estimator.verbose else None,
@@ -197,6 +205,10 @@ class VoteTraining:
                 for array, projected in zip(arrays, self.project(arrays), strict=True):
                     array[:] = projected  # where the solver goes on
             surrogate, gradients = self.surrogate(arrays, rows)
+            if not (math.isfinite(surrogate) and all(np.isfinite(g).all() for g in gradients)):
+                if rows is None and course.curve:
+                    return math.inf, np.zeros_like(x)  # the line search comes back
+                raise DivergedError
             penalty, shrinking = self.penalty(arrays)
             share = 1.0 if rows is None else len(rows) / self.n
             value = estimator.C * surrogate + share * penalty
@@ -204,12 +216,16 @@ class VoteTraining:
                 course.note(value, surrogate, self.loss)
             else:
                 course.add(surrogate, self.loss)
-            return value, estimator.C * flat(gradients) + share * flat(shrinking)
+            gradient = estimator.C * flat(gradients) + share * flat(shrinking)
+            # Steps do not depend on the size of a gradient: they must not be made of rounding.
+            gradient[np.abs(gradient) < _ROUNDING * np.abs(gradient).max()] = 0
+            return value, gradient
 
         def batches() -> list[NDArray[np.int64]]:
             size = estimator.batch_size or min(1000, max(32, self.n // 20))
             return np.array_split(rng.permutation(self.n), max(1, round(self.n / size)))
 
+        diverged = False
         try:
             with one_blas_thread():
                 if estimator.solver == "lbfgs":
@@ -222,6 +238,8 @@ class VoteTraining:
                         evaluate, x0, batches, course,
                         max_epochs=estimator.max_epochs, learning_rate=estimator.learning_rate,
                     )  # fmt: skip
+        except DivergedError:
+            diverged = True
         finally:
             course.close()
             best = parts(course.best_x, shapes)
@@ -230,10 +248,35 @@ class VoteTraining:
             estimator.loss_curve_ = list(course.curve)
             estimator.objective_ = min(course.curve, default=math.inf)
             estimator.n_iter_ = len(course.curve)
-        if course.curve and course.history["infeasible"][-1] >= self.n:
+        self._report(course, diverged)
+
+    def _report(self, course: Course, diverged: bool) -> None:
+        """Raise or warn where the training was not what it should be."""
+        if diverged and not course.curve:
             raise ValueError(
-                f"no set of n_neighbors={estimator.n_neighbors} neighbours is right for any point: "
-                "lower n_neighbors, or leave small classes out."
+                "The loss is not finite in the first epoch: bring the features to a spread of "
+                "about 1, or lower learning_rate."
+            )
+        if diverged:
+            warnings.warn(
+                f"Training diverged in epoch {len(course.curve) + 1}: the best parameters are "
+                "kept. Lower learning_rate.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        infeasible = int(course.history["infeasible"][-1]) if course.curve else 0
+        if infeasible >= self.n:
+            raise ValueError(
+                f"no set of n_neighbors={self.estimator.n_neighbors} neighbours is right for any "
+                "point: lower n_neighbors, or leave small classes out."
+            )
+        if infeasible:
+            warnings.warn(
+                f"No set of n_neighbors={self.estimator.n_neighbors} neighbours is right for "
+                f"{infeasible} of {self.n} points, which are left out of the loss: lower "
+                "n_neighbors, or leave small classes out.",
+                UserWarning,
+                stacklevel=4,
             )
 
 
@@ -308,6 +351,7 @@ def vote(
     -------
     winners : ndarray of int64 of shape (n,)
     shares : ndarray of shape (n, n_classes)
+        Of classes of equally many votes, the winner has more by a trifle.
     """
     votes = labels[neighbors]
     n, k = votes.shape
@@ -315,7 +359,8 @@ def vote(
     np.add.at(counts, (np.arange(n)[:, None], votes), 1.0)
     own = np.take_along_axis(counts, votes, axis=1)
     winners = votes[np.arange(n), own.argmax(axis=1)]
-    return winners, counts / k
+    counts[np.arange(n), winners] += _TRIFLE
+    return winners, counts / (k + _TRIFLE)
 
 
 def vote_error(

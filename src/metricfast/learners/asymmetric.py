@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags, check_random_state
+from scipy.sparse import csr_array, issparse
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._checks import check_points
-from metricfast._targets import check_classification_target
+from metricfast._scaling import log2_spread
+from metricfast._targets import check_classification_target, check_sample_weight
 from metricfast.embeddings import Asymmetric, Embedding, Linear
 from metricfast.learners._asymmetric_fit import DatabaseTraining
-from metricfast.learners._embedded_metric import EmbeddedMetricMixin
-from metricfast.learners._votes import check_vote_parameters, vote, vote_loss
-from metricfast.neighbors import kneighbors
+from metricfast.learners._linear import check_callbacks
+from metricfast.learners._minibatch import EpochState
+from metricfast.learners._stored_database import VotesOfDatabase
+from metricfast.learners._votes import check_vote_parameters, vote_loss
 
 __all__ = ["AsymmetricSimilarity"]
 
 Array = NDArray[Any]
-_FITTED = (
-    *("embedding_", "parameters_", "mean_", "n_components_", "classes_", "database_embedding_"),
-    *("components_query_", "components_database_", "database_labels_", "history_"),
-    *("loss_curve_", "objective_", "n_iter_", "threshold_"),
-)
 
 
-class AsymmetricSimilarity(ClassifierMixin, EmbeddedMetricMixin):  # type: ignore[misc]
+class AsymmetricSimilarity(VotesOfDatabase):
     r"""Asymmetric similarity, trained on the votes of nearest neighbours.
 
     The distance of a query x and a database point x' is :math:`\|Ux - Vx'\|` with two maps, learned
@@ -66,6 +64,10 @@ class AsymmetricSimilarity(ClassifierMixin, EmbeddedMetricMixin):  # type: ignor
         As of `NeighborhoodGerrymandering`.
     warm_start, preprocessor, verbose, random_state, n_jobs
         As of `NeighborhoodGerrymandering`.
+    callbacks : iterable of callables, optional
+        Each is called after every epoch or iteration with an object of the attributes `iteration`,
+        `objective`, `score` (the share of right votes of held-out points, with early stopping),
+        `parameters` (copies) and `estimator`. One that returns True ends the training.
 
     Attributes
     ----------
@@ -75,7 +77,7 @@ class AsymmetricSimilarity(ClassifierMixin, EmbeddedMetricMixin):  # type: ignor
     parameters_ : list of ndarray
         Its parameters.
     mean_ : ndarray of shape (n_features,)
-        The mean of the database, subtracted from all points.
+        The mean of the database, subtracted from all points; zero after sparse ones.
     classes_ : ndarray of shape (n_classes,)
     database_embedding_ : ndarray of shape (n_database, n_components)
         The database of `fit`, embedded, and
@@ -137,6 +139,7 @@ class AsymmetricSimilarity(ClassifierMixin, EmbeddedMetricMixin):  # type: ignor
         verbose: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        callbacks: Iterable[Callable[[EpochState], object]] | None = None,
     ) -> None:
         super().__init__(preprocessor)
         self.n_neighbors = n_neighbors
@@ -162,26 +165,32 @@ class AsymmetricSimilarity(ClassifierMixin, EmbeddedMetricMixin):  # type: ignor
         self.verbose = verbose
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.callbacks = callbacks
 
     def fit(
         self,
         X: Any,
         y: Any,
-        X_database: ArrayLike | None = None,
+        X_database: Any = None,
         y_database: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
     ) -> AsymmetricSimilarity:
         """Learn the maps.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
-            Queries.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
+                preprocessor
+            Queries. Sparse points are not centred.
         y : array-like of shape (n_samples,)
             Their classes.
-        X_database : array-like of shape (n_database, n_features), optional
+        X_database : {array-like, sparse matrix} of shape (n_database, n_features), optional
             By default the queries, each left out of its own neighbours.
         y_database : array-like of shape (n_database,), optional
             Given with `X_database`: at least the classes of `y`.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights of the queries. As neighbours all points count alike.
 
         Returns
         -------
@@ -190,16 +199,25 @@ class AsymmetricSimilarity(ClassifierMixin, EmbeddedMetricMixin):  # type: ignor
         Raises
         ------
         ValueError
-            If an argument or parameter has a value that cannot be used.
+            If an argument or parameter has a value that cannot be used, or no set of neighbours is
+            right for any query.
+
+        Warns
+        -----
+        UserWarning
+            If no set of neighbours is right for some queries: they are left out.
+        ConvergenceWarning
+            If training diverged: the best maps are kept. With "lbfgs": if it ended before
+            convergence.
         """
         check_vote_parameters(self)
+        check_callbacks(self.callbacks)
         embedding = self._make_embedding()
         kept = None
         if self.warm_start and hasattr(self, "parameters_"):
             kept = self.parameters_
-        for name in _FITTED:
-            self.__dict__.pop(name, None)
-        X, y = self._prepare_inputs(X, y, ensure_min_samples=2)
+        X, y = self._prepare_inputs(X, y, ensure_min_samples=2, accept_sparse="csr")
+        weight = check_sample_weight(sample_weight, X.shape[0])
         if (X_database is None) != (y_database is None):
             raise ValueError("X_database and y_database must be given together.")
         if X_database is None:
@@ -208,13 +226,20 @@ class AsymmetricSimilarity(ClassifierMixin, EmbeddedMetricMixin):  # type: ignor
         else:
             database, database_codes = self._check_database(X_database, y_database)
             codes = self._codes(y, "y")
-            dtype = np.result_type(X, database)
+            dtype = np.result_type(X.dtype, database.dtype)
             X, database = X.astype(dtype, copy=False), database.astype(dtype, copy=False)
-        mean = database[0] + (database - database[0]).mean(axis=0, dtype=np.float64)
-        self.mean_ = mean.astype(X.dtype)
+        queries = X
+        if issparse(X) or issparse(database):
+            self.mean_ = np.zeros(X.shape[1], X.dtype)
+            queries, centred = (csr_array(A) if issparse(A) else A for A in (X, database))
+        else:
+            mean = database[0] + (database - database[0]).mean(axis=0, dtype=np.float64)
+            self.mean_ = mean.astype(X.dtype)
+            queries, centred = X - self.mean_, database - self.mean_
+            _check_units(centred)
         training = DatabaseTraining(
-            self, embedding, vote_loss(self, len(self.classes_)), X - self.mean_, codes,
-            None if X_database is None else database - self.mean_, database_codes,
+            self, embedding, vote_loss(self, len(self.classes_)), queries, codes,
+            None if X_database is None else centred, database_codes, weight,
         )  # fmt: skip
         rng = check_random_state(self.random_state)
         start = training.start(rng, kept)
@@ -240,24 +265,16 @@ class AsymmetricSimilarity(ClassifierMixin, EmbeddedMetricMixin):  # type: ignor
         return Asymmetric(self.query or linear, self.database or linear)
 
     def _check_database(self, X: Any, y: Any) -> tuple[Array, NDArray[np.int64]]:
-        points = check_points(self, X, preprocessor=self.preprocessor_, reset=False)
+        points = check_points(
+            self, X, preprocessor=self.preprocessor_, reset=False, order="C", accept_sparse="csr"
+        )
         self.classes_, codes = check_classification_target(y)
-        if len(codes) != len(points):
+        if len(codes) != points.shape[0]:
             raise ValueError(
-                f"y_database must hold {len(points)} labels, one for each point of X_database, "
+                f"y_database must hold {points.shape[0]} labels, one for each point of X_database, "
                 f"got {len(codes)}."
             )
         return points, codes
-
-    def _codes(self, y: ArrayLike, name: str) -> NDArray[np.int64]:
-        labels = np.asarray(y)
-        codes = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
-        unknown = self.classes_[codes] != labels
-        if unknown.any():
-            raise ValueError(
-                f"{name} holds class {labels[unknown][0]!r}, of which the database has no point."
-            )
-        return codes.astype(np.int64)
 
     def _keep(self, arrays: list[Array]) -> None:
         self.parameters_ = [np.array(array, self.mean_.dtype) for array in arrays]
@@ -286,85 +303,12 @@ class AsymmetricSimilarity(ClassifierMixin, EmbeddedMetricMixin):  # type: ignor
         both = np.hstack([self.components_query_, -self.components_database_])
         return np.asarray(both.T @ both)
 
-    def predict(
-        self, X: ArrayLike, X_database: ArrayLike | None = None, y_database: ArrayLike | None = None
-    ) -> Array:
-        """Let the nearest neighbours vote; ties go to the class of the nearest neighbour in it.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-        X_database, y_database : array-like, optional
-            By default those of `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n_queries,)
-        """
-        winners = self._vote(X, X_database, y_database)[0]
-        return np.asarray(self.classes_[winners])
-
-    def predict_proba(
-        self, X: ArrayLike, X_database: ArrayLike | None = None, y_database: ArrayLike | None = None
-    ) -> Array:
-        """Return the share of the votes of each class; unlike `predict`, without a word on ties.
-
-        Parameters
-        ----------
-        X, X_database, y_database
-            As for :meth:`predict`.
-
-        Returns
-        -------
-        ndarray of shape (n_queries, n_classes)
-        """
-        return self._vote(X, X_database, y_database)[1]
-
-    def score(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        X_database: ArrayLike | None = None,
-        y_database: ArrayLike | None = None,
-    ) -> float:
-        """Return the share of queries whose class is predicted.
-
-        Parameters
-        ----------
-        X, X_database, y_database
-            As for :meth:`predict`.
-        y : array-like of shape (n_queries,)
-
-        Returns
-        -------
-        float
-        """
-        found = self.predict(X, X_database, y_database)
-        labels = np.asarray(y)
-        if labels.shape != found.shape:
-            raise ValueError(f"y must have shape {found.shape}; found {labels.shape}.")
-        return float(np.mean(found == labels))
-
-    def _vote(
-        self, X: ArrayLike, X_database: ArrayLike | None, y_database: ArrayLike | None
-    ) -> tuple[NDArray[np.int64], Array]:
-        check_is_fitted(self, "database_embedding_")
-        queries = self.transform(X)
-        if (X_database is None) != (y_database is None):
-            raise ValueError("X_database and y_database must be given together.")
-        if X_database is None or y_database is None:
-            points, labels = self.database_embedding_, self.database_labels_
-        else:
-            points = self.transform(X_database, side="database")
-            labels = self._codes(y_database, "y_database")
-        if len(labels) != len(points):
-            raise ValueError(
-                f"y_database must hold {len(points)} labels, one a point; found {len(labels)}."
-            )
-        found = kneighbors(queries, points, self.n_neighbors, n_jobs=self.n_jobs)[1]
-        return vote(found, labels, len(self.classes_))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        return tags
+def _check_units(centred: Array) -> None:
+    """Refuse units in which squares, or their inverses, overflow."""
+    spread = log2_spread(centred) if np.isfinite(centred).all() else (np.inf, 0.0)
+    if spread is not None and abs(spread[0]) > np.finfo(centred.dtype).maxexp // 5:
+        raise ValueError(
+            f"The database is spread over about 2^{spread[0]}, too much or too little for "
+            f"{centred.dtype}: multiply all points by a number that makes its spread about 1."
+        )

@@ -9,11 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from metricfast._arrays import as_threads
-from metricfast._dispatch import get_kernels
-from metricfast.gradient import metric_gradient
+from metricfast.learners._gerrymander_objective import MapObjective, MatrixObjective
 from metricfast.learners._linear import LinearLearner, TrainingSet, check_callbacks, embed
-from metricfast.learners._regularizers import penalty
 from metricfast.learners._votes import (
     VoteTraining,
     check_vote_parameters,
@@ -198,8 +195,10 @@ class NeighborhoodGerrymandering(LinearLearner):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
-            Points. float32 is computed with as it is, everything else as float64.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
+                preprocessor
+            Points. float32 is computed with as it is, everything else as float64. Sparse points, of
+            a map only, stay so.
         y : array-like of shape (n_samples,)
             Class labels, of at least two classes.
         sample_weight : array-like of shape (n_samples,), optional
@@ -215,6 +214,14 @@ class NeighborhoodGerrymandering(LinearLearner):
         ValueError
             If an argument or parameter has a value that cannot be used, or no set of neighbours is
             right for any point.
+
+        Warns
+        -----
+        UserWarning
+            If no set of neighbours is right for some points: they are left out.
+        ConvergenceWarning
+            If training diverged: the best map is kept. With "lbfgs": if it ended before
+            convergence.
         """
         check_vote_parameters(self)
         check_callbacks(self.callbacks)
@@ -240,12 +247,15 @@ class NeighborhoodGerrymandering(LinearLearner):
             largest = 1.0 if loss.loss_matrix is None else float(np.max(loss.loss_matrix))
             Z, own = embed(part.X, L, self.n_jobs), np.arange(part.X.shape[0])
             L = L * unit_scale(Z, Z, own, min(self.n_neighbors, len(Z) - 1), largest)
-        validation = None if test is None else data.take(test)
         if self.parameterization == "M":
-            self._train(_Matrix(self, loss, part), [L.T @ L], rng, data, validation)
+            self._train(MatrixObjective(self, loss, part), [L.T @ L], rng, data, train, test)
         else:
-            self._train(_Map(self, loss, part), [L], rng, data, validation)
+            self._train(MapObjective(self, loss, part), [L], rng, data, train, test)
         return self
+
+    @property
+    def _accept_sparse(self) -> str | bool:  # type: ignore[override]
+        return False if self.parameterization == "M" else "csr"
 
     def _loss(self, data: TrainingSet) -> Gerrymander:
         return vote_loss(self, len(data.classes))
@@ -267,20 +277,21 @@ class NeighborhoodGerrymandering(LinearLearner):
 
     def _train(
         self,
-        problem: _Map,
+        problem: MapObjective,
         start: list[Array],
         rng: np.random.RandomState,
         data: TrainingSet,
-        validation: TrainingSet | None,
+        train: NDArray[np.int64],
+        test: NDArray[np.int64] | None,
     ) -> None:
         part = problem.data
 
         def error(arrays: list[Array]) -> float:
-            L = problem.components(arrays)
-            held_out = validation or part
+            # Together, since sparse points are centred where they are mapped to.
+            Z = embed(data.X, problem.components(arrays), self.n_jobs)
             return vote_error(
-                embed(held_out.X, L, self.n_jobs), held_out.labels,
-                embed(part.X, L, self.n_jobs), part.labels, self.n_neighbors, self.n_jobs,
+                Z[test], data.labels[test], Z[train], data.labels[train], self.n_neighbors,
+                self.n_jobs,
             )  # fmt: skip
 
         def keep(arrays: list[Array]) -> None:
@@ -301,74 +312,5 @@ class NeighborhoodGerrymandering(LinearLearner):
         VoteTraining(
             self, problem.loss, n, float(n) if part.weight is None else float(part.weight.sum()),
             problem.surrogate, problem.penalty, problem.project,
-            None if validation is None else error, observer if callbacks else None,
+            None if test is None else error, observer if callbacks else None,
         ).fit(start, rng, keep)  # fmt: skip
-
-
-class _Map:
-    """The objective of a map L."""
-
-    def __init__(self, estimator: Any, loss: Gerrymander, data: TrainingSet) -> None:
-        self.loss, self.data = loss, data
-        self._regularizer, self._n_jobs = estimator.regularizer, estimator.n_jobs
-
-    project: Any = None
-
-    def components(self, arrays: list[Array]) -> Array:
-        return arrays[0]
-
-    def penalty(self, arrays: list[Array]) -> tuple[float, list[Array]]:
-        return penalty(self._regularizer, arrays)
-
-    def _arguments(self, Z: Array, rows: NDArray[np.int64] | None) -> tuple[Any, dict[str, Any]]:
-        labels, weight = self.data.labels, self.data.weight
-        if rows is None:
-            return (Z, labels), {"sample_weight": weight, "n_jobs": self._n_jobs}
-        weight = None if weight is None else weight[rows]
-        how = {"sample_weight": weight, "exclude": rows, "n_jobs": self._n_jobs}
-        return (Z[rows], labels[rows], Z, labels), how
-
-    def surrogate(
-        self, arrays: list[Array], rows: NDArray[np.int64] | None
-    ) -> tuple[float, list[Array]]:
-        Z = embed(self.data.X, self.components(arrays), self._n_jobs)
-        given, how = self._arguments(Z, rows)
-        value, upstream = self.loss(*given, **how)
-        if rows is not None:
-            of_queries, upstream = upstream
-            upstream[rows] += of_queries
-        threads = as_threads(self._n_jobs)
-        return value, [get_kernels().linear_backward(upstream, self.data.X, threads)]
-
-
-class _Matrix(_Map):
-    """The objective of a full matrix M."""
-
-    def components(self, arrays: list[Array]) -> Array:
-        values, vectors = np.linalg.eigh(arrays[0])
-        return np.asarray(np.sqrt(np.maximum(values, 0))[:, None] * vectors.T)
-
-    def project(self, arrays: list[Array]) -> list[Array]:
-        values, vectors = np.linalg.eigh((arrays[0] + arrays[0].T) / 2)
-        return [(vectors * np.maximum(values, 0)) @ vectors.T]
-
-    def penalty(self, arrays: list[Array]) -> tuple[float, list[Array]]:
-        (M,) = arrays
-        square = float((M * M).sum())
-        if self._regularizer is None:
-            return 0.0, [np.zeros_like(M)]
-        if self._regularizer == "frobenius2":
-            return square, [2 * M]
-        norm = float(np.sqrt(square))
-        return norm, [M / (norm or 1.0)]
-
-    def surrogate(
-        self, arrays: list[Array], rows: NDArray[np.int64] | None
-    ) -> tuple[float, list[Array]]:
-        X = self.data.X
-        given, how = self._arguments(embed(X, self.components(arrays), self._n_jobs), rows)
-        value, weights = self.loss.weights(*given, **how)
-        gradient = metric_gradient(
-            X if rows is None else X[rows], weights, X, M=arrays[0], n_jobs=self._n_jobs
-        )
-        return value, [np.asarray(gradient)]

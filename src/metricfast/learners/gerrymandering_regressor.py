@@ -120,7 +120,8 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, NeighborhoodGerrymande
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
+                preprocessor
             Points.
         y : array-like of shape (n_samples,)
             Numbers, not all equal.
@@ -137,9 +138,12 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, NeighborhoodGerrymande
             If an argument or parameter has a value that cannot be used.
         """
         check_count("n_bins", self.n_bins, least=2)
-        super().fit(X, y, sample_weight)
-        self.database_embedding_ = self.transform(X)
-        self.database_targets_ = check_regression_target(y)
+        try:
+            super().fit(X, y, sample_weight)
+        finally:
+            if hasattr(self, "history_"):  # training has begun, though it may be interrupted
+                self.database_embedding_ = np.asarray(self.transform(X))
+                self.database_targets_ = check_regression_target(y)
         return self
 
     def _check_target(self, y: Any) -> tuple[Array, Array, float]:
@@ -163,7 +167,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, NeighborhoodGerrymande
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
 
         Returns
         -------

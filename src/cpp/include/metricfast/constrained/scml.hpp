@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "metricfast/packing.hpp"
+#include "metricfast/constrained/quadratic_forms.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -121,44 +121,11 @@ template <class T> class Scml {
         }
     }
 
-    /// b_k^T S b_k / batch of all bases, S symmetric.
-    void quadratic_form(const RowMatrix<T> &S, Array &form, Worker &worker) {
-        const Index depth = points_.cols, chunks = (depth + rows - 1) / rows;
-        packed_.assign(static_cast<std::size_t>(chunks * rows * depth), T(0));
-        for (Index r = 0; r < depth; ++r)
-            for (Index c = 0; c < depth; ++c)
-                packed_[r / rows * rows * depth + c * rows + r % rows] = c < r   ? T(0)
-                                                                         : c > r ? 2 * S(r, c)
-                                                                                 : S(r, c);
-        form.resize(basis_.rows);
-        const Index panels = (basis_.rows + cols - 1) / cols;
-        for (Index q = 0; q < panels; ++q) {
-            const T *panel = &panels_[q * cols * depth];
-            const Vec<T> zero = Vec<T>::broadcast(T(0));
-            Vec<T> sum[2] = {zero, zero};
-            for (Index m = 0; m < chunks; ++m) {
-                const Index first = m * rows; // no element of these rows is before the diagonal
-                Tile<T> tile;
-                tile.fill(T(0));
-                tile.accumulate_dot(depth - first, &packed_[first * depth + first * rows],
-                                    panel + first * cols);
-                unrolled<rows>([&](auto r) METRICFAST_INLINE {
-                    if (first + r < depth)
-                        for (int half = 0; half < 2; ++half)
-                            sum[half] = fma(tile.v[r][half],
-                                            Vec<T>::load(panel + (first + r) * cols + half * width),
-                                            sum[half]);
-                });
-            }
-            T lanes[cols];
-            for (int half = 0; half < 2; ++half)
-                sum[half].store(lanes + half * width);
-            const Index count = std::min<Index>(cols, basis_.rows - q * cols);
-            for (Index i = 0; i < count; ++i)
-                form[q * cols + i] = lanes[i] / static_cast<T>(settings_.batch);
-            if (q % 16 == 0)
-                worker.advance();
-        }
+    /// b_k^T S b_k / batch of all bases.
+    void find_form(Worker &worker) {
+        form_.resize(basis_.rows);
+        quadratic_forms(S_, panels_.data(), form_, worker);
+        form_ /= static_cast<T>(settings_.batch);
     }
 
     void run_block(const std::int64_t *drawn, Index count, Index done, T *weights, Worker &worker) {
@@ -184,7 +151,7 @@ template <class T> class Scml {
                 sides_[side].row(i) = difference(static_cast<Index>(drawn[i]), side);
         }
         S_.noalias() = sides_[far].transpose() * sides_[far];
-        quadratic_form(S_, form_, worker);
+        find_form(worker);
         const T penalty = static_cast<T>(settings_.beta * double(done + 1));
         // Those of positive weight, or nearly so, come first, so that they share few panels.
         awake_.clear();
@@ -224,7 +191,7 @@ template <class T> class Scml {
                 sides_[near](hits_, Eigen::all).transpose() * sides_[near](hits_, Eigen::all);
             S_.noalias() -=
                 sides_[far](hits_, Eigen::all).transpose() * sides_[far](hits_, Eigen::all);
-            quadratic_form(S_, form_, worker);
+            find_form(worker);
             sum_ += form_;
         }
         std::fill(weights, weights + basis_.rows, T(0));

@@ -1,0 +1,31 @@
+"""The comparison of errors: its results are kept, and completed by later runs."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks.gerrymandering import METHODS, Results, compare
+from sklearn.datasets import load_iris
+from sklearn.model_selection import train_test_split
+
+X, Y = load_iris(return_X_y=True)
+X, X_TEST, Y, Y_TEST = train_test_split(X, Y, stratify=Y, random_state=0)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_what_is_there_is_not_computed_again(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(METHODS, "NCA", None)
+    path = tmp_path / "results" / "errors.json"
+    compare(Results(path, again=False), "iris", 0, (X, Y, X_TEST, Y_TEST), [3])
+    assert capsys.readouterr().err.count("CPU s") == len(METHODS)
+    results = Results(path, again=False)
+    compare(results, "iris", 0, (X, Y, X_TEST, Y_TEST), [3])
+    assert not capsys.readouterr().err
+    assert list(results.errors) == [f"k = 3/{method}/iris/0" for method in METHODS]
+    assert all(error < 15 for error in results.errors.values())
+    compare(results, "other", 0, (X, Y, X_TEST, Y_TEST), [3])
+    results.errors.popitem()
+    results.table("k = 3", list(METHODS), "k = 3")
+    printed = capsys.readouterr().out
+    assert "| iris |" in printed
+    assert "| other |" not in printed  # a method is missing
+    assert not Results(path, again=True).errors
