@@ -99,12 +99,18 @@ def embedding() -> list[Case]:
         check=_check_step,
         when="normal",
     )
+    anchors = {"1 anchor a batch": 1, "8 anchors a batch": 8}
     scale = Case(
         "log-ratio-kin40k",
         "log-ratio learner, linear to 16 dimensions, 40000 x 8, 10 epochs of dense triplets",
         _kin40k,
-        [Entry(OURS, OURS, "metricfast.log_ratio_fit", threads=CORES, rounds=1)],
-        targets=[SecondsAtMost(60)],
+        [
+            Entry(
+                label, OURS, "metricfast.log_ratio_fit", {"n_anchors": n}, threads=CORES, rounds=1
+            )
+            for label, n in anchors.items()
+        ],
+        targets=[SecondsAtMost(60, label) for label in anchors],
         warm=False,
         when="normal",
     )

@@ -111,7 +111,7 @@ def scaling() -> Case:
         f"log-ratio loss and gradient of B x {WIDTH}, float32",
         partial(batch, max(SCALING), continuous=True),
         entries,
-        targets=[GrowthAtMost(sizes, 2.1)],
+        targets=[GrowthAtMost(sizes, 2.1), MemoryAtMost(120, f"B = {max(SCALING)}")],
         when="normal",
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from metricfast.exceptions import NonPSDError, PreprocessorError
+from metricfast.exceptions import LossOverflowError, NonPSDError, PreprocessorError
 
 PAGE = Path(__file__).parents[1] / "docs" / "bad_input.md"
 ROW = re.compile(r"\| `([\w-]+)` \| (?:`(\w+)`: )?.* \| (?:(\w+Error): `(.*)`|works: .*) \|")
@@ -19,7 +19,7 @@ ERRORS = {
     error.__name__: error
     for error in (
         *(ValueError, TypeError, np.linalg.LinAlgError),
-        *(NotFittedError, NonPSDError, PreprocessorError),
+        *(NotFittedError, NonPSDError, PreprocessorError, LossOverflowError),
     )
 }
 

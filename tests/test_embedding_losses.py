@@ -156,6 +156,22 @@ def test_many_points_are_summed_lane_by_lane(loss):
     np.testing.assert_allclose(grad, sum(grads), atol=1e-9 * np.abs(grad).max())
 
 
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("loss", [losses.LogRatio(reduction="sum"), losses.SupCon(reduction="sum")])
+def test_many_anchors_add_up(loss, dtype):
+    """A lane sums its products in the points' precision, but not those of all of its anchors."""
+    rng = np.random.default_rng(0)
+    n, m, continuous = 20_000, 40, loss.labels != "class"
+    Z, B = (rng.normal(size=(size, 5)).astype(dtype) for size in (n, m))
+    y, yb = (rng.normal(size=size) if continuous else np.arange(size) % 7 for size in (n, m))
+    value, (_, whole) = loss(Z, y, B, yb)
+    parts = [loss(Z[i : i + 500], y[i : i + 500], B, yb) for i in range(0, n, 500)]
+    expected = sum(grad.astype(float) for _, (_, grad) in parts)
+    assert value == pytest.approx(sum(part for part, _ in parts), rel=1e-6)
+    tolerance = (2e-6 if dtype == np.float32 else 1e-13) * np.abs(expected).max()
+    np.testing.assert_allclose(whole, expected, rtol=0, atol=tolerance)
+
+
 @every_row_loss
 @pytest.mark.parametrize("n", [97, 300])
 def test_larger_batches(loss, oracle, n):

@@ -300,3 +300,16 @@ CLASSES = np.array([0, 0, 1, 1])
 def test_errors_say_what_is_wrong(arguments, options, message):
     with pytest.raises(ValueError, match=message):
         retrieval_report(*arguments, **options)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values_without_baselines(name):
+    rng = np.random.default_rng(0)
+    queries, labels = rng.normal(size=(30, 2)), rng.integers(0, 3, 30)
+    found, expected = (
+        retrieval_report(queries, labels, metrics=name, k=K, baselines=baselines)[name]
+        for baselines in (False, True)
+    )
+    np.testing.assert_array_equal(found.values, expected.values)
+    assert np.isnan([found.chance, found.oracle]).all()
+    assert np.isfinite([expected.chance, expected.oracle]).all()

@@ -132,7 +132,7 @@ def mlp_step(data: Data, threads: int, rate: float = 1.0) -> Call:
     return Call(run, lambda result: moved(result, start, rate))
 
 
-def log_ratio_fit(data: Data, threads: int) -> Call:
+def log_ratio_fit(data: Data, threads: int, n_anchors: int) -> Call:
     """Time ten epochs of the log-ratio learner."""
-    learner = metricfast.LogRatioLearner(n_components=16, max_epochs=10, random_state=0)
+    learner = metricfast.LogRatioLearner(16, n_anchors=n_anchors, max_epochs=10, random_state=0)
     return Call(lambda: learner.fit(data["X"], data["Y"]))

@@ -81,7 +81,7 @@ def as_numbers(values: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
     if array.shape != (size,):
         raise ValueError(f"{name} must have shape ({size},); found {array.shape}.")
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite.")
+        raise ValueError(f"{name} contains NaN or infinity; remove or impute these values.")
     return array
 
 
@@ -93,9 +93,10 @@ def as_labels(labels: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
             f"{name} must hold one label a point, of shape ({size},) or ({size}, "
             f"n_label_dimensions); found {array.shape}."
         )
-    if not np.isfinite(array).all():
+    array = array.reshape(size, -1)
+    if not get_kernels().all_finite(array):
         raise ValueError(f"{name} contains NaN or infinity; remove or impute these values.")
-    return array.reshape(size, -1)
+    return array
 
 
 def as_vector(values: ArrayLike, name: str, size: int) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numpy.linalg import LinAlgError
 
-__all__ = ["NonPSDError", "PreprocessorError"]
+__all__ = ["LossOverflowError", "NonPSDError", "PreprocessorError"]
 
 
 class PreprocessorError(Exception):
@@ -32,3 +32,10 @@ class NonPSDError(LinAlgError):
 
     def __init__(self, message: str = "Matrix is not positive semidefinite (PSD).") -> None:
         super().__init__(message)
+
+
+class LossOverflowError(ValueError):
+    """A loss of finite embedded points, or its gradient, is not finite.
+
+    Learners end a training with a ConvergenceWarning where a loss raises it.
+    """

@@ -259,14 +259,14 @@ def _fill(
     wanted: NDArray[np.int64], size: int, n: int, rng: np.random.RandomState
 ) -> NDArray[np.int64]:
     """Return the different ones of `wanted` in order, and others drawn up to `size`, below n."""
-    rows = _first_of_each(wanted)
     if 2 * size > n:
-        return _first_of_each(np.concatenate([rows, rng.permutation(n)]))[:size]
-    while len(rows) < size:
+        return _first_of_each(np.concatenate([wanted, rng.permutation(n)]))[:size]
+    rows = wanted
+    while True:
         # To skip what is there already is to draw without replacement.
-        drawn = rng.randint(n, size=size - len(rows) + 8)
-        rows = _first_of_each(np.concatenate([rows, drawn]))
-    return rows[:size]
+        rows = _first_of_each(np.concatenate([rows, rng.randint(n, size=size)]))
+        if len(rows) >= size:
+            return rows[:size]
 
 
 def _first_of_each(values: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -25,7 +25,9 @@ class Linear(LayeredEmbedding):
         which is of use in `Asymmetric`.
     init : {"auto", "pca", "lda", "identity", "random"} or ndarray, default="auto"
         The map to start from, as in `metricfast.NCA`, but that "random" draws from a normal
-        distribution of variance 1 / n_features, which keeps the spread of the points.
+        distribution of variance 1 / n_features, which keeps the spread of the points. "auto" is
+        "lda" where there are more classes than components, which finds classes again better than
+        "pca" does, but may serve a nearest-neighbour classifier a little less.
     normalize : bool, default=False
         Divide embedded points by their length. A point whose length is at most 1e-12 becomes zero,
         and passes no gradient on.

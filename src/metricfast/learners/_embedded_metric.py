@@ -15,7 +15,7 @@ from metricfast._mahalanobis import as_vectors
 from metricfast._tuples import index_tuples
 from metricfast.base import BaseMetricLearner, MetricTransformer
 from metricfast.embeddings import Embedding
-from metricfast.learners._retrieval import retrieval_score
+from metricfast.metrics import mean_label_distance_at_k, precision_at_1
 from metricfast.neighbors import kneighbors, paired_distances
 from metricfast.thresholds import ThresholdMixin
 
@@ -24,6 +24,8 @@ __all__ = ["EmbeddedDistance", "EmbeddedMetricMixin", "embed"]
 Array = NDArray[Any]
 # So many points are embedded at a time, hidden layers and all.
 _BLOCK = 16384
+# Points found that a score of continuous labels looks at.
+_NEIGHBORS = 10
 
 
 def embed(
@@ -219,9 +221,15 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         Returns
         -------
         float
-            Of classes, the share of queries whose nearest point is of their class (precision at 1);
-            of continuous labels, the negative mean distance between the label of a query and
-            those of its 10 nearest points. Greater is better.
+            Of classes, `metricfast.metrics.precision_at_1`: the share of queries whose nearest
+            point is of their class, among those that have a point of their class to find. Of
+            continuous labels, the negative `metricfast.metrics.mean_label_distance_at_k` of the 10
+            nearest points. Greater is better.
+
+        Raises
+        ------
+        ValueError
+            If labels and points differ in number, or no query has a point of its class to find.
         """
         queries, database, exclude = self._both_sides(X, X_database)
         if (X_database is None) != (y_database is None):
@@ -237,10 +245,25 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
                     f"{name} must hold one label a point: expected {len(points)}, found shape "
                     f"{given.shape}."
                 )
-        return retrieval_score(
-            queries, labels, database, of_database,
-            continuous=not self._has_classes, exclude=exclude, n_jobs=self.n_jobs,
-        )  # fmt: skip
+        return self._retrieval_score(queries, labels, database, of_database, exclude)
+
+    def _retrieval_score(
+        self,
+        queries: Array,
+        y: Array,
+        database: Array,
+        y_database: Array,
+        exclude: NDArray[np.int64] | None = None,
+    ) -> float:
+        """Score embedded points."""
+        if self._has_classes:
+            return precision_at_1(
+                queries, y, database, y_database, exclude=exclude, n_jobs=self.n_jobs
+            )
+        k = min(_NEIGHBORS, len(database) - (exclude is not None))
+        return -mean_label_distance_at_k(
+            queries, y, database, y_database, k=k, exclude=exclude, n_jobs=self.n_jobs
+        )
 
     def _both_sides(self, X: Any, X_database: Any) -> tuple[Array, Array, NDArray[np.int64] | None]:
         X = self._points(X)

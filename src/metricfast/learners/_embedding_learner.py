@@ -24,7 +24,6 @@ from metricfast.learners._embedding_input import EmbeddingInput
 from metricfast.learners._linear import check_callbacks
 from metricfast.learners._minibatch import DivergedError, EpochState, Stepper, Training, flat, parts
 from metricfast.learners._objective import EmbeddedLoss, is_learnable
-from metricfast.learners._retrieval import retrieval_score
 from metricfast.samplers import Batch, Sampler
 from metricfast.solvers import Monitor, Progress, minimize_smooth
 
@@ -221,6 +220,11 @@ class BaseEmbeddingLearner(EmbeddingInput):
         train, test = train_test_split(
             np.arange(n), test_size=n_held_out, stratify=alike, random_state=rng
         )
+        if self._has_classes and not np.isin(y[test], y[train]).any():
+            raise ValueError(
+                "early_stopping found no class both among the held-out points and the others: give "
+                "more points of a class, or set early_stopping=False."
+            )
         return X[train], y[train], (X[test], y[test])
 
     def _initialize(
@@ -336,11 +340,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
         if held_out is not None:
             queries = embed(self.embedding_, arrays, held_out[0], n_jobs=self.n_jobs)
             database = embed(self.embedding_, arrays, task.X, "database", self.n_jobs)
-            score = retrieval_score(
-                queries, held_out[1], database, task.y,
-                continuous=not self._has_classes, n_jobs=self.n_jobs,
-            )  # fmt: skip
-            training.record(score)
+            training.record(self._retrieval_score(queries, held_out[1], database, task.y))
         epoch, value = len(training.curve), training.curve[-1]
         if progress is not None:
             progress(epoch, value)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._dispatch import get_kernels
 from metricfast.samplers import Batch
@@ -138,7 +140,7 @@ class Stepper:
         rate: Callable[[int, int], float],
     ) -> None:
         self._loss, self._shapes, self._rate = loss, shapes, rate
-        self._decays, self._factors = decays, factors
+        self._runs = _runs(shapes, decays, factors)
         self._adam, self._momentum = solver == "adam", momentum
         self._tried: Array | None = None  # the last parameters with a finite loss
 
@@ -157,20 +159,34 @@ class Stepper:
         DivergedError
             Where the loss, its gradient or a parameter is not finite. The last parameters
             with a finite loss are kept.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If no batch of the first epoch has a gradient.
         """
-        values, epoch = [], len(training.curve)
+        values, epoch, moves = [], len(training.curve), False
         for batch in batches:
             value, gradients = self._loss(parts(training.vector, self._shapes), batch)
             gradient = flat(gradients) if math.isfinite(value) else None
             if gradient is None or not _finite(gradient):
                 self._give_up(training)
             values.append(value)
+            moves = moves or bool(gradient.any())
             self._tried = training.vector
             training.step += 1
             training.vector = self._moved(training, gradient, self._rate(epoch, training.step - 1))
         if not _finite(training.vector):
             self._give_up(training)
         training.curve.append(float(np.mean(values)))
+        if epoch == 0 and not moves:
+            warnings.warn(
+                "No batch of the first epoch gave a gradient to learn from. Its points may have "
+                "none to be compared with: give more points of a class, raise batch_size, or "
+                "choose another sampler. Or the loss is satisfied already: raise its margin.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
     def _give_up(self, training: Training) -> NoReturn:
         if self._tried is not None:
@@ -179,18 +195,28 @@ class Stepper:
 
     def _moved(self, training: Training, gradient: Array, rate: float) -> Array:
         moved, kernels = np.empty_like(training.vector), get_kernels()
-        columns = [
-            parts(vector, self._shapes)
-            for vector in (training.vector, gradient, *training.moments, moved)
-        ]
-        for arrays, decay, factor in zip(
-            zip(*columns, strict=True), self._decays, self._factors, strict=True
-        ):
+        vectors = (training.vector, gradient, *training.moments, moved)
+        for run, decay, factor in self._runs:
+            arrays = [vector[run] for vector in vectors]
             if self._adam:
                 kernels.adam_step(*arrays, rate * factor, decay, float(training.step))
             else:
                 kernels.momentum_step(*arrays, rate * factor, decay, self._momentum)
         return moved
+
+
+def _runs(
+    shapes: Sequence[tuple[int, ...]], decays: Sequence[float], factors: Sequence[float]
+) -> list[tuple[slice, float, float]]:
+    """Return where adjacent parameters have the same decay and factor, and so move together."""
+    runs: list[tuple[slice, float, float]] = []
+    stop = 0
+    for shape, decay, factor in zip(shapes, decays, factors, strict=True):
+        start, stop = stop, stop + math.prod(shape)
+        if runs and runs[-1][1:] == (decay, factor):
+            start = runs.pop()[0].start
+        runs.append((slice(start, stop), decay, factor))
+    return runs
 
 
 def _finite(vector: Array) -> bool:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
 from metricfast.embeddings import Asymmetric, Embedding
+from metricfast.exceptions import LossOverflowError
 
 __all__ = ["EmbeddedLoss", "is_continuous", "is_learnable"]
 
@@ -74,9 +75,24 @@ class EmbeddedLoss:
         Returns
         -------
         value : float
-            NaN where embedded points are not finite; the gradient is empty then.
+            NaN where embedded points, or the loss, are not finite; the gradient is empty then.
         gradients : list of ndarray
         """
+        try:
+            return self._evaluate(parameters, X, y, n_anchors, X_database, y_database, exclude)
+        except LossOverflowError:
+            return math.nan, []
+
+    def _evaluate(
+        self,
+        parameters: list[Array],
+        X: Any,
+        y: Array,
+        n_anchors: int | None,
+        X_database: Any,
+        y_database: Array | None,
+        exclude: NDArray[np.int64] | None,
+    ) -> tuple[float, list[Array]]:
         n = X.shape[0]
         anchors = n if n_anchors is None else n_anchors
         own = X_database is None

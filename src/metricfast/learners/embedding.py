@@ -108,7 +108,9 @@ class EmbeddingLearner(BaseEmbeddingLearner):
     An interrupted `fit` (Ctrl-C) raises KeyboardInterrupt and leaves what was learned so far. A
     training whose loss becomes infinite or NaN ends with ConvergenceWarning and the last parameters
     whose loss was finite. Features should have a spread of about 1; losses with a margin expect
-    distances of about that size, as they are with ``normalize=True``.
+    distances of about that size, as they are with ``normalize=True``. There is no
+    ``sample_weight``: weighted anchors would not draw more batches, nor be neighbours of others
+    more often. Repeat rows instead.
 
     Examples
     --------

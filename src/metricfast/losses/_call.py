@@ -19,6 +19,7 @@ from metricfast._arrays import (
     as_vector,
 )
 from metricfast._dispatch import get_kernels
+from metricfast.exceptions import LossOverflowError
 
 __all__ = ["AllPairsLoss", "Call", "Gradient", "Loss", "RowLoss", "Totals", "positive"]
 
@@ -187,7 +188,7 @@ class RowLoss(Loss):
         )
         totals = self._run(call, reduction, y, y_database)
         if not (np.isfinite(totals[0]) and get_kernels().all_finite(call.grad)):
-            raise ValueError(
+            raise LossOverflowError(
                 "The loss or its gradient overflows: Z is too large for this loss in "
                 f"{call.grad.dtype}. Divide Z, or lower the learning rate that led there."
             )

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metricfast._arrays import as_numbers, as_points
 from metricfast._dispatch import get_kernels
+from metricfast.exceptions import LossOverflowError
 from metricfast.losses._call import Call, Gradient, Loss, positive
 from metricfast.losses._labels import LabelDistance, label_arguments
 
@@ -104,7 +105,8 @@ default="sqeuclidean"
             difference = labels[rows] - labels[columns]
             power = np.abs(difference) if metric == "cityblock" else difference**2
             distances = power.sum(1)
-        similarities = (points @ points.T)[rows, columns]
+        with np.errstate(over="ignore", invalid="ignore"):
+            similarities = (points @ points.T)[rows, columns]
         value, weights = self._order(similarities, -distances, len(points))
         matrix = np.zeros((len(points), len(points)))
         matrix[rows, columns] = weights
@@ -127,5 +129,7 @@ default="sqeuclidean"
             "dropped": pairs * (pairs - 1) // 2 - terms,
         }
         if not np.isfinite(value):
-            raise ValueError("The loss overflows: Z is too large. Divide Z, or normalise it.")
+            raise LossOverflowError(
+                "The loss overflows: Z is too large. Divide Z, or normalise it."
+            )
         return value, weights

@@ -1,14 +1,15 @@
 """Metrics of continuous labels: how far the labels of the references found are from the query's.
 
-A block gives the label distances to all candidates (infinite to one that is left out) and to the
-references found, in their order. A metric returns its values, those that chance would have on
-average, and those of the best order.
+A block gives the label distances to the references found, in their order, and where that is asked
+for those to all candidates (infinite to one that is left out). A metric has values, those that
+chance would have on average, and those of the best order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from metricfast.metrics._ranking import Block
 __all__ = ["CONTINUOUS_METRICS", "ContinuousMetric", "LabelDistances"]
 
 Values = NDArray[Any]
-Results = tuple[Values, Values, Values]
 
 
 class LabelDistances:
@@ -31,57 +31,100 @@ class LabelDistances:
         self, block: Block, labels: Values, references: Values, metric: Any, k: int
     ) -> None:
         self.block, self.k = block, k
-        self.all: Values = cdist(labels[block.rows], references, metric)
-        if not np.isfinite(self.all).all() or (self.all < 0).any():
-            raise ValueError(
-                "label_distance must give finite distances, none negative; "
-                f"found {self.all.min()} to {self.all.max()}."
-            )
-        if block.exclude is not None:
-            self.all[np.arange(len(self.all)), block.exclude] = np.inf
-        self.found: Values = np.take_along_axis(self.all, block.indices, axis=1)
+        self._labels, self._references, self._metric = labels, references, metric
 
-    @property
+    @cached_property
+    def found(self) -> Values:
+        """Those of the references found."""
+        rows = zip(self.block.rows, self.block.indices, strict=True)
+        return np.concatenate([self._between(row, self._references[found]) for row, found in rows])
+
+    @cached_property
+    def all(self) -> Values:
+        """Those of all references."""
+        distances = self._between(self.block.rows, self._references)
+        if self.block.exclude is not None:
+            distances[np.arange(len(distances)), self.block.exclude] = np.inf
+        return distances
+
+    @cached_property
     def nearest(self) -> Values:
         """The k smallest, in order."""
         found: Values = np.sort(np.partition(self.all, self.k - 1, axis=1)[:, : self.k], axis=1)
         return found
+
+    def _between(self, rows: Any, references: Values) -> Values:
+        distances: Values = cdist(np.atleast_2d(self._labels[rows]), references, self._metric)
+        if not np.isfinite(distances).all() or (distances < 0).any():
+            raise ValueError(
+                "label_distance must give finite distances, none negative; "
+                f"found {distances.min()} to {distances.max()}."
+            )
+        return distances
 
 
 @dataclass(frozen=True)
 class ContinuousMetric:
     """How to compute a metric, and how many places it looks at ("k" or "all")."""
 
-    results: Callable[[LabelDistances], Results]
+    value: Callable[[LabelDistances], Values]
+    chance: Callable[[LabelDistances], Values]
+    oracle: Callable[[LabelDistances], Values]
     depth: str
 
 
-def _ndcg(given: LabelDistances) -> Results:
-    discount = 1 / np.log2(np.arange(2, given.k + 2))
-    ideal = (1 / (1 + given.nearest)) @ discount
-    value = (1 / (1 + given.found[:, : given.k])) @ discount
-    mean_gain = (1 / (1 + given.all)).sum(axis=1) / given.block.n_candidates
-    return value / ideal, mean_gain * discount.sum() / ideal, np.ones(len(ideal))
+def _discount(given: LabelDistances) -> Values:
+    found: Values = 1 / np.log2(np.arange(2, given.k + 2))
+    return found
 
 
-def _mean_label_distance(given: LabelDistances) -> Results:
-    mean = np.where(np.isinf(given.all), 0, given.all).sum(axis=1) / given.block.n_candidates
-    return given.found[:, : given.k].mean(axis=1), mean, given.nearest.mean(axis=1)
+def _ideal_gain(given: LabelDistances) -> Values:
+    found: Values = (1 / (1 + given.nearest)) @ _discount(given)
+    return found
 
 
-def _spearman(given: LabelDistances) -> Results:
+def _ndcg(given: LabelDistances) -> Values:
+    found: Values = (1 / (1 + given.found[:, : given.k])) @ _discount(given)
+    return found / _ideal_gain(given)
+
+
+def _ndcg_by_chance(given: LabelDistances) -> Values:
+    mean_gain: Values = (1 / (1 + given.all)).sum(axis=1) / given.block.n_candidates
+    found: Values = mean_gain * _discount(given).sum() / _ideal_gain(given)
+    return found
+
+
+def _mean_label_distance(given: LabelDistances) -> Values:
+    found: Values = np.where(np.isinf(given.all), 0, given.all).sum(axis=1)
+    return found / given.block.n_candidates
+
+
+def _spearman(given: LabelDistances) -> Values:
     """Pearson's correlation of ranks, ties sharing their mean rank."""
     centre = (given.block.n_candidates + 1) / 2
     by_distance = rankdata(given.block.distances, axis=1) - centre
     by_label = rankdata(given.found, axis=1) - centre
     norm = np.sqrt((by_distance**2).sum(axis=1) * (by_label**2).sum(axis=1))
-    value = (by_distance * by_label).sum(axis=1) / np.where(norm == 0, 1, norm)
+    value: Values = (by_distance * by_label).sum(axis=1) / np.where(norm == 0, 1, norm)
     value[(by_label == 0).all(axis=1)] = np.nan
-    return value, np.zeros(len(value)), np.ones(len(value))
+    return value
+
+
+def _zeros(given: LabelDistances) -> Values:
+    return np.zeros(len(given.block.rows))
+
+
+def _ones(given: LabelDistances) -> Values:
+    return np.ones(len(given.block.rows))
 
 
 CONTINUOUS_METRICS = {
-    "ndcg_at_k": ContinuousMetric(_ndcg, "k"),
-    "mean_label_distance_at_k": ContinuousMetric(_mean_label_distance, "k"),
-    "spearman": ContinuousMetric(_spearman, "all"),
+    "ndcg_at_k": ContinuousMetric(_ndcg, _ndcg_by_chance, _ones, "k"),
+    "mean_label_distance_at_k": ContinuousMetric(
+        lambda given: given.found[:, : given.k].mean(axis=1),
+        _mean_label_distance,
+        lambda given: given.nearest.mean(axis=1),
+        "k",
+    ),
+    "spearman": ContinuousMetric(_spearman, _zeros, _ones, "all"),
 }

@@ -64,6 +64,7 @@ def retrieval_report(
     exclude: ArrayLike | None = None,
     label_distance: Any = "euclidean",
     confidence: float = 0.95,
+    baselines: bool = True,
     n_jobs: int | None = None,
     verbose: bool = False,
 ) -> RetrievalReport:
@@ -104,6 +105,8 @@ def retrieval_report(
         Distance of continuous labels, any `metric` of :func:`scipy.spatial.distance.cdist`.
     confidence : float, default=0.95
         Of the intervals.
+    baselines : bool, default=True
+        Compute chance and oracle, which takes longer than the values; else they are NaN.
     n_jobs : int, optional
         Threads; None for the default count, -1 for all CPUs.
     verbose : bool, default=False
@@ -162,10 +165,12 @@ def retrieval_report(
     found: Found = {}
     classes = [name for name in names if name in CLASS_METRICS]
     if classes:
-        found |= _judge_classes(search, classes, labels, database_labels)
+        found |= _judge_classes(search, classes, labels, database_labels, baselines)
     continuous = [name for name in names if name in CONTINUOUS_METRICS]
     if continuous:
-        found |= _judge_continuous(search, continuous, labels, database_labels, label_distance)
+        found |= _judge_continuous(
+            search, continuous, labels, database_labels, label_distance, baselines
+        )
     return RetrievalReport((name, _score(name, found[name], confidence)) for name in names)
 
 
@@ -228,7 +233,11 @@ def _empty(names: list[str], n: int) -> Found:
 
 
 def _judge_classes(
-    search: _Search, names: list[str], labels: ArrayLike, database_labels: ArrayLike
+    search: _Search,
+    names: list[str],
+    labels: ArrayLike,
+    database_labels: ArrayLike,
+    baselines: bool,
 ) -> Found:
     n, m = len(search.queries), len(search.database)
     classes, _ = as_codes(labels, "labels", n)
@@ -251,8 +260,9 @@ def _judge_classes(
         for name, metric in metrics.items():
             values, chance, oracle = found[name]
             values[rows] = metric.value(hits[some], counts, search.k)
-            chance[rows] = _chance(metric, counts, block.n_candidates, search.k)
-            oracle[rows] = 1
+            if baselines:
+                chance[rows] = _chance(metric, counts, block.n_candidates, search.k)
+                oracle[rows] = 1
 
     search.blocks(depth, min(depth, m), judge)
     return found
@@ -269,6 +279,7 @@ def _judge_continuous(
     labels: ArrayLike,
     database_labels: ArrayLike,
     label_distance: Any,
+    baselines: bool,
 ) -> Found:
     n, m = len(search.queries), len(search.database)
     own = _label_vectors(labels, "labels", n)
@@ -285,8 +296,9 @@ def _judge_continuous(
     def judge(block: Block) -> None:
         given = LabelDistances(block, own, references, label_distance, search.k)
         for name, metric in metrics.items():
-            for array, part in zip(found[name], metric.results(given), strict=True):
-                array[block.rows] = part
+            parts = (metric.value, metric.chance, metric.oracle)[: 3 if baselines else 1]
+            for array, part in zip(found[name], parts, strict=False):
+                array[block.rows] = part(given)
 
     search.blocks(None if whole else search.k, m, judge)
     return found

@@ -317,7 +317,7 @@ def spearman(
 
 
 def _mean(name: str, *arrays: Any, **search: Any) -> float:
-    return retrieval_report(*arrays, metrics=name, **search)[name].mean
+    return retrieval_report(*arrays, metrics=name, baselines=False, **search)[name].mean
 
 
 def retrieval_scorer(metric: str, **search: Any) -> Any:
@@ -359,5 +359,5 @@ def retrieval_scorer(metric: str, **search: Any) -> Any:
 def _scored(
     estimator: BaseEstimator, X: ArrayLike, y: ArrayLike, *, name: str, search: dict[str, Any]
 ) -> float:
-    score = report_of(estimator, X, y, metrics=name, **search)[name].mean
+    score = report_of(estimator, X, y, metrics=name, baselines=False, **search)[name].mean
     return -score if name in _LESS_IS_BETTER else score

@@ -61,36 +61,68 @@ template <class T> class DatabaseShare {
         kept_.clear();
     }
 
-    /// A block of dense weights W, and W^T Zq.
-    void add(const EmbeddedSides<T> &sides, const RowMatrix<T> &product,
-             const RowMatrix<T> &weights) {
-        prepare(sides);
-        if (sides.kind == RowKind::inner_product) {
-            sums_ += product.template cast<double>();
+    /// Dense weights W of the anchors from `first` on. Products W^T Zq are summed in T for a while:
+    /// sums in double are large, and so is the cost of a pass over them.
+    void add(const EmbeddedSides<T> &sides, const RowMatrix<T> &weights, Index first) {
+        if (recent_ + weights.rows() > most_recent)
+            flush(sides);
+        const auto queries = sides.queries.middleRows(first, weights.rows());
+        if (recent_ == 0)
+            product_.noalias() = weights.transpose() * queries;
+        else
+            product_.noalias() += weights.transpose() * queries;
+        recent_ += weights.rows();
+        if (sides.kind == RowKind::inner_product)
             return;
-        }
-        sums_ -= 2.0 * product.template cast<double>();
-        column_sums_ += weights.colwise().sum().transpose().template cast<double>();
+        if (column_sums_.size() == 0)
+            column_sums_.setZero(weights.cols());
+        for (Index r = 0; r < weights.rows(); ++r)
+            column_sums_ += weights.row(r).transpose().template cast<double>();
+    }
+
+    /// After the last block: what is not needed any more is released.
+    void finish(const EmbeddedSides<T> &sides) {
+        if (sums_.size() == 0)
+            return;
+        flush(sides);
+        product_.resize(0, 0);
     }
 
     const std::vector<Entry> &kept() const { return kept_; }
 
     void add_sums(const EmbeddedSides<T> &sides, Index j, Eigen::RowVectorXd &sum) const {
         if (sums_.size() != 0)
-            sum += sums_.row(j) +
-                   2.0 * column_sums_[j] * sides.database.row(j).template cast<double>();
+            sum += sums_.row(j);
+        if (recent_ > 0)
+            sum += of_product(sides) * product_.row(j).template cast<double>();
+        if (column_sums_.size() != 0)
+            sum += 2.0 * column_sums_[j] * sides.database.row(j).template cast<double>();
     }
 
   private:
     void prepare(const EmbeddedSides<T> &sides) {
-        if (sums_.size() == 0) {
+        if (sums_.size() == 0)
             sums_.setZero(sides.database.rows(), sides.database.cols());
-            column_sums_.setZero(sides.database.rows());
-        }
     }
+
+    static double of_product(const EmbeddedSides<T> &sides) {
+        return sides.kind == RowKind::distance ? -2.0 : 1.0;
+    }
+
+    void flush(const EmbeddedSides<T> &sides) {
+        if (recent_ == 0)
+            return;
+        prepare(sides);
+        sums_ += of_product(sides) * product_.template cast<double>();
+        recent_ = 0;
+    }
+
+    static constexpr Index most_recent = 2048; ///< of whose sum T keeps the digits
 
     std::size_t capacity_ = 0;
     std::vector<Entry> kept_;
+    RowMatrix<T> product_; ///< of the last `recent_` anchors
+    Index recent_ = 0;
     RowMatrix<double> sums_;
     Eigen::VectorXd column_sums_;
 };

@@ -41,3 +41,4 @@
 #include "metricfast/row_engine.hpp"
 #include "metricfast/symmetric_gradient.hpp"
 #include "metricfast/window.hpp"
+#include "metricfast/work.hpp"

@@ -13,6 +13,7 @@
 #include "metricfast/losses/row_loss.hpp"
 #include "metricfast/symmetric_gradient.hpp"
 #include "metricfast/window.hpp"
+#include "metricfast/work.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -49,8 +50,11 @@ struct RowTotals {
 template <class T> class RowEngine {
   public:
     RowEngine(const RowProblem<T> &problem, const RowLoss<T> &loss, const Control &control)
-        : problem_(problem), loss_(loss), control_(control), query_points_(problem.queries),
-          database_points_(problem.database) {
+        : problem_(problem), loss_(loss),
+          control_(worth_it(control, static_cast<double>(problem.queries.rows) *
+                                         static_cast<double>(problem.database.rows) *
+                                         static_cast<double>(problem.queries.cols + 32))),
+          query_points_(problem.queries), database_points_(problem.database) {
         require(problem.queries.cols == problem.database.cols,
                 "row engine: queries and database differ in width");
         require(!problem.symmetric || problem.queries.rows == problem.database.rows,
@@ -97,6 +101,7 @@ template <class T> class RowEngine {
                     run_block(lane, first, std::min(rows, n() - first), grad_queries);
                     worker.advance();
                 }
+                lane.database.finish(*sides_);
                 lane.release_scratch();
             },
             blocks);
@@ -124,7 +129,6 @@ template <class T> class RowEngine {
         DatabaseShare<T> database;
         RowTotals totals;
         RowMatrix<T> values;
-        RowMatrix<T> product;
         std::vector<RowEntry<T>> entries;
         AlignedVector<T>
             listed; // aligned: vectorised exp peels unaligned ends, which round otherwise
@@ -134,7 +138,6 @@ template <class T> class RowEngine {
 
         void release_scratch() {
             values.resize(0, 0);
-            product.resize(0, 0);
             near = {};
         }
     };
@@ -212,7 +215,7 @@ template <class T> class RowEngine {
     Index dense_rows() const {
         constexpr Index tile = TileShape<T>::rows;
         const std::size_t row = static_cast<std::size_t>(std::max<Index>(m(), 1)) * sizeof(T);
-        const std::size_t cached = (std::size_t(1) << 20) / row,
+        const std::size_t cached = (std::size_t(1) << 22) / row,
                           allowed = problem_.memory_budget / 16 / row;
         const Index rows =
             static_cast<Index>(std::min(std::max<std::size_t>(cached, 4 * tile), allowed));
@@ -332,9 +335,7 @@ template <class T> class RowEngine {
     void multiply(Lane &lane, Index first, Index count, View<T> grad_queries) const {
         const auto queries = centred_queries().middleRows(first, count);
         View<T> out(grad_queries.row(first), count, p(), grad_queries.stride);
-        lane.product.resize(m(), p());
-        lane.product.noalias() = lane.values.transpose() * queries;
-        lane.database.add(*sides_, lane.product, lane.values);
+        lane.database.add(*sides_, lane.values, first);
         if (problem_.kind == RowKind::inner_product) {
             out.eigen().noalias() = lane.values * centred_database_;
             return;

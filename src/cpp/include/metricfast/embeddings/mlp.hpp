@@ -1,7 +1,7 @@
 /// Fully connected layers: forward and backward.
 #pragma once
 
-#include "metricfast/parallel.hpp"
+#include "metricfast/work.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -26,16 +26,11 @@ inline constexpr Index tile_rows = 128;     ///< of a weight's gradient
 inline constexpr Index tile_columns = 256;  ///< of a weight's gradient
 inline constexpr Index product_rows = 2048; ///< points whose products are added up in T
 
-/// On one thread where the work is less than what starting others costs.
-template <class T>
-Control worth_it(const Control &control, const std::vector<Layer<T>> &layers, Index n) {
+template <class T> double products_of(const std::vector<Layer<T>> &layers, Index n) {
     double products = 0;
     for (const Layer<T> &layer : layers)
         products += static_cast<double>(layer.weight.rows * layer.weight.cols * n);
-    Control chosen = control;
-    if (products < 2e6)
-        chosen.threads = 1;
-    return chosen;
+    return products;
 }
 
 template <class T> View<T> rows_of(View<T> m, Index first, Index count) {
@@ -97,7 +92,7 @@ void layers_forward(View<const T> x, const std::vector<Layer<T>> &layers, Activa
         require(fits && outputs[l].rows == n && outputs[l].cols == layers[l].weight.rows,
                 "layers_forward: shapes must be X (n,d), W (width,d), A (n,width)");
     }
-    const Control how = detail::worth_it(control, layers, n);
+    const Control how = worth_it(control, detail::products_of(layers, n));
     constexpr Index block = detail::layer_rows;
     parallel_blocks((n + block - 1) / block, how, [&](Index b, Worker &) {
         const Index first = b * block, count = std::min(block, n - first);
@@ -141,7 +136,7 @@ void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activ
                     (l > 0 ? outputs[l - 1].cols == layers[l].weight.cols
                            : x.data == nullptr || (x.rows == n && x.cols == layers[l].weight.cols)),
                 "layers_backward: shapes of outputs, deltas and gradients must be the layers'");
-    const Control how = detail::worth_it(control, layers, n);
+    const Control how = worth_it(control, detail::products_of(layers, n));
     if (depth > 1) {
         constexpr Index block = detail::layer_rows;
         parallel_blocks((n + block - 1) / block, how, [&](Index b, Worker &) {

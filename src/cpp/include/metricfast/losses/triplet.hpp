@@ -241,63 +241,89 @@ template <class T> class DenseTripletLoss : public TripletBase<T> {
     /// Numbers and sums of what has been added at ranks below one (a Fenwick tree).
     class RankSums {
       public:
-        explicit RankSums(std::size_t ranks) : counts_(ranks + 1, 0), sums_(ranks + 1, 0.0) {}
+        explicit RankSums(std::size_t ranks) : nodes_(ranks + 1, Node{0, 0.0}) {}
         void add(std::size_t rank, double value) {
-            for (std::size_t i = rank + 1; i < counts_.size(); i += i & (~i + 1)) {
-                ++counts_[i];
-                sums_[i] += value;
-            }
+            all_ += {1, value};
+            for (std::size_t i = rank + 1; i < nodes_.size(); i += i & (~i + 1))
+                nodes_[i] += {1, value};
         }
         std::pair<std::int64_t, double> below(std::size_t rank) const {
-            std::pair<std::int64_t, double> result{0, 0.0};
-            for (std::size_t i = rank; i > 0; i &= i - 1) {
-                result.first += counts_[i];
-                result.second += sums_[i];
-            }
-            return result;
+            Node result{0, 0.0};
+            if (rank + 1 == nodes_.size())
+                result = all_;
+            else
+                for (std::size_t i = rank; i > 0; i &= i - 1)
+                    result += nodes_[i];
+            return {result.count, result.sum};
         }
 
       private:
-        std::vector<std::int64_t> counts_;
-        std::vector<double> sums_;
+        struct Node {
+            std::int64_t count;
+            double sum;
+            void operator+=(const Node &other) {
+                count += other.count;
+                sum += other.sum;
+            }
+        };
+        std::vector<Node> nodes_;
+        Node all_{0, 0.0};
     };
+
+    /// How many distances are below that of a point, at most it, and below its reach; and how many
+    /// reaches are at most its distance.
+    struct Ranks {
+        std::size_t below, through, reached, passed;
+    };
+
+    /// The ranks of points in the given order: distances sorted once, then four merges.
+    std::vector<Ranks> ranks_of(const Row<T> &row, const Order &order) const {
+        const std::size_t m = order.size();
+        std::vector<std::pair<T, std::size_t>> sorted(m);
+        for (std::size_t g = 0; g < m; ++g)
+            sorted[g] = {row.values[order[g].second], g};
+        std::sort(sorted.begin(), sorted.end());
+        std::vector<Ranks> ranks(m);
+        Ranks at{0, 0, 0, 0};
+        for (const auto &[x, g] : sorted) {
+            while (at.below < m && sorted[at.below].first < x)
+                ++at.below;
+            while (at.through < m && sorted[at.through].first <= x)
+                ++at.through;
+            while (at.reached < m && sorted[at.reached].first < this->reach(x))
+                ++at.reached;
+            while (at.passed < m && this->reach(sorted[at.passed].first) <= x)
+                ++at.passed;
+            ranks[g] = at;
+        }
+        return ranks;
+    }
 
     void all(const Row<T> &row, const Order &order, std::vector<T> &counts,
              RowValue &result) const {
         const bool semihard = this->settings_.mining == Mining::semihard;
         const std::size_t m = order.size();
-        std::vector<T> d(m), reach(m);
-        for (std::size_t r = 0; r < m; ++r)
-            d[r] = row.values[order[r].second];
-        std::sort(d.begin(), d.end());
-        for (std::size_t r = 0; r < m; ++r)
-            reach[r] = this->reach(d[r]);
-        const auto rank = [](const std::vector<T> &sorted, T x, bool with_equal) {
-            const auto it = with_equal ? std::upper_bound(sorted.begin(), sorted.end(), x)
-                                       : std::lower_bound(sorted.begin(), sorted.end(), x);
-            return static_cast<std::size_t>(it - sorted.begin());
-        };
+        const std::vector<Ranks> ranks = ranks_of(row, order);
         // As far points, with the near ones added so far: d_near < d_far (semi-hard) and
         // d_near + margin > d_far are ranges of ranks.
         RankSums near(m);
         for_groups(order, [&](std::size_t begin, std::size_t end) {
             for (std::size_t g = begin; begin > 0 && g < end; ++g) {
                 const Index j = order[g].second;
-                const T x = row.values[j];
-                const std::size_t from = rank(reach, x, true),
-                                  to = semihard ? std::max(rank(d, x, false), from) : m;
+                const std::size_t from = ranks[g].passed,
+                                  to = semihard ? std::max(ranks[g].below, from) : m;
                 const auto [n_to, sum_to] = near.below(to);
                 const auto [n_from, sum_from] = near.below(from);
                 const std::int64_t active = n_to - n_from;
                 counts[j] -= static_cast<T>(active);
                 result.terms += static_cast<Index>(active);
                 if (active > 0)
-                    result.value +=
-                        (sum_to - sum_from) - static_cast<double>(active) * static_cast<double>(x);
+                    result.value += (sum_to - sum_from) - static_cast<double>(active) *
+                                                              static_cast<double>(row.values[j]);
             }
             for (std::size_t g = begin; g < end; ++g) {
                 const T x = row.values[order[g].second];
-                near.add(rank(d, x, false), static_cast<double>(this->reach(x)));
+                near.add(ranks[g].below, static_cast<double>(this->reach(x)));
             }
         });
         // As near points, with the far ones added so far: the same comparisons, seen from there.
@@ -308,14 +334,13 @@ template <class T> class DenseTripletLoss : public TripletBase<T> {
             while (begin > 0 && order[begin - 1].first == order[end - 1].first)
                 --begin;
             for (std::size_t g = begin; added < m && g < end; ++g) {
-                const Index i = order[g].second;
-                const T x = row.values[i];
-                const std::size_t to = rank(d, this->reach(x), false),
-                                  from = semihard ? std::min(rank(d, x, true), to) : 0;
-                counts[i] += static_cast<T>(far.below(to).first - far.below(from).first);
+                const std::size_t to = ranks[g].reached,
+                                  from = semihard ? std::min(ranks[g].through, to) : 0;
+                counts[order[g].second] +=
+                    static_cast<T>(far.below(to).first - far.below(from).first);
             }
             for (std::size_t g = begin; g < end; ++g, --added)
-                far.add(rank(d, row.values[order[g].second], false), 0.0);
+                far.add(ranks[g].below, 0.0);
             end = begin;
         }
     }
