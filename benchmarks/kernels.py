@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-__all__ = ["inference", "neighbors", "pairwise"]
+__all__ = ["inference", "inference_epoch", "neighbors", "pairwise"]
 
 import os
 from functools import partial
 
 import numpy as np
+from sklearn.decomposition import PCA
 
+from benchmarks import data
 from benchmarks.bounds import Rates
 from benchmarks.calls import SAMPLE
 from benchmarks.case import OURS, Arrays, Case, Entry, Target
-from benchmarks.targets import Speedup, TimesAtMost
+from benchmarks.targets import MemoryAtMost, SecondsAtMost, Speedup, TimesAtMost
 
 TOLERANCE = {"float32": 1e-4, "float64": 1e-12}
 CHECKED_QUERIES = 100
 CORES = os.cpu_count() or 1
+GIBIBYTE = 2**30 / 1e6
 
 
 def _normal(shapes: dict[str, tuple[int, int]], dtype: str) -> Arrays:
@@ -139,19 +142,19 @@ def neighbors(
     )
 
 
-def _of_classes(spread: float) -> Arrays:
+def _of_classes(spread: float, scale: float) -> Arrays:
     """Points of 26 classes in 64 dimensions, their means as far apart as `spread` says."""
     rng = np.random.default_rng(0)
     means = spread * rng.standard_normal((26, 64))
     labels = {"y": rng.integers(0, 26, 20_000), "y_database": rng.integers(0, 26, 60_000)}
     points = {
-        name: (means[codes] + rng.standard_normal((len(codes), 64))).astype(np.float32)
+        name: (scale * (means[codes] + rng.standard_normal((len(codes), 64)))).astype(np.float32)
         for name, codes in zip(("queries", "database"), labels.values(), strict=True)
     }
     return {**points, **labels}
 
 
-def inference(name: str, spread: float) -> Case:
+def inference(name: str, spread: float, scale: float = 1.0) -> Case:
     """Return the case of both inferences of 7 neighbours, beside the plain nearest neighbours."""
     params = {"k": 7}
     plain = "kneighbors"
@@ -162,8 +165,36 @@ def inference(name: str, spread: float) -> Case:
     return Case(
         f"inference-{name}",
         f"targeted and augmented sets of 7, 20000 queries x 60000, 26 {name} classes, float32",
-        partial(_of_classes, spread),
+        partial(_of_classes, spread, scale),
         entries,
-        targets=[TimesAtMost(plain, 1.3)],
+        targets=[TimesAtMost(plain, 1.3), MemoryAtMost(GIBIBYTE)],
         when="normal",
+    )
+
+
+def _mnist_in_50() -> Arrays:
+    """Return MNIST reduced to 50 principal components, as queries and as database."""
+    arrays = data.mnist()
+    x = PCA(50, random_state=0).fit_transform(arrays["X"]).astype(np.float32)
+    return {"X": x, "y": arrays["y"], "queries": x, "database": x}
+
+
+def inference_epoch() -> Case:
+    """Return the case of an epoch of training on votes, beside the nearest neighbours of all."""
+    plain = "kneighbors"
+    entries = [
+        Entry(
+            OURS, "metricfast", "metricfast.vote_epoch", {"k": 7, "batch_size": 2000},
+            threads=(CORES,), rounds=3,
+        ),
+        Entry(plain, "metricfast", "metricfast.neighbors", {"k": 7}, threads=(CORES,), rounds=3),
+    ]  # fmt: skip
+    return Case(
+        "inference-epoch",
+        "an epoch of NeighborhoodGerrymandering on MNIST, PCA 50, 30 batches of 2000, float32",
+        _mnist_in_50,
+        entries,
+        targets=[SecondsAtMost(6), TimesAtMost(plain, 2), MemoryAtMost(GIBIBYTE)],
+        warm=False,
+        when="full",
     )

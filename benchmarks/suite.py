@@ -8,7 +8,7 @@ from benchmarks.case import LEVELS, Case, Level
 from benchmarks.embedding import embedding
 from benchmarks.family import family
 from benchmarks.imports import imports
-from benchmarks.kernels import inference, neighbors, pairwise
+from benchmarks.kernels import inference, inference_epoch, neighbors, pairwise
 from benchmarks.learners import fit, mnist
 from benchmarks.losses import losses
 from benchmarks.quality import PROTOCOLS, quality
@@ -20,6 +20,9 @@ def cases(level: Level = "normal", only: list[str] | None = None) -> list[Case]:
     found += [pairwise(dtype) for dtype in ("float32", "float64")]
     found += [neighbors(dtype) for dtype in ("float32", "float64")]
     found += [inference("separate", 0.5), inference("overlapping", 0.0)]
+    # Distances of the order of what a wrong answer costs.
+    found += [inference("near", 0.5, 0.05), inference("near-overlapping", 0.0, 0.05)]
+    found += [inference_epoch()]
     found += [
         fit("NCA", 2000, when="quick", peer="quick", metric_learn="normal"),
         fit("NCA", 5000, when="quick", peer="normal", metric_learn="full"),

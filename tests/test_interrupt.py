@@ -52,10 +52,22 @@ def labelled(*shape: int) -> Callable[[], tuple]:
     return lambda: classes(*shape)
 
 
+class Inference:
+    """Inference of all points, as a fit."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> None:
+        mf.inference.both(X, None, y, y, 7)
+
+
 POINTS = classes(20000, 64)[0]
 # Each lasts for several seconds, many of them for ever.
 FITS: dict[str, Case] = {
     "ANMM": (mf.ANMM, labelled(100000, 64)),
+    "AsymmetricSimilarity": (
+        lambda: mf.AsymmetricSimilarity(init="identity", max_epochs=ENDLESS),
+        labelled(30000, 40),
+    ),
+    "Inference": (Inference, labelled(120000, 64)),
     "ITML": (
         lambda: mf.ITML(preprocessor=POINTS, tol=0, max_iter=ENDLESS),
         lambda: pairs(20000, 10000),
@@ -83,6 +95,18 @@ FITS: dict[str, Case] = {
         labelled(15000, 40),
     ),
     "NCMML": (lambda: mf.NCMML(tol=0, max_iter=ENDLESS), labelled(100000, 64)),
+    "NeighborhoodGerrymandering": (
+        lambda: mf.NeighborhoodGerrymandering(init="identity", max_epochs=ENDLESS),
+        labelled(30000, 40),
+    ),
+    "NeighborhoodGerrymandering, all points": (
+        lambda: mf.NeighborhoodGerrymandering(init="identity", solver="lbfgs", max_iter=ENDLESS),
+        labelled(30000, 40),
+    ),
+    "NeighborhoodGerrymanderingRegressor": (
+        lambda: mf.NeighborhoodGerrymanderingRegressor(init="identity", max_epochs=ENDLESS),
+        lambda: numbers(30000, 40),
+    ),
     "OASIS": (
         lambda: mf.OASIS(preprocessor=POINTS, max_iter=ENDLESS),
         lambda: (index(20000, 10**6, 3),),
@@ -99,7 +123,7 @@ FITS: dict[str, Case] = {
     ),
 }
 # What has nothing to leave before it is done.
-NOTHING = {"ANMM", "KernelizedMetricLearner", "LFDA", "RCA_Supervised", "SDML"}
+NOTHING = {"ANMM", "Inference", "KernelizedMetricLearner", "LFDA", "RCA_Supervised", "SDML"}
 
 
 def now() -> np.ndarray:
@@ -133,7 +157,8 @@ def interrupt(model: Any, data: tuple, delay: float) -> float | None:
 
 def state(model: Any) -> dict[str, bool]:
     """Say what an interrupted learner is good for."""
-    if not hasattr(model, "components_") and not hasattr(model, "bilinear_"):
+    learned = ("components_", "components_query_", "bilinear_")
+    if not any(hasattr(model, name) for name in learned):
         return {"learned": False}
     scores = model.pair_score(np.eye(2 * model.n_features_in_).reshape(-1, 2, model.n_features_in_))
     curve = getattr(model, "loss_curve_", None)

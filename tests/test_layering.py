@@ -21,7 +21,7 @@ CPP_LAYERS = [
     ["parallel", "simd", "tile", "packing"],
     ["distance", "screen", "window", "optimizer", "work"],
     ["neighbors", "impostors"],
-    ["inference", "inference_problem", "inference_batch", "class_means"],
+    ["inference", "inference_problem", "inference_bounds", "inference_batch", "class_means"],
     [
         "losses/",
         "row_engine",

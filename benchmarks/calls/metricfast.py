@@ -13,8 +13,10 @@ __all__ = [
     "neighbors",
     "pair_distance",
     "pairwise",
+    "vote_epoch",
 ]
 
+import time
 from itertools import islice
 from typing import Any
 
@@ -60,6 +62,20 @@ def inference(data: Data, threads: int, k: int) -> Call:
         )
 
     return Call(run, lambda result: {"values": result[1].values - result[0].values})
+
+
+def vote_epoch(data: Data, threads: int, k: int, batch_size: int) -> Call:
+    """Time the second epoch of a training on votes; the environment sets the number of threads."""
+
+    def run() -> float:
+        ends: list[float] = []
+        metricfast.NeighborhoodGerrymandering(
+            k, init="identity", batch_size=batch_size, max_epochs=2, random_state=0,
+            callbacks=[lambda state: ends.append(time.perf_counter())],
+        ).fit(data["X"], data["y"])  # fmt: skip
+        return ends[1] - ends[0]
+
+    return Call(run)
 
 
 def loss(data: Data, threads: int, name: str, rows: int | None = None, **params: Any) -> Call:

@@ -88,27 +88,27 @@ class SetSolver {
             c.positions.push_back(static_cast<Index>(i));
             rank_[i] = static_cast<Index>(c.positions.size());
         }
+        plain_.members.clear();
+        plain_.feasible = false;
         nearest_sums_.assign(1, 0.0);
         for (Index i = 0; i < std::min(k(), size()); ++i)
             nearest_sums_.push_back(nearest_sums_.back() + candidates[i].distance);
     }
 
     /// The k nearest points, whatever their vote.
-    NeighborSet plain() {
-        NeighborSet set;
-        if (size() < k())
-            return set;
+    const NeighborSet &plain() {
+        if (!plain_.members.empty() || size() < k())
+            return plain_;
         for (Index i = 0; i < k(); ++i)
-            set.members.push_back(i);
-        finish(set);
-        return set;
+            plain_.members.push_back(i);
+        finish(plain_);
+        return plain_;
     }
 
     NeighborSet targeted() {
-        NeighborSet best = plain();
-        if (!best.feasible || (best.delta == 0 && !options_.greedy))
-            return best;
-        best = {};
+        if (!plain().feasible || (plain().delta == 0 && !options_.greedy))
+            return plain();
+        NeighborSet best;
         for (std::size_t r = 0; r < used_; ++r)
             if (classes_[r].delta == 0)
                 improve(r, true, best);
@@ -116,12 +116,12 @@ class SetSolver {
     }
 
     NeighborSet augmented() {
-        NeighborSet best = plain();
-        if (!best.feasible)
-            return best;
-        const double least = best.delta;
-        if (options_.greedy)
-            best = {};
+        if (!plain().feasible)
+            return plain();
+        const double least = plain().delta;
+        NeighborSet best;
+        if (!options_.greedy)
+            best = plain();
         for (std::size_t r = 0; r < used_; ++r)
             // A set that beats the plain one has a costlier vote.
             if (options_.greedy || classes_[r].delta > least)
@@ -361,6 +361,7 @@ class SetSolver {
     std::vector<std::int32_t> own_; ///< of each candidate the place of its class
     std::vector<Index> rank_;       ///< and its rank in the class, from 1
     std::vector<double> nearest_sums_;
+    NeighborSet plain_; ///< without members until it is asked for
     std::vector<Substitute> substitutes_;
     std::vector<Index> chosen_;
     std::vector<Index> kept_;

@@ -18,6 +18,7 @@
 #include "metricfast/impostors.hpp"
 #include "metricfast/inference.hpp"
 #include "metricfast/inference_batch.hpp"
+#include "metricfast/inference_bounds.hpp"
 #include "metricfast/inference_problem.hpp"
 #include "metricfast/losses/class_forms.hpp"
 #include "metricfast/losses/contrastive.hpp"

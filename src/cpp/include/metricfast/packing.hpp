@@ -138,6 +138,22 @@ struct Frame {
     double apply(double x, Index c) const { return x * scale - centre[c] * scale; }
 };
 
+/// In double, in several partial sums.
+template <class T> double squared_norm(const T *x, Index count) {
+    constexpr Index lanes = 8;
+    double sums[lanes] = {};
+    Index k = 0;
+    for (; k + lanes <= count; k += lanes)
+        for (Index l = 0; l < lanes; ++l)
+            sums[l] += static_cast<double>(x[k + l]) * static_cast<double>(x[k + l]);
+    for (; k < count; ++k)
+        sums[k % lanes] += static_cast<double>(x[k]) * static_cast<double>(x[k]);
+    double sum = 0;
+    for (const double part : sums)
+        sum += part;
+    return sum;
+}
+
 /// Packs up to `count` rows `ids[0..]` (or first, first+1, ... without ids) into one panel of
 /// `lanes` interleaved points, missing ones zero. `factor` multiplies the coordinates after
 /// rounding. `norms`, where given, receives the squared norms of the rounded, unmultiplied points.
@@ -145,18 +161,22 @@ template <class T>
 void pack_panel(const Points &points, const Frame &frame, const std::int64_t *ids, Index first,
                 Index count, int lanes, T factor, T *out, double *norms) {
     const Index p = points.cols();
+    std::vector<T> point(static_cast<std::size_t>(p));
     std::fill(out, out + p * lanes, T(0));
     points.visit([&](auto v) {
+        const auto row = [&](Index lane) {
+            return v.row(ids != nullptr ? static_cast<Index>(ids[lane]) : first + lane);
+        };
         for (Index lane = 0; lane < count; ++lane) {
-            const auto *x = v.row(ids != nullptr ? static_cast<Index>(ids[lane]) : first + lane);
-            double norm = 0;
-            for (Index k = 0; k < p; ++k) {
-                const T y = static_cast<T>(frame.apply(static_cast<double>(x[k]), k));
-                norm += static_cast<double>(y) * static_cast<double>(y);
-                out[k * lanes + lane] = factor * y;
-            }
+            if (lane + 4 < count)
+                prefetch(row(lane + 4), p);
+            const auto *x = row(lane);
+            for (Index k = 0; k < p; ++k)
+                point[k] = static_cast<T>(frame.apply(static_cast<double>(x[k]), k));
+            for (Index k = 0; k < p; ++k)
+                out[k * lanes + lane] = factor * point[k];
             if (norms != nullptr)
-                norms[lane] = norm;
+                norms[lane] = squared_norm(point.data(), p);
         }
     });
 }
