@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from test_embedding_losses import PRECISIONS, every_case, pair_problem, problem
 
 from metricfast import losses
+from metricfast.exceptions import LossOverflowError
 
 
 @every_case
@@ -119,7 +122,16 @@ def test_bad_arguments(loss, y, arguments, message):
         loss(Z, labels if y is None else y, **arguments)
 
 
-def test_embeddings_that_overflow_are_refused():
+OVERFLOWS = [
+    *product((losses.LogRatio(), losses.NCA(), losses.LMNN(1), losses.LDML()), (1e30,), ("f",)),
+    *product((losses.LogRatio(), losses.NCA(), losses.LMNN(1), losses.LDML()), (1e200,), ("d",)),
+    (losses.Gerrymander(1), 1e200, "d"),  # sums in float64 anyhow
+]
+
+
+@pytest.mark.parametrize(("loss", "size", "dtype"), OVERFLOWS)
+def test_embeddings_that_overflow_are_refused(loss, size, dtype):
     Z, y = problem(losses.LogRatio())
-    with pytest.raises(ValueError, match=r"overflows: Z is too large.*float32"):
-        losses.LogRatio()((Z * 1e30).astype(np.float32), y)
+    y = y if isinstance(loss, losses.LogRatio) else np.arange(len(Z)) % 2
+    with pytest.raises(LossOverflowError, match="overflows: Z is too large"):
+        loss((Z * size).astype(dtype), y)

@@ -22,6 +22,7 @@ from metricfast._sparse import embed_sparse, rescale, sparse_gradient
 from metricfast._targets import check_classification_target, check_sample_weight
 from metricfast._threadpool import one_blas_thread
 from metricfast.base import MahalanobisMixin
+from metricfast.exceptions import LossOverflowError
 from metricfast.solvers import Monitor, Progress, SolverState
 
 __all__ = [
@@ -173,10 +174,13 @@ class LinearObjective:
         self._coordinates, self._n_jobs = coordinates, n_jobs
 
     def __call__(self, vector: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """Compute value and gradient."""
-        value, upstream = self._loss(
-            embed(self._X, self._coordinates.components(vector), self._n_jobs)
-        )
+        """Compute value and gradient; infinity and zeros where the loss overflows."""
+        try:
+            value, upstream = self._loss(
+                embed(self._X, self._coordinates.components(vector), self._n_jobs)
+            )
+        except LossOverflowError:
+            return math.inf, np.zeros_like(vector)
         if issparse(self._X):
             gradient = sparse_gradient(upstream, self._X)
         else:
@@ -188,8 +192,10 @@ def best_scale(value: Callable[[float], float]) -> float:
     """Return where from 2^-20 to 2^20 `value` is lowest, to an eighth of a power of two."""
 
     def finite(scale: float) -> float:
-        result = value(scale)
-        return result if math.isfinite(result) else math.inf
+        try:
+            return value(scale)
+        except LossOverflowError:
+            return math.inf
 
     best: float = min((2.0**k for k in range(-20, 21)), key=finite)
     # From twice or half the best scale, mini-batches would first spend epochs on the scale alone.

@@ -15,6 +15,7 @@ from sklearn.model_selection import train_test_split
 
 from metricfast._arrays import as_threads
 from metricfast._threadpool import one_blas_thread
+from metricfast.exceptions import LossOverflowError
 from metricfast.inference import check_loss_matrix, check_method
 from metricfast.learners._linear import check_count, check_range
 from metricfast.learners._minibatch import DivergedError, flat, parts
@@ -204,7 +205,10 @@ class VoteTraining:
             if self.project is not None:
                 for array, projected in zip(arrays, self.project(arrays), strict=True):
                     array[:] = projected  # where the solver goes on
-            surrogate, gradients = self.surrogate(arrays, rows)
+            try:
+                surrogate, gradients = self.surrogate(arrays, rows)
+            except LossOverflowError:
+                surrogate, gradients = math.nan, []
             if not (math.isfinite(surrogate) and all(np.isfinite(g).all() for g in gradients)):
                 if rows is None and course.curve:
                     return math.inf, np.zeros_like(x)  # the line search comes back

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -91,7 +91,22 @@ class Call:
             self.threads,
         )  # fmt: skip
 
+    def refuse_overflow(self) -> NoReturn:
+        raise LossOverflowError(
+            "The loss or its gradient overflows: Z is too large for this loss in "
+            f"{self.grad.dtype}. Divide Z, or lower the learning rate that led there."
+        )
+
+    def check_squares(self) -> None:
+        """Refuse points whose squared distances overflow: softmax would leave them out."""
+        largest = max(np.abs(Z).max() for Z in (self.queries, self.database) if Z is not None)
+        if not largest < np.sqrt(np.finfo(self.grad.dtype).max / self.queries.shape[1]) / 2:
+            self.refuse_overflow()
+
     def result(self, totals: Totals) -> tuple[float, Gradient]:
+        gradients = (self.grad,) if self.grad_database is None else (self.grad, self.grad_database)
+        if not (np.isfinite(totals[0]) and all(map(get_kernels().all_finite, gradients))):
+            self.refuse_overflow()
         if self.grad_database is None:
             return totals[0], self.grad
         return totals[0], (self.grad, self.grad_database)
@@ -187,11 +202,6 @@ class RowLoss(Loss):
             Z, y, Z_database, y_database, sample_weight, exclude, n_jobs, labels=self._call_labels
         )
         totals = self._run(call, reduction, y, y_database)
-        if not (np.isfinite(totals[0]) and get_kernels().all_finite(call.grad)):
-            raise LossOverflowError(
-                "The loss or its gradient overflows: Z is too large for this loss in "
-                f"{call.grad.dtype}. Divide Z, or lower the learning rate that led there."
-            )
         self._count(totals)
         return call.result(totals)
 
@@ -222,6 +232,7 @@ class AllPairsLoss(Loss):
             Z, y, Z_database, y_database, sample_weight, exclude, n_jobs,
             labels="class" if self.labels == "class" else "targets",
         )  # fmt: skip
+        call.check_squares()
         columns = call.weight if call.symmetric else None
         left_out, own = call.exclude, None
         if columns is not None and left_out is not None:

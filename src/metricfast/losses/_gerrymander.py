@@ -134,7 +134,8 @@ class Gerrymander(Loss):
         self.vote_loss_ = float(weight @ plain)
         self.n_infeasible_ = int((~targeted.feasible).sum())
         taken = np.flatnonzero(targeted.feasible)
-        value = float(weight[taken] @ (augmented.values[taken] - targeted.values[taken]))
+        with np.errstate(invalid="ignore"):  # of infinite distances
+            value = float(weight[taken] @ (augmented.values[taken] - targeted.values[taken]))
         total = float(weight[taken].sum()) if reduction == "mean" else 1.0
         factor = 1 / total if total > 0 else 1.0
         return value * factor, *_differing(targeted, augmented, weight * factor)
