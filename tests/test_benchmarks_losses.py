@@ -48,7 +48,7 @@ def test_a_wrong_gradient_is_found():
     arrays = losses.batch(64, continuous=False)
     value, gradient = DEFINITIONS["Triplet"](arrays["Z"].astype(float), arrays["y"])
     right = {"value": np.asarray(value), "gradient": gradient}
-    for wrong in ({"gradient": gradient * 1.001}, {"value": np.asarray(value * 1.001)}):
+    for wrong in ({"gradient": gradient * 1.002}, {"value": np.asarray(value * 1.002)}):
         found = losses.check("Triplet", arrays, {"right": right, "wrong": right | wrong})
         assert list(found) == ["wrong"]
 
