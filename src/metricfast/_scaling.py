@@ -8,13 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ORDINARY", "center_and_rescale", "log2_spread", "times_power_of_two", "undo_scale"]
+__all__ = [
+    "ORDINARY",
+    "center_and_rescale",
+    "log2_spread",
+    "rescale_targets",
+    "times_power_of_two",
+    "undo_scale",
+]
 
 # Up to these powers of two the units are the user's choice: maps like the identity start from them.
 # Beyond, softmaxes are flat or steps, hinges all or none, and solvers get nowhere.
 ORDINARY = 10
 # Sums over points must not overflow.
 _HEADROOM = 64
+# Squares of targets, and sums of them, are normal numbers of float64 between its negative and this.
+_MOST_EXPONENT = 480
 
 
 def times_power_of_two(values: NDArray[Any], exponent: int) -> NDArray[Any]:
@@ -117,3 +126,32 @@ def undo_scale(L: NDArray[Any], exponent: int, dtype: np.dtype[Any]) -> NDArray[
             "about 1."
         )
     return L
+
+
+def rescale_targets(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+    """Subtract the mean of numbers to predict, and divide by the power of two of their spread.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_samples,)
+
+    Returns
+    -------
+    y : ndarray of shape (n_samples,)
+    exponent : int
+        Of that power.
+
+    Raises
+    ------
+    ValueError
+        If the squares of the numbers, or their inverses, would overflow.
+    """
+    targets, exponent = center_and_rescale(y[:, None])
+    more, _ = log2_spread(targets) or (0, 0.0)
+    exponent += more
+    if abs(exponent) > _MOST_EXPONENT:
+        raise ValueError(
+            f"y is spread over about 2^{exponent}, of which there is no square: multiply it by a "
+            "number that makes its spread about 1."
+        )
+    return times_power_of_two(targets[:, 0], -more), exponent

@@ -19,7 +19,7 @@ from metricfast.learners._regularizers import penalty
 from metricfast.learners._votes import VoteTraining, hold_out, unit_scale, vote_error
 from metricfast.losses import Gerrymander
 
-__all__ = ["DatabaseTraining"]
+__all__ = ["DatabaseTraining", "is_linear"]
 
 Array = NDArray[Any]
 
@@ -165,6 +165,11 @@ class DatabaseTraining:
         decays = embedding.decays(0.0)
         value = sum(d / 2 * float((A * A).sum()) for d, A in zip(decays, arrays, strict=True))
         return value, [d * A for d, A in zip(decays, arrays, strict=True)]
+
+
+def is_linear(embedding: Embedding) -> bool:
+    """Tell whether an embedding is a linear map."""
+    return isinstance(embedding, Linear) and not embedding.normalize
 
 
 def _contiguous(X: Any) -> Any:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from metricfast._targets import check_sample_weight
 from metricfast.learners._embedded_metric import EmbeddedMetricMixin
 from metricfast.learners._votes import vote
 from metricfast.neighbors import kneighbors
@@ -119,6 +120,8 @@ class VotesOfDatabase(ClassifierMixin, EmbeddedMetricMixin):  # type: ignore[mis
         y: ArrayLike,
         X_database: Any = None,
         y_database: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
     ) -> float:
         """Return the share of queries whose class is predicted.
 
@@ -127,6 +130,8 @@ class VotesOfDatabase(ClassifierMixin, EmbeddedMetricMixin):  # type: ignore[mis
         X, X_database, y_database
             As for :meth:`predict`.
         y : array-like of shape (n_queries,)
+        sample_weight : array-like of shape (n_queries,), optional
+            Non-negative weights of the queries.
 
         Returns
         -------
@@ -136,7 +141,8 @@ class VotesOfDatabase(ClassifierMixin, EmbeddedMetricMixin):  # type: ignore[mis
         labels = np.asarray(y)
         if labels.shape != found.shape:
             raise ValueError(f"y must have shape {found.shape}; found {labels.shape}.")
-        return float(np.mean(found == labels))
+        weight = check_sample_weight(sample_weight, len(found))
+        return float(np.average(found == labels, weights=weight))
 
     def _vote(
         self, X: Any, X_database: Any, y_database: ArrayLike | None

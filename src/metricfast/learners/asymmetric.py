@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,7 +16,7 @@ from metricfast._checks import check_points
 from metricfast._scaling import log2_spread
 from metricfast._targets import check_classification_target, check_sample_weight
 from metricfast.embeddings import Asymmetric, Embedding, Linear
-from metricfast.learners._asymmetric_fit import DatabaseTraining
+from metricfast.learners._asymmetric_fit import DatabaseTraining, is_linear
 from metricfast.learners._linear import check_callbacks
 from metricfast.learners._minibatch import EpochState
 from metricfast.learners._stored_database import VotesOfDatabase
@@ -72,12 +73,13 @@ class AsymmetricSimilarity(VotesOfDatabase):
     Attributes
     ----------
     components_query_, components_database_ : ndarray of shape (n_components, n_features)
-        U and V, where they are linear.
+        U and V, where the maps are linear.
     embedding_ : Embedding
     parameters_ : list of ndarray
         Its parameters.
     mean_ : ndarray of shape (n_features,)
-        The mean of the database, subtracted from all points; zero after sparse ones.
+        The mean of the database, subtracted from all points; zero after sparse ones. A warm start
+        keeps it.
     classes_ : ndarray of shape (n_classes,)
     database_embedding_ : ndarray of shape (n_database, n_components)
         The database of `fit`, embedded, and
@@ -215,7 +217,7 @@ class AsymmetricSimilarity(VotesOfDatabase):
         embedding = self._make_embedding()
         kept = None
         if self.warm_start and hasattr(self, "parameters_"):
-            kept = self.parameters_
+            kept, origin = self.parameters_, self.mean_
         X, y = self._prepare_inputs(X, y, ensure_min_samples=2, accept_sparse="csr")
         weight = check_sample_weight(sample_weight, X.shape[0])
         if (X_database is None) != (y_database is None):
@@ -234,6 +236,8 @@ class AsymmetricSimilarity(VotesOfDatabase):
             queries, centred = (csr_array(A) if issparse(A) else A for A in (X, database))
         else:
             mean = database[0] + (database - database[0]).mean(axis=0, dtype=np.float64)
+            if kept is not None and origin.shape == mean.shape:
+                mean = origin  # the distance that was learned depends on it
             self.mean_ = mean.astype(X.dtype)
             queries, centred = X - self.mean_, database - self.mean_
             _check_units(centred)
@@ -262,7 +266,8 @@ class AsymmetricSimilarity(VotesOfDatabase):
             if self.query is not None or self.database is not None:
                 raise ValueError("tied=True is for linear maps: leave query and database out.")
             return linear
-        return Asymmetric(self.query or linear, self.database or linear)
+        both = Asymmetric(self.query or linear, self.database or linear)
+        return clone(both)  # type: ignore[no-any-return]
 
     def _check_database(self, X: Any, y: Any) -> tuple[Array, NDArray[np.int64]]:
         points = check_points(
@@ -282,7 +287,7 @@ class AsymmetricSimilarity(VotesOfDatabase):
         first, last = self.embedding_, self.embedding_
         if isinstance(self.embedding_, Asymmetric):
             first, last = self.embedding_.query, self.embedding_.database
-        if isinstance(first, Linear) and isinstance(last, Linear):
+        if is_linear(first) and is_linear(last):
             self.components_query_ = self.parameters_[0]
             self.components_database_ = self.parameters_[-1]
 
@@ -297,9 +302,13 @@ class AsymmetricSimilarity(VotesOfDatabase):
         Raises
         ------
         AttributeError
-            If the maps are not linear.
+            If the maps are not linear, as of perceptrons or with ``normalize=True``.
         """
         check_is_fitted(self, "parameters_")
+        if not hasattr(self, "components_query_"):
+            raise AttributeError(
+                "No matrix: the maps of this learner are not linear."
+            )
         both = np.hstack([self.components_query_, -self.components_database_])
         return np.asarray(both.T @ both)
 

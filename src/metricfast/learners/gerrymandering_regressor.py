@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from metricfast._scaling import rescale_targets
 from metricfast._targets import check_regression_target
 from metricfast.learners._linear import TrainingSet, check_count
 from metricfast.learners.gerrymandering import NeighborhoodGerrymandering
@@ -138,16 +139,27 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, NeighborhoodGerrymande
             If an argument or parameter has a value that cannot be used.
         """
         check_count("n_bins", self.n_bins, least=2)
+        before = vars(self).get("components_")
         try:
             super().fit(X, y, sample_weight)
-        finally:
-            if hasattr(self, "history_"):  # training has begun, though it may be interrupted
-                self.database_embedding_ = np.asarray(self.transform(X))
-                self.database_targets_ = check_regression_target(y)
+        except Exception:
+            if vars(self).get("components_") is not before:
+                self._begin_fit()  # no map without its database
+            raise
+        except KeyboardInterrupt:
+            if vars(self).get("components_") is not before and hasattr(self, "history_"):
+                self._store(X)
+            raise
+        self._store(X)
         return self
+
+    def _store(self, X: ArrayLike) -> None:
+        self.database_embedding_ = np.asarray(self.transform(X))
 
     def _check_target(self, y: Any) -> tuple[Array, Array, float]:
         targets = check_regression_target(y)
+        rescale_targets(targets)  # refuses units in which there are no squares
+        self.database_targets_ = targets
         n_bins = max(2, min(int(self.n_bins), len(targets) // (2 * int(self.n_neighbors))))
         edges = np.unique(np.quantile(targets, np.linspace(0, 1, n_bins + 1)[1:-1]))
         codes = np.unique(np.searchsorted(edges, targets), return_inverse=True)[1].reshape(-1)
@@ -173,7 +185,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, NeighborhoodGerrymande
         -------
         ndarray of shape (n_samples,)
         """
-        check_is_fitted(self, "components_")
+        check_is_fitted(self, "database_embedding_")
         Z = self.transform(X)
         found = kneighbors(Z, self.database_embedding_, self.n_neighbors, n_jobs=self.n_jobs)[1]
         return np.asarray(np.median(self.database_targets_[found], axis=1))

@@ -10,15 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricfast import losses
-from metricfast._scaling import center_and_rescale, log2_spread, times_power_of_two
+from metricfast._scaling import rescale_targets
 from metricfast._targets import check_regression_target
 from metricfast.learners._all_pairs import AllPairsLearner
 from metricfast.solvers import SolverState
 
 __all__ = ["MLKR"]
-
-# Squares of targets, and sums of them, are normal numbers of float64 between its negative and this.
-_MOST_EXPONENT = 480
 
 
 class MLKR(AllPairsLearner):
@@ -156,15 +153,7 @@ class MLKR(AllPairsLearner):
         )
 
     def _check_target(self, y: Any) -> tuple[NDArray[Any], NDArray[Any], float]:
-        targets, exponent = center_and_rescale(check_regression_target(y)[:, None])
-        more, _ = log2_spread(targets) or (0, 0.0)
-        exponent += more
-        if abs(exponent) > _MOST_EXPONENT:
-            raise ValueError(
-                f"y is spread over about 2^{exponent}, of which there is no square: multiply it by "
-                "a number that makes its spread about 1."
-            )
-        targets = times_power_of_two(targets[:, 0], -more)
+        targets, exponent = rescale_targets(check_regression_target(y))
         return np.empty(0), targets, math.ldexp(1.0, 2 * exponent)
 
     def _loss(self) -> losses.MLKR:
