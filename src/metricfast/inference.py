@@ -299,17 +299,18 @@ def vote_labels(
     n: int,
     m: int,
     matrix: NDArray[np.float64] | None,
+    names: tuple[str, str] = ("query_labels", "database_labels"),
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """Return the classes as codes, and their number; those of a loss matrix are its indices."""
     if matrix is not None:
         size = len(matrix)
         return (
-            _as_indices(query_labels, "query_labels", n, size),
-            _as_indices(database_labels, "database_labels", m, size),
+            _as_indices(query_labels, names[0], n, size),
+            _as_indices(database_labels, names[1], m, size),
             size,
         )
-    of_queries, codes = as_codes(query_labels, "query_labels", n)
-    of_database, database_codes = as_codes(database_labels, "database_labels", m)
+    of_queries, codes = as_codes(query_labels, names[0], n)
+    of_database, database_codes = as_codes(database_labels, names[1], m)
     known = np.unique(np.concatenate([of_queries, of_database]))
     return (
         np.searchsorted(known, of_queries)[codes].astype(np.int64),

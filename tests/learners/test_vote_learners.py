@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 
 from metricfast import (
     AsymmetricSimilarity,
@@ -13,6 +13,7 @@ from metricfast import (
     NeighborhoodGerrymanderingRegressor,
 )
 from metricfast.embeddings import Linear
+from metricfast.losses import Gerrymander
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 5))
@@ -85,3 +86,79 @@ def test_weights_of_a_score():
     assert model.score(X, Y, X[:60], Y[:60], sample_weight=weight) < 1
     with pytest.raises(ValueError, match="sample_weight must have shape"):
         model.score(X, Y, sample_weight=weight[:-1])
+
+
+@pytest.mark.parametrize("parameterization", ["L", "M"])
+@pytest.mark.parametrize("rate", [0.03, 10.0])
+def test_the_kept_map_is_no_worse_than_the_start_and_has_the_objective(parameterization, rate):
+    model = clone(LINEAR).set_params(parameterization=parameterization, learning_rate=rate, C=2.0)
+
+    def objective():
+        M = model.get_mahalanobis_matrix()
+        return (M**2).sum() + 2 * Gerrymander()(model.transform(X), Y)[0]
+
+    start = clone(model).set_params(learning_rate=1e-12, max_epochs=1).fit(X, Y).objective_
+    model.fit(X, Y)
+    assert model.objective_ == pytest.approx(objective())
+    assert model.objective_ <= start * (1 + 1e-9)
+    if rate == 10 and parameterization == "L":
+        assert model.objective_ == pytest.approx(start)
+
+
+@pytest.mark.parametrize("solver", ["sgd", "lbfgs"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_objective_of_asymmetric_maps_is_that_of_what_is_kept(solver):
+    model = clone(ASYMMETRIC).set_params(solver=solver, max_iter=3, learning_rate=1.0)
+    queries, database = X[:60], X[60:]
+    model.fit(queries, Y[:60], database, Y[60:])
+    W = model.get_mahalanobis_matrix()
+    value = Gerrymander()(
+        model.transform(queries), Y[:60], model.transform(database, "database"), Y[60:]
+    )[0]
+    assert model.objective_ == pytest.approx((W**2).sum() + value)
+
+
+def test_early_stopping_may_keep_the_start():
+    model = clone(LINEAR).set_params(early_stopping=True, validation_fraction=0.5)
+    start = clone(model).set_params(learning_rate=1e-12, max_epochs=1).fit(X, Y)
+    model.set_params(learning_rate=1e4).fit(X, Y)
+    assert min(model.history_["validation_error"]) > start.history_["validation_error"][0]
+    np.testing.assert_allclose(model.components_, start.components_, atol=1e-9)
+
+
+@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "label", "nearest"])
+@pytest.mark.parametrize("costs", [None, [[0, 1, 0], [3, 0, 1], [1, 0.5, 0]]])
+@pytest.mark.parametrize("weight", [None, np.arange(120.0)])
+def test_error_is_that_of_leaving_one_out(ties, costs, weight):
+    model = clone(LINEAR).set_params(
+        n_neighbors=4, ties=ties, loss_matrix=costs, max_epochs=1, learning_rate=1e-12
+    )
+    model.fit(X, Y, sample_weight=weight)
+    Z, wrong = model.transform(X), []
+    for i in range(120):
+        votes = [Y[j] for j in np.argsort(((Z - Z[i]) ** 2).sum(axis=1)) if j != i][:4]
+        wrong.append(max(votes, key=votes.count) != Y[i])  # the first of those of most votes
+    assert model.history_["error"][0] == pytest.approx(np.average(wrong, weights=weight))
+
+
+def test_error_of_queries_with_a_database():
+    model = clone(ASYMMETRIC).set_params(max_epochs=1, learning_rate=1e-12, n_neighbors=4)
+    model.fit(X[:60], Y[:60], X[60:], Y[60:])
+    assert model.history_["error"][0] == pytest.approx(1 - model.score(X[:60], Y[:60]))
+    assert model.history_["vote_loss"][0] > model.history_["error"][0]
+
+
+def test_the_regressor_warns_once_and_speaks_of_quantiles():
+    with pytest.warns(DataConversionWarning) as caught:
+        clone(REGRESSOR).fit(X, X[:, :1])
+    assert len(caught) == 1
+    targets = np.r_[np.zeros(117), 1, 2, 3]
+    with pytest.warns(UserWarning, match="lower n_neighbors, or n_bins"):
+        clone(REGRESSOR).set_params(n_neighbors=7).fit(X, targets)
+
+
+def test_labels_that_are_no_indices_are_named():
+    with pytest.raises(ValueError, match="y must hold one index into loss_matrix"):
+        Gerrymander(loss_matrix=1 - np.eye(2))(X, Y + 0.0)
+    with pytest.raises(ValueError, match="y_database must hold indices from 0 to 2"):
+        Gerrymander(loss_matrix=1 - np.eye(3))(X, Y, X, Y + 3)

@@ -16,8 +16,8 @@ from metricfast.learners._linear import check_callbacks
 from metricfast.learners._minibatch import EpochState
 from metricfast.learners._objective import EmbeddedLoss, finite
 from metricfast.learners._regularizers import penalty
-from metricfast.learners._votes import VoteTraining, hold_out, unit_scale, vote_error
-from metricfast.losses import Gerrymander
+from metricfast.learners._vote_loss import VoteLoss, vote_error
+from metricfast.learners._votes import VoteTraining, hold_out, unit_scale
 
 __all__ = ["DatabaseTraining", "is_linear"]
 
@@ -31,7 +31,7 @@ class DatabaseTraining:
     ----------
     estimator : estimator
     embedding : Embedding
-    loss : Gerrymander
+    loss : VoteLoss
     X, y : ndarray
         Queries, which may be sparse, and their classes.
     X_database : ndarray, or None
@@ -45,7 +45,7 @@ class DatabaseTraining:
         self,
         estimator: Any,
         embedding: Embedding,
-        loss: Gerrymander,
+        loss: VoteLoss,
         X: Any,
         y: NDArray[np.int64],
         X_database: Any,

@@ -16,11 +16,11 @@ from sklearn.model_selection import train_test_split
 from metricfast._arrays import as_threads
 from metricfast._threadpool import one_blas_thread
 from metricfast.exceptions import LossOverflowError
-from metricfast.inference import check_loss_matrix, check_method
+from metricfast.inference import check_method
 from metricfast.learners._linear import check_count, check_range
 from metricfast.learners._minibatch import DivergedError, flat, parts
 from metricfast.learners._regularizers import REGULARIZERS
-from metricfast.losses import Gerrymander
+from metricfast.learners._vote_loss import VoteLoss
 from metricfast.neighbors import kneighbors
 from metricfast.solvers import Monitor, Progress, minimize_hinge, minimize_minibatch
 
@@ -30,19 +30,14 @@ __all__ = [
     "check_vote_parameters",
     "hold_out",
     "unit_scale",
-    "vote",
-    "vote_error",
-    "vote_loss",
 ]
 
 Array = NDArray[Any]
-_QUANTITIES = ("objective", "surrogate", "error", "infeasible")
+_QUANTITIES = ("objective", "surrogate", "vote_loss", "error", "infeasible")
 # Epochs without progress that end a training.
 _PATIENCE = 10
 # Relative to the largest entry of a gradient.
 _ROUNDING = 1e-13
-# A part of a vote by which the winner of a tie leads.
-_TRIFLE = 1e-9
 
 
 class Course(Monitor):
@@ -77,7 +72,7 @@ class Course(Monitor):
     ) -> None:
         super().__init__(x0, observer)
         self._weight, self._tol, self._validation = weight, tol, validation
-        self._noted: dict[float, tuple[float, float, int]] = {}
+        self._noted: dict[float, tuple[float, float, float, int]] = {}
         self._progress = None if label is None else Progress(label, max_epochs)
         self.history: dict[str, list[float]] = {name: [] for name in _QUANTITIES}
         if validation is not None:
@@ -86,24 +81,26 @@ class Course(Monitor):
         self._begin()
 
     def _begin(self) -> None:
-        self._surrogate, self._votes, self._infeasible = 0.0, 0.0, 0
+        self._surrogate, self._votes, self._errors, self._infeasible = 0.0, 0.0, 0.0, 0
 
-    def add(self, surrogate: float, loss: Gerrymander) -> None:
+    def add(self, surrogate: float, loss: VoteLoss) -> None:
         """Count a batch that the loss was just called with."""
         self._surrogate += surrogate
         self._votes += loss.vote_loss_
+        self._errors += loss.errors_
         self._infeasible += loss.n_infeasible_
 
-    def note(self, value: float, surrogate: float, loss: Gerrymander) -> None:
+    def note(self, value: float, surrogate: float, loss: VoteLoss) -> None:
         """Remember a look at all points: the solver may or may not end an iteration there."""
-        self._noted[value] = (surrogate, loss.vote_loss_, loss.n_infeasible_)
+        self._noted[value] = (surrogate, loss.vote_loss_, loss.errors_, loss.n_infeasible_)
 
     def __call__(self, value: float, x: Array) -> bool:
         """Record the end of an epoch; True means stop."""
         if value in self._noted:
-            self._surrogate, self._votes, self._infeasible = self._noted[value]
+            self._surrogate, self._votes, self._errors, self._infeasible = self._noted[value]
             self._noted.clear()
-        found = (value, self._surrogate, self._votes / self._weight, self._infeasible)
+        shares = self._votes / self._weight, self._errors / self._weight
+        found = (value, self._surrogate, *shares, self._infeasible)
         for name, number in zip(_QUANTITIES, found, strict=True):
             self.history[name].append(float(number))
         self._begin()
@@ -139,7 +136,7 @@ class VoteTraining:
     ----------
     estimator : estimator
         Its parameters say how.
-    loss : Gerrymander
+    loss : VoteLoss
     n : int
         Number of training points.
     weight : float
@@ -158,7 +155,7 @@ class VoteTraining:
     """
 
     estimator: Any
-    loss: Gerrymander
+    loss: VoteLoss
     n: int
     weight: float
     surrogate: Callable[[list[Array], NDArray[np.int64] | None], tuple[float, list[Array]]]
@@ -175,7 +172,8 @@ class VoteTraining:
     ) -> None:
         """Train, and keep the best arrays, even of a training that is interrupted.
 
-        Sets `history_`, `loss_curve_`, `objective_` and `n_iter_` of the estimator.
+        The start is one of those to choose from. Sets `history_`, `loss_curve_`, `objective_` (of
+        what is kept; the epoch's, where training is interrupted) and `n_iter_` of the estimator.
         """
         estimator = self.estimator
         shapes = [array.shape for array in start]
@@ -229,6 +227,17 @@ class VoteTraining:
             size = estimator.batch_size or min(1000, max(32, self.n // 20))
             return np.array_split(rng.permutation(self.n), max(1, round(self.n / size)))
 
+        def leave(x: Array, value: float) -> None:
+            arrays = parts(x, shapes)
+            keep(arrays if self.project is None else self.project(arrays))
+            estimator.objective_ = value
+
+        def objective(x: Array) -> float:
+            try:
+                return evaluate(x.copy(), None)[0]
+            except DivergedError:
+                return math.inf
+
         diverged = False
         try:
             with one_blas_thread():
@@ -246,13 +255,23 @@ class VoteTraining:
             diverged = True
         finally:
             course.close()
-            best = parts(course.best_x, shapes)
-            keep(best if self.project is None else self.project(best))
+            leave(course.best_x, min(course.curve, default=math.inf))
             estimator.history_ = course.history
             estimator.loss_curve_ = list(course.curve)
-            estimator.objective_ = min(course.curve, default=math.inf)
             estimator.n_iter_ = len(course.curve)
+        if course.curve:
+            # Epochs are judged by sums over batches between which x moves: look once at all points.
+            with one_blas_thread():
+                candidates = course.best_x, x0
+                judged = [(objective if validation is None else validation)(x) for x in candidates]
+                best = int(judged[1] < judged[0])
+                value = judged[best] if validation is None else objective(candidates[best])
+            leave(candidates[best], value)
         self._report(course, diverged)
+
+    @property
+    def _remedy(self) -> str:
+        return "or n_bins" if hasattr(self.estimator, "n_bins") else "or leave small classes out"
 
     def _report(self, course: Course, diverged: bool) -> None:
         """Raise or warn where the training was not what it should be."""
@@ -272,13 +291,13 @@ class VoteTraining:
         if infeasible >= self.n:
             raise ValueError(
                 f"no set of n_neighbors={self.estimator.n_neighbors} neighbours is right for any "
-                "point: lower n_neighbors, or leave small classes out."
+                f"point: lower n_neighbors, {self._remedy}."
             )
         if infeasible:
             warnings.warn(
                 f"No set of n_neighbors={self.estimator.n_neighbors} neighbours is right for "
                 f"{infeasible} of {self.n} points, which are left out of the loss: lower "
-                "n_neighbors, or leave small classes out.",
+                f"n_neighbors, {self._remedy}.",
                 UserWarning,
                 stacklevel=4,
             )
@@ -304,16 +323,6 @@ def check_vote_parameters(estimator: Any) -> None:
             f"regularizer must be None or one of {tuple(REGULARIZERS)}, got "
             f"{estimator.regularizer!r}."
         )
-
-
-def vote_loss(estimator: Any, n_classes: int) -> Gerrymander:
-    """Make the loss of a learner whose labels are codes."""
-    matrix = estimator.loss_matrix
-    if matrix is None and estimator.ties == "label":
-        matrix = 1.0 - np.eye(n_classes)  # so that codes keep their order in every batch
-    elif matrix is not None:
-        matrix = check_loss_matrix(matrix, n_classes)
-    return Gerrymander(estimator.n_neighbors, matrix, estimator.ties, estimator.inference)
 
 
 def hold_out(
@@ -344,38 +353,3 @@ def unit_scale(
     found = kneighbors(queries[some], database, k, exclude=left_out, squared=True)[0]
     mean = float(found.sum(axis=1, dtype=np.float64).mean())
     return math.sqrt((largest or 1.0) / mean) if mean > 0 else 1.0
-
-
-def vote(
-    neighbors: NDArray[np.int64], labels: NDArray[np.int64], n_classes: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Count votes; ties go to the class of the nearest neighbour in it.
-
-    Returns
-    -------
-    winners : ndarray of int64 of shape (n,)
-    shares : ndarray of shape (n, n_classes)
-        Of classes of equally many votes, the winner has more by a trifle.
-    """
-    votes = labels[neighbors]
-    n, k = votes.shape
-    counts = np.zeros((n, n_classes))
-    np.add.at(counts, (np.arange(n)[:, None], votes), 1.0)
-    own = np.take_along_axis(counts, votes, axis=1)
-    winners = votes[np.arange(n), own.argmax(axis=1)]
-    counts[np.arange(n), winners] += _TRIFLE
-    return winners, counts / (k + _TRIFLE)
-
-
-def vote_error(
-    queries: Array,
-    labels: NDArray[np.int64],
-    database: Array,
-    database_labels: NDArray[np.int64],
-    k: int,
-    n_jobs: int | None,
-) -> float:
-    """Return the share of queries whose k nearest neighbours vote for another class."""
-    found = kneighbors(queries, database, k, n_jobs=n_jobs)[1]
-    n_classes = int(max(labels.max(), database_labels.max())) + 1
-    return float(np.mean(vote(found, database_labels, n_classes)[0] != labels))

@@ -20,7 +20,8 @@ from metricfast.learners._asymmetric_fit import DatabaseTraining, is_linear
 from metricfast.learners._linear import check_callbacks
 from metricfast.learners._minibatch import EpochState
 from metricfast.learners._stored_database import VotesOfDatabase
-from metricfast.learners._votes import check_vote_parameters, vote_loss
+from metricfast.learners._vote_loss import vote_loss
+from metricfast.learners._votes import check_vote_parameters
 
 __all__ = ["AsymmetricSimilarity"]
 
@@ -306,9 +307,7 @@ class AsymmetricSimilarity(VotesOfDatabase):
         """
         check_is_fitted(self, "parameters_")
         if not hasattr(self, "components_query_"):
-            raise AttributeError(
-                "No matrix: the maps of this learner are not linear."
-            )
+            raise AttributeError("No matrix: the maps of this learner are not linear.")
         both = np.hstack([self.components_query_, -self.components_database_])
         return np.asarray(both.T @ both)
 

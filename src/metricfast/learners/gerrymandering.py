@@ -11,15 +11,13 @@ from sklearn.utils import check_random_state
 
 from metricfast.learners._gerrymander_objective import MapObjective, MatrixObjective
 from metricfast.learners._linear import LinearLearner, TrainingSet, check_callbacks, embed
+from metricfast.learners._vote_loss import VoteLoss, vote_error, vote_loss
 from metricfast.learners._votes import (
     VoteTraining,
     check_vote_parameters,
     hold_out,
     unit_scale,
-    vote_error,
-    vote_loss,
 )
-from metricfast.losses import Gerrymander
 from metricfast.solvers import SolverState
 
 __all__ = ["NeighborhoodGerrymandering"]
@@ -101,16 +99,18 @@ class NeighborhoodGerrymandering(LinearLearner):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The map of the best epoch.
+        The map of the best epoch, or the initial one if no epoch was better.
     history_ : dict of lists of float
-        For every epoch the "objective", the "surrogate" (the sum of the losses), the "error" (what
-        votes of the nearest neighbours cost, per point), and the number of "infeasible" points, for
-        which no set votes right: they are left out of the objective. All are sums over the batches
-        of the epoch, in which the map moves. With early stopping, also the "validation_error".
+        For every epoch the "objective", the "surrogate" (the sum of the losses), the "vote_loss"
+        (what votes of the nearest neighbours cost, per point), the "error" (the leave-one-out share
+        of points whose nearest neighbours vote for another class, ties going to the class of the
+        nearest), and the number of "infeasible" points, for which no set votes right: they are left
+        out of the objective. All are sums over the batches of the epoch, in which the map moves.
+        With early stopping, also the "validation_error".
     loss_curve_ : list of float
         The objective after each epoch.
     objective_ : float
-        The lowest of them.
+        That of `components_`, computed once more with all points.
     n_iter_ : int
         Number of epochs.
     n_features_in_, feature_names_in_, preprocessor_
@@ -257,7 +257,7 @@ class NeighborhoodGerrymandering(LinearLearner):
     def _accept_sparse(self) -> str | bool:  # type: ignore[override]
         return False if self.parameterization == "M" else "csr"
 
-    def _loss(self, data: TrainingSet) -> Gerrymander:
+    def _loss(self, data: TrainingSet) -> VoteLoss:
         return vote_loss(self, len(data.classes))
 
     def _check_parameterization(self) -> None:

@@ -145,7 +145,9 @@ class Gerrymander(Loss):
     ) -> tuple[Inference, Inference, NDArray[np.float64]]:
         n, k = len(call.queries), int(self.n_neighbors)
         matrix = None if self.loss_matrix is None else check_loss_matrix(self.loss_matrix)
-        codes, database_codes, classes = vote_labels(y, y_database, n, call.m, matrix)
+        codes, database_codes, classes = vote_labels(
+            y, y_database, n, call.m, matrix, ("y", "y_database")
+        )
         found = [
             Inference(np.empty((n, k), np.int64), np.empty(n), np.empty(n), np.empty(n, bool))
             for _ in range(2)
