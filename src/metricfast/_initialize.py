@@ -15,7 +15,7 @@ from metricfast._scatter import discriminant_components, principal_components, r
 from metricfast._sparse import is_wide
 from metricfast.exceptions import NonPSDError
 
-__all__ = ["check_n_components", "components_from_metric", "initialize_components"]
+__all__ = ["as_given_map", "check_n_components", "components_from_metric", "initialize_components"]
 
 
 def check_n_components(n_features: int, n_components: int | None) -> int:
@@ -32,6 +32,18 @@ def check_n_components(n_features: int, n_components: int | None) -> int:
     if whole and 0 < n_components <= n_features:
         return int(n_components)
     raise ValueError(f"Invalid n_components, must be in [1, {n_features}]")
+
+
+def as_given_map(init: Any) -> Any:
+    """Return `init` as an array where it is a map, as nested lists are."""
+    if isinstance(init, (str, np.ndarray)) or not (
+        isinstance(init, (list, tuple)) or hasattr(init, "__array__")
+    ):
+        return init
+    try:
+        return np.asarray(init)
+    except ValueError as error:
+        raise ValueError(f"`init` is not a linear map: {error}") from error
 
 
 def initialize_components(

@@ -9,11 +9,13 @@ from sklearn.exceptions import DataConversionWarning, NotFittedError
 
 from metricfast import (
     AsymmetricSimilarity,
+    EmbeddingLearner,
     NeighborhoodGerrymandering,
     NeighborhoodGerrymanderingRegressor,
 )
-from metricfast.embeddings import Linear
-from metricfast.losses import Gerrymander
+from metricfast.embeddings import MLP, Linear
+from metricfast.losses import NCA, Gerrymander
+from metricfast.samplers import Uniform
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 5))
@@ -162,3 +164,71 @@ def test_labels_that_are_no_indices_are_named():
         Gerrymander(loss_matrix=1 - np.eye(2))(X, Y + 0.0)
     with pytest.raises(ValueError, match="y_database must hold indices from 0 to 2"):
         Gerrymander(loss_matrix=1 - np.eye(3))(X, Y, X, Y + 3)
+
+
+def test_infeasible_queries_of_batches_are_counted_and_warned_of():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 20, 120)
+    sampler = Uniform()
+    learner = EmbeddingLearner(Gerrymander(3), Linear(), sampler, batch_size=20, max_epochs=2)
+    with pytest.warns(UserWarning, match=r"neighbours in a batch is right for .*% of the queries"):
+        learner.fit(X, labels)
+    assert 0.3 < learner.infeasible_share_ < 1
+    learner = clone(learner).set_params(batch_size=60).fit(X, Y)
+    assert learner.infeasible_share_ == 0
+    learner = clone(learner).set_params(loss=NCA()).fit(X, Y)
+    assert not hasattr(learner, "infeasible_share_")
+
+
+def test_neighbours_that_a_batch_does_not_have():
+    learner = EmbeddingLearner(Gerrymander(7), Linear(), Uniform(), batch_size=6)
+    with pytest.raises(ValueError, match=r"at most 5 where a batch has 6 points.*raise batch_size"):
+        learner.fit(X, Y)
+    learner.set_params(database="all", max_epochs=1).fit(X, Y)
+
+
+@pytest.mark.parametrize("learner", [LINEAR, ASYMMETRIC, REGRESSOR])
+def test_callbacks_of_an_iterator_are_called(learner):
+    seen = []
+    model = clone(learner).set_params(early_stopping=True)
+    model.callbacks = iter([seen.append])
+    assert model.fit(X, Y).n_iter_ == len(seen)
+
+
+def test_callbacks_that_are_used_up_are_refused():
+    with pytest.raises(TypeError, match="callbacks must be a list"):
+        EmbeddingLearner(Gerrymander(), Linear(), Uniform(), callbacks=iter([print])).fit(X, Y)
+
+
+@pytest.mark.parametrize("learner", [LINEAR, ASYMMETRIC, REGRESSOR])
+@pytest.mark.parametrize("n_components", [None, 2])
+def test_init_of_nested_lists(learner, n_components):
+    L = RNG.normal(size=(2, 5))
+    params = {"n_components": n_components}
+    of_lists = clone(learner).set_params(init=L.tolist(), **params).fit(X, Y)
+    of_array = clone(learner).set_params(init=L, **params).fit(X, Y)
+    np.testing.assert_array_equal(of_lists.transform(X), of_array.transform(X))
+    with pytest.raises(ValueError, match="`init` is not a linear map"):
+        clone(learner).set_params(init=[[1.0], [1.0, 2.0]]).fit(X, Y)
+
+
+def test_more_rows_than_any_form_needs():
+    for params in ({"n_components": 11}, {"init": np.ones((11, 5))}):
+        with pytest.raises(ValueError, match="at most 10, twice the number of features; found 11"):
+            clone(ASYMMETRIC).set_params(**params).fit(X, Y)
+    assert (
+        clone(ASYMMETRIC).set_params(n_components=10, init="random").fit(X, Y).n_components_ == 10
+    )
+
+
+def test_a_linear_map_beside_a_perceptron_keeps_its_regularizer():
+    model = clone(ASYMMETRIC).set_params(query=MLP((4,), 5, weight_decay=0.5), C=0.25)
+    model.fit(X[:60], Y[:60], X[60:], Y[60:])
+    *perceptron, V = model.parameters_
+    loss = Gerrymander()(
+        model.transform(X[:60]), Y[:60], model.transform(X[60:], "database"), Y[60:]
+    )[0]
+    decays = model.embedding_.query.decays(0.0)
+    shrinking = sum(d / 2 * (A**2).sum() for d, A in zip(decays, perceptron, strict=True))
+    expected = 0.25 * loss + shrinking + ((V.T @ V) ** 2).sum()
+    assert model.objective_ == pytest.approx(expected)

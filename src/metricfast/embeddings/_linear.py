@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from metricfast._initialize import initialize_components
+from metricfast._initialize import as_given_map, initialize_components
 from metricfast.embeddings._base import Array, LayeredEmbedding, Parameters
 
 __all__ = ["Linear"]
@@ -23,7 +23,7 @@ class Linear(LayeredEmbedding):
     n_components : int, optional
         Number of rows of L, by default n_features (or those of `init`). It may exceed n_features,
         which is of use in `Asymmetric`.
-    init : {"auto", "pca", "lda", "identity", "random"} or ndarray, default="auto"
+    init : {"auto", "pca", "lda", "identity", "random"} or array-like, default="auto"
         The map to start from, as in `metricfast.NCA`, but that "random" draws from a normal
         distribution of variance 1 / n_features, which keeps the spread of the points. "auto" is
         "lda" where there are more classes than components, which finds classes again better than
@@ -60,7 +60,7 @@ class Linear(LayeredEmbedding):
         y: Array | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> Parameters:
-        width, init = X.shape[1], self.init
+        width, init = X.shape[1], as_given_map(self.init)
         rows = self.n_components
         if rows is None:
             rows = len(init) if isinstance(init, np.ndarray) and init.ndim == 2 else width

@@ -12,7 +12,6 @@ from scipy.sparse import issparse
 
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 from metricfast.learners._embedded_metric import embed
-from metricfast.learners._linear import check_callbacks
 from metricfast.learners._minibatch import EpochState
 from metricfast.learners._objective import EmbeddedLoss, finite
 from metricfast.learners._regularizers import penalty
@@ -79,7 +78,7 @@ class DatabaseTraining:
             )
         if not any(array.any() for array in start):
             raise ValueError("`init` is zero, where the objective has no slope: give other maps.")
-        if isinstance(estimator.init, np.ndarray):
+        if not isinstance(estimator.init, str):
             return start
         own = np.arange(len(queries)) if self._leave_one_out else None
         available = len(database) - self._leave_one_out
@@ -95,7 +94,11 @@ class DatabaseTraining:
         ]
 
     def run(
-        self, start: list[Array], rng: np.random.RandomState, keep: Callable[[list[Array]], None]
+        self,
+        start: list[Array],
+        rng: np.random.RandomState,
+        keep: Callable[[list[Array]], None],
+        callbacks: tuple[Any, ...],
     ) -> None:
         """Train."""
         estimator = self._estimator
@@ -107,7 +110,6 @@ class DatabaseTraining:
         weight = np.ones(n) if self._weight is None else self._weight[train]
         database = self._database[rows_of_database]
         database_labels = self._database_labels[rows_of_database]
-        callbacks: tuple[Any, ...] = check_callbacks(estimator.callbacks)
         scores: list[float] = []
         dtype = self._X.dtype
 
@@ -162,9 +164,18 @@ class DatabaseTraining:
             sides = [embedding.query, embedding.database]
         if all(isinstance(side, Linear) for side in sides):
             return penalty(self._estimator.regularizer, arrays)
-        decays = embedding.decays(0.0)
-        value = sum(d / 2 * float((A * A).sum()) for d, A in zip(decays, arrays, strict=True))
-        return value, [d * A for d, A in zip(decays, arrays, strict=True)]
+        total = 0.0
+        gradients: list[Array] = []
+        for side in sides:
+            decays = side.decays(0.0)
+            own = arrays[len(gradients) : len(gradients) + len(decays)]
+            if isinstance(side, Linear):
+                value, slopes = penalty(self._estimator.regularizer, own)
+            else:
+                value = sum(d / 2 * float((A * A).sum()) for d, A in zip(decays, own, strict=True))
+                slopes = [d * A for d, A in zip(decays, own, strict=True)]
+            total, gradients = total + value, gradients + slopes
+        return total, gradients
 
 
 def is_linear(embedding: Embedding) -> bool:

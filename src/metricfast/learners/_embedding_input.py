@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,8 @@ class EmbeddingInput(EmbeddedMetricMixin):
         if self.checkpoint is not None and self.solver == "lbfgs":
             raise ValueError("checkpoint needs solver 'adam' or 'sgd'.")
         as_threads(self.n_jobs)
+        if isinstance(self.callbacks, Iterator):
+            raise TypeError("callbacks must be a list, which can be gone through more than once.")
         check_callbacks(self.callbacks)
         return clone(loss, safe=False), clone(embedding), sampler
 

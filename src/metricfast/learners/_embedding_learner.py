@@ -32,7 +32,7 @@ __all__ = ["BaseEmbeddingLearner"]
 Array = NDArray[Any]
 _FITTED = (
     *("embedding_", "parameters_", "proxies_", "classes_", "mean_", "n_components_", "n_iter_"),
-    *("loss_curve_", "validation_scores_", "threshold_", "_training"),
+    *("loss_curve_", "validation_scores_", "threshold_", "_training", "infeasible_share_"),
 )
 # Parameters that do not change what a training does, or tell only when it ends.
 _INCIDENTAL = {"verbose", "n_jobs", "callbacks", "checkpoint", "warm_start", "preprocessor"}
@@ -303,6 +303,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
         progress = Progress(type(self).__name__, self.max_epochs, "loss") if self.verbose else None
         try:
             yield progress
+            task.loss.report()
         except DivergedError:
             if training.step == 0:
                 raise ValueError(
@@ -319,6 +320,8 @@ class BaseEmbeddingLearner(EmbeddingInput):
             if progress is not None:
                 progress.close()
             self._training = training
+            if task.loss.infeasible_share is not None:
+                self.infeasible_share_ = task.loss.infeasible_share
             self._set(parts(training.kept, task.shapes), self.embedding_)
             self.loss_curve_ = list(training.curve)
             self.n_iter_ = len(training.curve)

@@ -16,7 +16,7 @@ from sklearn.utils import Tags
 
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
-from metricfast._initialize import check_n_components, initialize_components
+from metricfast._initialize import as_given_map, check_n_components, initialize_components
 from metricfast._scaling import center_and_rescale, log2_spread, times_power_of_two, undo_scale
 from metricfast._sparse import embed_sparse, rescale, sparse_gradient
 from metricfast._targets import check_classification_target, check_sample_weight
@@ -234,15 +234,16 @@ class LinearLearner(MahalanobisMixin):
 
     def _initialize(self, data: TrainingSet, rng: np.random.RandomState) -> Array:
         """Make the map of `data.X` to start from, and keep it in case of an interrupt."""
-        given = isinstance(self.init, np.ndarray)
-        if given and self.init.ndim == 2 and self.n_components is None:
-            n_components = len(self.init)
+        init = as_given_map(self.init)
+        given = isinstance(init, np.ndarray)
+        if given and init.ndim == 2 and self.n_components is None:
+            n_components = len(init)
         else:
             n_components = check_n_components(data.X.shape[1], self.n_components)
         L = initialize_components(
             data.X,
             data.labels if self._has_classes else None,
-            self.init,
+            init,
             n_components,
             rng,
             verbose=bool(self.verbose),

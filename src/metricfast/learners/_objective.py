@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
 from metricfast.embeddings import Asymmetric, Embedding
 from metricfast.exceptions import LossOverflowError
+from metricfast.losses import Gerrymander
 
 __all__ = ["EmbeddedLoss", "is_continuous", "is_learnable"]
 
@@ -47,6 +49,35 @@ class EmbeddedLoss:
     ) -> None:
         self._embedding, self._loss, self._n_jobs = embedding, loss, n_jobs
         self._n_classes = n_classes
+        self._seen = self._infeasible = 0
+
+    @property
+    def infeasible_share(self) -> float | None:
+        """Of all queries so far, those without a set of neighbours that votes right."""
+        if not isinstance(self._loss, Gerrymander):
+            return None
+        return self._infeasible / max(self._seen, 1)
+
+    def report(self) -> None:
+        """Warn of queries that the loss leaves out."""
+        if self.infeasible_share:
+            warnings.warn(
+                f"No set of n_neighbors={self._loss.n_neighbors} neighbours in a batch is right "
+                f"for {self.infeasible_share:.2%} of the queries, which are left out of the loss: "
+                "raise batch_size, choose a sampler of more points of a class, set database='all', "
+                "or lower n_neighbors.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _check_batch(self, n: int) -> None:
+        k = self._loss.n_neighbors
+        if isinstance(k, (int, np.integer)) and k >= n:
+            raise ValueError(
+                f"n_neighbors must be at most {n - 1} where a batch has {n} points, found {k}: "
+                "raise batch_size, choose a sampler of larger batches, set database='all', or "
+                "lower n_neighbors."
+            )
 
     def __call__(
         self,
@@ -78,10 +109,17 @@ class EmbeddedLoss:
             NaN where embedded points, or the loss, are not finite; the gradient is empty then.
         gradients : list of ndarray
         """
+        votes = isinstance(self._loss, Gerrymander)
+        if votes and X_database is None:
+            self._check_batch(X.shape[0])
         try:
-            return self._evaluate(parameters, X, y, n_anchors, X_database, y_database, exclude)
+            found = self._evaluate(parameters, X, y, n_anchors, X_database, y_database, exclude)
         except LossOverflowError:
             return math.nan, []
+        if votes:
+            self._seen += X.shape[0] if n_anchors is None else n_anchors
+            self._infeasible += getattr(self._loss, "n_infeasible_", 0)
+        return found
 
     def _evaluate(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._checks import check_points
+from metricfast._initialize import as_given_map
 from metricfast._scaling import log2_spread
 from metricfast._targets import check_classification_target, check_sample_weight
 from metricfast.embeddings import Asymmetric, Embedding, Linear
@@ -41,14 +43,15 @@ class AsymmetricSimilarity(VotesOfDatabase):
     n_neighbors : int, default=3
         Number of neighbours that vote.
     n_components : int, optional
-        Number of rows of U and V, by default n_features; at most twice that, where every quadratic
-        form of stacked points has its maps. Above n_features `init` must be "identity", "random" or
-        an array.
+        Number of rows of U and V, by default n_features (or those of `init`); at most twice that,
+        where every quadratic form of stacked points has its maps. Above n_features use "random" or
+        an array: "auto" is "identity" there, whose further rows are zero, and stay so.
     tied : bool, default=False
         Learn one map, U = V, for comparison.
     query, database : Embedding, optional
-        Embeddings of `metricfast.embeddings` in place of linear maps, both or one of them. The
-        regularizer is then their own ``weight_decay``.
+        Embeddings of `metricfast.embeddings` in place of linear maps, both or one of them. A
+        perceptron is penalized by its own ``weight_decay``, and a linear map beside it by the
+        `regularizer` of that map alone.
     loss_matrix, ties, inference, C
         As of `NeighborhoodGerrymandering`.
     regularizer : {"frobenius2", "frobenius", "notes", "factors2", "factors"} or None, \
@@ -58,7 +61,7 @@ class AsymmetricSimilarity(VotesOfDatabase):
         gradient the running notes on the method print for the norm of W; "factors2" is
         :math:`\|U^TU\|^2 + \|V^TV\|^2`, and "factors" :math:`\|U\| + \|V\|`. The notes also leave C
         out of their update, and take the norm for its square.
-    init : {"auto", "pca", "lda", "identity", "random"} or ndarray, default="auto"
+    init : {"auto", "pca", "lda", "identity", "random"} or array-like, default="auto"
         The map that both start from, scaled as in `NeighborhoodGerrymandering`.
     solver, batch_size, max_iter, max_epochs, learning_rate, tol, early_stopping
         As of `NeighborhoodGerrymandering`.
@@ -214,13 +217,14 @@ class AsymmetricSimilarity(VotesOfDatabase):
             convergence.
         """
         check_vote_parameters(self)
-        check_callbacks(self.callbacks)
+        callbacks: tuple[Any, ...] = check_callbacks(self.callbacks)
         embedding = self._make_embedding()
         kept = None
         if self.warm_start and hasattr(self, "parameters_"):
             kept, origin = self.parameters_, self.mean_
         X, y = self._prepare_inputs(X, y, ensure_min_samples=2, accept_sparse="csr")
         weight = check_sample_weight(sample_weight, X.shape[0])
+        self._check_rows(X.shape[1])
         if (X_database is None) != (y_database is None):
             raise ValueError("X_database and y_database must be given together.")
         if X_database is None:
@@ -251,7 +255,7 @@ class AsymmetricSimilarity(VotesOfDatabase):
         self.embedding_ = embedding
         self._keep(start)
         try:
-            training.run(start, rng, self._keep)
+            training.run(start, rng, self._keep, callbacks)
         finally:
             self.database_embedding_ = self._embed(database, "database")
             self.database_labels_ = database_codes
@@ -269,6 +273,17 @@ class AsymmetricSimilarity(VotesOfDatabase):
             return linear
         both = Asymmetric(self.query or linear, self.database or linear)
         return clone(both)  # type: ignore[no-any-return]
+
+    def _check_rows(self, width: int) -> None:
+        """Refuse more rows than any quadratic form of stacked points needs."""
+        rows = self.n_components
+        if rows is None and np.ndim(as_given_map(self.init)) == 2:
+            rows = len(self.init)
+        if isinstance(rows, Integral) and rows > 2 * width:
+            raise ValueError(
+                f"n_components must be at most {2 * width}, twice the number of features; found "
+                f"{rows}."
+            )
 
     def _check_database(self, X: Any, y: Any) -> tuple[Array, NDArray[np.int64]]:
         points = check_points(

@@ -96,6 +96,9 @@ class EmbeddingLearner(BaseEmbeddingLearner):
     loss_curve_ : list of float
         Mean loss of the batches of each epoch; with "lbfgs" the loss of all points, and its
         penalty, after each iteration.
+    infeasible_share_ : float
+        With the loss `Gerrymander` alone: of all queries of all batches, the share for which no set
+        of neighbours votes right. They are left out of the loss, and warned of.
     validation_scores_ : list of float
         The score of the held-out points after each epoch, with early stopping.
     n_iter_ : int

@@ -10,7 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from metricfast.learners._gerrymander_objective import MapObjective, MatrixObjective
-from metricfast.learners._linear import LinearLearner, TrainingSet, check_callbacks, embed
+from metricfast.learners._linear import (
+    Callback,
+    LinearLearner,
+    TrainingSet,
+    check_callbacks,
+    embed,
+)
 from metricfast.learners._vote_loss import VoteLoss, vote_error, vote_loss
 from metricfast.learners._votes import (
     VoteTraining,
@@ -62,7 +68,7 @@ class NeighborhoodGerrymandering(LinearLearner):
             default="frobenius2"
         :math:`\Omega`: the squared norm of M, its norm, or, for "factors", the norm of L. For one
         map, "notes" and "factors2" are "frobenius2".
-    init : {"auto", "pca", "lda", "identity", "random"} or ndarray, default="auto"
+    init : {"auto", "pca", "lda", "identity", "random"} or array-like, default="auto"
         The map to start from, as of `metricfast.NCA`. All but an array are scaled so that the sum
         of `n_neighbors` squared distances is about the largest loss.
     solver : {"sgd", "lbfgs"}, default="sgd"
@@ -224,7 +230,7 @@ class NeighborhoodGerrymandering(LinearLearner):
             convergence.
         """
         check_vote_parameters(self)
-        check_callbacks(self.callbacks)
+        callbacks = check_callbacks(self.callbacks)
         self._check_parameterization()
         kept = self.components_ if self.warm_start and hasattr(self, "components_") else None
         data = self._check_data(X, y, sample_weight)
@@ -243,14 +249,16 @@ class NeighborhoodGerrymandering(LinearLearner):
             raise ValueError("`init` is zero, where the objective has no slope: give another map.")
         train, test = hold_out(self, data.labels, rng)
         part = data if test is None else data.take(train)
-        if kept is None and not isinstance(self.init, np.ndarray):
+        if kept is None and isinstance(self.init, str):
             largest = 1.0 if loss.loss_matrix is None else float(np.max(loss.loss_matrix))
             Z, own = embed(part.X, L, self.n_jobs), np.arange(part.X.shape[0])
             L = L * unit_scale(Z, Z, own, min(self.n_neighbors, len(Z) - 1), largest)
+        problem: MapObjective
         if self.parameterization == "M":
-            self._train(MatrixObjective(self, loss, part), [L.T @ L], rng, data, train, test)
+            problem, start = MatrixObjective(self, loss, part), [L.T @ L]
         else:
-            self._train(MapObjective(self, loss, part), [L], rng, data, train, test)
+            problem, start = MapObjective(self, loss, part), [L]
+        self._train(problem, start, rng, data, train, test, callbacks)
         return self
 
     @property
@@ -283,6 +291,7 @@ class NeighborhoodGerrymandering(LinearLearner):
         data: TrainingSet,
         train: NDArray[np.int64],
         test: NDArray[np.int64] | None,
+        callbacks: tuple[Callback, ...],
     ) -> None:
         part = problem.data
 
@@ -308,7 +317,7 @@ class NeighborhoodGerrymandering(LinearLearner):
             ]
             return any(answers)
 
-        callbacks, n = check_callbacks(self.callbacks), part.X.shape[0]
+        n = part.X.shape[0]
         VoteTraining(
             self, problem.loss, n, float(n) if part.weight is None else float(part.weight.sum()),
             problem.surrogate, problem.penalty, problem.project,
