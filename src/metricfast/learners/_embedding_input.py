@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
+from sklearn.model_selection import train_test_split
 from sklearn.utils import check_array
 
 from metricfast._arrays import as_threads
@@ -15,7 +16,7 @@ from metricfast._checks import check_points
 from metricfast._targets import check_classification_target, check_regression_target
 from metricfast.embeddings import Embedding
 from metricfast.learners._embedded_metric import EmbeddedMetricMixin
-from metricfast.learners._linear import check_callbacks, check_count, check_range
+from metricfast.learners._linear import check_count, check_range
 from metricfast.learners._objective import is_continuous, is_learnable
 from metricfast.samplers import Sampler
 
@@ -92,7 +93,6 @@ class EmbeddingInput(EmbeddedMetricMixin):
         if self.checkpoint is not None and self.solver == "lbfgs":
             raise ValueError("checkpoint needs solver 'adam' or 'sgd'.")
         as_threads(self.n_jobs)
-        check_callbacks(self.callbacks)
         return clone(loss, safe=False), clone(embedding), sampler
 
     def _check_data(
@@ -124,6 +124,30 @@ class EmbeddingInput(EmbeddedMetricMixin):
                 "give all of them there as `classes`."
             )
         return X, codes.astype(np.int64)
+
+    def _hold_out(
+        self, X: Any, y: Array, rng: np.random.RandomState
+    ) -> tuple[Any, Array, tuple[Any, Array] | None]:
+        if not self.early_stopping:
+            return X, y, None
+        n = X.shape[0]
+        n_held_out = max(1, round(self.validation_fraction * n))
+        if n - n_held_out < 2:
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction} of {n} points leaves fewer than "
+                "2 to train on: lower it, or set early_stopping=False."
+            )
+        counts = np.bincount(y) if self._has_classes else np.zeros(1)
+        alike = y if counts.min() >= 2 and len(counts) <= n_held_out else None
+        train, test = train_test_split(
+            np.arange(n), test_size=n_held_out, stratify=alike, random_state=rng
+        )
+        if self._has_classes and not np.isin(y[test], y[train]).any():
+            raise ValueError(
+                "early_stopping found no class both among the held-out points and the others: give "
+                "more points of a class, or set early_stopping=False."
+            )
+        return X[train], y[train], (X[test], y[test])
 
 
 def _numbers(y: Any) -> NDArray[np.float64]:

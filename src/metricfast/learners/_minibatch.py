@@ -40,7 +40,8 @@ class EpochState:
     parameters : list of ndarray
         The parameters of the embedding: copies.
     estimator : estimator
-        The estimator that is being fitted.
+        The estimator that is being fitted. That of `EmbeddingLearner` and its presets has the
+        fitted attributes of this epoch.
     """
 
     iteration: int

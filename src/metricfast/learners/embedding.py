@@ -67,7 +67,8 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         `max_epochs` may be raised, unless the schedule is "cosine". Needs the package safetensors.
     callbacks : iterable of callables, optional
         Each is called with an `EpochState` (iteration, objective, score, parameters, estimator)
-        after every epoch. One that returns True ends the training.
+        after every epoch. One that returns True ends the training. The estimator has the
+        attributes below as of that epoch.
     warm_start : bool, default=False
         Start from what an earlier `fit` has learned.
     preprocessor : array-like or callable, optional
