@@ -94,12 +94,14 @@ def check_partial_target(y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]
     return classes[unknown:], np.maximum(codes - unknown, -1)
 
 
-def check_regression_target(y: ArrayLike) -> NDArray[np.float64]:
+def check_regression_target(y: ArrayLike, vary: bool = True) -> NDArray[np.float64]:
     """Check numbers to predict.
 
     Parameters
     ----------
     y : array-like of shape (n_samples,)
+    vary : bool, default=True
+        Whether the same number throughout is an error.
 
     Returns
     -------
@@ -108,7 +110,8 @@ def check_regression_target(y: ArrayLike) -> NDArray[np.float64]:
     Raises
     ------
     ValueError
-        If `y` holds something else than numbers, NaN, infinity, or the same number throughout.
+        If `y` holds something else than numbers, NaN, infinity, or, with `vary`, the same number
+        throughout.
     """
     numbers = column_or_1d(y, warn=True)
     if numbers.dtype.kind not in "biuf":
@@ -119,7 +122,7 @@ def check_regression_target(y: ArrayLike) -> NDArray[np.float64]:
     targets: NDArray[np.float64] = check_array(
         numbers, dtype=np.float64, ensure_2d=False, input_name="y"
     )
-    if targets.min() == targets.max():
+    if vary and targets.min() == targets.max():
         raise ValueError(f"y must not be constant: all of its values are {targets[0]:g}.")
     return targets
 

@@ -1,4 +1,4 @@
-"""The embedding learner between its epochs: where proxies begin, what callbacks see, what goes on."""
+"""The embedding learner between epochs: where proxies begin, what callbacks see, what goes on."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from embedding_cases import LEARNERS, NCA, X, Y
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from metricfast import EmbeddingLearner, ProxyNCALearner, losses
 from metricfast.embeddings import MLP, Linear
@@ -64,3 +65,60 @@ def test_callbacks_of_an_iterator_are_called_in_every_epoch(solver):
         NCA, MLP((4,), 2), solver=solver, max_epochs=3, callbacks=iter([seen.append])
     ).fit(X, Y)
     assert [state.iteration for state in seen] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("begun", "change", "what"),
+    [
+        ({}, {"solver": "sgd"}, "solver"),
+        ({"solver": "sgd"}, {"solver": "adam"}, "solver"),
+        ({}, {"loss": losses.ProxyNCA()}, "loss"),
+        ({"loss": losses.ProxyNCA()}, {"loss": losses.Triplet()}, "loss"),
+        ({}, {"loss": losses.LogRatio()}, "loss"),
+        ({}, {"embedding": MLP((9,), 2)}, "embedding"),
+        ({}, {"embedding__normalize": True}, "embedding"),
+    ],
+    ids=str,
+)
+def test_partial_fit_refuses_what_it_cannot_go_on_with(begun, change, what):
+    learner = EmbeddingLearner(NCA, MLP((4,), 2), random_state=0).set_params(**begun)
+    learner.partial_fit(X, Y).set_params(**change)
+    with pytest.raises(ValueError, match=f"partial_fit goes on with the {what} .* call fit"):
+        learner.partial_fit(X, Y)
+    assert learner.n_iter_ == 1
+
+
+def test_partial_fit_goes_on_with_another_rate_and_loss_of_the_same_kind():
+    learner = EmbeddingLearner(NCA, MLP((4,), 2), random_state=0).partial_fit(X, Y)
+    learner.set_params(learning_rate=0.1, loss=losses.Triplet(), weight_decay=0.1)
+    assert learner.partial_fit(X, Y).n_iter_ == 2
+
+
+def test_partial_fit_refuses_labels_of_another_width():
+    learner = EmbeddingLearner(losses.LogRatio(), Linear(2), random_state=0)
+    learner.partial_fit(X, X[:, :2])
+    with pytest.raises(
+        ValueError, match=r"y has labels of shape \(\), and .* had \(2,\): call fit"
+    ):
+        learner.partial_fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_partial_fit_of_equal_labels_learns_nothing(width):
+    labels = X[:, 0] if width == 1 else X[:, :2]
+    learner = EmbeddingLearner(losses.LogRatio(), Linear(2), random_state=0)
+    learner.partial_fit(X, labels)
+    before = learner.parameters_[0].copy()
+    for chunk in (slice(1), [0, 0, 0]):
+        with pytest.warns(UserWarning, match="All labels of this call are the same"):
+            learner.partial_fit(X[chunk], labels[chunk])
+    np.testing.assert_array_equal(learner.parameters_[0], before)
+    assert learner.n_iter_ == 1
+
+
+def test_a_loss_that_rises_without_end_is_told_of():
+    learner = EmbeddingLearner(
+        losses.Contrastive(), Linear(2), learning_rate=1e6, max_epochs=5, random_state=0
+    )
+    with pytest.warns(ConvergenceWarning, match="The loss has risen from .* Lower learning_rate"):
+        learner.fit(X, Y)

@@ -15,6 +15,7 @@ from metricfast._arrays import as_threads
 from metricfast._checks import check_points
 from metricfast._targets import check_classification_target, check_regression_target
 from metricfast.embeddings import Embedding
+from metricfast.learners._checkpoint import Checkpoint
 from metricfast.learners._embedded_metric import EmbeddedMetricMixin
 from metricfast.learners._linear import check_count, check_range
 from metricfast.learners._objective import is_continuous, is_learnable
@@ -23,6 +24,8 @@ from metricfast.samplers import Sampler
 __all__ = ["EmbeddingInput"]
 
 Array = NDArray[Any]
+# Parameters that do not change what a training does, or tell only when it ends.
+_INCIDENTAL = {"verbose", "n_jobs", "callbacks", "checkpoint", "warm_start", "preprocessor"}
 
 
 class EmbeddingInput(EmbeddedMetricMixin):
@@ -109,7 +112,16 @@ class EmbeddingInput(EmbeddedMetricMixin):
             )
         X = csr_array(X) if issparse(X) else X
         if continuous:
-            return X, _numbers(y)
+            numbers = _numbers(y, reset)
+            if reset:
+                self._label_shape = numbers.shape[1:]
+            known = getattr(self, "_label_shape", numbers.shape[1:])
+            if numbers.shape[1:] != known:
+                raise ValueError(
+                    f"y has labels of shape {numbers.shape[1:]}, and those before had {known}: "
+                    "call fit to begin with others."
+                )
+            return X, numbers
         if classes is None and reset:
             self.classes_, codes = check_classification_target(y)
             return X, codes
@@ -124,6 +136,17 @@ class EmbeddingInput(EmbeddedMetricMixin):
                 "give all of them there as `classes`."
             )
         return X, codes.astype(np.int64)
+
+    def _checkpoint(
+        self, X: Any, y: Array, loss: Any, embedding: Embedding, sampler: Sampler
+    ) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        names = set(EmbeddingInput.__annotations__) - _INCIDENTAL
+        if self.schedule != "cosine":
+            names -= {"max_epochs"}
+        settings = {name: getattr(self, name) for name in names}
+        return Checkpoint(self.checkpoint, X, y, loss, embedding, sampler, settings)
 
     def _hold_out(
         self, X: Any, y: Array, rng: np.random.RandomState
@@ -150,11 +173,11 @@ class EmbeddingInput(EmbeddedMetricMixin):
         return X[train], y[train], (X[test], y[test])
 
 
-def _numbers(y: Any) -> NDArray[np.float64]:
-    """Check labels that are numbers, or several numbers each."""
+def _numbers(y: Any, vary: bool) -> NDArray[np.float64]:
+    """Check labels that are numbers, or several numbers each, perhaps not all the same."""
     if np.ndim(y) < 2:
-        return check_regression_target(y)
+        return check_regression_target(y, vary)
     labels: NDArray[np.float64] = check_array(y, dtype=np.float64, input_name="y")
-    if (labels == labels[0]).all():
+    if vary and (labels == labels[0]).all():
         raise ValueError("y must not be constant: all of its rows are the same.")
     return labels

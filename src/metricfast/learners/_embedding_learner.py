@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,14 +18,22 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from metricfast.embeddings import Embedding
-from metricfast.learners._checkpoint import Checkpoint
+from metricfast.learners._continuation import check_continuation
 from metricfast.learners._embedded_metric import embed
 from metricfast.learners._embedding_input import EmbeddingInput
 from metricfast.learners._linear import check_callbacks
-from metricfast.learners._minibatch import DivergedError, EpochState, Stepper, Training, flat, parts
+from metricfast.learners._minibatch import (
+    DivergedError,
+    EpochState,
+    Stepper,
+    Training,
+    flat,
+    parts,
+    warn_of_rise,
+)
 from metricfast.learners._objective import EmbeddedLoss, is_learnable
 from metricfast.learners._proxies import initial_proxies
-from metricfast.samplers import Batch, Sampler
+from metricfast.samplers import Batch
 from metricfast.solvers import Monitor, Progress, minimize_smooth
 
 __all__ = ["BaseEmbeddingLearner"]
@@ -34,8 +43,6 @@ _FITTED = (
     *("embedding_", "parameters_", "proxies_", "classes_", "mean_", "n_components_", "n_iter_"),
     *("loss_curve_", "validation_scores_", "threshold_", "_training"),
 )
-# Parameters that do not change what a training does, or tell only when it ends.
-_INCIDENTAL = {"verbose", "n_jobs", "callbacks", "checkpoint", "warm_start", "preprocessor"}
 # Below this, decreases of a loss of float32 points are rounding.
 _SINGLE_TOL = 1e-6
 
@@ -50,7 +57,7 @@ def _available_for_batches(method: _Method) -> _Method:
 
 @dataclass(frozen=True)
 class _Task:
-    """What is trained on: points, labels, the loss, the weight decay of each parameter, callbacks."""
+    """What is trained on: points, labels, the loss, weight decays by parameter, callbacks."""
 
     X: Any
     y: Array
@@ -91,8 +98,9 @@ class BaseEmbeddingLearner(EmbeddingInput):
         Warns
         -----
         ConvergenceWarning
-            If training diverged: the last parameters with a finite loss are kept. With "lbfgs":
-            if it ended before convergence.
+            If training diverged: the last parameters with a finite loss are kept. If the loss has
+            risen more than tenfold, without early stopping. With "lbfgs": if it ended before
+            convergence.
         """
         loss, embedding, sampler = self._check_parameters()
         callbacks = check_callbacks(self.callbacks)
@@ -101,7 +109,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
             self.__dict__.pop(name, None)
         X, y = self._check_data(X, y, loss)
         checkpoint = self._checkpoint(X, y, loss, embedding, sampler)
-        found = None if checkpoint is None else checkpoint.read()
+        found = None if checkpoint is None else checkpoint.read(self.max_epochs)
         if found is None:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         else:
@@ -131,6 +139,8 @@ class BaseEmbeddingLearner(EmbeddingInput):
                     checkpoint.write(seed, training)
                 if stop:
                     break
+            if training.best is None:
+                warn_of_rise(training.curve)
         return self
 
     @_available_for_batches
@@ -155,8 +165,13 @@ class BaseEmbeddingLearner(EmbeddingInput):
         ------
         ValueError
             As of `fit`; for early stopping and "cosine", which need all points or the number of
-            epochs; and for classes that the first call did not know. With "lbfgs" there is no
-            `partial_fit`.
+            epochs; for classes that the first call did not know; and for another solver, embedding
+            or kind of loss or labels than before. With "lbfgs" there is no `partial_fit`.
+
+        Warns
+        -----
+        UserWarning
+            If all continuous labels of a later call are the same: nothing is learned from it.
         """
         loss, embedding, sampler = self._check_parameters()
         callbacks = check_callbacks(self.callbacks)
@@ -165,7 +180,17 @@ class BaseEmbeddingLearner(EmbeddingInput):
                 "partial_fit needs early_stopping=False, and schedule 'constant' or 'inverse'."
             )
         begun = hasattr(self, "parameters_")
+        if begun:
+            check_continuation(self, loss, embedding)
         X, y = self._check_data(X, y, loss, classes, reset=not begun)
+        if begun and not self._has_classes and (y == y[0]).all():
+            warnings.warn(
+                "All labels of this call are the same, which tells nothing of distances: nothing "
+                "is learned from it. Give more points at a time.",
+                UserWarning,
+                stacklevel=2,
+            )
+            return self
         if not begun:
             self.mean_ = np.zeros(X.shape[1], X.dtype) if issparse(X) else _mean(X)
         X = X if issparse(X) else X - self.mean_.astype(X.dtype, copy=False)
@@ -188,21 +213,15 @@ class BaseEmbeddingLearner(EmbeddingInput):
             self._after_epoch(training, task, None, report)
         return self
 
-    def _checkpoint(
-        self, X: Any, y: Array, loss: Any, embedding: Embedding, sampler: Sampler
-    ) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
-        names = set(EmbeddingInput.__annotations__) - _INCIDENTAL
-        if self.schedule != "cosine":
-            names -= {"max_epochs"}
-        settings = {name: getattr(self, name) for name in names}
-        return Checkpoint(self.checkpoint, X, y, loss, embedding, sampler, settings)
-
     def _start_from(self) -> tuple[list[Array], Array] | None:
         """Return the parameters and the mean of an earlier fit, if there was one."""
         if not hasattr(self, "parameters_"):
             return None
+        if self.checkpoint is not None and Path(self.checkpoint).exists():
+            raise ValueError(
+                f"checkpoint {self.checkpoint} is there already, and warm_start asks to start from "
+                "the last fit instead: name another file, delete it, or set warm_start=False."
+            )
         proxies = [self.proxies_] if hasattr(self, "proxies_") else []
         return [*self.parameters_, *proxies], self.mean_
 
