@@ -62,6 +62,10 @@ class EmbeddingInput(EmbeddedMetricMixin):
 
     def _check_parameters(self) -> tuple[Any, Embedding, Sampler]:
         loss, embedding, sampler = self._parts()
+        if isinstance(loss, type):
+            raise TypeError(
+                f"loss must be an object, not a class: give {loss.__name__}(), found {loss!r}."
+            )
         if not callable(loss):
             raise TypeError(f"loss must be one of metricfast.losses, got {loss!r}.")
         if not isinstance(embedding, Embedding):

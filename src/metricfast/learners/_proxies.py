@@ -27,7 +27,7 @@ def initial_proxies(
     n_classes : int
     rng : RandomState or None
         Given where proxies are normalized: draws a direction for each class that has no point, or
-        a mean without one.
+        a mean without one, unless no class has any.
 
     Returns
     -------
@@ -39,6 +39,7 @@ def initial_proxies(
     table /= np.maximum(np.bincount(y, minlength=n_classes), 1)[:, None]
     if rng is not None:
         missing = np.linalg.norm(table, axis=1) <= _LEAST
-        drawn = rng.standard_normal((int(missing.sum()), Z.shape[1]))
-        table[missing] = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+        if not missing.all():
+            drawn = rng.standard_normal((int(missing.sum()), Z.shape[1]))
+            table[missing] = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
     return table.astype(Z.dtype)
