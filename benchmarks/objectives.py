@@ -83,3 +83,15 @@ def tuple_error(
         return 1 - float(roc_auc_score(y, -near))
     far = np.linalg.norm(z[index[:, 0 if index.shape[1] == 3 else 2]] - z[index[:, -1]], axis=1)
     return float(np.mean(far <= near))
+
+
+def triplet_hinge(linear: np.ndarray, x: np.ndarray, index: np.ndarray) -> float:
+    """Return the mean of [1 + s D_ab - s D_ac]_+ over triplets, for the best scale s of the map.
+
+    D are squared distances after the map, whose own scale depends on where a learner stops.
+    """
+    z = x @ linear.T
+    a, b, c = (z[index[:, i]] for i in range(3))
+    excess = ((a - b) ** 2).sum(axis=1) - ((a - c) ** 2).sum(axis=1)
+    scales = np.geomspace(1e-6, 1e6, 601) / np.abs(excess).mean()
+    return min(float(np.maximum(0, 1 + scale * excess).mean()) for scale in scales)

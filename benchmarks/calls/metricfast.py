@@ -90,9 +90,9 @@ def fit(data: Data, threads: int, learner: str, target: str = "y", **params: Any
     return fitting(getattr(metricfast, learner)(**params), data, target)
 
 
-def fit_tuples(data: Data, threads: int, learner: str) -> Call:
+def fit_tuples(data: Data, threads: int, learner: str, **params: Any) -> Call:
     """Time a learner on tuples."""
-    return fitting_tuples(getattr(metricfast, learner)(random_state=0), data)
+    return fitting_tuples(getattr(metricfast, learner)(random_state=0, **params), data)
 
 
 def pair_distance(data: Data, threads: int) -> Call:

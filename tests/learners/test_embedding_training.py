@@ -169,6 +169,15 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
         clone(LEARNERS[0]).set_params(checkpoint=path).fit(X, Y)
 
 
+@pytest.fixture
+def interruptible():
+    """A process in the background may have been started with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("solver", ["adam", "lbfgs"])
 def test_an_interrupt_leaves_what_was_learned(solver):
     def press(state):
