@@ -255,7 +255,7 @@ def test_points_in_any_form(embedding):
         np.testing.assert_array_equal(found, Z)
         for form in (found.tolist(), np.asfortranarray(found)):
             for one, other in zip(embedding.backward(same, cache, form), gradients, strict=True):
-                np.testing.assert_array_equal(one, other)
+                np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
     for X in (csr_matrix(points), csc_array(points)):
         found, cache = embedding.forward(parameters, X)
         np.testing.assert_allclose(found, Z, rtol=1e-12)
