@@ -10,8 +10,9 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.datasets import load_digits, load_iris
 from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.model_selection import KFold, cross_val_score
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from metricfast import LFDA, EmbeddingLearner, metrics
 from metricfast.embeddings import Asymmetric, Linear
@@ -150,3 +151,47 @@ def test_both_sides_of_an_asymmetric_embedding_are_asked_for():
     assert retrieval_scorer("map_at_r")(fitted, X, y) == expected
     found = cross_validate_retrieval(learner, X, y, folds=[(own, own)], metrics="map_at_r")
     assert found["map_at_r"].mean == expected
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_pipeline_before_an_asymmetric_embedding_changes_no_score(nested):
+    X, y = load_iris(return_X_y=True)
+    sides = Asymmetric(Linear(2, "random"), Linear(2, "random"))
+    learner = EmbeddingLearner(NCA(reduction="mean"), sides, max_epochs=1, random_state=0)
+    scaled = StandardScaler().fit_transform(X)
+    own = np.arange(len(X))
+    pipeline = make_pipeline(StandardScaler(), learner)
+    if nested:
+        pipeline = GridSearchCV(
+            Pipeline([("all", pipeline)]), {"all": [pipeline]}, scoring=retrieval_scorer("map_at_r")
+        )
+    expected = cross_validate_retrieval(learner, scaled, y, folds=[(own, own)])
+    found = cross_validate_retrieval(pipeline, X, y, folds=[(own, own)])
+    assert {name: score.mean for name, score in found.items()} == pytest.approx(
+        {name: score.mean for name, score in expected.items()}
+    )
+    fitted = pipeline.fit(X, y)
+    score = retrieval_scorer("map_at_r")(fitted, X, y)
+    assert score == pytest.approx(expected["map_at_r"].mean)
+    assert score != pytest.approx(metrics.map_at_r(fitted.transform(X), y))
+
+
+def test_whole_numbers_are_cut_into_blocks_for_metrics_of_continuous_labels():
+    y = RNG.permutation(60)
+    X = y[:, None] + RNG.normal(size=(60, 2))
+    seen = []
+
+    class Watching(FunctionTransformer):
+        def fit(self, X, y=None):
+            seen.append(np.setdiff1d(np.arange(60), y))
+            return super().fit(X)
+
+    def held_out(**how):
+        seen.clear()
+        cross_validate_retrieval(Watching(), X, y, folds=3, k=3, **how)
+        return [(labels[0], labels[-1]) for labels in seen]
+
+    blocks = [(0, 19), (20, 39), (40, 59)]
+    assert held_out(metrics=["spearman", "ndcg_at_k"]) == blocks
+    assert held_out(continuous=True) == blocks
+    assert held_out(metrics="spearman", continuous=False) != blocks

@@ -6,9 +6,10 @@ import pickle
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from reference import numeric_gradient
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array, csr_matrix
 from sklearn.base import clone
 
 from metricfast._dispatch import get_kernels
@@ -238,3 +239,27 @@ def test_solver_steps(dtype):
     tolerance = 1e-3 if dtype == np.float32 else 1e-9
     np.testing.assert_allclose(x, exact, atol=tolerance)
     np.testing.assert_allclose(y, plain_x, atol=tolerance)
+
+
+@pytest.mark.parametrize("embedding", [Linear(2), MLP((4,), 2), Asymmetric(Linear(2), Linear(2))])
+def test_points_in_any_form(embedding):
+    points = np.random.default_rng(0).integers(-9, 9, (12, 3))
+    floats = points.astype(float)
+    parameters = embedding.initialize(floats, random_state=0)
+    Z, cache = embedding.forward(parameters, floats)
+    gradients = embedding.backward(parameters, cache, Z)
+    for X in (points, points.tolist(), pd.DataFrame(points), np.asfortranarray(floats)):
+        same = embedding.initialize(X, random_state=0)
+        assert all(array.dtype == np.float64 for array in same)
+        found, cache = embedding.forward(same, X)
+        np.testing.assert_array_equal(found, Z)
+        for form in (found.tolist(), np.asfortranarray(found)):
+            for one, other in zip(embedding.backward(same, cache, form), gradients, strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+    for X in (csr_matrix(points), csc_array(points)):
+        found, cache = embedding.forward(parameters, X)
+        np.testing.assert_allclose(found, Z, rtol=1e-12)
+        embedding.backward(parameters, cache, found)
+    assert embedding.initialize(np.float32(points), random_state=0)[0].dtype == np.float32
+    with pytest.raises(ValueError, match="X must be a 2-dimensional array"):
+        embedding.forward(parameters, [1.0, 2.0, 3.0])

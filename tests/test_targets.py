@@ -39,7 +39,7 @@ def test_labels_are_encoded(y, classes):
         ([0, np.nan], "y must hold class labels, but contains NaN"),
         ([0, np.inf], "y must hold class labels, but contains NaN or infinity"),
         (np.array([0, "a"], object), "y must hold labels of one type"),
-        (np.array([None, "a"], object), "y must hold labels of one type"),
+        (np.array([None, "a"], object), "y must hold class labels, but contains None"),
         ([[0, 1], [1, 0]], "y should be a 1d array"),
         ([0, 1, 1], "y must hold 2 labels, one per sample, got 3"),
         ([], "y must hold 2 labels"),

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array, column_or_1d
 
 __all__ = [
+    "check_class_labels",
     "check_classification_target",
     "check_partial_target",
     "check_regression_target",
@@ -41,20 +42,13 @@ def check_classification_target(
     Raises
     ------
     ValueError
-        If `y` has the wrong length, holds NaN or infinity, is continuous, mixes types that have no
-        order, or holds fewer than two classes.
+        If `y` has the wrong length, holds None, NaN or infinity, is continuous, mixes types that
+        have no order, or holds fewer than two classes.
     """
     labels = column_or_1d(y, warn=True)
     if n_samples is not None and len(labels) != n_samples:
         raise ValueError(f"y must hold {n_samples} labels, one per sample, got {len(labels)}.")
-    if labels.dtype.kind == "f":
-        if not np.isfinite(labels).all():
-            raise ValueError("y must hold class labels, but contains NaN or infinity.")
-        if (labels != np.floor(labels)).any():
-            raise ValueError(
-                "Unknown label type: continuous. y must hold class labels, "
-                "but its values are those of a regression target."
-            )
+    check_class_labels(labels)
     try:
         classes, codes = np.unique(labels, return_inverse=True)
     except TypeError as error:
@@ -62,6 +56,37 @@ def check_classification_target(
     if len(classes) < 2:
         raise ValueError(f"y must hold at least 2 classes, got {len(classes)} class.")
     return classes, codes.astype(np.int64, copy=False)
+
+
+def check_class_labels(labels: ArrayLike, name: str = "y") -> None:
+    """Refuse labels that cannot be those of classes.
+
+    Parameters
+    ----------
+    labels : array-like
+    name : str, default="y"
+        What errors call them.
+
+    Raises
+    ------
+    ValueError
+        If there are None, NaN, infinity or numbers with fractions among them.
+    """
+    array = np.asarray(labels)
+    if array.dtype.kind == "O":
+        if any(label is None for label in array.flat):
+            raise ValueError(f"{name} must hold class labels, but contains None.")
+        reals = [label for label in array.flat if isinstance(label, (float, np.floating))]
+        array = np.array(reals, np.float64)
+    if array.dtype.kind != "f":
+        return
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must hold class labels, but contains NaN or infinity.")
+    if (array != np.floor(array)).any():
+        raise ValueError(
+            f"Unknown label type: continuous. {name} must hold class labels, "
+            "but its values are those of a regression target."
+        )
 
 
 def check_partial_target(y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -94,12 +119,14 @@ def check_partial_target(y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]
     return classes[unknown:], np.maximum(codes - unknown, -1)
 
 
-def check_regression_target(y: ArrayLike) -> NDArray[np.float64]:
+def check_regression_target(y: ArrayLike, vary: bool = True) -> NDArray[np.float64]:
     """Check numbers to predict.
 
     Parameters
     ----------
     y : array-like of shape (n_samples,)
+    vary : bool, default=True
+        Whether the same number throughout is an error.
 
     Returns
     -------
@@ -108,10 +135,13 @@ def check_regression_target(y: ArrayLike) -> NDArray[np.float64]:
     Raises
     ------
     ValueError
-        If `y` holds something else than numbers, NaN, infinity, or the same number throughout.
+        If `y` holds something else than numbers, NaN, infinity, or, with `vary`, the same number
+        throughout.
     """
     numbers = column_or_1d(y, warn=True)
     if numbers.dtype.kind not in "biuf":
+        if any(number is None for number in numbers):
+            raise ValueError("y must hold numbers, but contains None.")
         try:
             numbers = numbers.astype(np.float64)
         except (TypeError, ValueError) as error:
@@ -119,7 +149,7 @@ def check_regression_target(y: ArrayLike) -> NDArray[np.float64]:
     targets: NDArray[np.float64] = check_array(
         numbers, dtype=np.float64, ensure_2d=False, input_name="y"
     )
-    if targets.min() == targets.max():
+    if vary and targets.min() == targets.max():
         raise ValueError(f"y must not be constant: all of its values are {targets[0]:g}.")
     return targets
 

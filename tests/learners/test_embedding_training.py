@@ -92,6 +92,73 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path, change):
         clone(learner).fit(X + 1, Y)
 
 
+def enclosing(power):
+    return lambda a, b: np.abs(a[:, None] - b) ** power
+
+
+def loss_function(sign):
+    def loss(Z, y, *, n_jobs=None):
+        return sign * float((Z**2).sum()), 2 * sign * Z
+
+    loss.labels = "class"
+    return loss
+
+
+class Shaped:
+    labels = "class"
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, Z, y, *, n_jobs=None):
+        return self.factor * float((Z**2).sum()), 2 * self.factor * Z
+
+
+@pytest.mark.parametrize(
+    ("loss", "other"),
+    [
+        (
+            losses.LogRatio(label_distance=lambda a, b: np.abs(a[:, None] - b)),
+            losses.LogRatio(label_distance=lambda a, b: 2 * np.abs(a[:, None] - b) ** 0.5),
+        ),
+        (
+            losses.LogRatio(label_distance=enclosing(1)),
+            losses.LogRatio(label_distance=enclosing(2)),
+        ),
+        (loss_function(1.0), loss_function(2.0)),
+        (Shaped(1.0), Shaped(2.0)),
+    ],
+    ids=["code", "enclosed", "function", "object"],
+)
+def test_a_checkpoint_tells_functions_apart(tmp_path, loss, other):
+    learner = EmbeddingLearner(
+        loss, MLP((4,), 2), Uniform(), max_epochs=1, checkpoint=tmp_path / "it", random_state=0
+    )
+    labels = X[:, 0] if isinstance(loss, losses.LogRatio) else Y
+    learner.fit(X, labels)
+    same(clone(learner).fit(X, labels), learner)
+    with pytest.raises(ValueError, match="is of a training with other parameters or other data"):
+        clone(learner).set_params(loss=other).fit(X, labels)
+
+
+def test_a_checkpoint_of_more_epochs_is_refused(tmp_path):
+    learner = EmbeddingLearner(NCA, MLP((4,), 2), max_epochs=3, checkpoint=tmp_path / "training")
+    learner.fit(X, Y)
+    with pytest.raises(ValueError, match="holds 3 epochs, more than max_epochs=2"):
+        learner.set_params(max_epochs=2).fit(X, Y)
+
+
+def test_a_warm_start_is_not_replaced_by_a_checkpoint(tmp_path):
+    learner = EmbeddingLearner(
+        NCA, MLP((4,), 2), max_epochs=2, checkpoint=tmp_path / "one", warm_start=True
+    ).fit(X, Y)
+    with pytest.raises(ValueError, match="is there already, and warm_start asks to start"):
+        learner.fit(X, Y)
+    first = learner.parameters_[0]
+    learner.set_params(checkpoint=tmp_path / "two").fit(X, Y)
+    assert not np.array_equal(learner.parameters_[0], first)
+
+
 def test_a_damaged_checkpoint_is_refused(tmp_path):
     path = tmp_path / "training"
     path.write_bytes(b"something else")

@@ -195,11 +195,6 @@ def test_callbacks_of_an_iterator_are_called(learner):
     assert model.fit(X, Y).n_iter_ == len(seen)
 
 
-def test_callbacks_that_are_used_up_are_refused():
-    with pytest.raises(TypeError, match="callbacks must be a list"):
-        EmbeddingLearner(Gerrymander(), Linear(), Uniform(), callbacks=iter([print])).fit(X, Y)
-
-
 @pytest.mark.parametrize("learner", [LINEAR, ASYMMETRIC, REGRESSOR])
 @pytest.mark.parametrize("n_components", [None, 2])
 def test_init_of_nested_lists(learner, n_components):

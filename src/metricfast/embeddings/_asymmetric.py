@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from metricfast.embeddings._base import Array, Cache, Embedding, Parameters
+from metricfast.embeddings._base import Array, Cache, Embedding, Parameters, as_embeddable
 
 __all__ = ["Asymmetric"]
 
@@ -57,6 +57,7 @@ class Asymmetric(Embedding):
         y: Array | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> Parameters:
+        X = as_embeddable(X)
         rng = check_random_state(random_state)
         parts = []
         for name, part in (("query", self.query), ("database", self.database)):

@@ -8,16 +8,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
 
-from metricfast._arrays import as_threads
+from metricfast._arrays import as_real, as_threads
 from metricfast._dispatch import get_kernels
 
-__all__ = ["Array", "Cache", "Embedding", "LayeredEmbedding", "Parameters"]
+__all__ = ["Array", "Cache", "Embedding", "LayeredEmbedding", "Parameters", "as_embeddable"]
 
 Array = NDArray[Any]
 Parameters = list[Array]
+# The square of a number below, times any width, is finite in float64.
+_MOST = 1e140
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,27 @@ class Cache:
     X: Any
     outputs: list[Array]
     lengths: NDArray[np.float64] | None
+
+
+def as_embeddable(X: Any, dtype: Any = None) -> Any:
+    """Points as `forward` takes them: an array in C order, or a csr_array.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    dtype : dtype, optional
+        By default float32 for float32 points, otherwise float64.
+    """
+    if issparse(X):
+        if dtype is None:
+            dtype = np.float32 if X.dtype == np.float32 else np.float64
+        return csr_array(X, dtype=dtype) if X.format != "csr" or X.dtype != dtype else X
+    X = as_real(X, "X")
+    if X.ndim != 2:
+        raise ValueError(
+            f"X must be a 2-dimensional array (points, features); found shape {X.shape}."
+        )
+    return X if dtype is None else X.astype(dtype, copy=False)
 
 
 class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
@@ -51,7 +74,7 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : {ndarray, csr_array} of shape (n_samples, n_features), float32 or float64
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Points, of mean zero if they are in an array.
         y : ndarray of shape (n_samples,), optional
             Class labels; None where labels are no classes.
@@ -60,7 +83,7 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
         Returns
         -------
         list of ndarray
-            In the dtype of X.
+            In float32 for float32 points, otherwise in float64.
 
         Raises
         ------
@@ -77,8 +100,8 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         parameters : list of ndarray
-        X : {ndarray, csr_array} of shape (n_samples, n_features)
-            In C order and in the dtype of the parameters.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Computed with in the dtype of the parameters.
         side : {"query", "database"}, default="query"
             Matters to `Asymmetric` alone.
         n_jobs : int, optional
@@ -133,7 +156,9 @@ class LayeredEmbedding(Embedding):
         self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None
     ) -> tuple[Array, Cache]:
         weights, biases = self._layers(parameters)
-        n, dtype = X.shape[0], weights[0].dtype
+        dtype = weights[0].dtype
+        X = as_embeddable(X, dtype)
+        n = X.shape[0]
         outputs = [np.empty((n, len(weight)), dtype) for weight in weights]
         if issparse(X):
             outputs[0] = np.ascontiguousarray(X @ weights[0].T)
@@ -143,7 +168,11 @@ class LayeredEmbedding(Embedding):
         lengths = None
         if self.normalize:
             lengths = np.empty(n)
+            factors = _shrink(outputs[-1])
             kernels.normalize_forward(outputs[-1], lengths, threads)
+            if factors is not None:
+                with np.errstate(over="ignore"):
+                    lengths /= factors
         return outputs[-1], Cache(X, outputs, lengths)
 
     def backward(
@@ -151,6 +180,7 @@ class LayeredEmbedding(Embedding):
     ) -> Parameters:
         weights, biases = self._layers(parameters)
         threads, kernels = as_threads(n_jobs), get_kernels()
+        upstream = np.ascontiguousarray(upstream, weights[0].dtype)
         if cache.lengths is not None:
             upstream = upstream.copy()
             kernels.normalize_backward(cache.outputs[-1], cache.lengths, upstream, threads)
@@ -164,3 +194,16 @@ class LayeredEmbedding(Embedding):
         if points is None:
             into[0][0][:] = (cache.X.T @ deltas[0]).T
         return gradients
+
+
+def _shrink(Z: Array) -> NDArray[np.float64] | None:
+    """Multiply rows whose squared length would overflow by the factors returned, if there are any.
+
+    Squares of float32 are summed in float64, which they do not overflow.
+    """
+    if Z.dtype == np.float32 or max(Z.max(initial=0), -Z.min(initial=0)) < _MOST:
+        return None
+    largest = np.abs(Z).max(axis=1)
+    factors = np.where((largest < _MOST) | ~np.isfinite(largest), 1, 1 / np.maximum(largest, 1))
+    Z *= factors[:, None]
+    return factors

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from metricfast._initialize import as_given_map, initialize_components
-from metricfast.embeddings._base import Array, LayeredEmbedding, Parameters
+from metricfast.embeddings._base import Array, LayeredEmbedding, Parameters, as_embeddable
 
 __all__ = ["Linear"]
 
@@ -60,6 +60,7 @@ class Linear(LayeredEmbedding):
         y: Array | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> Parameters:
+        X = as_embeddable(X)
         width, init = X.shape[1], as_given_map(self.init)
         rows = self.n_components
         if rows is None:
@@ -78,7 +79,7 @@ class Linear(LayeredEmbedding):
                 f"n_components must be at most n_features={width} with init={init!r}, got "
                 f"{rows}: use 'identity', 'random' or an array."
             )
-        L = initialize_components(X, y, init, rows, random_state)
+        L = initialize_components(X, None if y is None else np.asarray(y), init, rows, random_state)
         return [np.ascontiguousarray(L)]
 
     def _layers(self, parameters: Parameters) -> tuple[list[Array], list[Array | None]]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from metricfast.embeddings._base import Array, LayeredEmbedding, Parameters
+from metricfast.embeddings._base import Array, LayeredEmbedding, Parameters, as_embeddable
 from metricfast.embeddings._linear import check_width
 
 __all__ = ["MLP"]
@@ -90,6 +90,7 @@ class MLP(LayeredEmbedding):
                 "hidden_layer_sizes must be several integers, such as (256,), got "
                 f"{self.hidden_layer_sizes!r}."
             )
+        X = as_embeddable(X)
         rng = check_random_state(random_state)
         widths = [
             X.shape[1],

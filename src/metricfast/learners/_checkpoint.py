@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
-from sklearn.base import BaseEstimator
 
 from metricfast._files import read_tensors, safetensors_module, write_atomically
+from metricfast.learners._fingerprint import fingerprint
 from metricfast.learners._minibatch import Training
 
 __all__ = ["Checkpoint"]
@@ -31,17 +29,20 @@ class Checkpoint:
 
     def __init__(self, path: Any, *of: Any) -> None:
         self._path = Path(path)
-        digest = hashlib.sha256()
-        _describe(digest, of)
-        self._fingerprint = digest.hexdigest()
+        self._fingerprint = fingerprint(*of)
 
-    def read(self) -> tuple[int, Training] | None:
+    def read(self, max_epochs: int) -> tuple[int, Training] | None:
         """Return the seed of the training and where it stands, None if there is no file.
+
+        Parameters
+        ----------
+        max_epochs : int
+            The most that the training may have done.
 
         Raises
         ------
         ValueError
-            If the file is damaged, or of another training.
+            If the file is damaged, of another training, or of one that went on for longer.
         """
         if not self._path.exists():
             return None
@@ -54,6 +55,11 @@ class Checkpoint:
                 "name another file, or delete this one to begin anew."
             )
         state = json.loads(metadata["state"])
+        if len(tensors["curve"]) > max_epochs:
+            raise ValueError(
+                f"checkpoint {self._path} holds {len(tensors['curve'])} epochs, more than "
+                f"max_epochs={max_epochs}: raise max_epochs, name another file, or delete this one."
+            )
         rng = np.random.RandomState()
         rng.set_state((*state["rng"][:1], tensors["rng"], *state["rng"][1:]))
         training = Training(
@@ -91,26 +97,3 @@ class Checkpoint:
             "state": json.dumps(state),
         }
         write_atomically(self._path, safetensors_module().numpy.save(tensors, metadata))
-
-
-def _describe(digest: Any, value: Any) -> None:
-    """Add what a value is to a digest: the same in every process."""
-    if issparse(value):
-        value = value.tocsr()
-        _describe(digest, [value.shape, value.indptr, value.indices, value.data])
-    elif isinstance(value, np.ndarray) and value.dtype != object:
-        digest.update(f"{value.dtype.str}{value.shape}".encode())
-        digest.update(np.ascontiguousarray(value).data)
-    elif isinstance(value, BaseEstimator):
-        _describe(digest, [type(value).__qualname__, value.get_params(deep=False)])
-    elif isinstance(value, dict):
-        _describe(digest, [[key, value[key]] for key in sorted(value)])
-    elif isinstance(value, (list, tuple)):
-        digest.update(f"[{len(value)}".encode())
-        for item in value:
-            _describe(digest, item)
-    elif isinstance(value, (bool, int, float, str, type(None), np.generic)):
-        digest.update(f"{type(value).__name__}:{value!r};".encode())
-    else:
-        name = getattr(value, "__qualname__", type(value).__qualname__)
-        digest.update(f"{name};".encode())

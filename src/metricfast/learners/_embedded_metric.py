@@ -11,7 +11,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._checks import check_points
+from metricfast._dispatch import get_kernels
 from metricfast._mahalanobis import as_vectors
+from metricfast._targets import check_class_labels
 from metricfast._tuples import index_tuples
 from metricfast.base import BaseMetricLearner, MetricTransformer
 from metricfast.embeddings import Embedding
@@ -102,6 +104,16 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
 
     def _embed(self, X: Any, side: str = "query") -> Array:
         """Embed checked points."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            Z = self._embed_or_overflow(X, side)
+        if not get_kernels().all_finite(Z):
+            raise ValueError(
+                f"X is so large that embedded points overflow {Z.dtype}: scale its features as "
+                "those in fit."
+            )
+        return Z
+
+    def _embed_or_overflow(self, X: Any, side: str) -> Array:
         parameters = [array.astype(X.dtype, copy=False) for array in self.parameters_]
         if not issparse(X):
             X = np.ascontiguousarray(X - self.mean_.astype(X.dtype, copy=False))
@@ -135,6 +147,11 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         -------
         ndarray of shape (n_samples, n_components)
             float32 for float32 points, otherwise float64.
+
+        Raises
+        ------
+        ValueError
+            If X is not as above, or so large that embedded points overflow.
         """
         return self._embed(self._points(X), side)
 
@@ -229,11 +246,18 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         Raises
         ------
         ValueError
-            If labels and points differ in number, or no query has a point of its class to find.
+            If labels and points differ in number, labels of classes are none (None, NaN or numbers
+            with fractions), there is a single point and no database, or no query has a point of its
+            class to find.
         """
-        queries, database, exclude = self._both_sides(X, X_database)
         if (X_database is None) != (y_database is None):
             raise ValueError("X_database and y_database must be given together.")
+        queries, database, exclude = self._both_sides(X, X_database)
+        if X_database is None and len(queries) < 2:
+            raise ValueError(
+                "X must hold at least 2 points, which are searched for among each other: found 1. "
+                "Give more, or X_database and y_database."
+            )
         labels = np.asarray(y)
         of_database = labels if y_database is None else np.asarray(y_database)
         for name, given, points in (
@@ -245,6 +269,8 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
                     f"{name} must hold one label a point: expected {len(points)}, found shape "
                     f"{given.shape}."
                 )
+            if self._has_classes:
+                check_class_labels(given, name)
         return self._retrieval_score(queries, labels, database, of_database, exclude)
 
     def _retrieval_score(

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
+from sklearn.model_selection import train_test_split
 from sklearn.utils import check_array
 
 from metricfast._arrays import as_threads
 from metricfast._checks import check_points
 from metricfast._targets import check_classification_target, check_regression_target
 from metricfast.embeddings import Embedding
+from metricfast.learners._checkpoint import Checkpoint
 from metricfast.learners._embedded_metric import EmbeddedMetricMixin
-from metricfast.learners._linear import check_callbacks, check_count, check_range
+from metricfast.learners._linear import check_count, check_range
 from metricfast.learners._objective import is_continuous, is_learnable
 from metricfast.samplers import Sampler
 
 __all__ = ["EmbeddingInput"]
 
 Array = NDArray[Any]
+# Parameters that do not change what a training does, or tell only when it ends.
+_INCIDENTAL = {"verbose", "n_jobs", "callbacks", "checkpoint", "warm_start", "preprocessor"}
 
 
 class EmbeddingInput(EmbeddedMetricMixin):
@@ -59,6 +62,10 @@ class EmbeddingInput(EmbeddedMetricMixin):
 
     def _check_parameters(self) -> tuple[Any, Embedding, Sampler]:
         loss, embedding, sampler = self._parts()
+        if isinstance(loss, type):
+            raise TypeError(
+                f"loss must be an object, not a class: give {loss.__name__}(), found {loss!r}."
+            )
         if not callable(loss):
             raise TypeError(f"loss must be one of metricfast.losses, got {loss!r}.")
         if not isinstance(embedding, Embedding):
@@ -93,9 +100,6 @@ class EmbeddingInput(EmbeddedMetricMixin):
         if self.checkpoint is not None and self.solver == "lbfgs":
             raise ValueError("checkpoint needs solver 'adam' or 'sgd'.")
         as_threads(self.n_jobs)
-        if isinstance(self.callbacks, Iterator):
-            raise TypeError("callbacks must be a list, which can be gone through more than once.")
-        check_callbacks(self.callbacks)
         return clone(loss, safe=False), clone(embedding), sampler
 
     def _check_data(
@@ -112,7 +116,16 @@ class EmbeddingInput(EmbeddedMetricMixin):
             )
         X = csr_array(X) if issparse(X) else X
         if continuous:
-            return X, _numbers(y)
+            numbers = _numbers(y, reset)
+            if reset:
+                self._label_shape = numbers.shape[1:]
+            known = getattr(self, "_label_shape", numbers.shape[1:])
+            if numbers.shape[1:] != known:
+                raise ValueError(
+                    f"y has labels of shape {numbers.shape[1:]}, and those before had {known}: "
+                    "call fit to begin with others."
+                )
+            return X, numbers
         if classes is None and reset:
             self.classes_, codes = check_classification_target(y)
             return X, codes
@@ -128,12 +141,47 @@ class EmbeddingInput(EmbeddedMetricMixin):
             )
         return X, codes.astype(np.int64)
 
+    def _checkpoint(
+        self, X: Any, y: Array, loss: Any, embedding: Embedding, sampler: Sampler
+    ) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        names = set(EmbeddingInput.__annotations__) - _INCIDENTAL
+        if self.schedule != "cosine":
+            names -= {"max_epochs"}
+        settings = {name: getattr(self, name) for name in names}
+        return Checkpoint(self.checkpoint, X, y, loss, embedding, sampler, settings)
 
-def _numbers(y: Any) -> NDArray[np.float64]:
-    """Check labels that are numbers, or several numbers each."""
+    def _hold_out(
+        self, X: Any, y: Array, rng: np.random.RandomState
+    ) -> tuple[Any, Array, tuple[Any, Array] | None]:
+        if not self.early_stopping:
+            return X, y, None
+        n = X.shape[0]
+        n_held_out = max(1, round(self.validation_fraction * n))
+        if n - n_held_out < 2:
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction} of {n} points leaves fewer than "
+                "2 to train on: lower it, or set early_stopping=False."
+            )
+        counts = np.bincount(y) if self._has_classes else np.zeros(1)
+        alike = y if counts.min() >= 2 and len(counts) <= n_held_out else None
+        train, test = train_test_split(
+            np.arange(n), test_size=n_held_out, stratify=alike, random_state=rng
+        )
+        if self._has_classes and not np.isin(y[test], y[train]).any():
+            raise ValueError(
+                "early_stopping found no class both among the held-out points and the others: give "
+                "more points of a class, or set early_stopping=False."
+            )
+        return X[train], y[train], (X[test], y[test])
+
+
+def _numbers(y: Any, vary: bool) -> NDArray[np.float64]:
+    """Check labels that are numbers, or several numbers each, perhaps not all the same."""
     if np.ndim(y) < 2:
-        return check_regression_target(y)
+        return check_regression_target(y, vary)
     labels: NDArray[np.float64] = check_array(y, dtype=np.float64, input_name="y")
-    if (labels == labels[0]).all():
+    if vary and (labels == labels[0]).all():
         raise ValueError("y must not be constant: all of its rows are the same.")
     return labels

@@ -7,24 +7,33 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from metricfast.embeddings import Embedding
-from metricfast.learners._checkpoint import Checkpoint
+from metricfast.learners._continuation import check_continuation
 from metricfast.learners._embedded_metric import embed
 from metricfast.learners._embedding_input import EmbeddingInput
 from metricfast.learners._linear import check_callbacks
-from metricfast.learners._minibatch import DivergedError, EpochState, Stepper, Training, flat, parts
+from metricfast.learners._minibatch import (
+    DivergedError,
+    EpochState,
+    Stepper,
+    Training,
+    flat,
+    parts,
+    warn_of_rise,
+)
 from metricfast.learners._objective import EmbeddedLoss, is_learnable
-from metricfast.samplers import Batch, Sampler
+from metricfast.learners._proxies import initial_proxies
+from metricfast.samplers import Batch
 from metricfast.solvers import Monitor, Progress, minimize_smooth
 
 __all__ = ["BaseEmbeddingLearner"]
@@ -34,11 +43,8 @@ _FITTED = (
     *("embedding_", "parameters_", "proxies_", "classes_", "mean_", "n_components_", "n_iter_"),
     *("loss_curve_", "validation_scores_", "threshold_", "_training", "infeasible_share_"),
 )
-# Parameters that do not change what a training does, or tell only when it ends.
-_INCIDENTAL = {"verbose", "n_jobs", "callbacks", "checkpoint", "warm_start", "preprocessor"}
 # Below this, decreases of a loss of float32 points are rounding.
 _SINGLE_TOL = 1e-6
-
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -50,13 +56,14 @@ def _available_for_batches(method: _Method) -> _Method:
 
 @dataclass(frozen=True)
 class _Task:
-    """What is trained on: points, labels, the loss, and the weight decay of each parameter."""
+    """What is trained on: points, labels, the loss, weight decays by parameter, callbacks."""
 
     X: Any
     y: Array
     loss: EmbeddedLoss
     shapes: list[tuple[int, ...]]
     decays: list[float]
+    callbacks: tuple[Callable[[EpochState], object], ...]
 
 
 class BaseEmbeddingLearner(EmbeddingInput):
@@ -90,16 +97,18 @@ class BaseEmbeddingLearner(EmbeddingInput):
         Warns
         -----
         ConvergenceWarning
-            If training diverged: the last parameters with a finite loss are kept. With "lbfgs":
-            if it ended before convergence.
+            If training diverged: the last parameters with a finite loss are kept. If the loss has
+            risen more than tenfold, without early stopping. With "lbfgs": if it ended before
+            convergence.
         """
         loss, embedding, sampler = self._check_parameters()
+        callbacks = check_callbacks(self.callbacks)
         kept = self._start_from() if self.warm_start else None
         for name in _FITTED:
             self.__dict__.pop(name, None)
         X, y = self._check_data(X, y, loss)
         checkpoint = self._checkpoint(X, y, loss, embedding, sampler)
-        found = None if checkpoint is None else checkpoint.read()
+        found = None if checkpoint is None else checkpoint.read(self.max_epochs)
         if found is None:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         else:
@@ -112,7 +121,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
         X = X if issparse(X) else X - self.mean_.astype(X.dtype, copy=False)
         X, y, held_out = self._hold_out(X, y, rng)
         start = self._initialize(X, y, loss, embedding, rng, kept and kept[0])
-        task = self._task(X, y, loss, embedding, [array.shape for array in start])
+        task = self._task(X, y, loss, embedding, [array.shape for array in start], callbacks)
         if self.solver == "lbfgs":
             self._full_batch(task, flat(start), held_out)
             return self
@@ -129,6 +138,8 @@ class BaseEmbeddingLearner(EmbeddingInput):
                     checkpoint.write(seed, training)
                 if stop:
                     break
+            if training.best is None:
+                warn_of_rise(training.curve)
         return self
 
     @_available_for_batches
@@ -153,16 +164,32 @@ class BaseEmbeddingLearner(EmbeddingInput):
         ------
         ValueError
             As of `fit`; for early stopping and "cosine", which need all points or the number of
-            epochs; and for classes that the first call did not know. With "lbfgs" there is no
-            `partial_fit`.
+            epochs; for classes that the first call did not know; and for another solver, embedding
+            or kind of loss or labels than before. With "lbfgs" there is no `partial_fit`.
+
+        Warns
+        -----
+        UserWarning
+            If all continuous labels of a later call are the same: nothing is learned from it.
         """
         loss, embedding, sampler = self._check_parameters()
+        callbacks = check_callbacks(self.callbacks)
         if self.early_stopping or self.schedule == "cosine":
             raise ValueError(
                 "partial_fit needs early_stopping=False, and schedule 'constant' or 'inverse'."
             )
         begun = hasattr(self, "parameters_")
+        if begun:
+            check_continuation(self, loss, embedding)
         X, y = self._check_data(X, y, loss, classes, reset=not begun)
+        if begun and not self._has_classes and (y == y[0]).all():
+            warnings.warn(
+                "All labels of this call are the same, which tells nothing of distances: nothing "
+                "is learned from it. Give more points at a time.",
+                UserWarning,
+                stacklevel=2,
+            )
+            return self
         if not begun:
             self.mean_ = np.zeros(X.shape[1], X.dtype) if issparse(X) else _mean(X)
         X = X if issparse(X) else X - self.mean_.astype(X.dtype, copy=False)
@@ -173,7 +200,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
         else:
             rng = np.random.RandomState(check_random_state(self.random_state).randint(2**31 - 1))
             start = self._initialize(X, y, loss, embedding, rng)
-        task = self._task(X, y, loss, embedding, [array.shape for array in start])
+        task = self._task(X, y, loss, embedding, [array.shape for array in start], callbacks)
         stepper = self._stepper(task)
         training: Training | None = getattr(self, "_training", None)
         if training is None or training.vector.dtype != X.dtype:
@@ -185,47 +212,17 @@ class BaseEmbeddingLearner(EmbeddingInput):
             self._after_epoch(training, task, None, report)
         return self
 
-    def _checkpoint(
-        self, X: Any, y: Array, loss: Any, embedding: Embedding, sampler: Sampler
-    ) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
-        names = set(EmbeddingInput.__annotations__) - _INCIDENTAL
-        if self.schedule != "cosine":
-            names -= {"max_epochs"}
-        settings = {name: getattr(self, name) for name in names}
-        return Checkpoint(self.checkpoint, X, y, loss, embedding, sampler, settings)
-
     def _start_from(self) -> tuple[list[Array], Array] | None:
         """Return the parameters and the mean of an earlier fit, if there was one."""
         if not hasattr(self, "parameters_"):
             return None
+        if self.checkpoint is not None and Path(self.checkpoint).exists():
+            raise ValueError(
+                f"checkpoint {self.checkpoint} is there already, and warm_start asks to start from "
+                "the last fit instead: name another file, delete it, or set warm_start=False."
+            )
         proxies = [self.proxies_] if hasattr(self, "proxies_") else []
         return [*self.parameters_, *proxies], self.mean_
-
-    def _hold_out(
-        self, X: Any, y: Array, rng: np.random.RandomState
-    ) -> tuple[Any, Array, tuple[Any, Array] | None]:
-        if not self.early_stopping:
-            return X, y, None
-        n = X.shape[0]
-        n_held_out = max(1, round(self.validation_fraction * n))
-        if n - n_held_out < 2:
-            raise ValueError(
-                f"validation_fraction={self.validation_fraction} of {n} points leaves fewer than "
-                "2 to train on: lower it, or set early_stopping=False."
-            )
-        counts = np.bincount(y) if self._has_classes else np.zeros(1)
-        alike = y if counts.min() >= 2 and len(counts) <= n_held_out else None
-        train, test = train_test_split(
-            np.arange(n), test_size=n_held_out, stratify=alike, random_state=rng
-        )
-        if self._has_classes and not np.isin(y[test], y[train]).any():
-            raise ValueError(
-                "early_stopping found no class both among the held-out points and the others: give "
-                "more points of a class, or set early_stopping=False."
-            )
-        return X[train], y[train], (X[test], y[test])
 
     def _initialize(
         self,
@@ -241,11 +238,8 @@ class BaseEmbeddingLearner(EmbeddingInput):
         embedding.decays(self.weight_decay)
         Z = embed(embedding, start, X, n_jobs=self.n_jobs)
         if is_learnable(loss):
-            # Proxies begin at the means of their classes.
-            table = np.zeros((len(self.classes_), Z.shape[1]))
-            np.add.at(table, y, Z)
-            counts = np.bincount(y, minlength=len(table))
-            start.append((table / np.maximum(counts, 1)[:, None]).astype(Z.dtype))
+            unit = bool(getattr(embedding, "normalize", False))
+            start.append(initial_proxies(Z, y, len(self.classes_), rng if unit else None))
         if kept is not None:
             if [array.shape for array in kept] != [array.shape for array in start]:
                 raise ValueError(
@@ -264,12 +258,19 @@ class BaseEmbeddingLearner(EmbeddingInput):
             self.proxies_ = arrays[own].copy()
 
     def _task(
-        self, X: Any, y: Array, loss: Any, embedding: Embedding, shapes: list[tuple[int, ...]]
+        self,
+        X: Any,
+        y: Array,
+        loss: Any,
+        embedding: Embedding,
+        shapes: list[tuple[int, ...]],
+        callbacks: tuple[Any, ...],
     ) -> _Task:
         n_classes = len(self.classes_) if is_learnable(loss) else None
         objective = EmbeddedLoss(embedding, loss, n_classes, self.n_jobs)
         decays = embedding.decays(self.weight_decay)
-        return _Task(X, y, objective, shapes, decays + [0.0] * (len(shapes) - len(decays)))
+        decays += [0.0] * (len(shapes) - len(decays))
+        return _Task(X, y, objective, shapes, decays, callbacks)
 
     def _stepper(self, task: _Task) -> Stepper:
         X, y = task.X, task.y
@@ -320,13 +321,16 @@ class BaseEmbeddingLearner(EmbeddingInput):
             if progress is not None:
                 progress.close()
             self._training = training
-            if task.loss.infeasible_share is not None:
-                self.infeasible_share_ = task.loss.infeasible_share
-            self._set(parts(training.kept, task.shapes), self.embedding_)
-            self.loss_curve_ = list(training.curve)
-            self.n_iter_ = len(training.curve)
-            if training.scores:
-                self.validation_scores_ = list(training.scores)
+            self._record(training, training.kept, task)
+
+    def _record(self, training: Training, vector: Array, task: _Task) -> None:
+        """Set the fitted attributes, with the parameters in `vector`."""
+        self._set(parts(vector, task.shapes), self.embedding_)
+        vars(self).update(task.loss.fitted)
+        self.loss_curve_ = list(training.curve)
+        self.n_iter_ = len(training.curve)
+        if training.scores:
+            self.validation_scores_ = list(training.scores)
 
     def _is_done(self, training: Training) -> bool:
         return self.early_stopping and training.has_stalled(self.n_iter_no_change)
@@ -351,8 +355,9 @@ class BaseEmbeddingLearner(EmbeddingInput):
             epoch, value, training.scores[-1] if training.scores else None,
             [array.copy() for array in arrays], self,
         )  # fmt: skip
-        callbacks: tuple[Any, ...] = check_callbacks(self.callbacks)
-        answers = [callback(state) for callback in callbacks]
+        if task.callbacks:
+            self._record(training, training.vector, task)
+        answers = [callback(state) for callback in task.callbacks]
         return any(answers)
 
     def _full_batch(self, task: _Task, start: Array, held_out: tuple[Any, Array] | None) -> None:

@@ -15,10 +15,13 @@ from sklearn.exceptions import ConvergenceWarning
 from metricfast._dispatch import get_kernels
 from metricfast.samplers import Batch
 
-__all__ = ["DivergedError", "EpochState", "Stepper", "Training", "flat", "parts"]
+__all__ = ["DivergedError", "EpochState", "Stepper", "Training", "flat", "parts", "warn_of_rise"]
 
 Array = NDArray[Any]
 BatchLoss = Callable[[list[Array], Batch], tuple[float, list[Array]]]
+
+# A loss that has grown by this factor is no noise of batches.
+_RISE = 10
 
 
 class DivergedError(Exception):
@@ -40,7 +43,8 @@ class EpochState:
     parameters : list of ndarray
         The parameters of the embedding: copies.
     estimator : estimator
-        The estimator that is being fitted.
+        The estimator that is being fitted. That of `EmbeddingLearner` and its presets has the
+        fitted attributes of this epoch.
     """
 
     iteration: int
@@ -203,6 +207,17 @@ class Stepper:
             else:
                 kernels.momentum_step(*arrays, rate * factor, decay, self._momentum)
         return moved
+
+
+def warn_of_rise(curve: Sequence[float]) -> None:
+    """Warn of a loss that ends far above where it began, though it is finite."""
+    if len(curve) > 1 and 0 < _RISE * curve[0] < curve[-1]:
+        warnings.warn(
+            f"The loss has risen from {curve[0]:.3g} to {curve[-1]:.3g}: training diverged. Lower "
+            "learning_rate.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
 
 
 def _runs(

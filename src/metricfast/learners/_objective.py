@@ -52,18 +52,19 @@ class EmbeddedLoss:
         self._seen = self._infeasible = 0
 
     @property
-    def infeasible_share(self) -> float | None:
-        """Of all queries so far, those without a set of neighbours that votes right."""
+    def fitted(self) -> dict[str, float]:
+        """Of all queries so far, the share without a set of neighbours that votes right."""
         if not isinstance(self._loss, Gerrymander):
-            return None
-        return self._infeasible / max(self._seen, 1)
+            return {}
+        return {"infeasible_share_": self._infeasible / max(self._seen, 1)}
 
     def report(self) -> None:
         """Warn of queries that the loss leaves out."""
-        if self.infeasible_share:
+        share = self.fitted.get("infeasible_share_", 0.0)
+        if share:
             warnings.warn(
                 f"No set of n_neighbors={self._loss.n_neighbors} neighbours in a batch is right "
-                f"for {self.infeasible_share:.2%} of the queries, which are left out of the loss: "
+                f"for {share:.2%} of the queries, which are left out of the loss: "
                 "raise batch_size, choose a sampler of more points of a class, set database='all', "
                 "or lower n_neighbors.",
                 UserWarning,

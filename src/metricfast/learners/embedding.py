@@ -63,11 +63,14 @@ class EmbeddingLearner(BaseEmbeddingLearner):
     checkpoint : path-like, optional
         A file that is replaced after every epoch. Where it is there already, `fit` goes on from
         it, and ends with the same result as if it had never been interrupted: bit for bit, on the
-        same kind of processor. One of another training (other data, other parameters) is refused.
+        same kind of processor. One of another training is refused: other data or parameters, and
+        functions of other code (what they use by global names is not looked at); also one of more
+        epochs than `max_epochs`, and any where `warm_start` has an earlier `fit` to start from.
         `max_epochs` may be raised, unless the schedule is "cosine". Needs the package safetensors.
     callbacks : iterable of callables, optional
         Each is called with an `EpochState` (iteration, objective, score, parameters, estimator)
-        after every epoch. One that returns True ends the training.
+        after every epoch. One that returns True ends the training. The estimator has the
+        attributes below as of that epoch.
     warm_start : bool, default=False
         Start from what an earlier `fit` has learned.
     preprocessor : array-like or callable, optional

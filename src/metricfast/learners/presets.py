@@ -52,7 +52,7 @@ class _Preset(BaseEmbeddingLearner):
         self.n_jobs = n_jobs
 
     def _embedding(self) -> Embedding:
-        if not self.hidden_layer_sizes:
+        if np.size(self.hidden_layer_sizes) == 0:
             return Linear(self.n_components, normalize=self.normalize)
         width = 64 if self.n_components is None else self.n_components
         return MLP(self.hidden_layer_sizes, width, normalize=self.normalize)

@@ -19,6 +19,7 @@ from metricfast._arrays import (
     as_vector,
 )
 from metricfast._dispatch import get_kernels
+from metricfast._targets import check_class_labels
 from metricfast.exceptions import LossOverflowError
 
 __all__ = ["AllPairsLoss", "Call", "Gradient", "Loss", "RowLoss", "Totals", "positive"]
@@ -115,6 +116,8 @@ class Call:
 def _classes(labels: ArrayLike, name: str) -> ArrayLike:
     """Labels of classes, which numbers with fractions are not."""
     array = np.asarray(labels)
+    if array.dtype.kind == "O":
+        check_class_labels(array, name)
     if array.dtype.kind == "f" and (array != np.round(array)).any() and np.isfinite(array).all():
         raise ValueError(
             f"{name} holds continuous numbers, and this loss needs class labels: use a loss of "

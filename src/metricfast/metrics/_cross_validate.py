@@ -14,6 +14,7 @@ from sklearn.model_selection import GroupKFold
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.multiclass import type_of_target
 
+from metricfast.metrics._continuous import CONTINUOUS_METRICS
 from metricfast.metrics._report import chosen_metrics, report_of, retrieval_report
 from metricfast.metrics._score import RetrievalReport, Score
 
@@ -115,6 +116,7 @@ def cross_validate_retrieval(
     folds: int | Iterable[Fold] = 5,
     metrics: str | Sequence[str] | None = None,
     k: int = 10,
+    continuous: bool | None = None,
     random_state: int | np.random.RandomState | None = None,
     confidence: float = 0.95,
     **search: Any,
@@ -133,6 +135,11 @@ def cross_validate_retrieval(
         A number stands for :func:`label_disjoint_folds`, so that no test label has been trained on.
     metrics, k
         As for :func:`retrieval_report`; `k` must be smaller than each test fold.
+    continuous : bool, optional
+        Whether labels are continuous, which decides on the folds as in
+        :func:`label_disjoint_folds`, and on the metrics where none are given. By default vectors,
+        numbers that are not all integers, and all numbers where every metric given is one of
+        continuous labels.
     random_state : int, RandomState or None, default=None
         Of the folds.
     confidence : float, default=0.95
@@ -166,10 +173,14 @@ def cross_validate_retrieval(
     (5, True)
     """
     labels = np.asarray(y)
-    names = chosen_metrics(metrics, labels)
+    names = chosen_metrics(metrics, labels, continuous)
+    if continuous is None and labels.dtype.kind in "iuf" and set(names) <= set(CONTINUOUS_METRICS):
+        continuous = True
     options = {"metrics": names, "k": k, "confidence": confidence, **search}
     if isinstance(folds, (int, np.integer)):
-        folds = label_disjoint_folds(labels, int(folds), random_state=random_state)
+        folds = label_disjoint_folds(
+            labels, int(folds), continuous=continuous, random_state=random_state
+        )
     trained, untrained = [], []
     for train, test in folds:
         fitted = clone(estimator).fit(_safe_indexing(X, train), labels[train])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import type_of_target
 
 from metricfast._arrays import as_codes, as_exclude, as_points, as_real
@@ -177,21 +178,42 @@ def retrieval_report(
 def report_of(estimator: Any, X: Any, labels: ArrayLike, **options: Any) -> RetrievalReport:
     """Search points among themselves, as a fitted transformer embeds them.
 
-    One that embeds queries and database points differently is asked for both.
+    One that embeds queries and database points differently is asked for both, be it the last step
+    of a pipeline or what a search has chosen.
     """
-    queries = estimator.transform(X)
-    if not getattr(getattr(estimator, "embedding_", None), "asymmetric", False):
-        return retrieval_report(queries, labels, **options)
-    database = estimator.transform(X, side="database")
+    final = _innermost(estimator)
+    if not getattr(getattr(final, "embedding_", None), "asymmetric", False):
+        return retrieval_report(estimator.transform(X), labels, **options)
+    while estimator is not final:
+        if isinstance(estimator, Pipeline):
+            X = estimator[:-1].transform(X) if len(estimator) > 1 else X
+        estimator = _inside(estimator)
+    queries, database = (final.transform(X, side=side) for side in ("query", "database"))
     own = np.arange(len(queries))
     return retrieval_report(queries, labels, database, labels, exclude=own, **options)
 
 
-def chosen_metrics(metrics: str | Sequence[str] | None, labels: ArrayLike) -> list[str]:
+def _inside(estimator: Any) -> Any:
+    """Return the last step of a pipeline, or the estimator that a search has chosen."""
+    if isinstance(estimator, Pipeline):
+        return estimator.steps[-1][1]
+    return getattr(estimator, "best_estimator_", estimator)
+
+
+def _innermost(estimator: Any) -> Any:
+    while (inside := _inside(estimator)) is not estimator:
+        estimator = inside
+    return estimator
+
+
+def chosen_metrics(
+    metrics: str | Sequence[str] | None, labels: ArrayLike, continuous: bool | None = None
+) -> list[str]:
     """Names of the metrics, those that fit the labels where none are given."""
     if metrics is None:
         array = np.asarray(labels)
-        continuous = array.ndim > 1 or type_of_target(array).startswith("continuous")
+        if continuous is None:
+            continuous = array.ndim > 1 or type_of_target(array).startswith("continuous")
         return list(CONTINUOUS_METRICS if continuous else CLASS_METRICS)
     names = [metrics] if isinstance(metrics, str) else list(metrics)
     unknown = [name for name in names if name not in METRICS]

@@ -1,0 +1,117 @@
+"""What a training depends on, as a number that is the same in every process."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import pickle
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
+
+__all__ = ["fingerprint"]
+
+_SCALARS = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic)
+
+
+def fingerprint(*of: object) -> str:
+    """Return a digest of values.
+
+    Functions are told apart by their code, defaults and the values they enclose, though not by the
+    global names they use; classes of others than this package and scikit-learn by their methods.
+
+    Parameters
+    ----------
+    *of : object
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    TypeError
+        If a value can neither be looked into nor pickled.
+    """
+    description = _Description()
+    description.add(of)
+    return description.digest.hexdigest()
+
+
+class _Description:
+    """A digest, and the objects that are in it already: those may enclose themselves."""
+
+    def __init__(self) -> None:
+        self.digest = hashlib.sha256()
+        self._seen: dict[int, Any] = {}
+
+    def add(self, value: Any) -> None:
+        if isinstance(value, _SCALARS):
+            self._name(f"{type(value).__name__}:{value!r}")
+        elif issparse(value):
+            value = value.tocsr()
+            self.add([value.shape, value.indptr, value.indices, value.data])
+        elif isinstance(value, np.ndarray) and value.dtype != object:
+            self._name(f"{value.dtype.str}{value.shape}")
+            self.digest.update(np.ascontiguousarray(value).data)
+        elif isinstance(value, (list, tuple)):
+            self._name(f"[{len(value)}")
+            for item in value:
+                self.add(item)
+        elif isinstance(value, (set, frozenset)):
+            self.add(sorted(map(fingerprint, value)))
+        elif isinstance(value, dict):
+            self.add([[key, value[key]] for key in sorted(value, key=repr)])
+        elif isinstance(value, (np.random.RandomState, np.random.Generator)):
+            self._name(type(value).__name__)  # its state changes from fit to fit
+        elif id(value) in self._seen:
+            self._name("again")
+        else:
+            self._seen[id(value)] = value
+            self._add_object(value)
+
+    def _name(self, text: str) -> None:
+        self.digest.update(f"{text};".encode())
+
+    def _add_object(self, value: Any) -> None:
+        if isinstance(value, CodeType):
+            self.add([value.co_code, value.co_consts, value.co_names, value.co_varnames])
+        elif isinstance(value, FunctionType):
+            cells = value.__closure__ or ()
+            self.add([value.__qualname__, value.__code__, value.__defaults__, value.__kwdefaults__])
+            self.add([_content(cell) for cell in cells])
+        elif isinstance(value, MethodType):
+            self.add([value.__func__, value.__self__])
+        elif isinstance(value, functools.partial):
+            self.add(["partial", value.func, value.args, value.keywords])
+        elif isinstance(value, (type, BuiltinFunctionType, np.ufunc)):
+            self._name(f"{getattr(value, '__module__', '')}.{value.__qualname__}")
+            self._add_methods(value)
+        elif isinstance(value, BaseEstimator):
+            self.add([type(value), value.get_params(deep=False)])
+        elif hasattr(value, "__dict__"):
+            self.add([type(value), vars(value)])
+        else:
+            try:
+                self.add([type(value), pickle.dumps(value, protocol=5)])
+            except (TypeError, AttributeError, pickle.PicklingError) as error:
+                raise TypeError(
+                    f"{value!r} cannot be compared with that of another training: {error}."
+                ) from error
+
+    def _add_methods(self, kind: Any) -> None:
+        for base in getattr(kind, "__mro__", ()):
+            if base.__module__.split(".")[0] in ("builtins", "abc", "metricfast", "sklearn"):
+                continue
+            methods = vars(base).items()
+            self.add({name: item for name, item in methods if isinstance(item, FunctionType)})
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # of a name that has no value yet
+        return None
