@@ -326,7 +326,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
     def _record(self, training: Training, vector: Array, task: _Task) -> None:
         """Set the fitted attributes, with the parameters in `vector`."""
         self._set(parts(vector, task.shapes), self.embedding_)
-        vars(self).update(task.loss.fitted)
+        self.__dict__.update(task.loss.fitted)
         self.loss_curve_ = list(training.curve)
         self.n_iter_ = len(training.curve)
         if training.scores:
