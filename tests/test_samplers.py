@@ -147,3 +147,14 @@ def test_the_rest_is_drawn_uniformly():
 def test_bad_parameters_and_labels(sampler, y, message):
     with pytest.raises(ValueError, match=f"(?s){message}"):
         sampler.prepare(y)
+
+
+def test_a_random_state_may_be_a_generator():
+    y = np.random.default_rng(0).integers(5, size=40).astype(float)
+    epochs = [
+        DenseTriplet(n_neighbors=2, batch_size=6).prepare(y, random_state=state)
+        for state in (3, np.random.RandomState(3))
+    ]
+    one, other = ([batch.rows for batch in epoch(np.random.RandomState(0))] for epoch in epochs)
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -18,12 +18,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_random_state
 
 from metricfast._label_neighbors import label_neighbors
 from metricfast.solvers import class_batches
 
 __all__ = ["Batch", "ClassBalanced", "DenseTriplet", "Sampler", "Uniform"]
+
+RandomState = int | np.random.RandomState | None
 
 
 class Batch(NamedTuple):
@@ -53,7 +55,7 @@ class Sampler(BaseEstimator, ABC):  # type: ignore[misc]
         self,
         y: ArrayLike,
         *,
-        random_state: int | None = 0,
+        random_state: RandomState = 0,
         batch_size: int | None = None,
         n_jobs: int | None = None,
     ) -> Epoch:
@@ -63,7 +65,7 @@ class Sampler(BaseEstimator, ABC):  # type: ignore[misc]
         ----------
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
             Labels.
-        random_state : int, default=0
+        random_state : int, RandomState or None, default=0
             Decides what is drawn once and for all. All else is drawn from the generator that each
             epoch is given.
         batch_size : int, optional
@@ -86,7 +88,7 @@ class Sampler(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _prepare(
-        self, y: ArrayLike, size: int, random_state: int | None, n_jobs: int | None
+        self, y: ArrayLike, size: int, random_state: RandomState, n_jobs: int | None
     ) -> Epoch:
         """Do it, for batches of a size."""
 
@@ -112,7 +114,7 @@ class Uniform(Sampler):
         self.batch_size = batch_size
 
     def _prepare(
-        self, y: ArrayLike, size: int, random_state: int | None, n_jobs: int | None
+        self, y: ArrayLike, size: int, random_state: RandomState, n_jobs: int | None
     ) -> Epoch:
         n = len(np.asarray(y))
 
@@ -150,7 +152,7 @@ class ClassBalanced(Sampler):
         self.batch_size = batch_size
 
     def _prepare(
-        self, y: ArrayLike, size: int, random_state: int | None, n_jobs: int | None
+        self, y: ArrayLike, size: int, random_state: RandomState, n_jobs: int | None
     ) -> Epoch:
         labels = np.asarray(y)
         if labels.ndim != 1:
@@ -223,7 +225,7 @@ class DenseTriplet(Sampler):
         self.ties = ties
 
     def _prepare(
-        self, y: ArrayLike, size: int, random_state: int | None, n_jobs: int | None
+        self, y: ArrayLike, size: int, random_state: RandomState, n_jobs: int | None
     ) -> Epoch:
         labels = _numbers(y)
         n, k = len(labels), _count("n_neighbors", self.n_neighbors, 0)
@@ -240,7 +242,7 @@ class DenseTriplet(Sampler):
             labels,
             min(k, n - 1),
             ties=self.ties,
-            rng=np.random.RandomState(random_state),
+            rng=check_random_state(random_state),
             n_jobs=n_jobs,
         )
 
