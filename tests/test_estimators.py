@@ -79,7 +79,11 @@ def test_fit_returns_self_and_sets_the_attributes(estimator):
     assert model.n_features_in_ == 4
     assert model.preprocessor_ is None
     assert model.n_iter_ == len(model.loss_curve_) > 0
-    assert model.objective_ == min(model.loss_curve_)
+    lowest = min(model.loss_curve_)
+    if hasattr(model, "history_") and model.solver == "sgd":
+        # The curve sums up batches while the map moves; what is kept is judged once more.
+        lowest = pytest.approx(lowest, rel=1e-4)
+    assert model.objective_ == lowest
     np.testing.assert_allclose(model.transform(X), X @ model.components_.T)
 
 

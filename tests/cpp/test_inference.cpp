@@ -283,7 +283,7 @@ TEST(bad_arguments_are_named) {
 
 TEST(a_search_can_be_cancelled) {
     Dice dice;
-    Problem each(dice, 3000, 4000, 1000, Ties::pessimistic, false);
+    Problem each(dice, 40000, 4000, 1000, Ties::pessimistic, false);
     Answers answers(each.n, each.problem.options.k);
     each.problem.exclude = nullptr;
     answers.attach(each.problem);

@@ -86,7 +86,7 @@ def test_every_loss_lowers_itself(loss, normalize):
 
 
 @every_loss
-@pytest.mark.filterwarnings("ignore:No batch of the first epoch")
+@pytest.mark.filterwarnings("ignore:No batch of the first epoch", "ignore:No set of n_neighbors")
 @pytest.mark.parametrize("batch_size", [1, 2, 7])
 def test_every_loss_takes_tiny_batches(loss, batch_size):
     labels = X[:, 0] if is_continuous(loss) else Y
