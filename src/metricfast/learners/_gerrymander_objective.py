@@ -66,16 +66,38 @@ class MapObjective:
         self, arrays: list[Array], rows: NDArray[np.int64] | None
     ) -> tuple[float, list[Array]]:
         """Return the loss of some points, by default of all, and its gradient."""
-        Z = embed(self.data.X, self.components(arrays), self._n_jobs)
-        given, how = self._arguments(Z, rows)
-        value, upstream = self.loss(*given, **how)
-        if rows is not None:
-            of_queries, upstream = upstream
-            upstream[rows] += of_queries
         X = self.data.X
+        Z = embed(X, self.components(arrays), self._n_jobs)
+        given, how = self._arguments(Z, rows)
+        if rows is None:
+            value, upstream = self.loss(*given, **how)
+            return value, [self._backward(np.asarray(upstream), X)]
+        # Few of the points are in a set.
+        value, weights = self.loss.weights(*given, **how)
+        if not weights.nnz:
+            return value, [np.zeros(arrays[0].shape)]
+        used, columns = _compact(weights.indices, len(Z))
+        queries, database = given[0], Z[used]
+        of_queries, of_database = np.empty_like(queries), np.empty_like(database)
+        get_kernels().given(
+            queries, database, None, weights.indptr.astype(np.int64), columns, of_queries,
+            of_database, as_threads(self._n_jobs), weights.data.astype(Z.dtype),
+        )  # fmt: skip
+        return value, [self._backward(of_queries, X[rows]) + self._backward(of_database, X[used])]
+
+    def _backward(self, upstream: Array, X: Any) -> Array:
         if issparse(X):
-            return value, [sparse_gradient(np.asarray(upstream), X)]
-        return value, [get_kernels().linear_backward(upstream, X, as_threads(self._n_jobs))]
+            return sparse_gradient(upstream, X)
+        return np.asarray(get_kernels().linear_backward(upstream, X, as_threads(self._n_jobs)))
+
+
+def _compact(
+    columns: NDArray[np.int64], n_columns: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the distinct columns, ascending, and the place of each column among them."""
+    marked = np.zeros(n_columns, bool)
+    marked[columns] = True
+    return np.flatnonzero(marked), (np.cumsum(marked) - 1)[columns]
 
 
 class MatrixObjective(MapObjective):

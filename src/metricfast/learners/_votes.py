@@ -225,7 +225,7 @@ class VoteTraining:
 
         def batches() -> list[NDArray[np.int64]]:
             size = estimator.batch_size or min(1000, max(32, self.n // 20))
-            return np.array_split(rng.permutation(self.n), max(1, round(self.n / size)))
+            return np.array_split(rng.permutation(self.n), -(-self.n // size))
 
         def leave(x: Array, value: float) -> None:
             arrays = parts(x, shapes)

@@ -55,9 +55,7 @@ def vote_error(
 
 def vote_loss(estimator: Any, n_classes: int) -> Gerrymander:
     """Make the loss of a learner whose labels are codes."""
-    matrix = estimator.loss_matrix
-    if matrix is None and estimator.ties == "label":
-        matrix = 1.0 - np.eye(n_classes)  # so that codes keep their order in every batch
-    elif matrix is not None:
-        matrix = check_loss_matrix(matrix, n_classes)
+    matrix = 1.0 - np.eye(n_classes)  # codes are its indices, in every batch alike
+    if estimator.loss_matrix is not None:
+        matrix = check_loss_matrix(estimator.loss_matrix, n_classes)
     return Gerrymander(estimator.n_neighbors, matrix, estimator.ties, estimator.inference)
