@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "metricfast"
 CPP_LAYERS = [
     ["config"],
     ["types"],
-    ["parallel", "simd", "tile", "packing"],
+    ["parallel", "product", "simd", "tile", "packing"],
     ["distance", "screen", "window", "optimizer", "work"],
     ["neighbors", "impostors"],
     ["inference", "inference_problem", "inference_bounds", "inference_batch", "class_means"],
