@@ -86,9 +86,21 @@ def test_the_same_seed_gives_the_same_batches(sampler):
 
 def test_uniform_batches_have_about_the_size():
     epoch = Uniform(16).prepare(np.zeros(103))
-    assert {len(batch.rows) for batch in epoch(np.random.RandomState(0))} == {17, 18}
+    assert {len(batch.rows) for batch in epoch(np.random.RandomState(0))} == {14, 15}
     (batch,) = Uniform(1000).prepare(np.zeros(103))(np.random.RandomState(0))
     assert len(batch.rows) == 103
+
+
+@pytest.mark.parametrize("size", [2, 3, 8, 128])
+@pytest.mark.parametrize("kind", [Uniform, ClassBalanced, DenseTriplet])
+def test_no_batch_is_larger_than_its_size_or_a_single_point(kind, size):
+    sampler = kind(batch_size=size)
+    if kind is DenseTriplet:
+        sampler.set_params(n_neighbors=1)
+    for n in (2, 3, 4, 9, 17, 129, 191, 193):
+        sizes = {len(b.rows) for b in sampler.prepare(np.arange(n) % 5)(np.random.RandomState(0))}
+        assert min(sizes) >= 2
+        assert max(sizes) <= size or (size == 2 and n % 2 and max(sizes) == 3)
 
 
 def test_classes_have_company():
