@@ -204,8 +204,8 @@ def test_weight_decay_is_not_that_of_biases():
         MLP(weight_decay=-1).decays(0)
 
 
-def test_unknown_side():
-    embedding = EMBEDDINGS[-1]
+@every_embedding
+def test_unknown_side(embedding):
     with pytest.raises(ValueError, match="side must be 'query' or 'database'"):
         embedding.forward(start(embedding), X, side="left")
 

@@ -7,7 +7,7 @@ import pytest
 from embedding_cases import NCA, X, Y
 
 from metricfast import EmbeddingLearner, LogRatioLearner, ProxyNCALearner, TripletLearner, losses
-from metricfast.embeddings import MLP, Linear
+from metricfast.embeddings import MLP, Asymmetric, Linear
 
 CONTINUOUS = "Unknown label type: continuous. {} must hold class labels"
 
@@ -113,3 +113,9 @@ def test_the_score_of_one_point(labels):
     with pytest.raises(ValueError, match="X must hold at least 2 points"):
         model.score(X[:1], labels[:1])
     assert np.isfinite(model.score(X[:1], labels[:1], X, labels))
+
+
+@pytest.mark.parametrize("embedding", [Linear(2), MLP((4,), 2), Asymmetric(Linear(2), Linear(2))])
+def test_a_side_that_there_is_none_of(embedding):
+    with pytest.raises(ValueError, match="side must be 'query' or 'database', got 'db'"):
+        fitted(embedding).transform(X, side="db")

@@ -17,6 +17,7 @@ from metricfast._targets import check_class_labels
 from metricfast._tuples import index_tuples
 from metricfast.base import BaseMetricLearner, MetricTransformer
 from metricfast.embeddings import Embedding
+from metricfast.embeddings._base import check_side
 from metricfast.metrics import mean_label_distance_at_k, precision_at_1
 from metricfast.neighbors import kneighbors, paired_distances
 from metricfast.thresholds import ThresholdMixin
@@ -151,8 +152,9 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         Raises
         ------
         ValueError
-            If X is not as above, or so large that embedded points overflow.
+            If X or `side` is not as above, or X so large that embedded points overflow.
         """
+        check_side(side)
         return self._embed(self._points(X), side)
 
     def pair_distance(self, pairs: ArrayLike) -> Array:
