@@ -48,3 +48,27 @@ def test_a_rounding_of_a_label_is_no_distance():
     value, _ = loss(Z, [0.3, 0.1 + 0.2, 1.0, 2.0])
     assert loss.counts_["dropped"] == 2
     assert value == pytest.approx(loss(Z, [0.3, 0.3, 1.0, 2.0])[0], rel=1e-12)
+
+
+OF_LABELS = [
+    losses.LogRatio(eps_distance=0.1),
+    losses.LogRatio(ties="epsilon", label_distance="euclidean"),
+    losses.Ratio(),
+    losses.RankNContrast(),
+    losses.CoSENT(),
+    losses.Triplet(labels="dense"),
+]
+
+
+@pytest.mark.parametrize("loss", OF_LABELS, ids=str)
+@pytest.mark.parametrize("power", [-1060, -565, 700, 1018])
+def test_labels_of_any_scale(loss, power):
+    rng = np.random.default_rng(0)
+    Z, y = rng.normal(size=(20, 3)), rng.integers(-9, 10, 20).astype(float)
+    value, gradient = loss(Z, y)
+    counts = loss.counts_
+    for other in (y, np.c_[y, y]):
+        found = loss(Z, np.ldexp(other, power))
+        assert found[0] == pytest.approx(value, rel=1e-12)
+        np.testing.assert_allclose(found[1], gradient, rtol=1e-9, atol=1e-12)
+        assert loss.counts_ == counts

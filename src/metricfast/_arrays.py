@@ -21,6 +21,7 @@ __all__ = [
     "as_threads",
     "as_vector",
     "common_precision",
+    "scaled_alike",
 ]
 
 Map = NDArray[Any] | None
@@ -183,3 +184,12 @@ def as_maps(
 def common_precision(*arrays: Map) -> type[np.floating[Any]]:
     """float32 if every point array is; maps follow the points."""
     return np.float32 if all(a is None or a.dtype == np.float32 for a in arrays) else np.float64
+
+
+def scaled_alike(*arrays: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Multiply by the power of two that brings the largest value of all to between 1/2 and 1.
+
+    That is exact, and squares of differences then neither overflow nor vanish.
+    """
+    exponent = max(int(np.frexp(np.abs(array).max(initial=0))[1]) for array in arrays)
+    return [np.ldexp(array, -exponent) for array in arrays]
