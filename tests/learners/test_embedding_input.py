@@ -8,6 +8,7 @@ from embedding_cases import NCA, X, Y
 
 from metricfast import EmbeddingLearner, LogRatioLearner, ProxyNCALearner, TripletLearner, losses
 from metricfast.embeddings import MLP, Asymmetric, Linear
+from metricfast.samplers import DenseTriplet
 
 CONTINUOUS = "Unknown label type: continuous. {} must hold class labels"
 
@@ -119,3 +120,25 @@ def test_the_score_of_one_point(labels):
 def test_a_side_that_there_is_none_of(embedding):
     with pytest.raises(ValueError, match="side must be 'query' or 'database', got 'db'"):
         fitted(embedding).transform(X, side="db")
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"embedding": Asymmetric(Linear(2), Linear(2))}, "embedding must .* RankNContrast"),
+        ({"database": "all"}, "database must be 'batch' for CoSENT"),
+        ({"sampler": DenseTriplet()}, r"sampler must .* DenseTriplet\(all_anchors=True\)"),
+    ],
+    ids=["embedding", "database", "sampler"],
+)
+def test_what_a_loss_of_pairs_has_no_use_for(parts, message):
+    learner = EmbeddingLearner(losses.CoSENT(), **parts)
+    with pytest.raises(ValueError, match=message):
+        learner.fit(X, X[:, 0])
+
+
+def test_dense_batches_of_pairs():
+    sampler = DenseTriplet(3, 40, 10, all_anchors=True)
+    learner = EmbeddingLearner(losses.CoSENT(), Linear(2, normalize=True), sampler, max_epochs=2)
+    learner.fit(X, X[:, 0])
+    assert learner.loss_curve_[1] < learner.loss_curve_[0]

@@ -37,8 +37,10 @@ default="sqeuclidean"
     -----
     Called as ``loss(Z, y, Z_database)``, the i-th pair is ``Z[i], Z_database[i]`` and y holds the
     pairs' scores; there is no y_database. Called as ``loss(Z, y)``, the pairs are all pairs of
-    points, and the nearer the labels of two, the higher the score. There are no sample weights. The
-    similarities are cosines where embeddings are normalised, which losses do not do.
+    points, and the nearer the labels of two, the higher the score. There are no sample weights, and
+    no anchors: in learners, it takes one embedding of all points, the database of a batch, and
+    samplers of which all points are anchors. The similarities are cosines where embeddings are
+    normalised, which losses do not do.
 
     References
     ----------
@@ -54,6 +56,7 @@ default="sqeuclidean"
     """
 
     labels = "continuous"
+    has_anchors = False
 
     def __init__(self, scale: float = 20.0, label_distance: LabelDistance = "sqeuclidean") -> None:
         self.scale = scale
