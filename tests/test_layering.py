@@ -43,6 +43,7 @@ PYTHON_LAYERS = [
         *(
             "_deprecation",
             "_files",
+            "_label_distance",
             "_label_neighbors",
             "_pair_draws",
             "_prior",

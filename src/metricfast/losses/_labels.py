@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricfast._arrays import as_labels, as_real, scaled_alike
+from metricfast._label_distance import distances_by
 from metricfast.losses._call import Call, RowLoss
 
 __all__ = ["LabelDistance", "LabelLoss", "label_arguments"]
@@ -46,7 +47,7 @@ def label_arguments(
     if callable(label_distance):
         of_queries = np.asarray(y)
         of_database = of_queries if y_database is None else np.asarray(y_database)
-        given = label_distance(of_queries, of_database)
+        given = distances_by(label_distance, of_queries, of_database)
         distances = _as_distances(given, "label_distance(y, y_database)", n, m)
         return "precomputed", distances, distances
     queries = as_labels(y, "y", n)
