@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricfast._dispatch import get_kernels
+from metricfast._targets import check_comparable
 
 __all__ = [
     "aligned_empty",
@@ -120,6 +121,7 @@ def as_codes(
     if array.dtype.kind in "fc" and not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinity.")
     if classes is not None:
+        check_comparable(array, classes, name)
         array = np.concatenate([classes, array])
     known, codes = np.unique(array, return_inverse=True)
     codes = codes.reshape(-1).astype(np.int64)

@@ -8,6 +8,7 @@ from embedding_cases import NCA, X, Y
 
 from metricfast import EmbeddingLearner, LogRatioLearner, ProxyNCALearner, TripletLearner, losses
 from metricfast.embeddings import MLP, Asymmetric, Linear
+from metricfast.metrics import precision_at_1
 from metricfast.samplers import DenseTriplet
 
 CONTINUOUS = "Unknown label type: continuous. {} must hold class labels"
@@ -139,6 +140,21 @@ def test_what_a_loss_of_pairs_has_no_use_for(parts, message):
 
 def test_dense_batches_of_pairs():
     sampler = DenseTriplet(3, 40, 10, all_anchors=True)
-    learner = EmbeddingLearner(losses.CoSENT(), Linear(2, normalize=True), sampler, max_epochs=2)
-    learner.fit(X, X[:, 0])
-    assert learner.loss_curve_[1] < learner.loss_curve_[0]
+    learner = EmbeddingLearner(
+        losses.CoSENT(), Linear(2, normalize=True), sampler, max_epochs=5, learning_rate=0.01,
+        random_state=0,
+    ).fit(X, X[:, 0])  # fmt: skip
+    assert learner.loss_curve_[4] < learner.loss_curve_[0]
+
+
+def test_text_is_not_compared_with_numbers():
+    model = fitted(Linear(2))
+    text = Y.astype(str)
+    assert model.score(X, text, X, text) == 1
+    for y, database in ((Y, text), (text, Y), (Y, text.astype(object)), (text.astype(object), Y)):
+        with pytest.raises(ValueError, match=r"y_database holds .*text, and the labels"):
+            model.score(X, y, X, database)
+        with pytest.raises(ValueError, match=r"y_database holds .*text, and the labels"):
+            losses.Triplet()(X, y, X, database)
+        with pytest.raises(ValueError, match=r"database_labels holds .*text, and the labels"):
+            precision_at_1(X, y, X, database)
