@@ -8,6 +8,7 @@ from embedding_cases import NCA, X, Y
 
 from metricfast import EmbeddingLearner, LogRatioLearner, ProxyNCALearner, TripletLearner, losses
 from metricfast.embeddings import MLP, Asymmetric, Linear
+from metricfast.inference import targeted
 from metricfast.metrics import precision_at_1
 from metricfast.samplers import DenseTriplet
 
@@ -158,3 +159,5 @@ def test_text_is_not_compared_with_numbers():
             losses.Triplet()(X, y, X, database)
         with pytest.raises(ValueError, match=r"database_labels holds .*text, and the labels"):
             precision_at_1(X, y, X, database)
+        with pytest.raises(ValueError, match=r"database_labels holds .*text, and the labels"):
+            targeted(X, X, y, database, 3)

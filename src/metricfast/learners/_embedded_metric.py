@@ -249,8 +249,8 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         ------
         ValueError
             If labels and points differ in number, labels of classes are none (None, NaN or numbers
-            with fractions) or text on one side alone, there is a single point and no database, or no
-            query has a point of its class to find.
+            with fractions) or text on one side alone, there is a single point and no database, or
+            no query has a point of its class to find.
         """
         if (X_database is None) != (y_database is None):
             raise ValueError("X_database and y_database must be given together.")
