@@ -91,7 +91,7 @@ def family() -> list[Case]:
     return [
         _labelled("ITML_Supervised", "n=5000, d=32", at[5000], 60, rounds=1, **seeded),
         _labelled("ITML_Supervised", "digits, d=64", data.digits, 25, rounds=1, **seeded),
-        _labelled("MLKR", "n=2000, d=32", at[2000], 50, MemoryAtMost(50), peer="full", rounds=1),
+        _mlkr(at[2000]),
         _labelled("SCML_Supervised", "n=5000, d=32", at[5000], 20, MemoryAtMost(200), **seeded),
         _labelled("SCML_Supervised", "n=10000, d=32", at[10000], 20, MemoryAtMost(200), **seeded),
         _labelled("MMC_Supervised", "digits, d=64", data.digits, 20, **seeded),
@@ -108,19 +108,42 @@ def family() -> list[Case]:
     ]
 
 
-def _scml() -> Case:
-    """Return the case of 10000 triplets, also with as few iterations as the peer's hinge takes."""
-    short = "500 iterations"
-    case = _given("SCML", "triplets", 10_000, Speedup(PEER, 20, short))
+def _shortened(case: Case, iterations: int, objective: Any) -> Case:
+    """Add an entry of ours of fewer iterations: judged is the time to the peer's objective."""
+    short = f"{iterations} iterations"
+    judge = case.score
 
     def score(arrays: Arrays, digest: Arrays) -> dict[str, float]:
-        hinge = objectives.triplet_hinge(digest["components"], arrays["X"], arrays["index"])
-        return {"objective": hinge, **_tuple_error(arrays, digest)}
+        return {"objective": objective(arrays, digest["components"]), **judge(arrays, digest)}
 
     case.score = score
-    params = {**case.entries[0].params, "max_iter": 500}
+    params = {**case.entries[0].params, "max_iter": iterations}
     case.entries.insert(1, replace(case.entries[0], label=short, params=params))
+    case.targets = [
+        replace(target, ours=short) if isinstance(target, Speedup) else target
+        for target in case.targets
+    ]
     return case
+
+
+def _mlkr(arrays: Any) -> Case:
+    """Return the case of 1000 iterations, also with as few as the peer's objective takes."""
+    case = _labelled("MLKR", "n=2000, d=32", arrays, 50, MemoryAtMost(50), peer="full", rounds=1)
+
+    def objective(arrays: Arrays, components: np.ndarray) -> float:
+        return objectives.mlkr_objective(components, arrays["X"], arrays["y"])
+
+    return _shortened(case, 350, objective)
+
+
+def _scml() -> Case:
+    """Return the case of 10000 triplets, also with as few iterations as the peer's hinge takes."""
+    case = _given("SCML", "triplets", 10_000, Speedup(PEER, 20))
+
+    def hinge(arrays: Arrays, components: np.ndarray) -> float:
+        return objectives.triplet_hinge(components, arrays["X"], arrays["index"])
+
+    return _shortened(case, 500, hinge)
 
 
 def _pair_distance() -> Case:

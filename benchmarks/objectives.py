@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["lmnn_objective", "nca_objective", "test_error", "tuple_error"]
+__all__ = [
+    "lmnn_objective",
+    "mlkr_objective",
+    "nca_objective",
+    "test_error",
+    "triplet_hinge",
+    "tuple_error",
+]
 
 from collections.abc import Iterator
 
@@ -32,6 +39,15 @@ def nca_objective(linear: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
         same = y[rows][:, None] == y
         total += float(((weights * same).sum(axis=1) / weights.sum(axis=1)).sum())
     return -total
+
+
+def mlkr_objective(linear: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
+    """Return the sum of squared errors of what each point's stochastic neighbours predict."""
+    total = 0.0
+    for rows, distances in _blocks(x @ linear.T):
+        weights = np.exp(distances.min(axis=1, keepdims=True) - distances)
+        total += float(((weights @ y / weights.sum(axis=1) - y[rows]) ** 2).sum())
+    return total
 
 
 def lmnn_objective(

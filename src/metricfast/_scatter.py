@@ -22,6 +22,7 @@ __all__ = [
     "repetitions",
     "scatter_matrix",
     "scatters_of_all_pairs",
+    "square_root",
     "whitening",
     "with_signs",
     "within_scatter",
@@ -215,6 +216,20 @@ def scatter_matrix(
         )
         scatter += part
     return scatter
+
+
+def square_root(scatter: _Floats) -> _Floats:
+    """Return the symmetric root of a scatter matrix, or of its diagonal.
+
+    Features that are constant stay exactly apart from the others.
+    """
+    if scatter.ndim == 1:
+        return np.sqrt(scatter)
+    values, vectors = eigh(scatter)
+    root = np.asarray((vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T)
+    constant = np.diag(scatter) == 0
+    root[constant] = root[:, constant] = 0
+    return root
 
 
 def whitening(scatter: _Floats, precision: np.dtype[Any]) -> _Floats:

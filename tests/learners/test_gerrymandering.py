@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import metricfast
 from metricfast import NeighborhoodGerrymandering, NeighborhoodGerrymanderingRegressor
 from metricfast.learners._regularizers import REGULARIZERS, penalty
-from metricfast.learners._vote_loss import vote
+from metricfast.learners._voting import vote
 
 X, Y = load_iris(return_X_y=True)
 QUICK = NeighborhoodGerrymandering(max_epochs=8, random_state=0)

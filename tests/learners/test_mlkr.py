@@ -29,7 +29,7 @@ def test_it_ends_as_low_as_metric_learn():
     # The objective of metric_learn 0.7.0, MLKR(init="pca", n_components=2).fit(X, Y), computed from
     # its components_.
     model = MLKR(init="pca", n_components=2).fit(X, Y)
-    assert model.objective_ == pytest.approx(1047353.7264, rel=1e-5)
+    assert model.objective_ < 1047353.7264
 
 
 def test_neighbours_predict_better():

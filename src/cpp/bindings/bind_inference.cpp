@@ -31,7 +31,7 @@ void infer(const py::array &queries, const py::object &database, const py::objec
            const py::object &database_labels, Index k, Index classes, const py::object &loss_matrix,
            const std::string &ties, bool greedy, const py::object &exclude,
            const py::object &targeted, const py::object &augmented, const py::object &plain,
-           int threads) {
+           const py::object &wrong, int threads) {
     const Index n = queries.shape(0);
     const Index m = database.is_none() ? queries.shape(1) : py::cast<py::array>(database).shape(0);
     InferenceProblem problem;
@@ -48,6 +48,11 @@ void infer(const py::array &queries, const py::object &database, const py::objec
     if (!plain.is_none()) {
         auto losses = py::cast<py::array>(plain);
         problem.plain = writable_elements<double>(losses, n, "plain");
+    }
+    if (!wrong.is_none()) {
+        auto flags = py::cast<py::array>(wrong);
+        problem.wrong =
+            reinterpret_cast<std::uint8_t *>(writable_elements<bool>(flags, n, "wrong"));
     }
     const Control run = control(threads);
     if (database.is_none()) {

@@ -118,8 +118,7 @@ class AllPairsLearner(LinearLearner):
         data = self._check_data(X, y, sample_weight)
         rng = check_random_state(self.random_state)
         L = self._start(data, self._initialize(data, rng))
-        # Where there are no classes, all points are of one.
-        classes = data.labels if self._has_classes else np.zeros(len(data.labels), np.int64)
+        classes = self._classes(data)
         batches = partial(class_batches, classes, self._batch_size(len(classes)), rng)
         coordinates = self._coordinates(data, L)
         if self.solver == "sgd":
@@ -176,10 +175,14 @@ class AllPairsLearner(LinearLearner):
         del L
         return Coordinates(data.X.shape[1])
 
+    def _classes(self, data: TrainingSet) -> NDArray[np.int64]:
+        """Return the class of each point; where there are no classes, all points are of one."""
+        return data.labels if self._has_classes else np.zeros(len(data.labels), np.int64)
+
     def _within_scatter(self, data: TrainingSet) -> NDArray[np.float64]:
         """Return what makes the pull of classes on their points even, for `Coordinates`."""
         wide = data.X.shape[1] > FULL_BASIS
-        return within_scatter(data.X, data.labels, data.weight, diagonal=wide)
+        return within_scatter(data.X, self._classes(data), data.weight, diagonal=wide)
 
     def _lowest(self, data: TrainingSet) -> float:
         """Return the lowest objective that the data allow."""

@@ -15,8 +15,9 @@ from metricfast.learners._embedded_metric import embed
 from metricfast.learners._minibatch import EpochState
 from metricfast.learners._objective import EmbeddedLoss, finite
 from metricfast.learners._regularizers import penalty
-from metricfast.learners._vote_loss import VoteLoss, vote_error
 from metricfast.learners._votes import VoteTraining, hold_out, unit_scale
+from metricfast.learners._voting import vote_error
+from metricfast.losses import Gerrymander
 
 __all__ = ["DatabaseTraining", "is_linear"]
 
@@ -30,7 +31,7 @@ class DatabaseTraining:
     ----------
     estimator : estimator
     embedding : Embedding
-    loss : VoteLoss
+    loss : Gerrymander
     X, y : ndarray
         Queries, which may be sparse, and their classes.
     X_database : ndarray, or None
@@ -44,7 +45,7 @@ class DatabaseTraining:
         self,
         estimator: Any,
         embedding: Embedding,
-        loss: VoteLoss,
+        loss: Gerrymander,
         X: Any,
         y: NDArray[np.int64],
         X_database: Any,

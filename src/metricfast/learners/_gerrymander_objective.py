@@ -16,7 +16,7 @@ from metricfast.learners._linear import TrainingSet, embed
 from metricfast.learners._minibatch import DivergedError
 from metricfast.learners._objective import finite
 from metricfast.learners._regularizers import penalty
-from metricfast.learners._vote_loss import VoteLoss
+from metricfast.losses import Gerrymander
 
 __all__ = ["MapObjective", "MatrixObjective"]
 
@@ -29,7 +29,7 @@ class MapObjective:
     Parameters
     ----------
     estimator : estimator
-    loss : VoteLoss
+    loss : Gerrymander
     data : TrainingSet
 
     Attributes
@@ -40,7 +40,7 @@ class MapObjective:
 
     project: Any = None
 
-    def __init__(self, estimator: Any, loss: VoteLoss, data: TrainingSet) -> None:
+    def __init__(self, estimator: Any, loss: Gerrymander, data: TrainingSet) -> None:
         self.loss, self.data = loss, data
         self._regularizer, self._n_jobs = estimator.regularizer, estimator.n_jobs
 

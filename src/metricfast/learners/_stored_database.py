@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from metricfast._targets import check_sample_weight
 from metricfast.learners._embedded_metric import EmbeddedMetricMixin
-from metricfast.learners._vote_loss import vote
+from metricfast.learners._voting import vote
 from metricfast.neighbors import kneighbors
 
 __all__ = ["VotesOfDatabase"]

@@ -20,7 +20,7 @@ from metricfast.inference import check_method
 from metricfast.learners._linear import check_count, check_range
 from metricfast.learners._minibatch import DivergedError, flat, parts
 from metricfast.learners._regularizers import REGULARIZERS
-from metricfast.learners._vote_loss import VoteLoss
+from metricfast.losses import Gerrymander
 from metricfast.neighbors import kneighbors
 from metricfast.solvers import Monitor, Progress, minimize_hinge, minimize_minibatch
 
@@ -83,16 +83,16 @@ class Course(Monitor):
     def _begin(self) -> None:
         self._surrogate, self._votes, self._errors, self._infeasible = 0.0, 0.0, 0.0, 0
 
-    def add(self, surrogate: float, loss: VoteLoss) -> None:
+    def add(self, surrogate: float, loss: Gerrymander) -> None:
         """Count a batch that the loss was just called with."""
         self._surrogate += surrogate
         self._votes += loss.vote_loss_
-        self._errors += loss.errors_
+        self._errors += loss.vote_errors_
         self._infeasible += loss.n_infeasible_
 
-    def note(self, value: float, surrogate: float, loss: VoteLoss) -> None:
+    def note(self, value: float, surrogate: float, loss: Gerrymander) -> None:
         """Remember a look at all points: the solver may or may not end an iteration there."""
-        self._noted[value] = (surrogate, loss.vote_loss_, loss.errors_, loss.n_infeasible_)
+        self._noted[value] = (surrogate, loss.vote_loss_, loss.vote_errors_, loss.n_infeasible_)
 
     def __call__(self, value: float, x: Array) -> bool:
         """Record the end of an epoch; True means stop."""
@@ -136,7 +136,7 @@ class VoteTraining:
     ----------
     estimator : estimator
         Its parameters say how.
-    loss : VoteLoss
+    loss : Gerrymander
     n : int
         Number of training points.
     weight : float
@@ -155,7 +155,7 @@ class VoteTraining:
     """
 
     estimator: Any
-    loss: VoteLoss
+    loss: Gerrymander
     n: int
     weight: float
     surrogate: Callable[[list[Array], NDArray[np.int64] | None], tuple[float, list[Array]]]

@@ -22,8 +22,8 @@ from metricfast.learners._asymmetric_fit import DatabaseTraining, is_linear
 from metricfast.learners._linear import check_callbacks
 from metricfast.learners._minibatch import EpochState
 from metricfast.learners._stored_database import VotesOfDatabase
-from metricfast.learners._vote_loss import vote_loss
 from metricfast.learners._votes import check_vote_parameters
+from metricfast.learners._voting import vote_loss
 
 __all__ = ["AsymmetricSimilarity"]
 

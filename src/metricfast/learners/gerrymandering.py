@@ -17,13 +17,14 @@ from metricfast.learners._linear import (
     check_callbacks,
     embed,
 )
-from metricfast.learners._vote_loss import VoteLoss, vote_error, vote_loss
 from metricfast.learners._votes import (
     VoteTraining,
     check_vote_parameters,
     hold_out,
     unit_scale,
 )
+from metricfast.learners._voting import vote_error, vote_loss
+from metricfast.losses import Gerrymander
 from metricfast.solvers import SolverState
 
 __all__ = ["NeighborhoodGerrymandering"]
@@ -265,7 +266,7 @@ class NeighborhoodGerrymandering(LinearLearner):
     def _accept_sparse(self) -> str | bool:  # type: ignore[override]
         return False if self.parameterization == "M" else "csr"
 
-    def _loss(self, data: TrainingSet) -> VoteLoss:
+    def _loss(self, data: TrainingSet) -> Gerrymander:
         return vote_loss(self, len(data.classes))
 
     def _check_parameterization(self) -> None:

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from metricfast._scaling import rescale_targets
 from metricfast._targets import check_regression_target
 from metricfast.learners._linear import TrainingSet, check_count
-from metricfast.learners._vote_loss import VoteLoss
 from metricfast.learners.gerrymandering import NeighborhoodGerrymandering
+from metricfast.losses import Gerrymander
 from metricfast.neighbors import kneighbors
 from metricfast.solvers import SolverState
 
@@ -170,9 +170,9 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, NeighborhoodGerrymande
         self._spread = float(targets.std())
         return self.bins_, codes.astype(np.int64), 1.0
 
-    def _loss(self, data: TrainingSet) -> VoteLoss:
+    def _loss(self, data: TrainingSet) -> Gerrymander:
         matrix = np.abs(self.bins_[:, None] - self.bins_) / self._spread
-        return VoteLoss(self.n_neighbors, matrix, self.ties, self.inference)
+        return Gerrymander(self.n_neighbors, matrix, self.ties, self.inference)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the median target of the nearest training points.

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from metricfast import losses
 from metricfast._scaling import rescale_targets
+from metricfast._scatter import square_root
 from metricfast._targets import check_regression_target
 from metricfast.learners._all_pairs import AllPairsLearner
+from metricfast.learners._linear import Coordinates, TrainingSet
 from metricfast.solvers import SolverState
 
 __all__ = ["MLKR"]
@@ -155,6 +157,10 @@ class MLKR(AllPairsLearner):
     def _check_target(self, y: Any) -> tuple[NDArray[Any], NDArray[Any], float]:
         targets, exponent = rescale_targets(check_regression_target(y))
         return np.empty(0), targets, math.ldexp(1.0, 2 * exponent)
+
+    def _coordinates(self, data: TrainingSet, L: NDArray[Any]) -> Coordinates:
+        del L
+        return Coordinates(data.X.shape[1], square_root(self._within_scatter(data)))
 
     def _loss(self) -> losses.MLKR:
         return losses.MLKR()

@@ -44,6 +44,9 @@ class Gerrymander(Loss):
     vote_loss_ : float
         In the last call, the sum of what the votes of the nearest neighbours cost, with the weights
         of the anchors.
+    vote_errors_ : float
+        In the last call, the weight of the anchors whose nearest neighbours vote for another class,
+        ties going to the class of the nearest.
 
     Notes
     -----
@@ -129,9 +132,8 @@ class Gerrymander(Loss):
         reduction = self._reduction()
         check_method(self.ties, self.inference, "inference")
         check_count(self.n_neighbors, call.m, call.exclude)
-        targeted, augmented, plain = self._sets(call, y, y if y_database is None else y_database)
         weight = np.ones(len(call.queries)) if call.weight is None else call.weight
-        self.vote_loss_ = float(weight @ plain)
+        targeted, augmented = self._sets(call, y, y if y_database is None else y_database, weight)
         self.n_infeasible_ = int((~targeted.feasible).sum())
         taken = np.flatnonzero(targeted.feasible)
         with np.errstate(invalid="ignore"):  # of infinite distances
@@ -141,8 +143,9 @@ class Gerrymander(Loss):
         return value * factor, *_differing(targeted, augmented, weight * factor)
 
     def _sets(
-        self, call: Call, y: ArrayLike, y_database: ArrayLike
-    ) -> tuple[Inference, Inference, NDArray[np.float64]]:
+        self, call: Call, y: ArrayLike, y_database: ArrayLike, weight: NDArray[np.float64]
+    ) -> tuple[Inference, Inference]:
+        """Find the sets, and count the votes of the nearest neighbours."""
         n, k = len(call.queries), int(self.n_neighbors)
         matrix = None if self.loss_matrix is None else check_loss_matrix(self.loss_matrix)
         codes, database_codes, classes = vote_labels(
@@ -152,13 +155,15 @@ class Gerrymander(Loss):
             Inference(np.empty((n, k), np.int64), np.empty(n), np.empty(n), np.empty(n, bool))
             for _ in range(2)
         ]
-        plain = np.empty(n)
+        plain, wrong = np.empty(n), np.empty(n, bool)
         database = call.queries if call.database is None else call.database
         get_kernels().infer(
             call.queries, database, codes, database_codes, k, classes, matrix, self.ties,
-            self.inference == "greedy", call.exclude, *found, plain, call.threads,
+            self.inference == "greedy", call.exclude, *found, plain, wrong,
+            call.threads,
         )  # fmt: skip
-        return found[0], found[1], plain
+        self.vote_loss_, self.vote_errors_ = float(weight @ plain), float(weight @ wrong)
+        return found[0], found[1]
 
 
 def _differing(

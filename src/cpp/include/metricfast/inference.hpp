@@ -105,6 +105,18 @@ class SetSolver {
         return plain_;
     }
 
+    /// Whom the k nearest points vote for, ties going to the class of the nearest; there must be k.
+    Index answer() {
+        votes_.assign(used_, 0);
+        Index most = 0;
+        for (Index i = 0; i < k(); ++i)
+            most = std::max(most, ++votes_[own_[i]]);
+        Index i = 0;
+        while (votes_[own_[i]] != most)
+            ++i;
+        return classes_[own_[i]].label;
+    }
+
     NeighborSet targeted() {
         if (!plain().feasible || (plain().delta == 0 && !options_.greedy))
             return plain();

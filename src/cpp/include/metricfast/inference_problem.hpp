@@ -36,8 +36,8 @@ struct InferenceProblem {
     InferenceOptions options;
     InferenceOutput targeted;
     InferenceOutput augmented;
-    double *plain = nullptr; ///< what the vote of the k nearest points costs;
-                             ///< null: not wanted
+    double *plain = nullptr; ///< what the vote of the k nearest points costs; null: not wanted
+    std::uint8_t *wrong = nullptr; ///< whether it is wrong, ties going to the nearest; likewise
 
     void check(Index queries, Index database) const {
         require(options.k >= 1, "inference: n_neighbors must be at least 1");
@@ -57,6 +57,8 @@ struct InferenceProblem {
         solver.set_query(query_labels[query], candidates);
         if (plain != nullptr)
             plain[query] = solver.plain().delta;
+        if (wrong != nullptr)
+            wrong[query] = solver.answer() != query_labels[query];
         if (targeted.wanted())
             targeted.write(query, options.k, solver.targeted(), candidates, false);
         if (augmented.wanted())
