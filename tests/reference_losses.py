@@ -218,12 +218,12 @@ def proxy_anchor(margin=0.1, alpha=32.0):
     return loss
 
 
-def cosent_of_pairs(similarities, scores, scale=20.0):
+def cosent_of_pairs(similarities, scores, scale=20.0, near=lambda a, b: 0):
     terms = [
         scale * (similarities[b] - similarities[a])
         for a in range(len(scores))
         for b in range(len(scores))
-        if scores[a] > scores[b]
+        if scores[a] - scores[b] > near(abs(scores[a]), abs(scores[b]))
     ]
     return log_sum([0.0, *terms])
 
@@ -233,7 +233,8 @@ def cosent(scale=20.0, metric="sqeuclidean"):
         if not own:
             return cosent_of_pairs(np.sum(A * B, axis=1), y, scale)
         pairs = list(itertools.combinations(range(len(A)), 2))
-        scores = [-label_distance(y[i], y[j], metric) for i, j in pairs]
-        return cosent_of_pairs([float(A[i] @ B[j]) for i, j in pairs], scores, scale)
+        scores = np.array([-label_distance(y[i], y[j], metric) for i, j in pairs])
+        similarities = [float(A[i] @ B[j]) for i, j in pairs]
+        return cosent_of_pairs(similarities, scores, scale, rounding(y, yb, metric))
 
     return loss

@@ -8,19 +8,26 @@ import reference_losses as reference
 
 from metricfast import losses
 
-TIES = {
-    f"Triplet {mining} {squared}": (
-        losses.Triplet(0.9, mining, "dense", squared),
-        reference.triplet(0.9, mining, True, squared),
-    )
-    for mining, squared in [("all", True), ("semihard", False), ("hardest", True)]
-} | {
-    f"RankNContrast {metric}": (
-        losses.RankNContrast(label_distance=metric),
-        reference.rank_n_contrast(metric=metric),
-    )
-    for metric in ("cityblock", "sqeuclidean", "euclidean")
-}
+TIES = (
+    {
+        f"Triplet {mining} {squared}": (
+            losses.Triplet(0.9, mining, "dense", squared),
+            reference.triplet(0.9, mining, True, squared),
+        )
+        for mining, squared in [("all", True), ("semihard", False), ("hardest", True)]
+    }
+    | {
+        f"RankNContrast {metric}": (
+            losses.RankNContrast(label_distance=metric),
+            reference.rank_n_contrast(metric=metric),
+        )
+        for metric in ("cityblock", "sqeuclidean", "euclidean")
+    }
+    | {
+        f"CoSENT {metric}": (losses.CoSENT(2.0, metric), reference.cosent(2.0, metric))
+        for metric in ("cityblock", "sqeuclidean")
+    }
+)
 
 
 @pytest.mark.parametrize("width", [1, 3])
