@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from reference import numeric_gradient
 
-from metricfast import inference, metric_gradient
+from metricfast import inference, kneighbors, metric_gradient
 from metricfast.embeddings import MLP, Asymmetric, Linear
 from metricfast.losses import Gerrymander
 
@@ -112,6 +112,23 @@ def test_infeasible_anchors_are_left_out_and_counted():
     assert loss.n_infeasible_ == loss.counts_["skipped"] == 1
     assert loss.vote_loss_ >= 1
     np.testing.assert_array_equal(alone[1][0][2], 0)
+
+
+@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "label", "nearest"])
+@pytest.mark.parametrize("method", ["exact", "greedy"])
+def test_wrong_votes_of_the_nearest_are_counted(ties, method):
+    rng = np.random.default_rng(0)
+    Z, y = rng.integers(0, 4, (60, 2)).astype(float), rng.integers(0, 3, 60)  # many equal distances
+    weight = rng.random(60)
+    for k in (1, 2, 4):
+        wrong = 0.0
+        for i, found in enumerate(kneighbors(Z, n_neighbors=k)[1]):
+            votes = np.bincount(y[found], minlength=3)
+            winner = next(y[j] for j in found if votes[y[j]] == votes.max())
+            wrong += weight[i] * (winner != y[i])
+        loss = Gerrymander(k, ties=ties, inference=method)
+        loss(Z, y, sample_weight=weight)
+        assert loss.vote_errors_ == pytest.approx(wrong)
 
 
 def test_mean():

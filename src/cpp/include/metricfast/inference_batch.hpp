@@ -70,6 +70,12 @@ class InferenceSearch {
         std::vector<Candidate> candidates;
     };
 
+    /// Memory of bounds, in turn.
+    template <class S> struct Memory {
+        std::vector<Index> votes; ///< none, of each class
+        std::vector<S> uppers;
+    };
+
     /// How a sweep searches.
     template <class S> struct Screen {
         const ScreenedDatabase<S> &points;
@@ -120,7 +126,7 @@ class InferenceSearch {
             rows[i].bounds.reset(tasks[t]);
         }
         const bool by_nearest = problem_.options.ties == Ties::nearest;
-        std::vector<Index> votes(static_cast<std::size_t>(classes()), 0);
+        Memory<S> memory{std::vector<Index>(static_cast<std::size_t>(classes()), 0), {}};
         const auto sweep = [&](Index s, bool again) {
             std::fill(thresholds.begin(), thresholds.end(), -std::numeric_limits<S>::infinity());
             for (Index i = 0; i < count; ++i)
@@ -140,7 +146,7 @@ class InferenceSearch {
                 });
             for (Index i = 0; i < count; ++i)
                 if (!rows[i].failed)
-                    finish_class<S>(screen, rows[i], s, again, votes);
+                    finish_class<S>(screen, rows[i], s, again, memory);
         };
         std::vector<char> first(static_cast<std::size_t>(classes()), 0);
         for (const VoteTask &task : tasks)
@@ -189,7 +195,6 @@ class InferenceSearch {
         if (!again && row.task->right(s))
             return result;
         result.limit = std::min(row.scouted, row.limit);
-        row.narrowest = std::min(row.narrowest, result.limit);
         if (again) {
             result.floor = row.bounds.winners();
             result.extra = row.task->augmented ? row.task->largest() : 0.0;
@@ -222,18 +227,21 @@ class InferenceSearch {
 
     template <class S>
     void finish_class(const Screen<S> &screen, Row<S> &row, Index s, bool again,
-                      std::vector<Index> &votes) const {
+                      Memory<S> &memory) const {
         row.list.tighten();
         if (row.list.overflown()) {
             row.failed = true;
             return;
         }
+        if (row.list.limited())
+            row.narrowest = std::min(row.narrowest, row.list.threshold());
         if (row.list.entries().empty())
             return;
         const bool right = row.task->right(s);
-        row.bounds.add(s, row.list.uppers(), votes);
+        row.list.copy_uppers(memory.uppers);
+        row.bounds.add(s, memory.uppers, memory.votes);
         if (right && !again)
-            row.bounds.add_winner(row.list.uppers());
+            row.bounds.add_winner(memory.uppers);
         row.limit = limit<S>(screen, row);
         auto &entries = right ? row.right : row.other;
         entries.insert(entries.end(), row.list.entries().begin(), row.list.entries().end());

@@ -37,19 +37,10 @@ template <class S> class Nearest {
 
     /// Adds ascending distances of one class, the first `count`; whether any of them is kept.
     bool add(const std::vector<S> &distances, Index count, Index label) {
-        const std::size_t most = std::min(distances.size(), static_cast<std::size_t>(count));
-        std::size_t i = 0;
-        for (; i < most; ++i) {
-            if (items_.size() < capacity_)
-                items_.push_back({});
-            else if (capacity_ == 0 || !(distances[i] < items_.back().distance))
-                break;
-            std::size_t at = items_.size() - 1;
-            for (; at > 0 && distances[i] < items_[at - 1].distance; --at)
-                items_[at] = items_[at - 1];
-            items_[at] = {distances[i], static_cast<std::int32_t>(label)};
-        }
-        return i > 0;
+        if (capacity_ == 0 || count <= 0 || distances.empty() || !(distances[0] < last()))
+            return false;
+        insert(distances, count, label);
+        return true;
     }
 
     bool full() const { return items_.size() == capacity_; }
@@ -74,6 +65,20 @@ template <class S> class Nearest {
     }
 
   private:
+    void insert(const std::vector<S> &distances, Index count, Index label) {
+        const std::size_t most = std::min(distances.size(), static_cast<std::size_t>(count));
+        for (std::size_t i = 0; i < most; ++i) {
+            if (items_.size() < capacity_)
+                items_.push_back({});
+            else if (!(distances[i] < items_.back().distance))
+                break;
+            std::size_t at = items_.size() - 1;
+            for (; at > 0 && distances[i] < items_[at - 1].distance; --at)
+                items_[at] = items_[at - 1];
+            items_[at] = {distances[i], static_cast<std::int32_t>(label)};
+        }
+    }
+
     std::vector<Item> items_;
     std::size_t capacity_ = 0;
 };

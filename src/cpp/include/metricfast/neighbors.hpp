@@ -5,6 +5,7 @@
 
 #include "metricfast/distance.hpp"
 #include "metricfast/screen.hpp"
+#include "metricfast/smallest.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -39,7 +40,7 @@ template <class S> class CandidateList {
         row_slack_ = row_slack;
         reach_ = reach;
         entries_.clear();
-        uppers_.clear();
+        uppers_.reset(k);
         threshold_ = reach.limit;
         full_ = longest();
         overflown_ = false;
@@ -54,19 +55,10 @@ template <class S> class CandidateList {
     /// `slack`: by how much the upper bound exceeds `lower`, without the query's share.
     void add(S lower, double slack, Index position) {
         entries_.push_back({lower, static_cast<std::int32_t>(position)});
-        const S upper = above<S>(static_cast<double>(lower) + slack + row_slack_);
-        if (uppers_.size() == k_) {
-            if (!(upper < uppers_.back()))
-                return;
-            uppers_.pop_back();
-        }
-        // Sorted insertion: few get here, and moving a short tail is cheap.
-        uppers_.insert(std::upper_bound(uppers_.begin(), uppers_.end(), upper), upper);
-        if (uppers_.size() == k_)
-            threshold_ =
-                std::min(reach_.limit,
-                         std::max(reach_.floor,
-                                  above<S>(static_cast<double>(uppers_.back()) + reach_.extra)));
+        uppers_.add(above<S>(static_cast<double>(lower) + slack + row_slack_));
+        threshold_ = std::min(
+            reach_.limit,
+            std::max(reach_.floor, above<S>(static_cast<double>(uppers_.last()) + reach_.extra)));
         if (entries_.size() >= full_)
             tighten();
     }
@@ -88,10 +80,16 @@ template <class S> class CandidateList {
     /// search in higher precision.
     bool overflown() const { return overflown_; }
     const std::vector<Entry> &entries() const { return entries_; }
-    /// The k smallest upper bounds, ascending; fewer where there are fewer candidates.
-    const std::vector<S> &uppers() const { return uppers_; }
+    /// Whether the limit has left out points that are among the k nearest.
+    bool limited() const { return threshold_ == reach_.limit; }
+    /// The k smallest upper bounds, ascending; fewer where there were fewer candidates.
+    void copy_uppers(std::vector<S> &to) const {
+        to.assign(uppers_.begin(), std::lower_bound(uppers_.begin(), uppers_.end(), infinity));
+    }
 
   private:
+    static constexpr S infinity = std::numeric_limits<S>::infinity();
+
     std::size_t longest() const { return reach_.crowd * (4 * k_ + 64); }
 
     std::size_t k_ = 0;
@@ -101,7 +99,7 @@ template <class S> class CandidateList {
     S threshold_ = 0;
     bool overflown_ = false;
     std::vector<Entry> entries_;
-    std::vector<S> uppers_; ///< the k smallest so far, ascending
+    Smallest<S> uppers_;
 };
 
 /// Calls search(ids, count, crowded) for blocks of `ids`, in parallel; returns all that it has

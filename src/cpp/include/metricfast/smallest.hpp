@@ -1,0 +1,44 @@
+/// The smallest of many numbers, kept in order without branches.
+#pragma once
+
+#include <limits>
+#include <vector>
+
+#include "metricfast/simd.hpp"
+#include "metricfast/types.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// The k smallest of the numbers that were added.
+template <class S> class Smallest {
+  public:
+    void reset(Index k) {
+        k_ = k;
+        const Index whole = (k + Vec<S>::width - 1) / Vec<S>::width * Vec<S>::width;
+        sorted_.assign(static_cast<std::size_t>(whole + 1), std::numeric_limits<S>::infinity());
+        sorted_[0] = -std::numeric_limits<S>::infinity();
+    }
+
+    /// Every number becomes the larger of the one before it and the smaller of itself and x.
+    void add(S x) {
+        constexpr Index W = Vec<S>::width;
+        const Vec<S> added = Vec<S>::broadcast(x);
+        S *const values = sorted_.data() + 1;
+        for (Index i = static_cast<Index>(sorted_.size()) - 1 - W; i >= 0; i -= W)
+            max(Vec<S>::load(values + i - 1), min(Vec<S>::load(values + i), added))
+                .store(values + i);
+    }
+
+    /// The k-th smallest; infinite while they are fewer.
+    S last() const { return sorted_[static_cast<std::size_t>(k_)]; }
+
+    /// Ascending, k of them; infinite where they are fewer.
+    const S *begin() const { return sorted_.data() + 1; }
+    const S *end() const { return begin() + k_; }
+
+  private:
+    Index k_ = 0;
+    std::vector<S> sorted_; ///< after -inf, and followed by inf and what is not wanted
+};
+
+METRICFAST_NAMESPACE_END
