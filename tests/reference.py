@@ -131,3 +131,12 @@ def numeric_gradient(f: Callable[[Array], float], x: Array, step: float = 1e-6) 
         backward[index] -= step
         gradient[index] = (f(forward) - f(backward)) / (2 * step)
     return gradient
+
+
+def elsewhere(array, shift):
+    """A copy that begins `shift` elements past an aligned address."""
+    room = np.zeros(array.size + 128, array.dtype)
+    first = (-room.ctypes.data // room.itemsize) % (64 // room.itemsize) + shift
+    copy = room[first : first + array.size].reshape(array.shape)
+    copy[:] = array
+    return copy

@@ -26,6 +26,13 @@ def label_distance(a, b, metric="sqeuclidean"):
     return float((d**2).sum()) ** (1.0 if metric == "sqeuclidean" else 0.5)
 
 
+def rounding(y, yb, metric):
+    """By how much label distances may differ that are ties: eight places of the largest label."""
+    width = np.atleast_2d(np.transpose(y)).shape[0]
+    unit = 8 * np.finfo(float).eps * width * max(np.abs(y).max(), np.abs(yb).max())
+    return lambda a, b: unit * (math.sqrt(a) + math.sqrt(b) if metric == "sqeuclidean" else 1)
+
+
 def mean(values):
     return float(np.mean(values)) if len(values) else 0.0
 
@@ -76,7 +83,8 @@ def triplet(margin=0.2, mining="all", dense=False, squared=True, reduction="mean
             d = D if squared else np.sqrt(D)
             if dense:
                 t = [label_distance(y[i], label) for label in yb]
-                pairs = [(p, n) for p in columns for n in columns if t[p] < t[n]]
+                near = rounding(y, yb, "sqeuclidean")
+                pairs = [(p, n) for p in columns for n in columns if t[n] - t[p] > near(t[n], t[p])]
             else:
                 pairs = [(p, n) for p in columns for n in columns if yb[p] == y[i] != yb[n]]
             anchors += bool(pairs)
@@ -172,7 +180,11 @@ def rank_n_contrast(temperature=2.0, metric="cityblock"):
         for i, columns, D in rows(A, B, own):
             t = {j: label_distance(y[i], yb[j], metric) for j in columns}
             x = {j: -math.sqrt(D[j]) / temperature for j in columns}
-            terms = [log_sum([x[k] for k in columns if t[k] >= t[j]]) - x[j] for j in columns]
+            near = rounding(y, yb, metric)
+            terms = [
+                log_sum([x[k] for k in columns if t[k] >= t[j] - near(t[k], t[j])]) - x[j]
+                for j in columns
+            ]
             if terms:
                 anchors.append(mean(terms))
         return mean(anchors)
@@ -206,12 +218,12 @@ def proxy_anchor(margin=0.1, alpha=32.0):
     return loss
 
 
-def cosent_of_pairs(similarities, scores, scale=20.0):
+def cosent_of_pairs(similarities, scores, scale=20.0, near=lambda a, b: 0):
     terms = [
         scale * (similarities[b] - similarities[a])
         for a in range(len(scores))
         for b in range(len(scores))
-        if scores[a] > scores[b]
+        if scores[a] - scores[b] > near(abs(scores[a]), abs(scores[b]))
     ]
     return log_sum([0.0, *terms])
 
@@ -221,7 +233,8 @@ def cosent(scale=20.0, metric="sqeuclidean"):
         if not own:
             return cosent_of_pairs(np.sum(A * B, axis=1), y, scale)
         pairs = list(itertools.combinations(range(len(A)), 2))
-        scores = [-label_distance(y[i], y[j], metric) for i, j in pairs]
-        return cosent_of_pairs([float(A[i] @ B[j]) for i, j in pairs], scores, scale)
+        scores = np.array([-label_distance(y[i], y[j], metric) for i, j in pairs])
+        similarities = [float(A[i] @ B[j]) for i, j in pairs]
+        return cosent_of_pairs(similarities, scores, scale, rounding(y, yb, metric))
 
     return loss

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import reference_losses as reference
-from reference import numeric_gradient
+from reference import elsewhere, numeric_gradient
 
 from metricfast import losses
 
@@ -336,3 +336,25 @@ def test_far_neighbours_do_not_overflow_rank_n_contrast():
     oracle = reference.rank_n_contrast(0.01)
     assert loss(100 * Z, y)[0] == pytest.approx(oracle(100 * Z, y, 100 * Z, y, True), rel=1e-9)
     assert np.isfinite(loss(100 * Z, y)[1]).all()
+
+
+@every_case
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_gradients_do_not_depend_on_where_arrays_begin(loss, oracle, dtype, monkeypatch):
+    rng = np.random.default_rng(0)
+    for n, p in [(2, 1), (3, 5), (4, 8), (5, 3), (17, 7)]:
+        points = rng.normal(size=(2, n, p)).astype(dtype)
+        y, database = np.arange(n) % 3, np.arange(n)[::-1] % 3
+        results = []
+        for shift in (0, 1, 3):
+            with monkeypatch.context() as patch:
+                patch.setattr(
+                    np, "empty_like", lambda array, *_, s=shift, **__: elsewhere(array, s)
+                )
+                Z, Z_database = (elsewhere(side, shift) for side in points)
+                pairs = isinstance(loss, losses.CoSENT)
+                value, gradients = loss(Z, y, Z_database, None if pairs else database)
+            results.append([value, *gradients])
+        for other in results[1:]:
+            for a, b in zip(results[0], other, strict=True):
+                np.testing.assert_array_equal(a, b)

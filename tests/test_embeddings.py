@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
-from reference import numeric_gradient
+from reference import elsewhere, numeric_gradient
 from scipy.sparse import csc_array, csr_array, csr_matrix
 from sklearn.base import clone
 
@@ -119,32 +120,31 @@ def test_many_points_and_any_number_of_threads(dtype):
         np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
 
 
-def elsewhere(array, shift):
-    """A copy that begins `shift` elements past an aligned address."""
-    room = np.zeros(array.size + 128, array.dtype)
-    first = (-room.ctypes.data // room.itemsize) % (64 // room.itemsize) + shift
-    copy = room[first : first + array.size].reshape(array.shape)
-    copy[:] = array
-    return copy
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n", [1, 2, 37])
-@pytest.mark.parametrize("width", [1, 2, 5])
-def test_results_do_not_depend_on_where_arrays_begin(n, width, dtype):
-    embedding = MLP((3, 11), width, activation="tanh", normalize=width > 1)
-    parameters = start(embedding, X.astype(dtype))
-    upstream = RNG.normal(size=(n, width)).astype(dtype)
-    results = []
-    for shift in (0, 1, 3):
-        arrays = [elsewhere(array, shift) for array in parameters]
-        Z, cache = embedding.forward(arrays, elsewhere(X[:n].astype(dtype), shift))
-        cache = replace(cache, outputs=[elsewhere(output, shift) for output in cache.outputs])
-        gradients = embedding.backward(arrays, cache, elsewhere(upstream, shift))
-        results.append([Z, *gradients])
-    for other in results[1:]:
-        for a, b in zip(results[0], other, strict=True):
-            np.testing.assert_array_equal(a, b)
+@pytest.mark.parametrize("n", [1, 2, 5, 37])
+@pytest.mark.parametrize("width", range(1, 21))
+def test_results_do_not_depend_on_where_arrays_begin(n, width, dtype, monkeypatch):
+    points = RNG.normal(size=(n, 1 + 5 * width % 17)).astype(dtype)
+    for embedding in (
+        Linear(width, "random", normalize=width > 1),
+        MLP((3, 11), width, activation="tanh", normalize=width > 1),
+        MLP((width,), 1 + 7 * width % 13),
+    ):
+        parameters = start(embedding, points)
+        upstream = RNG.normal(size=embedding.forward(parameters, points)[0].shape).astype(dtype)
+        results = []
+        for shift in (0, 1, 3):
+            with monkeypatch.context() as patch:
+                moved = partial(elsewhere, shift=shift)
+                patch.setattr(np, "empty_like", moved)
+                arrays = [moved(array) for array in parameters]
+                Z, cache = embedding.forward(arrays, moved(points))
+                cache = replace(cache, outputs=[moved(output) for output in cache.outputs])
+                gradients = embedding.backward(arrays, cache, moved(upstream))
+            results.append([Z, *gradients])
+        for other in results[1:]:
+            for a, b in zip(results[0], other, strict=True):
+                np.testing.assert_array_equal(a, b)
 
 
 def test_points_of_no_length():
@@ -204,8 +204,8 @@ def test_weight_decay_is_not_that_of_biases():
         MLP(weight_decay=-1).decays(0)
 
 
-def test_unknown_side():
-    embedding = EMBEDDINGS[-1]
+@every_embedding
+def test_unknown_side(embedding):
     with pytest.raises(ValueError, match="side must be 'query' or 'database'"):
         embedding.forward(start(embedding), X, side="left")
 

@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "metricfast"
 CPP_LAYERS = [
     ["config"],
     ["types"],
-    ["parallel", "simd", "tile", "packing"],
+    ["parallel", "product", "simd", "tile", "packing"],
     ["distance", "screen", "smallest", "window", "optimizer", "work"],
     ["neighbors", "impostors"],
     ["inference", "inference_problem", "inference_bounds", "inference_batch", "class_means"],
@@ -43,6 +43,7 @@ PYTHON_LAYERS = [
         *(
             "_deprecation",
             "_files",
+            "_label_distance",
             "_label_neighbors",
             "_pair_draws",
             "_prior",

@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import spearmanr, ttest_1samp
 from sklearn.metrics import average_precision_score, ndcg_score
 
-from metricfast import metrics
+from metricfast import losses, metrics
 from metricfast.metrics import Score, _ranking, retrieval_report
 from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
@@ -242,6 +242,37 @@ def test_label_distances_may_be_chosen():
         X, labels, k=11, label_distance=lambda a, b: np.abs(a - b).sum()
     )
     assert called == pytest.approx(found)
+
+
+# Of two labels; of arrays; of arrays, or of vectors where labels are one number each.
+FORMS = {
+    "two": lambda a, b: np.abs(a - b).sum(),
+    "product": lambda a, b: 100 - a @ b,
+    "scipy": lambda a, b: cdist(a, b, "cityblock"),
+    "columns": lambda a, b: np.abs(a[:, None] - b).sum(axis=2),
+    "vectors": lambda a, b: np.abs(np.subtract.outer(a, b)),
+}
+
+
+@pytest.mark.parametrize("width", [0, 1, 3, 12])
+@pytest.mark.parametrize("form", FORMS)
+def test_functions_of_labels_in_any_form(form, width):
+    X = points(12)
+    labels = points(12, width, seed=9) if width else points(12, 1, seed=9)[:, 0]
+    if form == "vectors" and width > 1:
+        pytest.skip("of labels of one number")
+    column = labels.reshape(12, -1)
+    distances = 100 - column @ column.T if form == "product" else cdist(column, column, "cityblock")
+    metric = FORMS[form]
+    found = metrics.mean_label_distance_at_k(X, labels, k=11, label_distance=metric)
+    away = distances[~np.eye(12, dtype=bool)]
+    assert found == pytest.approx(away.mean())
+    if form in ("two", "product") or (form == "vectors" and width):
+        return
+    expected, gradient = losses.LogRatio(label_distance="cityblock")(X, labels)
+    value, found = losses.LogRatio(label_distance=metric)(X, labels)
+    assert value == pytest.approx(expected)
+    np.testing.assert_allclose(found, gradient, atol=1e-12)
 
 
 def test_interval_is_students():

@@ -230,6 +230,7 @@ def test_class_batches_of_any_size(batch_size):
     batches = class_batches(labels, batch_size, np.random.RandomState(0))
     np.testing.assert_array_equal(np.sort(np.concatenate(batches)), np.arange(10))
     assert max(map(len, batches)) - min(map(len, batches)) <= 1
+    assert max(map(len, batches)) <= batch_size
 
 
 def test_progress_prints_lines_without_tqdm(monkeypatch, capsys):

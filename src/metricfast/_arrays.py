@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricfast._dispatch import get_kernels
+from metricfast._targets import check_comparable
 
 __all__ = [
     "aligned_empty",
@@ -21,6 +22,7 @@ __all__ = [
     "as_threads",
     "as_vector",
     "common_precision",
+    "scaled_alike",
 ]
 
 Map = NDArray[Any] | None
@@ -119,6 +121,7 @@ def as_codes(
     if array.dtype.kind in "fc" and not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinity.")
     if classes is not None:
+        check_comparable(array, classes, name)
         array = np.concatenate([classes, array])
     known, codes = np.unique(array, return_inverse=True)
     codes = codes.reshape(-1).astype(np.int64)
@@ -183,3 +186,12 @@ def as_maps(
 def common_precision(*arrays: Map) -> type[np.floating[Any]]:
     """float32 if every point array is; maps follow the points."""
     return np.float32 if all(a is None or a.dtype == np.float32 for a in arrays) else np.float64
+
+
+def scaled_alike(*arrays: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Multiply by the power of two that brings the largest value of all to between 1/2 and 1.
+
+    That is exact, and squares of differences then neither overflow nor vanish.
+    """
+    exponent = max(int(np.frexp(np.abs(array).max(initial=0))[1]) for array in arrays)
+    return [np.ldexp(array, -exponent) for array in arrays]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from metricfast._arrays import as_threads
+from metricfast._arrays import as_threads, scaled_alike
 from metricfast.neighbors import kneighbors
 
 __all__ = ["label_neighbors"]
@@ -46,7 +46,7 @@ def label_neighbors(
         Nearest label first; -1 where there are fewer (other labels).
     """
     n = len(y)
-    labels, group = _different(y)
+    labels, group = _different(scaled_alike(y)[0])
     near = _nearest(labels, min(k, len(labels) - 1), as_threads(n_jobs))
     if len(labels) == n:
         only = np.empty(n, np.int64)

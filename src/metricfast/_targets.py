@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array, column_or_1d
 __all__ = [
     "check_class_labels",
     "check_classification_target",
+    "check_comparable",
     "check_partial_target",
     "check_regression_target",
     "check_sample_weight",
@@ -87,6 +88,36 @@ def check_class_labels(labels: ArrayLike, name: str = "y") -> None:
             f"Unknown label type: continuous. {name} must hold class labels, "
             "but its values are those of a regression target."
         )
+
+
+def check_comparable(labels: ArrayLike, others: ArrayLike, name: str) -> None:
+    """Refuse to compare text with numbers, which NumPy would turn into text.
+
+    Parameters
+    ----------
+    labels, others : array-like
+    name : str
+        What errors call `labels`.
+
+    Raises
+    ------
+    ValueError
+        If one holds text and the other does not.
+    """
+    text, other_text = _has_text(labels), _has_text(others)
+    if text != other_text and np.size(labels) and np.size(others):
+        kinds = "no text", "text"
+        raise ValueError(
+            f"{name} holds {kinds[text]}, and the labels that it is compared with hold "
+            f"{kinds[other_text]}: give both as text, or both as numbers."
+        )
+
+
+def _has_text(labels: ArrayLike) -> bool:
+    array = np.asarray(labels)
+    if array.dtype.kind == "O":
+        return any(isinstance(label, (str, bytes)) for label in array.flat)
+    return array.dtype.kind in "SUT"
 
 
 def check_partial_target(y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metricfast._arrays import as_codes, as_exclude, as_points, as_real, as_threads
 from metricfast._dispatch import get_kernels
+from metricfast._targets import check_comparable
 from metricfast.neighbors import check_count
 
 __all__ = ["Inference", "both", "check_loss_matrix", "loss_augmented", "targeted"]
@@ -311,6 +312,7 @@ def vote_labels(
         )
     of_queries, codes = as_codes(query_labels, names[0], n)
     of_database, database_codes = as_codes(database_labels, names[1], m)
+    check_comparable(of_database, of_queries, names[1])
     known = np.unique(np.concatenate([of_queries, of_database]))
     return (
         np.searchsorted(known, of_queries)[codes].astype(np.int64),

@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_random_state
 
 from metricfast._label_neighbors import label_neighbors
-from metricfast.solvers import class_batches
+from metricfast.solvers import batch_count, class_batches
 
 __all__ = ["Batch", "ClassBalanced", "DenseTriplet", "Sampler", "Uniform"]
 
@@ -99,7 +99,8 @@ class Uniform(Sampler):
     Parameters
     ----------
     batch_size : int, default=128
-        Points in a batch, or nearly so.
+        The most points in a batch: 191 points make batches of 96 and 95. No batch has a single
+        point, unless `batch_size` is 1: of an odd number of points in pairs, three are together.
 
     Examples
     --------
@@ -119,7 +120,7 @@ class Uniform(Sampler):
         n = len(np.asarray(y))
 
         def epoch(rng: np.random.RandomState) -> Iterator[Batch]:
-            for rows in np.array_split(rng.permutation(n), max(1, round(n / size))):
+            for rows in np.array_split(rng.permutation(n), batch_count(n, size)):
                 yield Batch(rows, len(rows))
 
         return epoch
@@ -136,6 +137,7 @@ class ClassBalanced(Sampler):
     ----------
     m_per_class : int, default=8
     batch_size : int, default=128
+        As of `Uniform`: the last group of a batch is cut where batches are made alike in size.
 
     Examples
     --------

@@ -26,6 +26,7 @@ __all__ = [
     "Objective",
     "Progress",
     "SolverState",
+    "batch_count",
     "class_batches",
     "minimize_hinge",
     "minimize_minibatch",
@@ -344,6 +345,15 @@ def minimize_minibatch(
             return
 
 
+def batch_count(n: int, batch_size: int) -> int:
+    """Return the number of batches, alike in size, of at most `batch_size` of n samples.
+
+    None has a single sample, which has nothing to be compared with, unless `batch_size` is 1: of an
+    odd number of samples in pairs, three are together.
+    """
+    return max(1, n // 2 if batch_size == 2 else math.ceil(n / batch_size))
+
+
 def class_batches(
     labels: NDArray[np.int64], batch_size: int, rng: np.random.RandomState, group: int = 8
 ) -> list[NDArray[np.int64]]:
@@ -356,7 +366,7 @@ def class_batches(
     Returns
     -------
     list of ndarray of int64
-        Sorted row indices; batches differ in size by at most one sample.
+        Sorted row indices; batches differ in size by at most one sample, see `batch_count`.
     """
     shuffled = rng.permutation(labels.size)
     by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
@@ -364,7 +374,7 @@ def class_batches(
     within = np.arange(labels.size) - np.repeat(np.cumsum(counts) - counts, counts)
     groups = np.cumsum(within % group == 0) - 1
     order = by_class[np.argsort(rng.permutation(groups[-1] + 1)[groups], kind="stable")]
-    return [np.sort(b) for b in np.array_split(order, max(1, round(labels.size / batch_size)))]
+    return [np.sort(b) for b in np.array_split(order, batch_count(labels.size, batch_size))]
 
 
 def _warn(message: str) -> None:

@@ -7,7 +7,10 @@ import pytest
 from embedding_cases import NCA, X, Y
 
 from metricfast import EmbeddingLearner, LogRatioLearner, ProxyNCALearner, TripletLearner, losses
-from metricfast.embeddings import MLP, Linear
+from metricfast.embeddings import MLP, Asymmetric, Linear
+from metricfast.inference import targeted
+from metricfast.metrics import precision_at_1
+from metricfast.samplers import DenseTriplet
 
 CONTINUOUS = "Unknown label type: continuous. {} must hold class labels"
 
@@ -113,3 +116,48 @@ def test_the_score_of_one_point(labels):
     with pytest.raises(ValueError, match="X must hold at least 2 points"):
         model.score(X[:1], labels[:1])
     assert np.isfinite(model.score(X[:1], labels[:1], X, labels))
+
+
+@pytest.mark.parametrize("embedding", [Linear(2), MLP((4,), 2), Asymmetric(Linear(2), Linear(2))])
+def test_a_side_that_there_is_none_of(embedding):
+    with pytest.raises(ValueError, match="side must be 'query' or 'database', got 'db'"):
+        fitted(embedding).transform(X, side="db")
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"embedding": Asymmetric(Linear(2), Linear(2))}, "embedding must .* RankNContrast"),
+        ({"database": "all"}, "database must be 'batch' for CoSENT"),
+        ({"sampler": DenseTriplet()}, r"sampler must .* DenseTriplet\(all_anchors=True\)"),
+    ],
+    ids=["embedding", "database", "sampler"],
+)
+def test_what_a_loss_of_pairs_has_no_use_for(parts, message):
+    learner = EmbeddingLearner(losses.CoSENT(), **parts)
+    with pytest.raises(ValueError, match=message):
+        learner.fit(X, X[:, 0])
+
+
+def test_dense_batches_of_pairs():
+    sampler = DenseTriplet(3, 40, 10, all_anchors=True)
+    learner = EmbeddingLearner(
+        losses.CoSENT(), Linear(2, normalize=True), sampler, max_epochs=5, learning_rate=0.01,
+        random_state=0,
+    ).fit(X, X[:, 0])  # fmt: skip
+    assert learner.loss_curve_[4] < learner.loss_curve_[0]
+
+
+def test_text_is_not_compared_with_numbers():
+    model = fitted(Linear(2))
+    text = Y.astype(str)
+    assert model.score(X, text, X, text) == 1
+    for y, database in ((Y, text), (text, Y), (Y, text.astype(object)), (text.astype(object), Y)):
+        with pytest.raises(ValueError, match=r"y_database holds .*text, and the labels"):
+            model.score(X, y, X, database)
+        with pytest.raises(ValueError, match=r"y_database holds .*text, and the labels"):
+            losses.Triplet()(X, y, X, database)
+        with pytest.raises(ValueError, match=r"database_labels holds .*text, and the labels"):
+            precision_at_1(X, y, X, database)
+        with pytest.raises(ValueError, match=r"database_labels holds .*text, and the labels"):
+            targeted(X, X, y, database, 3)

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from metricfast import EmbeddingLearner, ProxyNCALearner, losses
 from metricfast.embeddings import MLP, Linear
+from metricfast.samplers import Uniform
 
 
 def test_the_proxy_of_a_class_without_points_learns_once_there_are_some():
@@ -116,9 +117,36 @@ def test_partial_fit_of_equal_labels_learns_nothing(width):
     assert learner.n_iter_ == 1
 
 
-def test_a_loss_that_rises_without_end_is_told_of():
+@pytest.mark.parametrize("max_epochs", [1, 5])
+@pytest.mark.parametrize("batch_size", [20, 1000])
+def test_a_loss_that_rises_without_end_is_told_of(batch_size, max_epochs):
     learner = EmbeddingLearner(
-        losses.Contrastive(), Linear(2), learning_rate=1e6, max_epochs=5, random_state=0
-    )
+        losses.Contrastive(), Linear(2), learning_rate=1e6, batch_size=batch_size,
+        max_epochs=max_epochs + (batch_size > 150), random_state=0,
+    )  # fmt: skip
     with pytest.warns(ConvergenceWarning, match="The loss has risen from .* Lower learning_rate"):
         learner.fit(X, Y)
+
+
+class Uneven:
+    """Next to nothing in batches of the first class alone."""
+
+    labels = "class"
+
+    def __call__(self, Z, y, *, n_jobs=None):
+        return 1e-9 + float((y > 0).mean()), np.full_like(Z, 1e-9)
+
+
+def test_batches_that_differ_are_no_rise():
+    for seed in range(40):
+        EmbeddingLearner(Uneven(), Linear(2), Uniform(2), max_epochs=1, random_state=seed).fit(X, Y)
+
+
+def test_a_resumed_training_knows_where_the_loss_began(tmp_path):
+    learner = EmbeddingLearner(
+        losses.Contrastive(), Linear(2), learning_rate=1e6, batch_size=20, random_state=0,
+        checkpoint=tmp_path / "training",
+    )  # fmt: skip
+    for max_epochs in (1, 2):
+        with pytest.warns(ConvergenceWarning, match="The loss has risen from"):
+            learner.set_params(max_epochs=max_epochs).fit(X, Y)

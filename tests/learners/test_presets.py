@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import numpy as np
 import pytest
 from embedding_cases import DIGIT, DIGITS, X, Y, same
@@ -55,6 +57,37 @@ def test_a_preset_is_the_learner_of_its_parts():
         sampler=metricfast.samplers.ClassBalanced(4, 128),
     )  # fmt: skip
     same(preset.fit(X, Y), parts.fit(X, Y))
+
+
+def parameters_of(kind):
+    return {name: p.default for name, p in signature(kind).parameters.items()}
+
+
+@pytest.mark.parametrize("preset", [LogRatioLearner, TripletLearner, ProxyNCALearner])
+def test_presets_have_the_parameters_of_the_learner(preset):
+    learner, own = parameters_of(EmbeddingLearner), parameters_of(preset)
+    # What the parts decide, or does not matter to them.
+    for name in ("loss", "embedding", "sampler", "batch_size", "proxy_rate"):
+        del learner[name]
+    if preset is ProxyNCALearner:
+        del learner["database"]
+    assert learner.items() <= own.items()
+
+
+def test_presets_train_as_the_learner_does(tmp_path):
+    seen = []
+    preset = TripletLearner(
+        2, hidden_layer_sizes=(4,), max_epochs=3, early_stopping=True, validation_fraction=0.3,
+        checkpoint=tmp_path / "training", callbacks=[lambda s: seen.append(s.iteration)],
+        random_state=0,
+    ).fit(X, Y)  # fmt: skip
+    assert seen == [1, 2, 3] == list(range(1, 1 + len(preset.validation_scores_)))
+    assert preset.set_params(max_epochs=5).fit(X, Y).n_iter_ == 5
+    assert seen == [1, 2, 3, 4, 5]
+    preset = TripletLearner(2, max_epochs=2, warm_start=True, random_state=0).fit(X, Y)
+    first = preset.parameters_[0]
+    assert preset.fit(X, Y).loss_curve_[0] != clone(preset).fit(X, Y).loss_curve_[0]
+    assert not np.array_equal(preset.parameters_[0], first)
 
 
 def test_log_ratio_orders_by_labels():

@@ -79,7 +79,8 @@ void register_label_losses(py::module_ &m) {
     add_label_loss(m, "ratio", ratio);
     add_label_loss(m, "dense_triplet", dense_triplet);
     add_label_loss(m, "rank_n_contrast", rank_n_contrast);
-    m.def("cosent", [](py::array similarities, py::array scores, double scale, py::array weights) {
+    m.def("cosent", [](py::array similarities, py::array scores, double rounding, double scale,
+                       py::array weights) {
         const Index n = similarities.size();
         const double *s = elements<double>(similarities, n, "similarities");
         const double *y = elements<double>(scores, n, "scores");
@@ -88,7 +89,7 @@ void register_label_losses(py::module_ &m) {
         double value = 0;
         {
             const py::gil_scoped_release release;
-            value = cosent(s, y, n, scale, w, &terms);
+            value = cosent(s, y, n, scale, w, &terms, rounding);
         }
         return py::make_tuple(value, terms);
     });

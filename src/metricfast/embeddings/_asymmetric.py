@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from metricfast.embeddings._base import Array, Cache, Embedding, Parameters, as_embeddable
+from metricfast.embeddings._base import (
+    Array,
+    Cache,
+    Embedding,
+    Parameters,
+    as_embeddable,
+    check_side,
+)
 
 __all__ = ["Asymmetric"]
 
@@ -81,8 +88,7 @@ class Asymmetric(Embedding):
         return parameters[:first], parameters[first:]
 
     def _side(self, parameters: Parameters, side: str) -> tuple[Embedding, Parameters]:
-        if side not in ("query", "database"):
-            raise ValueError(f"side must be 'query' or 'database', got {side!r}.")
+        check_side(side)
         of_queries, of_database = self.split(parameters)
         if side == "query":
             return self.query, of_queries

@@ -14,7 +14,15 @@ from sklearn.base import BaseEstimator
 from metricfast._arrays import as_real, as_threads
 from metricfast._dispatch import get_kernels
 
-__all__ = ["Array", "Cache", "Embedding", "LayeredEmbedding", "Parameters", "as_embeddable"]
+__all__ = [
+    "Array",
+    "Cache",
+    "Embedding",
+    "LayeredEmbedding",
+    "Parameters",
+    "as_embeddable",
+    "check_side",
+]
 
 Array = NDArray[Any]
 Parameters = list[Array]
@@ -50,6 +58,12 @@ def as_embeddable(X: Any, dtype: Any = None) -> Any:
             f"X must be a 2-dimensional array (points, features); found shape {X.shape}."
         )
     return X if dtype is None else X.astype(dtype, copy=False)
+
+
+def check_side(side: str) -> None:
+    """Raise a ValueError for what is no side of a search."""
+    if side not in ("query", "database"):
+        raise ValueError(f"side must be 'query' or 'database', got {side!r}.")
 
 
 class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
@@ -103,7 +117,7 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Computed with in the dtype of the parameters.
         side : {"query", "database"}, default="query"
-            Matters to `Asymmetric` alone.
+            Matters to `Asymmetric` alone; anything else is a ValueError everywhere.
         n_jobs : int, optional
             Number of threads; results do not depend on it.
 
@@ -155,6 +169,7 @@ class LayeredEmbedding(Embedding):
     def forward(
         self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None
     ) -> tuple[Array, Cache]:
+        check_side(side)
         weights, biases = self._layers(parameters)
         dtype = weights[0].dtype
         X = as_embeddable(X, dtype)

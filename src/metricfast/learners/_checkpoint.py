@@ -70,6 +70,7 @@ class Checkpoint:
             curve=tensors["curve"].tolist(),
             scores=tensors["scores"].tolist(),
             best=tensors.get("best"),
+            first=state["first"],
         )
         return state["seed"], training
 
@@ -88,6 +89,7 @@ class Checkpoint:
         state = {
             "seed": seed,
             "step": training.step,
+            "first": training.first,
             "moments": len(training.moments),
             "rng": [kind, *rest],
         }

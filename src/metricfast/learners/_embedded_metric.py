@@ -13,10 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from metricfast._checks import check_points
 from metricfast._dispatch import get_kernels
 from metricfast._mahalanobis import as_vectors
-from metricfast._targets import check_class_labels
+from metricfast._targets import check_class_labels, check_comparable
 from metricfast._tuples import index_tuples
 from metricfast.base import BaseMetricLearner, MetricTransformer
 from metricfast.embeddings import Embedding
+from metricfast.embeddings._base import check_side
 from metricfast.metrics import mean_label_distance_at_k, precision_at_1
 from metricfast.neighbors import kneighbors, paired_distances
 from metricfast.thresholds import ThresholdMixin
@@ -151,8 +152,9 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         Raises
         ------
         ValueError
-            If X is not as above, or so large that embedded points overflow.
+            If X or `side` is not as above, or X so large that embedded points overflow.
         """
+        check_side(side)
         return self._embed(self._points(X), side)
 
     def pair_distance(self, pairs: ArrayLike) -> Array:
@@ -247,8 +249,8 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         ------
         ValueError
             If labels and points differ in number, labels of classes are none (None, NaN or numbers
-            with fractions), there is a single point and no database, or no query has a point of its
-            class to find.
+            with fractions) or text on one side alone, there is a single point and no database, or
+            no query has a point of its class to find.
         """
         if (X_database is None) != (y_database is None):
             raise ValueError("X_database and y_database must be given together.")
@@ -271,6 +273,7 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
                 )
             if self._has_classes:
                 check_class_labels(given, name)
+                check_comparable(given, labels, name)
         return self._retrieval_score(queries, labels, database, of_database, exclude)
 
     def _retrieval_score(

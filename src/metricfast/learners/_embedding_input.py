@@ -97,10 +97,33 @@ class EmbeddingInput(EmbeddedMetricMixin):
                 "label_distance must not be 'precomputed' here, where losses are called with the "
                 "labels of some points at a time: give a function of the labels."
             )
+        if not getattr(loss, "has_anchors", True):
+            self._check_pairs(loss, embedding, sampler)
         if self.checkpoint is not None and self.solver == "lbfgs":
             raise ValueError("checkpoint needs solver 'adam' or 'sgd'.")
         as_threads(self.n_jobs)
         return clone(loss, safe=False), clone(embedding), sampler
+
+    def _check_pairs(self, loss: Any, embedding: Embedding, sampler: Sampler) -> None:
+        """Refuse what a loss of pairs among the points of a batch has no use for."""
+        found = f"{type(loss).__name__}, which compares all points of a batch with each other"
+        if embedding.asymmetric:
+            raise ValueError(
+                f"embedding must be of one kind of points for {found}: give Linear or MLP instead "
+                "of Asymmetric, or another loss, such as RankNContrast."
+            )
+        if self.solver == "lbfgs":
+            return
+        if self.database == "all":
+            raise ValueError(
+                f"database must be 'batch' for {found}; raise batch_size to compare more, or "
+                "choose another loss, such as RankNContrast."
+            )
+        if not getattr(sampler, "all_anchors", True):
+            raise ValueError(
+                f"sampler must make all points anchors for {found}: give "
+                f"{type(sampler).__name__}(all_anchors=True), or Uniform()."
+            )
 
     def _check_data(
         self, X: Any, y: Any, loss: Any, classes: ArrayLike | None = None, reset: bool = True

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,11 +29,10 @@ from metricfast.learners._minibatch import (
     Training,
     flat,
     parts,
-    warn_of_rise,
 )
 from metricfast.learners._objective import EmbeddedLoss, is_learnable
 from metricfast.learners._proxies import initial_proxies
-from metricfast.samplers import Batch
+from metricfast.learners._task import Task
 from metricfast.solvers import Monitor, Progress, minimize_smooth
 
 __all__ = ["BaseEmbeddingLearner"]
@@ -52,18 +51,6 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 def _available_for_batches(method: _Method) -> _Method:
     available: _Method = available_if(lambda learner: learner.solver != "lbfgs")(method)
     return available
-
-
-@dataclass(frozen=True)
-class _Task:
-    """What is trained on: points, labels, the loss, weight decays by parameter, callbacks."""
-
-    X: Any
-    y: Array
-    loss: EmbeddedLoss
-    shapes: list[tuple[int, ...]]
-    decays: list[float]
-    callbacks: tuple[Callable[[EpochState], object], ...]
 
 
 class BaseEmbeddingLearner(EmbeddingInput):
@@ -98,8 +85,8 @@ class BaseEmbeddingLearner(EmbeddingInput):
         -----
         ConvergenceWarning
             If training diverged: the last parameters with a finite loss are kept. If the loss has
-            risen more than tenfold, without early stopping. With "lbfgs": if it ended before
-            convergence.
+            risen more than tenfold since the first step, without early stopping. With "lbfgs": if
+            it ended before convergence.
         """
         loss, embedding, sampler = self._check_parameters()
         callbacks = check_callbacks(self.callbacks)
@@ -139,7 +126,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
                 if stop:
                     break
             if training.best is None:
-                warn_of_rise(training.curve)
+                training.warn_of_rise()
         return self
 
     @_available_for_batches
@@ -265,24 +252,14 @@ class BaseEmbeddingLearner(EmbeddingInput):
         embedding: Embedding,
         shapes: list[tuple[int, ...]],
         callbacks: tuple[Any, ...],
-    ) -> _Task:
+    ) -> Task:
         n_classes = len(self.classes_) if is_learnable(loss) else None
         objective = EmbeddedLoss(embedding, loss, n_classes, self.n_jobs)
         decays = embedding.decays(self.weight_decay)
         decays += [0.0] * (len(shapes) - len(decays))
-        return _Task(X, y, objective, shapes, decays, callbacks)
+        return Task(X, y, objective, shapes, decays, callbacks)
 
-    def _stepper(self, task: _Task) -> Stepper:
-        X, y = task.X, task.y
-
-        def batch_loss(parameters: list[Array], batch: Batch) -> tuple[float, list[Array]]:
-            rows, anchors = batch.rows, batch.rows[: batch.n_anchors]
-            if self.database == "all":
-                return task.loss(
-                    parameters, X[anchors], y[anchors], X_database=X, y_database=y, exclude=anchors
-                )
-            return task.loss(parameters, X[rows], y[rows], batch.n_anchors)
-
+    def _stepper(self, task: Task) -> Stepper:
         def rate(epoch: int, step: int) -> float:
             first = self.learning_rate or (1e-3 if self.solver == "adam" else 1e-2)
             if self.schedule == "inverse":
@@ -294,12 +271,12 @@ class BaseEmbeddingLearner(EmbeddingInput):
         own = len(self.parameters_)
         factors = [1.0] * own + [self.proxy_rate] * (len(task.shapes) - own)
         return Stepper(
-            batch_loss, task.shapes, task.decays, factors,
+            partial(task.of_batch, database=self.database), task.shapes, task.decays, factors,
             solver=self.solver, momentum=self.momentum, rate=rate,
         )  # fmt: skip
 
     @contextmanager
-    def _keeping(self, training: Training, task: _Task) -> Iterator[Progress | None]:
+    def _keeping(self, training: Training, task: Task) -> Iterator[Progress | None]:
         """Set the fitted attributes in the end, even when training is interrupted or diverges."""
         progress = Progress(type(self).__name__, self.max_epochs, "loss") if self.verbose else None
         try:
@@ -323,7 +300,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
             self._training = training
             self._record(training, training.kept, task)
 
-    def _record(self, training: Training, vector: Array, task: _Task) -> None:
+    def _record(self, training: Training, vector: Array, task: Task) -> None:
         """Set the fitted attributes, with the parameters in `vector`."""
         self._set(parts(vector, task.shapes), self.embedding_)
         self.__dict__.update(task.loss.fitted)
@@ -338,7 +315,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
     def _after_epoch(
         self,
         training: Training,
-        task: _Task,
+        task: Task,
         held_out: tuple[Any, Array] | None,
         progress: Progress | None,
     ) -> bool:
@@ -360,26 +337,18 @@ class BaseEmbeddingLearner(EmbeddingInput):
         answers = [callback(state) for callback in task.callbacks]
         return any(answers)
 
-    def _full_batch(self, task: _Task, start: Array, held_out: tuple[Any, Array] | None) -> None:
+    def _full_batch(self, task: Task, start: Array, held_out: tuple[Any, Array] | None) -> None:
         """Minimise the loss of all points by L-BFGS."""
         dtype = start.dtype
         training = Training(start, [], np.random.RandomState(0))
 
         def objective(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            arrays = parts(x.astype(dtype), task.shapes)
-            value, gradients = task.loss(arrays, task.X, task.y)
-            if not math.isfinite(value):
-                if training.step == 0:
-                    raise DivergedError
-                return math.inf, np.zeros_like(x)  # the line search comes back
-            training.step += 1
-            gradient = flat(gradients).astype(np.float64)
-            for slope, array, decay in zip(
-                parts(gradient, task.shapes), arrays, task.decays, strict=True
-            ):
-                value += decay / 2 * float(np.sum(array.astype(np.float64) ** 2))
-                slope[:] += decay * array
-            return value, gradient
+            found = task.of_all(x, dtype)
+            if math.isfinite(found[0]):
+                training.step += 1
+            elif training.step == 0:
+                raise DivergedError
+            return found  # from an infinite value the line search comes back
 
         def observer(iteration: int, value: float, x: NDArray[np.float64]) -> bool:
             training.vector = x.astype(dtype)

@@ -15,13 +15,15 @@ from sklearn.exceptions import ConvergenceWarning
 from metricfast._dispatch import get_kernels
 from metricfast.samplers import Batch
 
-__all__ = ["DivergedError", "EpochState", "Stepper", "Training", "flat", "parts", "warn_of_rise"]
+__all__ = ["DivergedError", "EpochState", "Stepper", "Training", "flat", "parts"]
 
 Array = NDArray[Any]
 BatchLoss = Callable[[list[Array], Batch], tuple[float, list[Array]]]
 
-# A loss that has grown by this factor is no noise of batches.
+# A loss that has grown by this factor is no noise of batches,
 _RISE = 10
+# of so many of which the mean is taken where a single one looks so.
+_FIRST_BATCHES = 64
 
 
 class DivergedError(Exception):
@@ -87,6 +89,8 @@ class Training:
         Score on held-out points after each epoch, if there are any.
     best : ndarray
         Parameters of the best score.
+    first : float
+        The loss before the first step, of one batch or several.
     rng : RandomState
     """
 
@@ -97,6 +101,7 @@ class Training:
     curve: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     best: Array | None = None
+    first: float = math.nan
 
     @property
     def kept(self) -> Array:
@@ -112,6 +117,16 @@ class Training:
     def has_stalled(self, patience: int) -> bool:
         """Tell whether the last `patience` scores brought no new best."""
         return len(self.scores) - int(np.argmax(self.scores or [0])) > patience
+
+    def warn_of_rise(self) -> None:
+        """Warn of a loss that ends far above where it began, though it is finite."""
+        if self.curve and 0 < _RISE * self.first < self.curve[-1]:
+            warnings.warn(
+                f"The loss has risen from {self.first:.3g} to {self.curve[-1]:.3g}: training "
+                "diverged. Lower learning_rate.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
 
 class Stepper:
@@ -170,7 +185,11 @@ class Stepper:
             If no batch of the first epoch has a gradient.
         """
         values, epoch, moves = [], len(training.curve), False
+        start = training.vector
+        first: list[Batch] = []
         for batch in batches:
+            if epoch == 0 and len(first) < _FIRST_BATCHES:
+                first.append(batch)
             value, gradients = self._loss(parts(training.vector, self._shapes), batch)
             gradient = flat(gradients) if math.isfinite(value) else None
             if gradient is None or not _finite(gradient):
@@ -183,6 +202,11 @@ class Stepper:
         if not _finite(training.vector):
             self._give_up(training)
         training.curve.append(float(np.mean(values)))
+        if epoch == 0:
+            training.first = values[0]
+            if 0 < _RISE * training.first < training.curve[0]:
+                known = parts(start, self._shapes)
+                training.first = float(np.mean([self._loss(known, batch)[0] for batch in first]))
         if epoch == 0 and not moves:
             warnings.warn(
                 "No batch of the first epoch gave a gradient to learn from. Its points may have "
@@ -207,17 +231,6 @@ class Stepper:
             else:
                 kernels.momentum_step(*arrays, rate * factor, decay, self._momentum)
         return moved
-
-
-def warn_of_rise(curve: Sequence[float]) -> None:
-    """Warn of a loss that ends far above where it began, though it is finite."""
-    if len(curve) > 1 and 0 < _RISE * curve[0] < curve[-1]:
-        warnings.warn(
-            f"The loss has risen from {curve[0]:.3g} to {curve[-1]:.3g}: training diverged. Lower "
-            "learning_rate.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
 
 
 def _runs(

@@ -35,25 +35,6 @@ class VotesOfDatabase(ClassifierMixin, EmbeddedMetricMixin):  # type: ignore[mis
     database_embedding_: Array
     database_labels_: NDArray[np.int64]
 
-    def transform(self, X: Any, side: str = "query") -> Array:
-        """Embed points.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples,)
-            Points, or indicators for the preprocessor.
-        side : {"query", "database"}, default="query"
-            As what to embed them.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-            float32 for float32 points, otherwise float64.
-        """
-        if side not in ("query", "database"):
-            raise ValueError(f"side must be 'query' or 'database', got {side!r}.")
-        return super().transform(X, side)
-
     def kneighbors(
         self, X: Any, X_database: Any = None, n_neighbors: int | None = None
     ) -> tuple[Array, NDArray[np.int64]]:

@@ -47,7 +47,7 @@ class EmbeddingLearner(BaseEmbeddingLearner):
     proxy_rate : float, default=1.0
         Times the learning rate is that of the proxies, for losses that have any.
     batch_size : int, optional
-        Points in a batch; by default the sampler's own. No batch is larger than the data.
+        The most points in a batch; by default the sampler's own. No batch is larger than the data.
     max_epochs : int, default=50
         Largest number of passes over the points; of iterations, with "lbfgs".
     early_stopping : bool, default=False

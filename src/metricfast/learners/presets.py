@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from metricfast import losses
 from metricfast.embeddings import MLP, Embedding, Linear
 from metricfast.learners._embedding_learner import BaseEmbeddingLearner
+from metricfast.learners._minibatch import EpochState
 from metricfast.samplers import ClassBalanced, DenseTriplet, Sampler, Uniform
 
 __all__ = ["LogRatioLearner", "ProxyNCALearner", "TripletLearner"]
@@ -18,38 +20,13 @@ __all__ = ["LogRatioLearner", "ProxyNCALearner", "TripletLearner"]
 class _Preset(BaseEmbeddingLearner):
     """What the presets have in common; see `LogRatioLearner`."""
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        hidden_layer_sizes: Sequence[int] = (),
-        normalize: bool = False,
-        batch_size: int = 128,
-        solver: str = "adam",
-        learning_rate: float | None = None,
-        schedule: str = "constant",
-        weight_decay: float = 0.0,
-        max_epochs: int = 50,
-        early_stopping: bool = False,
-        preprocessor: Any = None,
-        verbose: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(preprocessor)
-        self.n_components = n_components
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.normalize = normalize
-        self.batch_size = batch_size
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.schedule = schedule
-        self.weight_decay = weight_decay
-        self.max_epochs = max_epochs
-        self.early_stopping = early_stopping
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_components: int | None
+    hidden_layer_sizes: Sequence[int]
+    normalize: bool
+
+    def _take(self, given: dict[str, Any]) -> None:
+        """Set the parameters that `__init__` was called with."""
+        self.__dict__.update({name: value for name, value in given.items() if value is not self})
 
     def _embedding(self) -> Embedding:
         if np.size(self.hidden_layer_sizes) == 0:
@@ -76,8 +53,9 @@ class LogRatioLearner(_Preset):
     n_anchors : int, default=8
         Anchors in a batch.
     batch_size : int, default=150
-    solver, learning_rate, schedule, weight_decay, max_epochs, early_stopping, preprocessor, \
-            verbose, random_state, n_jobs
+    solver, learning_rate, schedule, momentum, weight_decay, max_epochs, early_stopping, \
+            validation_fraction, n_iter_no_change, database, checkpoint, callbacks, warm_start, \
+            preprocessor, verbose, random_state, n_jobs
         As of `EmbeddingLearner`, which takes any other combination.
 
     Attributes
@@ -112,22 +90,22 @@ class LogRatioLearner(_Preset):
         solver: str = "adam",
         learning_rate: float | None = None,
         schedule: str = "constant",
+        momentum: float = 0.9,
         weight_decay: float = 0.0,
         max_epochs: int = 50,
         early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        database: str = "batch",
+        checkpoint: str | os.PathLike[str] | None = None,
+        callbacks: Iterable[Callable[[EpochState], object]] | None = None,
+        warm_start: bool = False,
         preprocessor: Any = None,
         verbose: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(
-            n_components, hidden_layer_sizes=hidden_layer_sizes, normalize=normalize,
-            batch_size=batch_size, solver=solver, learning_rate=learning_rate, schedule=schedule,
-            weight_decay=weight_decay, max_epochs=max_epochs, early_stopping=early_stopping,
-            preprocessor=preprocessor, verbose=verbose, random_state=random_state, n_jobs=n_jobs,
-        )  # fmt: skip
-        self.n_neighbors = n_neighbors
-        self.n_anchors = n_anchors
+        self._take(locals())
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         sampler = DenseTriplet(self.n_neighbors, n_anchors=self.n_anchors, ties="drop")
@@ -152,8 +130,9 @@ class TripletLearner(_Preset):
     m_per_class : int, default=8
         Points of each class in a batch.
     batch_size : int, default=128
-    solver, learning_rate, schedule, weight_decay, max_epochs, early_stopping, preprocessor, \
-            verbose, random_state, n_jobs
+    solver, learning_rate, schedule, momentum, weight_decay, max_epochs, early_stopping, \
+            validation_fraction, n_iter_no_change, database, checkpoint, callbacks, warm_start, \
+            preprocessor, verbose, random_state, n_jobs
         As of `EmbeddingLearner`, which takes any other combination.
 
     Attributes
@@ -189,23 +168,22 @@ class TripletLearner(_Preset):
         solver: str = "adam",
         learning_rate: float | None = None,
         schedule: str = "constant",
+        momentum: float = 0.9,
         weight_decay: float = 0.0,
         max_epochs: int = 50,
         early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        database: str = "batch",
+        checkpoint: str | os.PathLike[str] | None = None,
+        callbacks: Iterable[Callable[[EpochState], object]] | None = None,
+        warm_start: bool = False,
         preprocessor: Any = None,
         verbose: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(
-            n_components, hidden_layer_sizes=hidden_layer_sizes, normalize=normalize,
-            batch_size=batch_size, solver=solver, learning_rate=learning_rate, schedule=schedule,
-            weight_decay=weight_decay, max_epochs=max_epochs, early_stopping=early_stopping,
-            preprocessor=preprocessor, verbose=verbose, random_state=random_state, n_jobs=n_jobs,
-        )  # fmt: skip
-        self.margin = margin
-        self.mining = mining
-        self.m_per_class = m_per_class
+        self._take(locals())
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         sampler = ClassBalanced(self.m_per_class)
@@ -231,8 +209,9 @@ class ProxyNCALearner(_Preset):
     proxy_rate : float, default=10.0
         Times `learning_rate` is that of the proxies.
     batch_size : int, default=128
-    solver, learning_rate, schedule, weight_decay, max_epochs, early_stopping, preprocessor, \
-            verbose, random_state, n_jobs
+    solver, learning_rate, schedule, momentum, weight_decay, max_epochs, early_stopping, \
+            validation_fraction, n_iter_no_change, checkpoint, callbacks, warm_start, \
+            preprocessor, verbose, random_state, n_jobs
         As of `EmbeddingLearner`, which takes any other combination.
 
     Attributes
@@ -267,22 +246,21 @@ class ProxyNCALearner(_Preset):
         solver: str = "adam",
         learning_rate: float | None = None,
         schedule: str = "constant",
+        momentum: float = 0.9,
         weight_decay: float = 0.0,
         max_epochs: int = 50,
         early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        checkpoint: str | os.PathLike[str] | None = None,
+        callbacks: Iterable[Callable[[EpochState], object]] | None = None,
+        warm_start: bool = False,
         preprocessor: Any = None,
         verbose: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(
-            n_components, hidden_layer_sizes=hidden_layer_sizes, normalize=normalize,
-            batch_size=batch_size, solver=solver, learning_rate=learning_rate, schedule=schedule,
-            weight_decay=weight_decay, max_epochs=max_epochs, early_stopping=early_stopping,
-            preprocessor=preprocessor, verbose=verbose, random_state=random_state, n_jobs=n_jobs,
-        )  # fmt: skip
-        self.scale = scale
-        self.proxy_rate = proxy_rate
+        self._take(locals())
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         return losses.ProxyNCA(self.scale), self._embedding(), Uniform()

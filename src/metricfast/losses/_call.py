@@ -145,6 +145,8 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
         What y must hold: "class", or numbers otherwise.
     learnable_database : bool
         Whether the database is a table of parameters, one row a class.
+    has_anchors : bool
+        Whether some points may be compared with others; if not, with each other alone.
     counts_ : dict
         After a call: "terms" (active ones), "anchors" (that took part), "skipped" (anchors without
         a neighbour that they could use) and "dropped" (neighbours left out because of ties).
@@ -152,6 +154,7 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
 
     labels: str = "class"
     learnable_database: bool = False
+    has_anchors: bool = True
     _reductions: tuple[str, ...] = ("sum", "mean")
 
     @abstractmethod

@@ -13,6 +13,9 @@ from metricfast.losses._labels import LabelDistance, label_arguments
 
 __all__ = ["CoSENT"]
 
+# Distances of labels may differ by so much of the largest label and be ties, in each dimension.
+_ROUNDING = 8 * np.finfo(np.float64).eps
+
 
 class CoSENT(Loss):
     """CoSENT: pairs of points in the order of their scores.
@@ -31,14 +34,16 @@ default="sqeuclidean"
     ----------
     counts_ : dict
         After a call: "terms" (ordered pairs of pairs), "anchors" (points) and "dropped" (pairs of
-        pairs with equal scores).
+        pairs with equal scores; those from labels may differ by rounding, see :class:`Triplet`).
 
     Notes
     -----
     Called as ``loss(Z, y, Z_database)``, the i-th pair is ``Z[i], Z_database[i]`` and y holds the
     pairs' scores; there is no y_database. Called as ``loss(Z, y)``, the pairs are all pairs of
-    points, and the nearer the labels of two, the higher the score. There are no sample weights. The
-    similarities are cosines where embeddings are normalised, which losses do not do.
+    points, and the nearer the labels of two, the higher the score. There are no sample weights, and
+    no anchors: in learners, it takes one embedding of all points, the database of a batch, and
+    samplers of which all points are anchors. The similarities are cosines where embeddings are
+    normalised, which losses do not do.
 
     References
     ----------
@@ -54,6 +59,7 @@ default="sqeuclidean"
     """
 
     labels = "continuous"
+    has_anchors = False
 
     def __init__(self, scale: float = 20.0, label_distance: LabelDistance = "sqeuclidean") -> None:
         self.scale = scale
@@ -99,26 +105,33 @@ default="sqeuclidean"
         points = call.queries.astype(np.float64)
         metric, labels, _ = label_arguments(self.label_distance, call, y, None)
         rows, columns = np.triu_indices(len(points), 1)
+        rounding = 0.0
         if metric == "precomputed":
             distances = labels[rows, columns]
         else:
             difference = labels[rows] - labels[columns]
-            power = np.abs(difference) if metric == "cityblock" else difference**2
-            distances = power.sum(1)
+            squared = metric != "cityblock"
+            power = difference**2 if squared else np.abs(difference)
+            distances = np.sqrt(power.sum(1)) if squared else power.sum(1)
+            rounding = _ROUNDING * labels.shape[1] * float(np.abs(labels).max())
         with np.errstate(over="ignore", invalid="ignore"):
             similarities = (points @ points.T)[rows, columns]
-        value, weights = self._order(similarities, -distances, len(points))
+        value, weights = self._order(similarities, -distances, len(points), rounding)
         matrix = np.zeros((len(points), len(points)))
         matrix[rows, columns] = weights
         gradient: NDArray[np.float64] = (matrix + matrix.T) @ points
         return value, gradient.astype(call.queries.dtype)
 
     def _order(
-        self, similarities: NDArray[np.float64], scores: NDArray[np.float64], points: int
+        self,
+        similarities: NDArray[np.float64],
+        scores: NDArray[np.float64],
+        points: int,
+        rounding: float = 0.0,
     ) -> tuple[float, NDArray[np.float64]]:
         weights = np.empty(len(scores))
         value, terms = get_kernels().cosent(
-            np.ascontiguousarray(similarities), np.ascontiguousarray(scores),
+            np.ascontiguousarray(similarities), np.ascontiguousarray(scores), rounding,
             positive(self.scale, "scale"), weights,
         )  # fmt: skip
         pairs = len(scores)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._arrays import as_labels, as_real
+from metricfast._arrays import as_labels, as_real, scaled_alike
+from metricfast._label_distance import distances_by
 from metricfast.losses._call import Call, RowLoss
 
 __all__ = ["LabelDistance", "LabelLoss", "label_arguments"]
@@ -28,7 +29,10 @@ class LabelLoss(RowLoss):
 def label_arguments(
     label_distance: LabelDistance, call: Call, y: ArrayLike, y_database: ArrayLike | None
 ) -> tuple[str, NDArray[np.float64], NDArray[np.float64]]:
-    """What kernels take: a metric's name and labels, or "precomputed" and distances twice."""
+    """What kernels take: a metric's name and labels, or "precomputed" and distances twice.
+
+    Labels are scaled by a power of two: none of the losses depends on their unit.
+    """
     n, m = len(call.queries), call.m
     if not (callable(label_distance) or label_distance in (*_METRICS, "precomputed")):
         raise ValueError(
@@ -43,11 +47,12 @@ def label_arguments(
     if callable(label_distance):
         of_queries = np.asarray(y)
         of_database = of_queries if y_database is None else np.asarray(y_database)
-        given = label_distance(of_queries, of_database)
+        given = distances_by(label_distance, of_queries, of_database)
         distances = _as_distances(given, "label_distance(y, y_database)", n, m)
         return "precomputed", distances, distances
     queries = as_labels(y, "y", n)
     if y_database is None:
+        (queries,) = scaled_alike(queries)
         return str(label_distance), queries, queries
     database = as_labels(y_database, "y_database", m)
     if database.shape[1] != queries.shape[1]:
@@ -55,6 +60,7 @@ def label_arguments(
             f"y_database must have {queries.shape[1]} label dimension(s), as y; "
             f"found {database.shape[1]}."
         )
+    queries, database = scaled_alike(queries, database)
     return str(label_distance), queries, database
 
 

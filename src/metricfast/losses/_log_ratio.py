@@ -20,10 +20,12 @@ _PARAMETERS = """Parameters
 default="sqeuclidean"
         Distance between labels, of shape (n,) or (n, n_label_dimensions). With "precomputed", y
         holds the distances themselves, of shape (n, m), and there is no y_database. A function is
-        called once, as ``f(y, y_database)``, and returns the distances of all labels, (n, m).
+        called as ``f(y, y_database)`` and returns the distances of all labels, (n, m), as
+        :func:`scipy.spatial.distance.cdist` does. Labels of shape (n,) it may take as they are, or
+        as a column. `metricfast.metrics` takes the same functions.
     ties : {"drop", "epsilon"}, default="drop"
-        Neighbours whose label is the anchor's are left out of its row, or ``eps_log`` times the
-        anchor's mean label distance is added to all of its label distances.
+        Neighbours whose label is the anchor's, but for rounding, are left out of its row, or
+        ``eps_log`` times the anchor's mean label distance is added to all of its label distances.
     eps_distance : float or None, default=None
         Added to squared distances; None is the published 1e-4 / n_components. It keeps gradients
         finite: none exceeds about ``1 / sqrt(eps_distance)`` times a neighbour's share.

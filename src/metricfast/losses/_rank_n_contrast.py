@@ -39,7 +39,8 @@ default="cityblock"
     Notes
     -----
     ``sample_weight`` weighs anchors. Embeddings are not normalised. Equal label distances are ties:
-    each of the neighbours is in the sums of the others.
+    each of the neighbours is in the sums of the others. Those that differ by rounding alone are
+    equal, see :class:`Triplet`.
 
     References
     ----------

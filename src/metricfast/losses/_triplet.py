@@ -29,7 +29,9 @@ class Triplet(RowLoss):
     labels : {"class", "dense"}, default="class"
         With "class", near points share the anchor's class and far ones do not. With "dense", labels
         are numbers, and any two points make a triplet whose labels are not equally far from the
-        anchor's: the one with the nearer label is near.
+        anchor's: the one with the nearer label is near. Distances of labels that differ by rounding
+        alone are equal: by no more, in each dimension, than 8 units in the last place of the
+        largest label; where the distances themselves are given, of the larger one.
     squared : bool, default=True
         Whether distances are squared.
     reduction : {"mean_nonzero", "mean", "sum"}, default="mean_nonzero"

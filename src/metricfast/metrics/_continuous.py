@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,21 +17,44 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.stats import rankdata
 
+from metricfast._label_distance import distances_by
 from metricfast.metrics._ranking import Block
 
-__all__ = ["CONTINUOUS_METRICS", "ContinuousMetric", "LabelDistances"]
+__all__ = ["CONTINUOUS_METRICS", "ContinuousMetric", "LabelDistances", "as_function"]
 
 Values = NDArray[Any]
+Distance = Callable[[Values, Values], Values]
+
+
+def as_function(metric: Any, labels: Values, references: Values) -> Distance:
+    """Return a label distance as a function of two arrays of labels.
+
+    A function of two labels and one of two arrays are told apart by a call with some labels, of
+    numbers that differ from each other and from that of their dimensions.
+    """
+    if callable(metric):
+
+        def between(a: Values, b: Values) -> Values:
+            return distances_by(metric, *((a[:, 0], b[:, 0]) if a.shape[1] == 1 else (a, b)))
+
+        width = labels.shape[1]
+        some = np.resize(labels, (width + 2, width)), np.resize(references, (width + 1, width))
+        try:
+            if between(*some).shape == (width + 2, width + 1):
+                return between
+        except Exception:  # what a function of two labels does with others
+            pass
+    return partial(cdist, metric=metric)
 
 
 class LabelDistances:
     """The label distances of a block of queries."""
 
     def __init__(
-        self, block: Block, labels: Values, references: Values, metric: Any, k: int
+        self, block: Block, labels: Values, references: Values, distance: Distance, k: int
     ) -> None:
         self.block, self.k = block, k
-        self._labels, self._references, self._metric = labels, references, metric
+        self._labels, self._references, self._distance = labels, references, distance
 
     @cached_property
     def found(self) -> Values:
@@ -54,7 +77,7 @@ class LabelDistances:
         return found
 
     def _between(self, rows: Any, references: Values) -> Values:
-        distances: Values = cdist(np.atleast_2d(self._labels[rows]), references, self._metric)
+        distances = np.array(self._distance(np.atleast_2d(self._labels[rows]), references), float)
         if not np.isfinite(distances).all() or (distances < 0).any():
             raise ValueError(
                 "label_distance must give finite distances, none negative; "

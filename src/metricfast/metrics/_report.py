@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from metricfast._arrays import as_codes, as_exclude, as_points, as_real
 from metricfast.metrics._classes import CLASS_METRICS, ClassMetric
-from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances
+from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances, as_function
 from metricfast.metrics._ranking import Block, ranked_blocks
 from metricfast.metrics._score import RetrievalReport, Score
 from metricfast.solvers import Progress
@@ -103,7 +103,9 @@ def retrieval_report(
     exclude : array-like of int of shape (n,), optional
         For each query a database index to leave out, -1 for none.
     label_distance : str or callable, default="euclidean"
-        Distance of continuous labels, any `metric` of :func:`scipy.spatial.distance.cdist`.
+        Distance of continuous labels, any `metric` of :func:`scipy.spatial.distance.cdist`; or a
+        function of the labels of several points, as `label_distance` of the losses, such as
+        :class:`metricfast.losses.LogRatio`.
     confidence : float, default=0.95
         Of the intervals.
     baselines : bool, default=True
@@ -315,8 +317,10 @@ def _judge_continuous(
     whole = any(metric.depth == "all" for metric in metrics.values())
     found = _empty(names, n)
 
+    distance = as_function(label_distance, own, references)
+
     def judge(block: Block) -> None:
-        given = LabelDistances(block, own, references, label_distance, search.k)
+        given = LabelDistances(block, own, references, distance, search.k)
         for name, metric in metrics.items():
             parts = (metric.value, metric.chance, metric.oracle)[: 3 if baselines else 1]
             for array, part in zip(found[name], parts, strict=False):

@@ -38,6 +38,7 @@
 #include "metricfast/neighbors.hpp"
 #include "metricfast/optimizer.hpp"
 #include "metricfast/paired.hpp"
+#include "metricfast/product.hpp"
 #include "metricfast/row_engine.hpp"
 #include "metricfast/symmetric_gradient.hpp"
 #include "metricfast/window.hpp"

@@ -11,6 +11,7 @@
 #include "metricfast/database_gradient.hpp"
 #include "metricfast/distance.hpp"
 #include "metricfast/losses/row_loss.hpp"
+#include "metricfast/product.hpp"
 #include "metricfast/symmetric_gradient.hpp"
 #include "metricfast/window.hpp"
 #include "metricfast/work.hpp"
@@ -337,7 +338,7 @@ template <class T> class RowEngine {
         View<T> out(grad_queries.row(first), count, p(), grad_queries.stride);
         lane.database.add(*sides_, lane.values, first);
         if (problem_.kind == RowKind::inner_product) {
-            out.eigen().noalias() = lane.values * centred_database_;
+            detail::multiply(lane.values, centred_database_, out.eigen());
             return;
         }
         RowMatrix<T> own(count, p());

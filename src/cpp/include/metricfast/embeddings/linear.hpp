@@ -2,6 +2,7 @@
 #pragma once
 
 #include "metricfast/parallel.hpp"
+#include "metricfast/product.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -79,8 +80,9 @@ void linear_forward(View<const T> x, View<const T> L, View<T> z, const Control &
     constexpr Index block = detail::embedding_block;
     parallel_blocks((x.rows + block - 1) / block, control, [&](Index b, Worker &) {
         const Index first = b * block, count = std::min(block, x.rows - first);
-        View<T>(z.row(first), count, z.cols, z.stride).eigen().noalias() =
-            View<const T>(x.row(first), count, x.cols, x.stride).eigen() * L.eigen().transpose();
+        detail::multiply(View<const T>(x.row(first), count, x.cols, x.stride).eigen(),
+                         L.eigen().transpose(),
+                         View<T>(z.row(first), count, z.cols, z.stride).eigen());
     });
 }
 

@@ -1,6 +1,7 @@
 /// Fully connected layers: forward and backward.
 #pragma once
 
+#include "metricfast/product.hpp"
 #include "metricfast/work.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -100,8 +101,8 @@ void layers_forward(View<const T> x, const std::vector<Layer<T>> &layers, Activa
             const View<T> out = detail::rows_of(outputs[l], first, count);
             const View<const T> in = l == 0 ? x : View<const T>(outputs[l - 1]);
             if (in.data != nullptr)
-                out.eigen().noalias() = detail::rows_of(in, first, count).eigen() *
-                                        layers[l].weight.eigen().transpose();
+                detail::multiply(detail::rows_of(in, first, count).eigen(),
+                                 layers[l].weight.eigen().transpose(), out.eigen());
             if (layers[l].bias != nullptr)
                 out.eigen().rowwise() +=
                     Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>>(layers[l].bias, out.cols);
@@ -143,9 +144,8 @@ void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activ
             const Index first = b * block, count = std::min(block, n - first);
             for (std::size_t l = depth - 1; l > 0; --l) {
                 const View<T> delta = detail::rows_of(deltas[l - 1], first, count);
-                delta.eigen().noalias() =
-                    detail::rows_of(View<const T>(deltas[l]), first, count).eigen() *
-                    layers[l].weight.eigen();
+                detail::multiply(detail::rows_of(View<const T>(deltas[l]), first, count).eigen(),
+                                 layers[l].weight.eigen(), delta.eigen());
                 detail::times_slope(f, detail::rows_of(outputs[l - 1], first, count), delta);
             }
         });
@@ -180,18 +180,18 @@ void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activ
         const Index height = std::min(detail::tile_rows, delta.cols - r);
         const Index width = std::min(detail::tile_columns, in.cols - c);
         auto out = gradients[l].weight.eigen().block(r, c, height, width);
-        const auto product = [&](Index first, Index count) {
-            return delta.eigen().block(first, r, count, height).transpose() *
-                   in.eigen().block(first, c, count, width);
+        const auto product = [&](Index first, Index count, auto &into) {
+            detail::multiply(delta.eigen().block(first, r, count, height).transpose(),
+                             in.eigen().block(first, c, count, width), into);
         };
         if (n <= detail::product_rows) {
-            out.noalias() = product(0, n);
+            product(0, n, out);
             return;
         }
         RowMatrix<double> sum = RowMatrix<double>::Zero(height, width);
         RowMatrix<T> part(height, width);
         for (Index first = 0; first < n; first += detail::product_rows) {
-            part.noalias() = product(first, std::min(detail::product_rows, n - first));
+            product(first, std::min(detail::product_rows, n - first), part);
             sum += part.template cast<double>();
         }
         out = sum.template cast<T>();

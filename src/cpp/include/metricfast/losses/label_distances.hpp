@@ -3,20 +3,33 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
 
 #include "metricfast/types.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
 /// Of labels with one or more dimensions, or read from a matrix. Losses that use them do not
-/// change with their unit, so each row is divided by its largest.
+/// change with their unit, so each row is divided by its largest. Distances that differ by no more
+/// than rounding are ties: by `ulps` units in the last place of the largest label in each
+/// dimension, or of the distances where those are given.
 class LabelDistances {
   public:
+    /// Database labels: distance from the anchor's, column.
+    using Order = std::vector<std::pair<double, Index>>;
+
     enum class Metric { sqeuclidean, euclidean, cityblock };
 
     LabelDistances(Metric metric, View<const double> queries, View<const double> database)
         : metric_(metric), queries_(queries), database_(database) {
         require(queries.cols == database.cols, "y and y_database differ in width");
+        for (const auto &labels : {queries, database})
+            for (Index i = 0; i < labels.rows; ++i)
+                for (Index c = 0; c < labels.cols; ++c)
+                    rounding_ = std::max(rounding_, std::abs(labels.row(i)[c]));
+        rounding_ *= unit * static_cast<double>(queries.cols);
     }
     /// \param distances (queries x database), from 0 on.
     explicit LabelDistances(View<const double> distances) : given_(distances) {}
@@ -30,7 +43,8 @@ class LabelDistances {
 
     /// Distances of anchor i to all database labels; the excluded one becomes 0. All are 0 where
     /// all labels are tied.
-    void fill(Index i, Index excluded, std::vector<double> &out) const {
+    /// \return how much two of them, before they are squared, may differ by rounding.
+    double fill(Index i, Index excluded, std::vector<double> &out) const {
         const Index m = given_.data != nullptr ? given_.cols : database_.rows;
         out.assign(static_cast<std::size_t>(m), 0.0);
         if (given_.data != nullptr)
@@ -43,13 +57,51 @@ class LabelDistances {
         Eigen::Map<Eigen::ArrayXd> t(out.data(), m);
         const double largest = t.maxCoeff();
         require(std::isfinite(largest), "distances between labels overflow: divide the labels");
-        if (largest > 0)
-            t /= largest;
-        if (given_.data == nullptr && metric_ == Metric::euclidean)
+        if (!(largest > 0))
+            return 0.0;
+        t /= largest;
+        if (given_.data != nullptr)
+            return 0.0;
+        const bool squared = metric_ != Metric::cityblock;
+        const double rounding = rounding_ / (squared ? std::sqrt(largest) : largest);
+        t = (t <= (squared ? rounding * rounding : rounding)).select(0.0, t);
+        if (metric_ == Metric::euclidean)
             t = t.sqrt();
+        return rounding;
+    }
+
+    /// All database labels but the excluded one, nearest first; ties have the same distance, and
+    /// are in the order of their columns.
+    Order order(Index i, Index excluded) const {
+        std::vector<double> distances;
+        const double rounding = fill(i, excluded, distances);
+        Order result;
+        for (std::size_t j = 0; j < distances.size(); ++j)
+            if (static_cast<Index>(j) != excluded)
+                result.emplace_back(distances[j], static_cast<Index>(j));
+        std::sort(result.begin(), result.end());
+        for (auto begin = result.begin(), end = begin; begin != result.end(); begin = end) {
+            double last = begin->first;
+            for (end = begin + 1; end != result.end() && tied(last, end->first, rounding); ++end)
+                last = std::exchange(end->first, begin->first);
+            if (last != begin->first)
+                std::sort(begin, end);
+        }
+        return result;
     }
 
   private:
+    static constexpr double ulps = 8, unit = ulps * std::numeric_limits<double>::epsilon();
+
+    /// Whether distances a <= b differ by rounding alone.
+    bool tied(double a, double b, double rounding) const {
+        if (given_.data != nullptr)
+            return b - a <= unit * b;
+        if (metric_ != Metric::sqeuclidean)
+            return b - a <= rounding;
+        return b - a <= 2 * rounding && b - a <= rounding * (std::sqrt(a) + std::sqrt(b));
+    }
+
     void add(Index c, double y, std::vector<double> &out) const {
         const double *labels = database_.data + c;
         const Index m = database_.rows, stride = database_.stride;
@@ -67,6 +119,7 @@ class LabelDistances {
     View<const double> queries_;
     View<const double> database_;
     View<const double> given_;
+    double rounding_ = 0; ///< of plain distances
 };
 
 METRICFAST_NAMESPACE_END

@@ -25,21 +25,15 @@ template <class T> class RankNContrastLoss : public RowLoss<T> {
         RowValue result;
         result.weight = anchor_weights_ != nullptr ? anchor_weights_[row.anchor] : 1.0;
         const Index excluded = exclude_ != nullptr ? exclude_[row.anchor] : -1;
-        std::vector<double> label;
-        labels_.fill(row.anchor, excluded, label);
-        std::vector<Neighbor> order;
-        for (Index j = 0; j < row.count; ++j)
-            if (j != excluded) {
-                const double d = std::sqrt(static_cast<double>(row.values[j]));
-                order.push_back({label[j], j, factor_ * d, 0.0});
-            }
+        std::vector<Neighbor> order; // farthest labels first
+        for (const auto &[label, j] : labels_.order(row.anchor, excluded))
+            order.push_back(
+                {label, j, factor_ * std::sqrt(static_cast<double>(row.values[j])), 0.0});
+        std::reverse(order.begin(), order.end());
         std::fill(row.values, row.values + row.count, T(0));
         result.skipped = order.empty();
         if (result.skipped || result.weight == 0)
             return result;
-        std::sort(order.begin(), order.end(), [](const Neighbor &a, const Neighbor &b) {
-            return a.label != b.label ? a.label > b.label : a.column < b.column;
-        });
         const std::size_t n = order.size();
         // From far to near: the log-sum of what is at least as far, the same for a whole group.
         double most = -std::numeric_limits<double>::infinity(), sum = 0;

@@ -192,13 +192,7 @@ template <class T> class DenseTripletLoss : public TripletBase<T> {
   protected:
     void find(const Row<T> &row, Index excluded, std::vector<T> &counts,
               RowValue &result) const override {
-        std::vector<double> label;
-        labels_.fill(row.anchor, excluded, label);
-        std::vector<std::pair<double, Index>> order;
-        for (Index j = 0; j < row.count; ++j)
-            if (j != excluded)
-                order.emplace_back(label[j], j);
-        std::sort(order.begin(), order.end());
+        const Order order = labels_.order(row.anchor, excluded);
         result.skipped = order.empty() || order.front().first == order.back().first;
         if (result.skipped)
             return;
@@ -209,7 +203,7 @@ template <class T> class DenseTripletLoss : public TripletBase<T> {
     }
 
   private:
-    using Order = std::vector<std::pair<double, Index>>;
+    using Order = LabelDistances::Order;
 
     /// f(begin, end) for each run of equal label distances, ascending.
     template <class F> static void for_groups(const Order &order, F &&f) {
