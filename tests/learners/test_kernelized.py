@@ -7,11 +7,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_iris, make_circles
 from sklearn.decomposition import KernelPCA
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
+from sklearn.model_selection import cross_val_score
 
 from metricfast import (
     ANMM,
@@ -121,6 +122,19 @@ def test_pairs_are_mapped_point_by_point():
     assert indexed.learner_.preprocessor is None
     assert indexed.learner_.preprocessor_ is None
     assert (formed.set_threshold(0).predict(FEW[INDEX]) == -1).all()
+
+
+def test_around_a_classifier_of_tuples_it_is_one():
+    wrapper = KernelizedMetricLearner(GMML(), n_components=15, preprocessor=X, random_state=0)
+    assert is_classifier(wrapper)
+    np.testing.assert_array_equal(wrapper.classes_, GMML().classes_)
+    # Only folds of both kinds can be scored, and these pairs are sorted.
+    rows = np.arange(49)
+    index = np.r_[np.c_[rows, rows + 1], np.c_[rows, rows + 50]]
+    assert np.isfinite(cross_val_score(wrapper, index, np.repeat([1, -1], 49), cv=2)).all()
+    assert is_classifier(KernelizedMetricLearner(wrapper))
+    assert not is_classifier(KernelizedMetricLearner(ANMM()))
+    assert not hasattr(KernelizedMetricLearner(ANMM()), "classes_")
 
 
 def test_learners_of_points_classify_no_tuples():

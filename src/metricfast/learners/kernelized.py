@@ -136,6 +136,12 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         size: int | None = getattr(self.learner, "_tuple_size", None)
         return size
 
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The learner's `classes_`; only where it has them."""
+        classes: NDArray[Any] = getattr(self, "learner_", self.learner).classes_
+        return classes
+
     def fit(
         self,
         X: ArrayLike,
@@ -330,7 +336,10 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         tags = super().__sklearn_tags__()
         of_learner = getattr(self.learner, "__sklearn_tags__", None)
         if of_learner is not None:
-            tags.target_tags = of_learner().target_tags
+            learned = of_learner()
+            tags.estimator_type = learned.estimator_type
+            tags.classifier_tags = learned.classifier_tags
+            tags.target_tags = learned.target_tags
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
