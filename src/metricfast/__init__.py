@@ -78,7 +78,6 @@ _SUBMODULES = (
 )
 
 
-
 def _has_matplotlib() -> bool:
     try:
         return importlib.util.find_spec("matplotlib") is not None

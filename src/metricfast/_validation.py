@@ -50,7 +50,8 @@ def validate_fit(
 ) -> Validation:
     """Compare a learner with the Euclidean distance on a fifth of the data, and warn if it lost.
 
-    One of a bilinear similarity is compared with the inner product.
+    One of a bilinear similarity is compared with the inner product. A learner around another
+    (`learner_`) is compared as a whole with the distance of the points as they were given.
 
     Parameters
     ----------
@@ -70,7 +71,8 @@ def validate_fit(
     ValueError
         If the data are too few: the rest cannot be fitted, or what is held out cannot be judged.
     """
-    on_points = learner._tuple_size is None
+    kind = _innermost(learner)
+    on_points = kind._tuple_size is None
     what = "points" if on_points else "tuples"
     if on_points:
         X = check_points(
@@ -78,12 +80,12 @@ def validate_fit(
         )
     X = X if issparse(X) else np.asarray(X)
     y = None if y is None else np.asarray(y)
-    if y is not None and learner._partial_labels and y.dtype.kind in "if":
+    if y is not None and kind._partial_labels and y.dtype.kind in "if":
         known = y >= 0
         X, y = X[known], y[known]
         if sample_weight is not None:
             sample_weight = np.asarray(sample_weight)[known]
-    numeric = y is not None and (not learner._has_classes or type_of_target(y) == "continuous")
+    numeric = y is not None and (not kind._has_classes or type_of_target(y) == "continuous")
     if X.shape[0] < 2:
         raise ValueError(f"validate=True needs at least 2 {what}; found {X.shape[0]}.")
     train, test = _split(X.shape[0], None if numeric else y)
@@ -104,9 +106,8 @@ def validate_fit(
             f"validate=True holds {len(test)} of {X.shape[0]} {what} out, and the rest cannot be "
             f"fitted: {error}"
         ) from error
-    euclidean = copy.copy(trained)
-    bilinear = hasattr(trained, "bilinear_")
-    setattr(euclidean, "bilinear_" if bilinear else "components_", np.eye(learner.n_features_in_))
+    euclidean = _euclidean(trained)
+    bilinear = hasattr(euclidean, "bilinear_")
     if on_points:
         measure, sign = f"{_NEIGHBORS}-NN {'mean squared ' if numeric else ''}error", 1
         values = [_error(each, X, y, numeric, train, test) for each in (trained, euclidean)]
@@ -120,9 +121,11 @@ def validate_fit(
         held_out = (X[test],) if y is None else (X[test], y[test])
         values = [each.score(*held_out) for each in (trained, euclidean)]
     if sign * values[0] > sign * values[1]:
-        kind, other = ("similarity", "inner product") if bilinear else ("distance", "Euclidean one")
+        found, other = (
+            ("similarity", "inner product") if bilinear else ("distance", "Euclidean one")
+        )
         warnings.warn(
-            f"The {kind} that {type(learner).__name__} learned serves worse than the {other}: "
+            f"The {found} that {type(learner).__name__} learned serves worse than the {other}: "
             f"{measure} {values[0]:.4g} against {values[1]:.4g} on {len(test)} held-out "
             f"{what}. Rescale the features, give it more data or "
             "constraints, choose another initialisation or prior, or use another learner.",
@@ -135,6 +138,21 @@ def validate_fit(
         euclidean=float(values[1]),
         n_held_out=len(test),
     )
+
+
+def _innermost(learner: Any) -> Any:
+    while hasattr(learner, "learner_"):
+        learner = learner.learner_
+    return learner
+
+
+def _euclidean(trained: Any) -> Any:
+    """Return a learner like the innermost one, of the identity, for the points as given."""
+    plain = copy.copy(_innermost(trained))
+    plain.preprocessor_, plain.n_features_in_ = trained.preprocessor_, trained.n_features_in_
+    name = "bilinear_" if hasattr(plain, "bilinear_") else "components_"
+    setattr(plain, name, np.eye(trained.n_features_in_))
+    return plain
 
 
 def _split(n: int, y: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -153,6 +171,8 @@ def _error(
     learner: Any, X: Any, y: Any, numeric: bool, train: NDArray[Any], test: NDArray[Any]
 ) -> float:
     """Return the error of the nearest neighbours; of labels as frequent, the nearest counts."""
+    while hasattr(learner, "learner_"):
+        X, learner = learner._mapped(X), learner.learner_
     k = min(_NEIGHBORS, len(train))
     if hasattr(learner, "bilinear_"):
         nearest = _most_similar(X[test], X[train] @ learner.bilinear_.T, k)

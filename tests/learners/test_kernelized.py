@@ -18,11 +18,15 @@ from metricfast import (
     ANMM,
     DMLMJ,
     GMML,
+    LSML,
+    MLKR,
     NCMML,
     OASIS,
     Covariance,
+    TripletLearner,
     GMML_Supervised,
     KernelizedMetricLearner,
+    OASIS_Supervised,
 )
 from metricfast.learners import kernelized
 
@@ -146,6 +150,41 @@ def test_learners_of_points_classify_no_tuples():
     assert not hasattr(wrapper.fit(FEW, LABELS), "threshold_")
 
 
+@pytest.mark.filterwarnings("ignore:The .* that:UserWarning")
+@pytest.mark.parametrize(
+    ("learner", "data"),
+    [
+        (ANMM(), (X, Y)),
+        (MLKR(n_components=2, max_iter=2), (X, X[:, 0])),
+        (OASIS_Supervised(random_state=0), (X, np.where(Y == 2, -1, Y))),
+        (GMML(), (FEW[INDEX], SAME)),
+        (LSML(), (X[np.arange(120).reshape(30, 4)],)),
+        (Covariance(), (X, Y)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_validation_is_against_the_euclidean_distance_of_the_points_as_given(learner, data):
+    expected = clone(learner).fit(*data, validate=True).validation_
+    wrapper = KernelizedMetricLearner(learner, gamma=0.5, n_components=15, random_state=0)
+    for each in (wrapper, KernelizedMetricLearner(wrapper, "linear", random_state=0)):
+        found = each.fit(*data, validate=True).validation_
+        assert {**found, "learned": 0} == {**expected, "learned": 0}
+        assert not hasattr(each.learner_, "validation_")
+    assert not hasattr(wrapper.fit(*data), "validation_")
+
+
+def test_validation_measures_the_whole_and_warns():
+    wrapper = KernelizedMetricLearner(ANMM(), gamma=1e4, random_state=0)
+    with pytest.warns(UserWarning, match="KernelizedMetricLearner learned serves worse"):
+        found = wrapper.fit(X, Y, validate=True).validation_
+    assert found["learned"] > 0.3 > found["euclidean"]
+    good = clone(wrapper).set_params(gamma=0.1, preprocessor=X)
+    assert good.fit(np.arange(150), Y, validate=True).validation_["learned"] < 0.1
+    with pytest.raises(TypeError, match="cannot be validated"):
+        KernelizedMetricLearner(TripletLearner()).fit(X, Y, validate=True)
+
+
 def test_the_metric_outlives_a_refit():
     wrapper = KernelizedMetricLearner(ANMM(), random_state=0).fit(FEW, LABELS)
     metric = wrapper.get_metric()
@@ -208,7 +247,7 @@ def test_weights_reach_the_learner_and_can_be_routed():
     np.testing.assert_array_equal(wrapper.learner_.components_, expected)
     with config_context(enable_metadata_routing=True):
         request = wrapper.set_fit_request(sample_weight=True).get_metadata_routing()
-    assert request.fit.requests == {"sample_weight": True}
+    assert request.fit.requests == {"sample_weight": True, "validate": None}
     with pytest.raises(TypeError, match="sample_weight"):
         KernelizedMetricLearner(GMML()).fit(FEW[INDEX], SAME, sample_weight=np.ones(len(INDEX)))
 

@@ -12,7 +12,7 @@ from sklearn.decomposition import KernelPCA
 from sklearn.kernel_approximation import Nystroem
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from metricfast._checks import check_points
 from metricfast._tuples import index_tuples
@@ -83,6 +83,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         Number of features of the points.
     preprocessor_ : callable or None
         The preprocessor in use.
+    validation_ : dict
+        With ``validate=True``: how the learned distance compares with the Euclidean one.
 
     Notes
     -----
@@ -147,6 +149,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         X: ArrayLike,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
         **fit_params: Any,
     ) -> KernelizedMetricLearner:
         """Fit the map of the kernel, and the learner to the mapped points.
@@ -160,6 +164,10 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
             Labels, where the learner takes any.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of samples, where the learner takes any. They have no effect on the map.
+        validate : bool, default=False
+            Where the learner's `fit` knows it: also fit a clone to four fifths of the data, judge
+            its distance on the others as the learner does, against the Euclidean distance of the
+            points as given, keep the numbers in `validation_`, and warn if it is worse.
         **fit_params
             Further arguments of the learner's `fit`.
 
@@ -171,6 +179,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         ------
         ValueError
             If an argument or parameter has a value that cannot be used.
+        TypeError
+            If the learner is none, or is given an argument that its `fit` does not know.
         """
         if self.method not in _METHODS:
             raise ValueError(f"method must be one of {_METHODS}, got {self.method!r}.")
@@ -180,6 +190,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
             check_count("n_components", self.n_components)
         if not isinstance(self.learner, BaseMetricLearner):
             raise TypeError(f"learner must be a metric learner, got {self.learner!r}.")
+        if validate and not _can_validate(self.learner):
+            raise TypeError(f"{self.learner!r} cannot be validated: its `fit` has no `validate`.")
         learner = clone(self.learner)
         if sample_weight is not None:
             fit_params["sample_weight"] = sample_weight
@@ -202,6 +214,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         self.learner_ = learner
         if hasattr(learner, "threshold_"):
             self.threshold_ = learner.threshold_
+        if validate:
+            self._validate_fit(X, y, **fit_params)
         return self
 
     @_available_if_learner_has("transform")
@@ -342,6 +356,12 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
             tags.target_tags = learned.target_tags
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _can_validate(learner: Any) -> bool:
+    while isinstance(learner, KernelizedMetricLearner):
+        learner = learner.learner
+    return bool(has_fit_parameter(learner, "validate"))
 
 
 class _KernelizedMetric:
