@@ -75,6 +75,8 @@ def validate_fit(
     on_points = kind._tuple_size is None
     what = "points" if on_points else "tuples"
     if on_points:
+        if y is None:
+            raise ValueError("validate=True needs labels: pass y.")
         X = check_points(
             learner, X, preprocessor=learner.preprocessor_, reset=False, accept_sparse="csr"
         )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import clone, is_classifier
-from sklearn.datasets import load_iris, make_circles
+from sklearn.datasets import load_digits, load_iris, make_circles
 from sklearn.decomposition import KernelPCA
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
@@ -23,10 +23,10 @@ from metricfast import (
     NCMML,
     OASIS,
     Covariance,
-    TripletLearner,
     GMML_Supervised,
     KernelizedMetricLearner,
     OASIS_Supervised,
+    TripletLearner,
 )
 from metricfast.learners import kernelized
 
@@ -76,6 +76,32 @@ def test_parameters_reach_the_kernel():
             rtol=1e-4,
         )
     assert polynomial_kernel(FEW, FEW, 2, 1.0, 0)[0, 1] == pytest.approx(product(*FEW[:2], 2))
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "laplacian"])
+def test_the_default_gamma_follows_the_units_of_the_points(kernel):
+    wrapper = KernelizedMetricLearner(DMLMJ(), kernel, n_components=20, random_state=0)
+    distances = [wrapper.fit(f * FEW, LABELS).pair_distance(f * FEW[INDEX]) for f in (1, 1e4)]
+    np.testing.assert_allclose(*distances, rtol=1e-6)
+    spread = FEW.std() if kernel == "laplacian" else FEW.var()
+    assert clone(wrapper).fit(FEW, LABELS).map_.gamma == pytest.approx(1 / (4 * spread))
+    assert wrapper.set_params(gamma=None).fit(FEW, LABELS).map_.gamma is None
+
+
+def test_the_default_gamma_on_digits():
+    wrapper = KernelizedMetricLearner(DMLMJ(), random_state=0)
+    found = wrapper.fit(*load_digits(return_X_y=True), validate=True).validation_
+    assert found["learned"] <= found["euclidean"] < 0.02
+
+
+def test_points_that_leave_no_default_gamma():
+    wrapper = KernelizedMetricLearner(Covariance())
+    with pytest.raises(ValueError, match="2 different points"):
+        wrapper.fit(np.ones((5, 2)))
+    assert wrapper.map_.gamma == 1
+    for factor in (1e-200, 1e200):
+        with pytest.raises(ValueError, match="gamma='scale' cannot be computed"):
+            wrapper.fit(factor * FEW)
 
 
 def test_the_learner_given_is_left_alone_and_its_parameters_can_be_set():
@@ -183,6 +209,8 @@ def test_validation_measures_the_whole_and_warns():
     assert good.fit(np.arange(150), Y, validate=True).validation_["learned"] < 0.1
     with pytest.raises(TypeError, match="cannot be validated"):
         KernelizedMetricLearner(TripletLearner()).fit(X, Y, validate=True)
+    with pytest.raises(ValueError, match="validate=True needs labels"):
+        KernelizedMetricLearner(Covariance()).fit(X, validate=True)
 
 
 def test_the_metric_outlives_a_refit():
@@ -213,6 +241,7 @@ def test_random_state():
         ({"kernel": "round"}, ValueError, "kernel"),
         ({"learner": "NCA"}, TypeError, "learner must be a metric learner"),
         ({"gamma": -1}, ValueError, "gamma"),
+        ({"gamma": "auto"}, ValueError, "gamma must be a number, 'scale' or None, got 'auto'"),
     ],
     ids=str,
 )

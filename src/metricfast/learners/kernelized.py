@@ -23,6 +23,9 @@ from metricfast.thresholds import ThresholdMixin
 __all__ = ["KernelizedMetricLearner"]
 
 _METHODS = ("nystroem", "kpca")
+_OF_ABSOLUTE_DIFFERENCES = ("laplacian", "chi2")
+# Below, and above its inverse, squares of coordinates leave float64.
+_LEAST_EXTENT = 1e-150
 # From so many points on, iterations find few eigenvectors of the kernel faster, and interruptibly.
 _MANY = 2000
 # Points that are mapped at a time: such that a product of that size takes part of a second.
@@ -51,8 +54,10 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
     kernel : str or callable, default="rbf"
         As in scikit-learn's `Nystroem`: "rbf", "poly", "sigmoid", "laplacian", "cosine" ... or a
         function of two points.
-    gamma : float, optional
-        Parameter of the kernels that have it; by default 1 / n_features.
+    gamma : float, "scale" or None, default="scale"
+        Parameter of the kernels that have it. "scale" is 1 / (n_features * X.var()), X being the
+        points, as in scikit-learn's `SVC`; for "laplacian" and "chi2", which compare absolute
+        differences, not squared ones, 1 / (n_features * X.std()). None is the kernel's own default.
     degree : float, default=3
         Parameter of "poly".
     coef0 : float, default=1
@@ -88,8 +93,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
 
     Notes
     -----
-    The kernel compares features in their own units: standardise them first, and choose `gamma` by
-    cross-validation.
+    The kernel compares features in their own units: standardise them first unless they share one,
+    and choose `gamma` by cross-validation.
 
     References
     ----------
@@ -113,7 +118,7 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         self,
         learner: Any,
         kernel: str | Callable[..., float] = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = "scale",
         degree: float = 3,
         coef0: float = 1,
         kernel_params: Mapping[str, Any] | None = None,
@@ -313,12 +318,31 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         kind = Nystroem if self.method == "nystroem" else KernelPCA
         return kind(
             kernel=self.kernel,
-            gamma=self.gamma,
+            gamma=self._gamma(points),
             kernel_params=self.kernel_params,
             n_components=n_components,
             random_state=self.random_state,
             **parameters,
         ).fit(points)
+
+    def _gamma(self, points: NDArray[Any]) -> Any:
+        if not isinstance(self.gamma, str):
+            return self.gamma
+        if self.gamma != "scale":
+            raise ValueError(f"gamma must be a number, 'scale' or None, got {self.gamma!r}.")
+        if callable(self.kernel):
+            return None
+        extent = float(points.max()) - float(points.min())
+        if extent == 0:
+            return 1.0
+        if not _LEAST_EXTENT < extent < 1 / _LEAST_EXTENT:
+            raise ValueError(
+                f"gamma='scale' cannot be computed of points whose coordinates lie {extent:g} "
+                "apart: rescale the points, or give a number."
+            )
+        spread = float(points.std(dtype=np.float64))
+        absolute = self.kernel in _OF_ABSOLUTE_DIFFERENCES
+        return 1 / (points.shape[1] * (spread if absolute else spread**2))
 
     def _mapped(self, points: NDArray[Any]) -> NDArray[Any]:
         # One product for all points could not be interrupted.
