@@ -10,7 +10,7 @@ from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_digits, load_iris, make_circles
 from sklearn.decomposition import KernelPCA
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.model_selection import cross_val_score
 
@@ -20,6 +20,7 @@ from metricfast import (
     GMML,
     LSML,
     MLKR,
+    NCA,
     NCMML,
     OASIS,
     Covariance,
@@ -28,7 +29,7 @@ from metricfast import (
     OASIS_Supervised,
     TripletLearner,
 )
-from metricfast.learners import kernelized
+from metricfast.learners import _kernel_map
 
 X, Y = load_iris(return_X_y=True)
 FEW, LABELS = X[::5], Y[::5]
@@ -50,9 +51,9 @@ def test_mapped_points_have_the_products_of_the_kernel(method):
 
 def test_many_points_are_mapped_like_few(monkeypatch):
     """Then iterations find the eigenvectors, and points are mapped in parts."""
-    monkeypatch.setattr(kernelized, "_MANY", 100)
-    monkeypatch.setattr(kernelized, "_LEAST_ROWS", 7)
-    monkeypatch.setattr(kernelized, "_PRODUCT", 1)
+    monkeypatch.setattr(_kernel_map, "_MANY", 100)
+    monkeypatch.setattr(_kernel_map, "_LEAST_ROWS", 7)
+    monkeypatch.setattr(_kernel_map, "_PRODUCT", 1)
     points = np.random.RandomState(0).randn(110, 3)
     wrapper = KernelizedMetricLearner(
         Covariance(), gamma=0.1, n_components=11, method="kpca", random_state=0
@@ -259,6 +260,32 @@ def test_a_failed_fit_leaves_no_earlier_one():
     for use in (wrapper.transform, wrapper.pair_distance, wrapper.pair_score):
         with pytest.raises(NotFittedError):
             use(FEW)
+
+
+def test_an_interrupt_leaves_what_the_learner_has_found():
+    def press(state):
+        if state.iteration == 3:
+            raise KeyboardInterrupt
+
+    wrapper = KernelizedMetricLearner(NCA(init="identity", callbacks=[press]), random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        wrapper.fit(X, Y)
+    shorter = clone(wrapper).set_params(learner__callbacks=None, learner__max_iter=3)
+    with pytest.warns(ConvergenceWarning):
+        shorter.fit(X, Y)
+    np.testing.assert_array_equal(wrapper.transform(X), shorter.transform(X))
+
+
+def test_an_interrupted_learner_on_tuples_keeps_no_points(monkeypatch):
+    def press(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(GMML, "calibrate_threshold", press)
+    wrapper = KernelizedMetricLearner(GMML(), preprocessor=FEW, random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        wrapper.fit(INDEX, SAME)
+    assert np.isfinite(wrapper.pair_distance(INDEX)).all()
+    assert wrapper.learner_.preprocessor is None
 
 
 def test_tuple_methods_before_fit():

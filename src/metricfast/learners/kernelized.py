@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.decomposition import KernelPCA
-from sklearn.kernel_approximation import Nystroem
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
@@ -17,19 +15,13 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from metricfast._checks import check_points
 from metricfast._tuples import index_tuples
 from metricfast.base import BaseMetricLearner, MetricTransformer
+from metricfast.learners._kernel_map import KernelizedMetric, fit_kernel_map, map_points
 from metricfast.learners._linear import check_count
 from metricfast.thresholds import ThresholdMixin
 
 __all__ = ["KernelizedMetricLearner"]
 
 _METHODS = ("nystroem", "kpca")
-_OF_ABSOLUTE_DIFFERENCES = ("laplacian", "chi2")
-# Below, and above its inverse, squares of coordinates leave float64.
-_LEAST_EXTENT = 1e-150
-# From so many points on, iterations find few eigenvectors of the kernel faster, and interruptibly.
-_MANY = 2000
-# Points that are mapped at a time: such that a product of that size takes part of a second.
-_LEAST_ROWS, _PRODUCT = 256, 2**28
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -95,6 +87,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
     -----
     The kernel compares features in their own units: standardise them first unless they share one,
     and choose `gamma` by cross-validation.
+
+    An interrupted `fit` (Ctrl-C) raises KeyboardInterrupt and leaves what the learner itself would.
 
     References
     ----------
@@ -200,23 +194,30 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         learner = clone(self.learner)
         if sample_weight is not None:
             fit_params["sample_weight"] = sample_weight
+        data: tuple[Any, ...]
         if self._tuple_size is None:
             if y is None and not self.learner._requires_y:
                 points, labels = self._prepare_inputs(X), None
             else:
                 points, labels = self._prepare_inputs(X, y)
-            self.map_ = self._kernel_map(points)
-            learner.fit(self._mapped(points), labels, **fit_params)
+            self._fit_map(points)
+            data = self._mapped(points), labels
         else:
             tuples = self._prepare_tuples(X, y)
-            self.map_ = self._kernel_map(tuples.unique_points())
+            self._fit_map(tuples.unique_points())
             # The tuples stay indices into the mapped points, of which none is held twice.
             learner.set_params(preprocessor=self._mapped(tuples.points))
-            given = () if y is None else (tuples.y,)
-            learner.fit(tuples.index, *given, **fit_params)
-            learner.set_params(preprocessor=None)
-            learner.preprocessor_ = None
-        self.learner_ = learner
+            data = (tuples.index,) if y is None else (tuples.index, tuples.y)
+        self.learner_ = learner  # already, for when it is interrupted
+        try:
+            learner.fit(*data, **fit_params)
+        except Exception:
+            del self.learner_
+            raise
+        finally:
+            if self._tuple_size is not None:
+                learner.set_params(preprocessor=None)
+                learner.preprocessor_ = None
         if hasattr(learner, "threshold_"):
             self.threshold_ = learner.threshold_
         if validate:
@@ -274,7 +275,7 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         similarities: NDArray[Any] = self.learner_.pair_score(mapped)
         return similarities
 
-    def get_metric(self) -> _KernelizedMetric:
+    def get_metric(self) -> KernelizedMetric:
         """Return the learned distance as a function ``f(u, v, squared=False)`` of two points.
 
         Of a learner of a similarity, return that, as ``f(u, v)``. It does not change when the
@@ -282,7 +283,7 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         are far faster.
         """
         check_is_fitted(self, "learner_")
-        return _KernelizedMetric(self.map_, self.learner_.get_metric())
+        return KernelizedMetric(self.map_, self.learner_.get_metric())
 
     @_available_if_learner_has("decision_function")
     def decision_function(self, tuples: ArrayLike) -> NDArray[Any]:
@@ -307,57 +308,21 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         mapped = self._mapped_tuples(tuples, self._tuple_size)
         return float(self.learner_.score(mapped, *labels))
 
-    def _kernel_map(self, points: NDArray[Any]) -> Nystroem | KernelPCA:
-        wanted = 100 if self.n_components is None else int(self.n_components)
-        n_components = min(wanted, len(points))
-        parameters: dict[str, Any] = {}
-        if not callable(self.kernel):
-            parameters = {"degree": self.degree, "coef0": self.coef0}
-        if self.method == "kpca" and len(points) >= max(_MANY, 10 * n_components):
-            parameters["eigen_solver"] = "arpack"
-        kind = Nystroem if self.method == "nystroem" else KernelPCA
-        return kind(
+    def _fit_map(self, points: NDArray[Any]) -> None:
+        self.map_ = fit_kernel_map(
+            points,
             kernel=self.kernel,
-            gamma=self._gamma(points),
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
             kernel_params=self.kernel_params,
-            n_components=n_components,
+            n_components=100 if self.n_components is None else int(self.n_components),
+            method=self.method,
             random_state=self.random_state,
-            **parameters,
-        ).fit(points)
-
-    def _gamma(self, points: NDArray[Any]) -> Any:
-        if not isinstance(self.gamma, str):
-            return self.gamma
-        if self.gamma != "scale":
-            raise ValueError(f"gamma must be a number, 'scale' or None, got {self.gamma!r}.")
-        if callable(self.kernel):
-            return None
-        extent = float(points.max()) - float(points.min())
-        if extent == 0:
-            return 1.0
-        if not _LEAST_EXTENT < extent < 1 / _LEAST_EXTENT:
-            raise ValueError(
-                f"gamma='scale' cannot be computed of points whose coordinates lie {extent:g} "
-                "apart: rescale the points, or give a number."
-            )
-        spread = float(points.std(dtype=np.float64))
-        absolute = self.kernel in _OF_ABSOLUTE_DIFFERENCES
-        return 1 / (points.shape[1] * (spread if absolute else spread**2))
+        )
 
     def _mapped(self, points: NDArray[Any]) -> NDArray[Any]:
-        # One product for all points could not be interrupted.
-        rows = max(_LEAST_ROWS, _PRODUCT // max(1, self.map_.n_components**2))
-        parts = [
-            np.asarray(self.map_.transform(points[i : i + rows]), dtype=points.dtype)
-            for i in range(0, len(points), rows)
-        ]
-        mapped = np.concatenate(parts)
-        if not np.isfinite(mapped).all():
-            raise ValueError(
-                f"the kernel {self.kernel!r} gives values that are not finite: rescale the "
-                "points, or choose other kernel parameters."
-            )
-        return mapped
+        return map_points(self.map_, points)
 
     def _mapped_tuples(self, tuples: ArrayLike, size: int | None) -> NDArray[Any]:
         check_is_fitted(self, "learner_")
@@ -386,14 +351,3 @@ def _can_validate(learner: Any) -> bool:
     while isinstance(learner, KernelizedMetricLearner):
         learner = learner.learner
     return bool(has_fit_parameter(learner, "validate"))
-
-
-class _KernelizedMetric:
-    """The learned distance, or similarity, of two points."""
-
-    def __init__(self, kernel_map: Any, metric: Callable[..., float]) -> None:
-        self._map, self._metric = kernel_map, metric
-
-    def __call__(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
-        left, right = self._map.transform(np.vstack([u, v]))
-        return self._metric(left, right, squared=True) if squared else self._metric(left, right)
