@@ -10,16 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils.multiclass import type_of_target
 
 from metricfast._checks import check_points
-from metricfast.neighbors import kneighbors
+from metricfast._pair_draws import draw_different_pairs
+from metricfast.neighbors import kneighbors, paired_distances
 
 __all__ = ["Validation", "validate_fit"]
 
 _HELD_OUT = 0.2
 _NEIGHBORS = 3
+# Chunks that can be divided, and pairs of either kind that they are judged by.
+_LEAST_CHUNKS, _MOST_PAIRS = 3, 100_000
 # Queries whose similarities to all points are held at a time.
 _BLOCK_SIZE = 256
 
@@ -58,7 +62,8 @@ def validate_fit(
     learner : estimator
         Fitted; a clone of it is fitted to the rest of the data. Learners on points are judged by
         the error of 3 nearest neighbours (for a continuous target, its mean squared error),
-        learners on tuples by their own score.
+        learners on tuples by their own score. Of learners on chunks, chunks are held out, and
+        judged is how well distances tell pairs within one from pairs across two.
     X, y, sample_weight, **params
         What was given to its `fit`; `weights` are those of tuples.
 
@@ -81,7 +86,7 @@ def validate_fit(
             learner, X, preprocessor=learner.preprocessor_, reset=False, accept_sparse="csr"
         )
     X = X if issparse(X) else np.asarray(X)
-    y = None if y is None else np.asarray(y)
+    y = None if y is None else np.asarray(y, np.int64 if kind._on_chunks else None)
     if y is not None and kind._partial_labels and y.dtype.kind in "if":
         known = y >= 0
         X, y = X[known], y[known]
@@ -90,7 +95,10 @@ def validate_fit(
     numeric = y is not None and (not kind._has_classes or type_of_target(y) == "continuous")
     if X.shape[0] < 2:
         raise ValueError(f"validate=True needs at least 2 {what}; found {X.shape[0]}.")
-    train, test = _split(X.shape[0], None if numeric else y)
+    if kind._on_chunks:
+        train, test = _split_chunks(y)
+    else:
+        train, test = _split(X.shape[0], None if numeric else y)
     trained = clone(learner)
     if on_points:
         trained.set_params(preprocessor=None)
@@ -110,7 +118,11 @@ def validate_fit(
         ) from error
     euclidean = _euclidean(trained)
     bilinear = hasattr(euclidean, "bilinear_")
-    if on_points:
+    if kind._on_chunks:
+        measure, sign = "area under the ROC curve of pairs", -1
+        embedded = (each.transform(X[test]) for each in (trained, euclidean))
+        values = [_chunk_score(Z, y[test]) for Z in embedded]
+    elif on_points:
         measure, sign = f"{_NEIGHBORS}-NN {'mean squared ' if numeric else ''}error", 1
         values = [_error(each, X, y, numeric, train, test) for each in (trained, euclidean)]
     else:
@@ -167,6 +179,35 @@ def _split(n: int, y: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
             chooser = StratifiedShuffleSplit
     train, test = next(chooser(1, test_size=n_held_out, random_state=0).split(np.zeros(n), y))
     return train, test
+
+
+def _split_chunks(chunks: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Hold out all points of a fifth of the chunks of two or more points."""
+    found, counts = np.unique(chunks, return_counts=True)
+    able = found[counts > 1]
+    if len(able) < _LEAST_CHUNKS:
+        raise ValueError(
+            "validate=True holds at least two chunks of two or more points out, and fits to the "
+            f"others: it needs at least {_LEAST_CHUNKS} of these; found {len(able)}."
+        )
+    n_held_out = max(2, round(_HELD_OUT * len(able)))
+    out = np.isin(chunks, np.random.RandomState(0).permutation(able)[:n_held_out])
+    return np.flatnonzero(~out), np.flatnonzero(out)
+
+
+def _chunk_score(embedded: NDArray[Any], chunks: NDArray[np.int64]) -> float:
+    """Return how well distances tell (as many as there are) pairs of one chunk from others."""
+    counts = np.unique(chunks, return_counts=True)[1]
+    within = int((counts * (counts - 1) // 2).sum())
+    across = len(chunks) * (len(chunks) - 1) // 2 - within
+    rng = np.random.RandomState(0)
+    drawn = [
+        np.column_stack(draw_different_pairs(chunks, min(total, _MOST_PAIRS), same, rng))
+        for total, same in ((within, True), (across, False))
+    ]
+    similar = np.repeat([True, False], [len(pairs) for pairs in drawn])
+    distances = paired_distances(embedded, pairs=np.concatenate(drawn))
+    return float(roc_auc_score(similar, -distances))
 
 
 def _error(

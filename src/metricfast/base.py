@@ -48,6 +48,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     _requires_y: bool = False  # whether `fit` needs labels
     _has_classes: bool = True  # whether labels of points are classes, not numbers
     _partial_labels: bool = False  # whether labels below 0 mean that the class is unknown
+    _on_chunks: bool = False  # whether labels are those of chunks, of which classes have many
 
     def __init__(self, preprocessor: ArrayLike | Callable[..., Any] | None = None) -> None:
         self.preprocessor = preprocessor
