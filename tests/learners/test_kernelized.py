@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from sklearn import config_context
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.datasets import load_digits, load_iris, make_circles
 from sklearn.decomposition import KernelPCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -26,6 +26,7 @@ from metricfast import (
     Covariance,
     GMML_Supervised,
     KernelizedMetricLearner,
+    NeighborhoodGerrymanderingRegressor,
     OASIS_Supervised,
     TripletLearner,
 )
@@ -212,6 +213,15 @@ def test_validation_measures_the_whole_and_warns():
         KernelizedMetricLearner(TripletLearner()).fit(X, Y, validate=True)
     with pytest.raises(ValueError, match="validate=True needs labels"):
         KernelizedMetricLearner(Covariance()).fit(X, validate=True)
+
+
+def test_learners_on_points_predict_and_score_points():
+    learner = NeighborhoodGerrymanderingRegressor(max_epochs=2, random_state=0)
+    wrapper = KernelizedMetricLearner(learner, n_components=15, random_state=0).fit(X, X[:, 0])
+    assert is_regressor(wrapper)
+    Z = wrapper.map_.transform(X)
+    np.testing.assert_array_equal(wrapper.predict(X), wrapper.learner_.predict(Z))
+    assert wrapper.score(X, X[:, 0]) == wrapper.learner_.score(Z, X[:, 0])
 
 
 def test_the_metric_outlives_a_refit():

@@ -237,9 +237,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         -------
         ndarray of shape (n_samples, n_components of the learner)
         """
-        check_is_fitted(self, "learner_")
-        X = check_points(self, X, preprocessor=self.preprocessor_, reset=False)
-        embedded: NDArray[Any] = self.learner_.transform(self._mapped(X))
+        mapped = self._mapped_points(X)
+        embedded: NDArray[Any] = self.learner_.transform(mapped)
         return embedded
 
     @_available_if_learner_has("pair_distance")
@@ -288,24 +287,24 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
     @_available_if_learner_has("decision_function")
     def decision_function(self, tuples: ArrayLike) -> NDArray[Any]:
         """Return the learner's `decision_function` of tuples; only where it has one."""
-        mapped = self._mapped_tuples(tuples, self._tuple_size)
+        mapped = self._mapped_data(tuples)
         scores: NDArray[Any] = self.learner_.decision_function(mapped)
         return scores
 
     @_available_if_learner_has("predict")
-    def predict(self, tuples: ArrayLike) -> NDArray[Any]:
-        """Return the learner's prediction for tuples; only where it has one."""
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the learner's prediction for tuples, or points; only where it has one."""
         if self._tuple_size == 2:
-            return self.predict_pairs(tuples)
-        mapped = self._mapped_tuples(tuples, self._tuple_size)
+            return self.predict_pairs(X)
+        mapped = self._mapped_data(X)
         labels: NDArray[Any] = self.learner_.predict(mapped)
         return labels
 
     @_available_if_learner_has("score")
-    def score(self, tuples: ArrayLike, y: ArrayLike | None = None) -> float:
-        """Return the learner's score of tuples; only where it has one."""
+    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
+        """Return the learner's score of tuples, or points; only where it has one."""
         labels = () if y is None else (y,)
-        mapped = self._mapped_tuples(tuples, self._tuple_size)
+        mapped = self._mapped_data(X)
         return float(self.learner_.score(mapped, *labels))
 
     def _fit_map(self, points: NDArray[Any]) -> None:
@@ -324,7 +323,17 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
     def _mapped(self, points: NDArray[Any]) -> NDArray[Any]:
         return map_points(self.map_, points)
 
-    def _mapped_tuples(self, tuples: ArrayLike, size: int | None) -> NDArray[Any]:
+    def _mapped_data(self, X: ArrayLike) -> NDArray[Any]:
+        """Map what is like the data that the learner trains on."""
+        size = self._tuple_size
+        return self._mapped_points(X) if size is None else self._mapped_tuples(X, size)
+
+    def _mapped_points(self, X: Any) -> NDArray[Any]:
+        check_is_fitted(self, "learner_")
+        points = check_points(self, X, preprocessor=self.preprocessor_, reset=False)
+        return self._mapped(points)
+
+    def _mapped_tuples(self, tuples: ArrayLike, size: int) -> NDArray[Any]:
         check_is_fitted(self, "learner_")
         found = index_tuples(
             self, tuples, preprocessor=self.preprocessor_, reset=False, tuple_size=size
@@ -342,6 +351,7 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
             learned = of_learner()
             tags.estimator_type = learned.estimator_type
             tags.classifier_tags = learned.classifier_tags
+            tags.regressor_tags = learned.regressor_tags
             tags.target_tags = learned.target_tags
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
