@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import metricfast
 from metricfast import EmbeddingLearner, losses
-from metricfast.embeddings import MLP
+from metricfast.embeddings import MLP, Linear
 from metricfast.samplers import ClassBalanced, Uniform
 
 TRAIN = """
@@ -139,6 +139,22 @@ def test_a_checkpoint_tells_functions_apart(tmp_path, loss, other):
     same(clone(learner).fit(X, labels), learner)
     with pytest.raises(ValueError, match="is of a training with other parameters or other data"):
         clone(learner).set_params(loss=other).fit(X, labels)
+
+
+def test_a_stop_by_a_callback_is_in_the_checkpoint(tmp_path):
+    learner = EmbeddingLearner(
+        losses.Triplet(), Linear(4), max_epochs=6, random_state=0, checkpoint=tmp_path / "it"
+    )
+    learner.set_params(callbacks=[lambda state: state.iteration == 2])
+    first = clone(learner).fit(X, Y)
+    again = clone(learner).fit(X, Y)
+    assert (first.n_iter_, again.n_iter_) == (2, 2)
+    same(first, again)
+    assert clone(learner).set_params(max_epochs=4).fit(X, Y).n_iter_ == 2
+    more = learner.set_params(max_epochs=7).fit(X, Y)
+    whole = clone(learner).set_params(callbacks=None, checkpoint=None).fit(X, Y)
+    assert more.n_iter_ == 7
+    same(more, whole)
 
 
 def test_a_checkpoint_of_more_epochs_is_refused(tmp_path):

@@ -71,6 +71,7 @@ class Checkpoint:
             scores=tensors["scores"].tolist(),
             best=tensors.get("best"),
             first=state["first"],
+            stopped=state["stopped"],
         )
         return state["seed"], training
 
@@ -90,6 +91,7 @@ class Checkpoint:
             "seed": seed,
             "step": training.step,
             "first": training.first,
+            "stopped": training.stopped,
             "moments": len(training.moments),
             "rng": [kind, *rest],
         }

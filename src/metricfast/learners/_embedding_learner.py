@@ -118,13 +118,12 @@ class BaseEmbeddingLearner(EmbeddingInput):
         stepper = self._stepper(task)
         training = stepper.start(flat(start), rng) if found is None else found[1]
         with self._keeping(training, task) as report:
-            while len(training.curve) < self.max_epochs and not self._is_done(training):
+            while training.reaches < self.max_epochs and not self._is_done(training):
                 stepper.epoch(training, epochs(training.rng))
                 stop = self._after_epoch(training, task, held_out, report)
+                training.stopped = self.max_epochs if stop else 0
                 if checkpoint is not None:
                     checkpoint.write(seed, training)
-                if stop:
-                    break
             if training.best is None:
                 training.warn_of_rise()
         return self

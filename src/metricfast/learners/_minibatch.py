@@ -91,6 +91,8 @@ class Training:
         Parameters of the best score.
     first : float
         The loss before the first step, of one batch or several.
+    stopped : int
+        `max_epochs` of the fit that a callback has ended, 0 if none has.
     rng : RandomState
     """
 
@@ -102,11 +104,17 @@ class Training:
     scores: list[float] = field(default_factory=list)
     best: Array | None = None
     first: float = math.nan
+    stopped: int = 0
 
     @property
     def kept(self) -> Array:
         """The parameters of choice: the best by score, else the last."""
         return self.vector if self.best is None else self.best
+
+    @property
+    def reaches(self) -> int:
+        """The `max_epochs` up to which nothing is left to do."""
+        return max(len(self.curve), self.stopped)
 
     def record(self, score: float) -> None:
         """Note the score of the epoch just done."""

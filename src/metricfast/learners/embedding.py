@@ -66,7 +66,8 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         same kind of processor. One of another training is refused: other data or parameters, and
         functions of other code (what they use by global names is not looked at); also one of more
         epochs than `max_epochs`, and any where `warm_start` has an earlier `fit` to start from.
-        `max_epochs` may be raised, unless the schedule is "cosine". Needs the package safetensors.
+        `max_epochs` may be raised, unless the schedule is "cosine". A training that a callback has
+        ended stays ended until then. Needs the package safetensors.
     callbacks : iterable of callables, optional
         Each is called with an `EpochState` (iteration, objective, score, parameters, estimator)
         after every epoch. One that returns True ends the training. The estimator has the
