@@ -8,13 +8,21 @@ import pickle
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.cross_decomposition import PLSRegression
 from sklearn.datasets import load_digits, load_iris
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from metricfast import LFDA, EmbeddingLearner, metrics
+from metricfast import (
+    LFDA,
+    MLKR,
+    EmbeddingLearner,
+    KernelizedMetricLearner,
+    LogRatioLearner,
+    metrics,
+)
 from metricfast.embeddings import Asymmetric, Linear
 from metricfast.losses import NCA
 from metricfast.metrics import (
@@ -46,6 +54,33 @@ def test_folds_share_no_label_and_cover_all(kind, random_state):
         np.testing.assert_array_equal(np.union1d(train, test), range(200))
         seen = {tuple(np.atleast_1d(label)) for label in y[train]}
         assert not seen & {tuple(np.atleast_1d(label)) for label in y[test]}
+
+
+NUMBERS = LogRatioLearner(2, max_epochs=1, random_state=0)
+
+
+@pytest.mark.filterwarnings("ignore:L-BFGS stopped")
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        NUMBERS,
+        make_pipeline(StandardScaler(), NUMBERS),
+        GridSearchCV(NUMBERS, {"max_epochs": [1]}, cv=2),
+        MLKR(max_iter=2),
+        KernelizedMetricLearner(MLKR(max_iter=2)),
+        PLSRegression(2),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_the_estimator_knows_that_whole_numbers_are_no_classes(estimator):
+    X = RNG.normal(size=(60, 3))
+    y = (10 * X[:, 0]).round() + np.tile([0.0, 1.0], 30)
+    found = cross_validate_retrieval(estimator, X, y, folds=2, k=3)
+    assert set(found) == {"ndcg_at_k", "mean_label_distance_at_k", "spearman"}
+    expected = cross_validate_retrieval(estimator, X, y, folds=2, k=3, continuous=True)
+    np.testing.assert_array_equal(found["ndcg_at_k"].values, expected["ndcg_at_k"].values)
+    as_classes = cross_validate_retrieval(PCA(2), X, y, folds=2, k=3)
+    assert "map_at_r" in as_classes
 
 
 def test_blocks_of_numbers_are_contiguous_and_of_one_size():

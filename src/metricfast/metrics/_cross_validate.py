@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.cluster import KMeans
 from sklearn.model_selection import GroupKFold
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.multiclass import type_of_target
 
@@ -52,7 +53,8 @@ def label_disjoint_folds(
         column has been scaled to unit variance. Equal labels are in one fold.
     n_splits : int, default=5
     continuous : bool, optional
-        Whether labels are continuous; by default, vectors and numbers that are not all integers.
+        Whether labels are continuous; by default, vectors and numbers that are not all integers:
+        say True where numbers to predict happen to be whole.
     random_state : int, RandomState or None, default=None
         Of the choice of classes, which None bases on their sizes alone, and of k-means.
 
@@ -137,9 +139,10 @@ def cross_validate_retrieval(
         As for :func:`retrieval_report`; `k` must be smaller than each test fold.
     continuous : bool, optional
         Whether labels are continuous, which decides on the folds as in
-        :func:`label_disjoint_folds`, and on the metrics where none are given. By default vectors,
-        numbers that are not all integers, and all numbers where every metric given is one of
-        continuous labels.
+        :func:`label_disjoint_folds`, and on the metrics where none are given. By default all that
+        the estimator takes for numbers (it is a regressor, or its loss is of continuous labels),
+        vectors, numbers that are not all integers, and all numbers where every metric given is one
+        of continuous labels.
     random_state : int, RandomState or None, default=None
         Of the folds.
     confidence : float, default=0.95
@@ -173,6 +176,8 @@ def cross_validate_retrieval(
     (5, True)
     """
     labels = np.asarray(y)
+    if continuous is None and _takes_numbers(estimator):
+        continuous = True
     names = chosen_metrics(metrics, labels, continuous)
     if continuous is None and labels.dtype.kind in "iuf" and set(names) <= set(CONTINUOUS_METRICS):
         continuous = True
@@ -193,6 +198,18 @@ def cross_validate_retrieval(
     result = CrossValidation(_over_folds(trained, names, confidence))
     result.untrained = RetrievalReport(_over_folds(untrained, names, confidence))
     return result
+
+
+def _takes_numbers(estimator: Any) -> bool:
+    """Tell whether the labels of an estimator, or of the one that it wraps, are numbers."""
+    inside = estimator
+    while inside is not None:
+        estimator = inside
+        if isinstance(estimator, Pipeline):
+            inside = estimator.steps[-1][1]
+        else:
+            inside = getattr(estimator, "estimator", getattr(estimator, "learner", None))
+    return not getattr(estimator, "_has_classes", not isinstance(estimator, RegressorMixin))
 
 
 def _over_folds(
