@@ -141,6 +141,19 @@ def test_a_checkpoint_tells_functions_apart(tmp_path, loss, other):
         clone(learner).set_params(loss=other).fit(X, labels)
 
 
+def test_a_checkpoint_that_cannot_be_written_is_refused_before_training(tmp_path, monkeypatch):
+    epochs = []
+    learner = EmbeddingLearner(NCA, Linear(2), max_epochs=1, callbacks=[epochs.append])
+    learner.set_params(checkpoint=tmp_path / "none" / "training")
+    with pytest.raises(FileNotFoundError, match=r"checkpoint .* no folder .*none"):
+        learner.fit(X, Y)
+    monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
+    learner.set_params(checkpoint=tmp_path / "training")
+    with pytest.raises(ImportError, match=r"checkpoint needs .* 'metricfast\[io\]'"):
+        learner.fit(X, Y)
+    assert not epochs
+
+
 def test_a_stop_by_a_callback_is_in_the_checkpoint(tmp_path):
     learner = EmbeddingLearner(
         losses.Triplet(), Linear(4), max_epochs=6, random_state=0, checkpoint=tmp_path / "it"

@@ -25,10 +25,28 @@ class Checkpoint:
     path : path-like
     *of : object
         What the training depends on: a file of one that depends on something else is refused.
+
+    Raises
+    ------
+    ImportError, FileNotFoundError
+        If no file can be written, for there is no package safetensors, or no such folder.
     """
 
     def __init__(self, path: Any, *of: Any) -> None:
         self._path = Path(path)
+        try:
+            safetensors_module()
+        except ImportError as error:
+            raise ImportError(
+                "checkpoint needs the package safetensors: pip install 'metricfast[io]', or set "
+                "checkpoint=None."
+            ) from error
+        folder = self._path.resolve().parent
+        if not folder.is_dir():
+            raise FileNotFoundError(
+                f"checkpoint {path} cannot be written: there is no folder {folder}. Make it, or "
+                "name another file."
+            )
         self._fingerprint = fingerprint(*of)
 
     def read(self, max_epochs: int) -> tuple[int, Training] | None:

@@ -80,6 +80,9 @@ class BaseEmbeddingLearner(EmbeddingInput):
         ValueError
             If an argument or parameter has a value that cannot be used, or `checkpoint` is of
             another training.
+        ImportError, FileNotFoundError
+            If `checkpoint` is given without the package safetensors, or in a folder that there is
+            not; before training.
 
         Warns
         -----

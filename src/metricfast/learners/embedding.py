@@ -67,7 +67,7 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         functions of other code (what they use by global names is not looked at); also one of more
         epochs than `max_epochs`, and any where `warm_start` has an earlier `fit` to start from.
         `max_epochs` may be raised, unless the schedule is "cosine". A training that a callback has
-        ended stays ended until then. Needs the package safetensors.
+        ended stays ended until then. Needs the extra ``metricfast[io]``.
     callbacks : iterable of callables, optional
         Each is called with an `EpochState` (iteration, objective, score, parameters, estimator)
         after every epoch. One that returns True ends the training. The estimator has the
