@@ -111,3 +111,10 @@ def test_errors_are_the_loss_s():
 
 def test_docstring_examples_run():
     assert doctest.testmod(bridge).failed == 0
+
+
+@pytest.mark.parametrize("wrong", [3, -1, 0.5, np.nan, "a"])
+def test_labels_without_a_proxy_are_refused(wrong):
+    module = bridge.ProxyLoss(losses.ProxyNCA(), 3, 2)
+    with pytest.raises(ValueError, match=r"y must hold classes from 0 to 2, .* found"):
+        module(torch.randn(4, 2), [0, 1, 2, wrong])

@@ -155,7 +155,14 @@ class ProxyLoss(Loss):
 
     def forward(self, Z: torch.Tensor, y: Any, **keywords: Any) -> torch.Tensor:  # type: ignore[override]
         """The loss of points and the module's proxies; see :class:`Loss`."""
+        classes, labels = np.arange(len(self.proxies)), np.asarray(_array(y))
+        known = np.isin(labels, classes)
+        if not known.all():
+            raise ValueError(
+                f"y must hold classes from 0 to {len(classes) - 1}, as n_classes={len(classes)} "
+                f"says; found {labels[~known].flat[0]}."
+            )
         proxies = self.proxies.to(Z)
         if self.normalize:
             proxies = nn.functional.normalize(proxies)
-        return super().forward(Z, y, proxies, np.arange(len(proxies)), **keywords)
+        return super().forward(Z, labels, proxies, classes, **keywords)
