@@ -54,6 +54,26 @@ def test_labels_all_tied_or_all_different(loss, oracle):
         assert set(loss.counts_) == {"terms", "anchors", "skipped", "dropped"}
 
 
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("form", ["sum", "log"])
+def test_nca_without_positives_is_exactly_zero(form, dtype):
+    loss, Z = losses.NCA(form), problem(losses.NCA(), 40)[0].astype(dtype)
+    y, twice = np.arange(40), np.r_[2.0, np.ones(39)]
+    for weight in (None, np.ones(40), 0.5 * twice):
+        value, grad = loss(Z, y, sample_weight=weight)
+        assert value == 0 and not grad.any()
+    value, grads = loss(Z, y, Z, y + 40)
+    assert value == 0 and not any(grad.any() for grad in grads)
+    value, grads = loss(Z, y, Z, y, exclude=y)
+    assert value == 0 and not any(grad.any() for grad in grads)
+    # Repeated points are neighbours of their class.
+    repeated = loss(np.r_[Z[:1], Z], np.r_[0, y])[0]
+    assert loss(Z, y, sample_weight=twice)[0] == pytest.approx(repeated)
+    near = np.array([[0.0], [1.0], [2.0]], dtype)
+    assert loss(near, [0, 0, 1])[0] != 0
+    assert loss(near, [0, 0, 1], near, [0, 0, 1], exclude=[0, -1, -1])[0] != 0
+
+
 def test_counts():
     Z = np.random.default_rng(0).normal(size=(5, 2))
     loss = losses.LogRatio()

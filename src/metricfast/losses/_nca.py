@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from metricfast._dispatch import get_kernels
 from metricfast.losses._call import AllPairsLoss
 
 __all__ = ["NCA"]
+
+Integers = NDArray[np.int64]
+Weights = NDArray[np.float64]
 
 
 class NCA(AllPairsLoss):
@@ -49,4 +55,30 @@ class NCA(AllPairsLoss):
     def _run(self, *arguments: Any) -> Any:
         if self.form not in ("sum", "log"):
             raise ValueError(f"form must be 'sum' or 'log'; found {self.form!r}.")
-        return get_kernels().nca(*arguments, self.form == "log")
+        totals = get_kernels().nca(*arguments, self.form == "log")
+        _, _, left_out, _, grad, grad_database, _, *of_labels = arguments
+        if self.form == "sum" and not _has_positives(left_out, *of_labels):
+            # Kernels of what is left out are the least above 0.
+            for gradient in (grad, grad_database):
+                if gradient is not None:
+                    gradient.fill(0)
+            return (0.0, *totals[1:])
+        return totals
+
+
+def _has_positives(
+    left_out: Integers | None,
+    y: Integers,
+    y_database: Integers,
+    weight: Weights | None,
+    columns: Weights | None,
+    own: Integers | None,
+) -> bool:
+    """Tell whether any anchor has a neighbour of its class, be it what is left of itself."""
+    present = np.ones(len(y_database), bool) if columns is None else columns > 0
+    if own is not None and columns is not None:
+        left_out = np.where((own >= 0) & (columns <= 1), own, left_out)
+    found = np.bincount(y_database[present], minlength=int(y.max()) + 1)[y]
+    if left_out is not None:
+        found -= (left_out >= 0) & present[left_out] & (y_database[left_out] == y)
+    return bool((found if weight is None else found[weight > 0]).any())
