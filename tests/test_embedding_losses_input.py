@@ -74,6 +74,24 @@ def test_nca_without_positives_is_exactly_zero(form, dtype):
     assert loss(near, [0, 0, 1], near, [0, 0, 1], exclude=[0, -1, -1])[0] != 0
 
 
+NUMBERS = [
+    (name, parameter)
+    for name in losses.__all__
+    for parameter, value in getattr(losses, name)().get_params().items()
+    if (isinstance(value, (int, float)) and not isinstance(value, bool)) or "eps" in parameter
+]
+
+
+@pytest.mark.parametrize(("name", "parameter"), NUMBERS)
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, "1", [1.0]])
+def test_parameters_that_are_no_finite_numbers(name, parameter, wrong):
+    loss = getattr(losses, name)(**{parameter: wrong})
+    Z, y = problem(loss)
+    database = (Z[:3], y[:3]) if loss.learnable_database else ()
+    with pytest.raises(ValueError, match=f"{parameter} must be.*found"):
+        loss(Z, y, *database)
+
+
 def test_counts():
     Z = np.random.default_rng(0).normal(size=(5, 2))
     loss = losses.LogRatio()

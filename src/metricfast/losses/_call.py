@@ -22,7 +22,7 @@ from metricfast._dispatch import get_kernels
 from metricfast._targets import check_class_labels
 from metricfast.exceptions import LossOverflowError
 
-__all__ = ["AllPairsLoss", "Call", "Gradient", "Loss", "RowLoss", "Totals", "positive"]
+__all__ = ["AllPairsLoss", "Call", "Gradient", "Loss", "RowLoss", "Totals", "finite", "positive"]
 
 Gradient = NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]
 Totals = tuple[float, int, int, int, int]
@@ -126,13 +126,23 @@ def _classes(labels: ArrayLike, name: str) -> ArrayLike:
     return labels
 
 
+def finite(value: float, name: str, *, what: str = "finite") -> float:
+    """A finite parameter; ``what`` is what errors say that it must be."""
+    try:
+        number = np.nan if isinstance(value, str) else float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not np.isfinite(number):
+        raise ValueError(f"{name} must be {what}; found {value!r}.")
+    return number
+
+
 def positive(value: float, name: str, *, zero: bool = False) -> float:
     """A finite parameter above 0, or from 0 on."""
-    number = float(value)
-    if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
-        raise ValueError(
-            f"{name} must be finite and {'at least' if zero else 'above'} 0; found {value!r}."
-        )
+    what = f"finite and {'at least' if zero else 'above'} 0"
+    number = finite(value, name, what=what)
+    if number < 0 or (number == 0 and not zero):
+        raise ValueError(f"{name} must be {what}; found {value!r}.")
     return number
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from metricfast._dispatch import get_kernels
-from metricfast.losses._call import AllPairsLoss
+from metricfast.losses._call import AllPairsLoss, finite
 
 __all__ = ["LDML"]
 
@@ -53,9 +52,7 @@ class LDML(AllPairsLoss):
         self.bias = bias
 
     def _run(self, *arguments: Any) -> Any:
-        bias = float(self.bias)
-        if not math.isfinite(bias):
-            raise ValueError(f"bias must be finite; found {self.bias!r}.")
+        bias = finite(self.bias, "bias")
         gradient = np.empty(len(arguments[0]))
         totals = get_kernels().ldml(*arguments, bias, gradient)
         self.bias_gradient_ = float(gradient.sum())

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from metricfast._dispatch import get_kernels
-from metricfast.losses._call import Call, RowLoss, Totals
+from metricfast.losses._call import Call, RowLoss, Totals, finite
 
 __all__ = ["GeneralizedLifted"]
 
@@ -68,7 +68,8 @@ class GeneralizedLifted(RowLoss):
     ) -> Totals:
         del y, y_database
         totals: Any = get_kernels().lifted(
-            *call.engine(reduction), call.y, call.y_database, call.weight, float(self.pos_margin),
-            float(self.neg_margin), bool(self.squared),
+            *call.engine(reduction), call.y, call.y_database, call.weight,
+            finite(self.pos_margin, "pos_margin"), finite(self.neg_margin, "neg_margin"),
+            bool(self.squared),
         )  # fmt: skip
         return totals  # type: ignore[no-any-return]

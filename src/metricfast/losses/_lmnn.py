@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from metricfast._arrays import as_codes, as_points, as_threads
 from metricfast._dispatch import get_kernels
-from metricfast.losses._call import Call, Gradient, Loss
-from metricfast.neighbors import kneighbors_per_class, paired_distances
+from metricfast.losses._call import Call, Gradient, Loss, finite, positive
+from metricfast.neighbors import check_count, kneighbors_per_class, paired_distances
 
 __all__ = ["LMNN"]
 
@@ -87,6 +87,7 @@ class LMNN(Loss):
         reduction = self._reduction()
         call = Call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
         if targets is None:
+            check_count(self.n_neighbors, None, None)
             database = call.queries if call.database is None else call.database
             rows = _nearest_of_class(
                 call.queries, call.y, database, call.y_database, self.n_neighbors, call.exclude,
@@ -97,8 +98,8 @@ class LMNN(Loss):
         starts, columns = (None, None) if impostors is None else impostors
         totals = get_kernels().lmnn(
             call.queries, call.database, call.exclude, starts, columns, reduction, call.grad,
-            call.grad_database, call.threads, float(self.regularization), float(self.margin), rows,
-            call.y, call.y_database, call.weight,
+            call.grad_database, call.threads, finite(self.regularization, "regularization"),
+            positive(self.margin, "margin", zero=True), rows, call.y, call.y_database, call.weight,
         )  # fmt: skip
         self._count(totals)
         return call.result(totals)

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from metricfast._dispatch import get_kernels
-from metricfast.losses._call import Call, RowLoss, Totals, positive
+from metricfast.losses._call import Call, RowLoss, Totals, finite, positive
 
 __all__ = ["MultiSimilarity"]
 
@@ -64,7 +64,7 @@ class MultiSimilarity(RowLoss):
     ) -> Totals:
         del y, y_database
         alpha, beta = positive(self.alpha, "alpha"), positive(self.beta, "beta")
-        base = float(self.base)
+        base = finite(self.base, "base")
         totals: Any = get_kernels().softplus_pairs(
             *call.engine(reduction), call.y, call.y_database, call.weight, alpha, base, 1 / alpha,
             beta, base, 1 / beta, None,

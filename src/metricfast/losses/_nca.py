@@ -76,7 +76,7 @@ def _has_positives(
 ) -> bool:
     """Tell whether any anchor has a neighbour of its class, be it what is left of itself."""
     present = np.ones(len(y_database), bool) if columns is None else columns > 0
-    if own is not None and columns is not None:
+    if not (own is None or columns is None or left_out is None):
         left_out = np.where((own >= 0) & (columns <= 1), own, left_out)
     found = np.bincount(y_database[present], minlength=int(y.max()) + 1)[y]
     if left_out is not None:

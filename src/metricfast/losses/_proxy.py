@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from metricfast._arrays import as_points
 from metricfast._dispatch import get_kernels
-from metricfast.losses._call import Call, Gradient, Loss, RowLoss, Totals, positive
+from metricfast.losses._call import Call, Gradient, Loss, RowLoss, Totals, finite, positive
 from metricfast.losses._nca import NCA
 
 __all__ = ["ProxyAnchor", "ProxyNCA"]
@@ -145,7 +145,7 @@ class ProxyAnchor(RowLoss):
             raise ValueError(
                 "ProxyAnchor compares all points with all proxies: exclude is of no use."
             )
-        alpha, margin = positive(self.alpha, "alpha"), float(self.margin)
+        alpha, margin = positive(self.alpha, "alpha"), finite(self.margin, "margin")
         weighty = slice(None) if call.weight is None else call.weight > 0
         with_points = np.isin(call.y_database, call.y[weighty]).sum()
         # Proxies are the anchors, points their database.
