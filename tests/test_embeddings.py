@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from dataclasses import replace
 from functools import partial
@@ -13,8 +14,9 @@ from reference import elsewhere, numeric_gradient
 from scipy.sparse import csc_array, csr_array, csr_matrix
 from sklearn.base import clone
 
+from metricfast import EmbeddingLearner, losses
 from metricfast._dispatch import get_kernels
-from metricfast.embeddings import MLP, Asymmetric, Linear
+from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(37, 5)) * (RNG.random((37, 5)) < 0.7)
@@ -202,6 +204,37 @@ def test_weight_decay_is_not_that_of_biases():
     assert Asymmetric(Linear(), MLP(weight_decay=0.5)).decays(0.1) == [0.1, 0.5, 0, 0.5, 0]
     with pytest.raises(ValueError, match="weight_decay must be"):
         MLP(weight_decay=-1).decays(0)
+
+
+@every_embedding
+def test_input_of_another_shape_or_not_finite(embedding):
+    parameters = start(embedding)
+    n, width = X.shape
+    for points, message in (
+        (X[:, :-1], f"X must have {width} features, as the parameters do; found {width - 1}"),
+        (X[:0], "X is empty"),
+        (np.where(np.eye(n, width) > 0, np.nan, X), "X contains NaN"),
+        (np.where(np.eye(n, width) > 0, -np.inf, X), "X contains NaN, infinity"),
+    ):
+        for side, form in itertools.product(("query", "database"), (np.array, csr_array)):
+            with pytest.raises(ValueError, match=message):
+                embedding.forward(parameters, form(points), side=side)
+    Z, cache = embedding.forward(parameters, X)
+    for wrong in (Z[:-1], Z[:, :-1], Z[0]):
+        with pytest.raises(ValueError, match=r"upstream must have the shape of Z, .*found"):
+            embedding.backward(parameters, cache, wrong)
+
+
+def test_what_overflows_the_parameters_is_not_finite():
+    embedding, points = Linear(2), X.astype(np.float32)
+    with pytest.raises(ValueError, match="what overflows float32"):
+        embedding.forward(embedding.initialize(points), 1e300 * X)
+
+
+def test_learners_check_points_once(monkeypatch):
+    learner = EmbeddingLearner(losses.NCA(), MLP((4,), 2), max_epochs=1, random_state=0)
+    monkeypatch.setattr(Embedding, "forward", None)
+    learner.fit(X, np.arange(len(X)) % 2).transform(X)
 
 
 @every_embedding

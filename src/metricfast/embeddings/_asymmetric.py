@@ -72,7 +72,7 @@ class Asymmetric(Embedding):
                 raise TypeError(f"{name} must be an embedding of one kind of points, got {part!r}.")
             parts.append(part.initialize(X, y, rng))
         widths = [
-            part.forward(parameters, X[:1])[0].shape[1]
+            part._forward(parameters, X[:1])[0].shape[1]
             for part, parameters in zip((self.query, self.database), parts, strict=True)
         ]
         if widths[0] != widths[1]:
@@ -94,11 +94,14 @@ class Asymmetric(Embedding):
             return self.query, of_queries
         return self.database, of_database
 
-    def forward(
+    def _first(self, parameters: Parameters, side: str) -> Array:
+        return self._side(parameters, side)[1][0]
+
+    def _forward(
         self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None
     ) -> tuple[Array, Any]:
         embedding, own = self._side(parameters, side)
-        Z, cache = embedding.forward(own, X, n_jobs=n_jobs)
+        Z, cache = embedding._forward(own, X, n_jobs=n_jobs)
         return Z, _SideCache(side, cache)
 
     def backward(

@@ -105,7 +105,6 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
             If the embedding's own parameters do not fit the data.
         """
 
-    @abstractmethod
     def forward(
         self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None
     ) -> tuple[Array, Cache]:
@@ -126,7 +125,39 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
         Z : ndarray of shape (n_samples, n_components)
         cache : Cache
             For `backward`; it holds Z, which must not be changed before.
+
+        Raises
+        ------
+        ValueError
+            If X has no points, another width than the parameters, NaN or infinity.
         """
+        check_side(side)
+        weight = self._first(parameters, side)
+        with np.errstate(over="ignore"):
+            X = as_embeddable(X, weight.dtype)
+        n, width = X.shape
+        if width != weight.shape[1]:
+            raise ValueError(
+                f"X must have {weight.shape[1]} features, as the parameters do; found {width}."
+            )
+        if n == 0:
+            raise ValueError(f"X is empty: found shape {X.shape}.")
+        if not get_kernels().all_finite(X.data[None] if issparse(X) else X):
+            raise ValueError(
+                f"X contains NaN, infinity or what overflows {weight.dtype}; remove or impute "
+                "these values."
+            )
+        return self._forward(parameters, X, side=side, n_jobs=n_jobs)
+
+    @abstractmethod
+    def _forward(
+        self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None
+    ) -> tuple[Array, Any]:
+        """Embed points that have been checked."""
+
+    def _first(self, parameters: Parameters, side: str) -> Array:
+        """Return the weight that points are multiplied by."""
+        return parameters[0]
 
     @abstractmethod
     def backward(
@@ -146,6 +177,11 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
         -------
         list of ndarray
             In the shapes and the dtype of the parameters.
+
+        Raises
+        ------
+        ValueError
+            If `upstream` has another shape.
         """
 
     @abstractmethod
@@ -166,10 +202,9 @@ class LayeredEmbedding(Embedding):
     def _layers(self, parameters: Parameters) -> tuple[list[Array], list[Array | None]]:
         """Return each layer's weight and bias."""
 
-    def forward(
+    def _forward(
         self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None
     ) -> tuple[Array, Cache]:
-        check_side(side)
         weights, biases = self._layers(parameters)
         dtype = weights[0].dtype
         X = as_embeddable(X, dtype)
@@ -196,6 +231,11 @@ class LayeredEmbedding(Embedding):
         weights, biases = self._layers(parameters)
         threads, kernels = as_threads(n_jobs), get_kernels()
         upstream = np.ascontiguousarray(upstream, weights[0].dtype)
+        if upstream.shape != cache.outputs[-1].shape:
+            raise ValueError(
+                f"upstream must have the shape of Z, {cache.outputs[-1].shape}; "
+                f"found {upstream.shape}."
+            )
         if cache.lengths is not None:
             upstream = upstream.copy()
             kernels.normalize_backward(cache.outputs[-1], cache.lengths, upstream, threads)

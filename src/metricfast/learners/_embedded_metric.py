@@ -38,9 +38,9 @@ def embed(
     side: str = "query",
     n_jobs: int | None = None,
 ) -> Array:
-    """Embed points, in blocks, so that memory for hidden layers does not grow with them."""
+    """Embed checked points, in blocks, so that memory for hidden layers does not grow with them."""
     blocks = [
-        embedding.forward(parameters, X[first : first + _BLOCK], side=side, n_jobs=n_jobs)[0]
+        embedding._forward(parameters, X[first : first + _BLOCK], side=side, n_jobs=n_jobs)[0]
         for first in range(0, X.shape[0], _BLOCK)
     ]
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
@@ -77,7 +77,7 @@ class EmbeddedDistance:
         float
         """
         ends = [
-            embed(self._embedding, self._parameters, (point - self._mean)[None], side)[0]
+            self._embedding.forward(self._parameters, (point - self._mean)[None], side=side)[0][0]
             for point, side in zip(as_vectors(u, v), ("query", "database"), strict=True)
         ]
         distance = float(np.sum((ends[0] - ends[1]) ** 2))

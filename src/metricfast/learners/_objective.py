@@ -144,8 +144,10 @@ class EmbeddedLoss:
             X_database, y_database, exclude = X, y, np.arange(anchors)
             X, y = X[:anchors], y[:anchors]
         of_queries, of_database = self._sides(parameters)
-        Zq, query_cache = of_queries[0].forward(of_queries[1], X, n_jobs=self._n_jobs)
-        Zd, database_cache = of_database[0].forward(of_database[1], X_database, n_jobs=self._n_jobs)
+        Zq, query_cache = of_queries[0]._forward(of_queries[1], X, n_jobs=self._n_jobs)
+        Zd, database_cache = of_database[0]._forward(
+            of_database[1], X_database, n_jobs=self._n_jobs
+        )
         if not (finite(Zq) and finite(Zd)):
             return math.nan, []
         value, (dq, dd) = self._loss(Zq, y, Zd, y_database, exclude=exclude, n_jobs=self._n_jobs)
@@ -167,7 +169,7 @@ class EmbeddedLoss:
     def _among_themselves(
         self, parameters: list[Array], X: Any, y: Array, anchors: int
     ) -> tuple[float, list[Array]]:
-        Z, cache = self._embedding.forward(parameters, X, n_jobs=self._n_jobs)
+        Z, cache = self._embedding._forward(parameters, X, n_jobs=self._n_jobs)
         if not finite(Z):
             return math.nan, []
         if anchors == len(Z):
@@ -183,7 +185,7 @@ class EmbeddedLoss:
         self, parameters: list[Array], X: Any, y: Array, classes: Array
     ) -> tuple[float, list[Array]]:
         *own, table = parameters
-        Z, cache = self._embedding.forward(own, X, n_jobs=self._n_jobs)
+        Z, cache = self._embedding._forward(own, X, n_jobs=self._n_jobs)
         normalize = bool(getattr(self._embedding, "normalize", False))
         if normalize:
             table, lengths = table.copy(), np.empty(len(table))
