@@ -183,6 +183,7 @@ def test_starts():
     [
         (Linear(0), ValueError, "n_components must be an integer of at least 1, got 0"),
         (Linear(9, init="pca"), ValueError, "n_components must be at most n_features=5 with init"),
+        (Linear(2, init="lda"), ValueError, "init='lda' needs class labels"),
         (Linear(init="zero"), ValueError, "`init` must be"),
         (Linear(init=np.full((7, 5), np.nan)), ValueError, "contains NaN"),
         (Linear(init=np.ones((2, 4))), ValueError, "dimensionality"),

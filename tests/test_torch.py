@@ -118,3 +118,22 @@ def test_labels_without_a_proxy_are_refused(wrong):
     module = bridge.ProxyLoss(losses.ProxyNCA(), 3, 2)
     with pytest.raises(ValueError, match=r"y must hold classes from 0 to 2, .* found"):
         module(torch.randn(4, 2), [0, 1, 2, wrong])
+
+
+@pytest.mark.parametrize("wrong", [losses.Triplet, "x", None])
+@pytest.mark.parametrize("module", [bridge.Loss, lambda loss: bridge.ProxyLoss(loss, 3, 2)])
+def test_what_is_no_loss_is_refused_at_once(module, wrong):
+    with pytest.raises(TypeError, match=r"loss must be an object of metricfast\.losses"):
+        module(wrong)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_labels_of_half_precision(dtype):
+    Z, y = torch.randn(8, 2), torch.arange(8) % 4
+    for loss in (losses.LogRatio(), losses.Contrastive()):
+        expected = bridge.Loss(loss)(Z, y)
+        assert (
+            bridge.Loss(loss)(Z, y.to(dtype), sample_weight=torch.ones(8, dtype=dtype)) == expected
+        )
+    module = bridge.ProxyLoss(losses.ProxyNCA(), 4, 2)
+    assert module(Z, y.to(dtype)) == module(Z, y)

@@ -83,6 +83,8 @@ class Sampler(BaseEstimator, ABC):  # type: ignore[misc]
         ValueError
             If a parameter has a value that cannot be used, or does not fit the labels.
         """
+        if np.ndim(y) == 0 or len(y) == 0:  # type: ignore[arg-type]
+            raise ValueError(f"y must hold one label a point, got shape {np.shape(y)}.")
         size = _count("batch_size", self.batch_size if batch_size is None else batch_size, 1)
         return self._prepare(y, size, random_state, n_jobs)
 
@@ -162,6 +164,8 @@ class ClassBalanced(Sampler):
                 f"y must hold one class a point for ClassBalanced, got shape {labels.shape}: use "
                 "Uniform or DenseTriplet for labels of several numbers."
             )
+        if labels.dtype.kind in "fO" and any(label is None or label != label for label in labels):
+            raise ValueError("y must hold class labels, but contains None or NaN.")
         group = _count("m_per_class", self.m_per_class, 1)
         codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
 

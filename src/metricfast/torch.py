@@ -57,7 +57,10 @@ def _points(tensor: torch.Tensor) -> Any:
 
 
 def _array(values: Any) -> Any:
-    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else values
+    if not isinstance(values, torch.Tensor):
+        return values
+    known = values.dtype != torch.bfloat16  # which NumPy has not
+    return (values if known else values.float()).detach().cpu().numpy()
 
 
 class Loss(nn.Module):
@@ -66,6 +69,11 @@ class Loss(nn.Module):
     Parameters
     ----------
     loss : object of :mod:`metricfast.losses`
+
+    Raises
+    ------
+    TypeError
+        If `loss` is a class, or cannot be called.
 
     Notes
     -----
@@ -87,6 +95,10 @@ class Loss(nn.Module):
 
     def __init__(self, loss: RowLoss) -> None:
         super().__init__()
+        if isinstance(loss, type) or not callable(loss):
+            raise TypeError(
+                f"loss must be an object of metricfast.losses, such as Triplet(), got {loss!r}."
+            )
         self.loss = loss
 
     def forward(
@@ -147,7 +159,7 @@ class ProxyLoss(Loss):
         self, loss: RowLoss, n_classes: int, n_components: int, *, normalize: bool = True
     ) -> None:
         super().__init__(loss)
-        if not loss.learnable_database:
+        if not getattr(loss, "learnable_database", False):
             raise ValueError(f"{type(loss).__name__} has no proxies: use Loss.")
         self.normalize = normalize
         self.proxies = nn.Parameter(torch.empty(n_classes, n_components))

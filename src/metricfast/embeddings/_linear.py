@@ -74,6 +74,11 @@ class Linear(LayeredEmbedding):
         elif init == "random":
             L = check_random_state(random_state).standard_normal((rows, width)) / np.sqrt(width)
             return [L.astype(X.dtype)]
+        elif init == "lda" and y is None:
+            raise ValueError(
+                "init='lda' needs class labels, and there are none, or labels are continuous: use "
+                "'pca', 'identity', 'random' or an array."
+            )
         elif init in ("pca", "lda") and rows > width:
             raise ValueError(
                 f"n_components must be at most n_features={width} with init={init!r}, got "

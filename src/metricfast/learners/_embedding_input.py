@@ -19,6 +19,7 @@ from metricfast.learners._checkpoint import Checkpoint
 from metricfast.learners._embedded_metric import EmbeddedMetricMixin
 from metricfast.learners._linear import check_count, check_range
 from metricfast.learners._objective import is_continuous, is_learnable
+from metricfast.losses import MLKR
 from metricfast.samplers import Sampler
 
 __all__ = ["EmbeddingInput"]
@@ -139,6 +140,13 @@ class EmbeddingInput(EmbeddedMetricMixin):
             )
         X = csr_array(X) if issparse(X) else X
         if continuous:
+            if isinstance(loss, MLKR) and np.ndim(y) == 2:
+                if y.shape[1] > 1:
+                    raise ValueError(
+                        f"y must hold one number a point for MLKR, got shape {y.shape}: give one "
+                        "column, or choose another loss, such as LogRatio."
+                    )
+                y = y[:, 0]
             numbers = _numbers(y, reset)
             if reset:
                 self._label_shape = numbers.shape[1:]
@@ -182,15 +190,17 @@ class EmbeddingInput(EmbeddedMetricMixin):
             return X, y, None
         n = X.shape[0]
         n_held_out = max(1, round(self.validation_fraction * n))
-        if n - n_held_out < 2:
+        counts = np.bincount(y) if self._has_classes else np.zeros(1)
+        alike = counts.min() >= 2 and len(counts) <= n_held_out
+        least = max(2, len(counts)) if alike else 2
+        if n - n_held_out < least:
             raise ValueError(
                 f"validation_fraction={self.validation_fraction} of {n} points leaves fewer than "
-                "2 to train on: lower it, or set early_stopping=False."
+                f"{least} to train on{', one of each class' if least > 2 else ''}: lower it, or "
+                "set early_stopping=False."
             )
-        counts = np.bincount(y) if self._has_classes else np.zeros(1)
-        alike = y if counts.min() >= 2 and len(counts) <= n_held_out else None
         train, test = train_test_split(
-            np.arange(n), test_size=n_held_out, stratify=alike, random_state=rng
+            np.arange(n), test_size=n_held_out, stratify=y if alike else None, random_state=rng
         )
         if self._has_classes and not np.isin(y[test], y[train]).any():
             raise ValueError(

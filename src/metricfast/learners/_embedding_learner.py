@@ -92,7 +92,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
             it ended before convergence.
         """
         loss, embedding, sampler = self._check_parameters()
-        callbacks = check_callbacks(self.callbacks)
+        callbacks = check_callbacks(self.callbacks, "an EpochState")
         kept = self._start_from() if self.warm_start else None
         for name in _FITTED:
             self.__dict__.pop(name, None)
@@ -162,7 +162,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
             If all continuous labels of a later call are the same: nothing is learned from it.
         """
         loss, embedding, sampler = self._check_parameters()
-        callbacks = check_callbacks(self.callbacks)
+        callbacks = check_callbacks(self.callbacks, "an EpochState")
         if self.early_stopping or self.schedule == "cosine":
             raise ValueError(
                 "partial_fit needs early_stopping=False, and schedule 'constant' or 'inverse'."

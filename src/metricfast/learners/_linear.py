@@ -307,14 +307,14 @@ class LinearLearner(MahalanobisMixin):
             self.loss_curve_ = [value * data.unit for value in monitor.curve]
 
 
-def check_callbacks(callbacks: Any) -> tuple[Callback, ...]:
+def check_callbacks(callbacks: Any, state: str = "a SolverState") -> tuple[Callback, ...]:
     try:
         found: tuple[Any, ...] = () if callbacks is None else tuple(callbacks)
     except TypeError as error:
         raise TypeError(f"callbacks must be several functions, got {callbacks!r}.") from error
     for callback in found:
         if not callable(callback):
-            raise TypeError(f"callbacks must be functions of a SolverState, got {callback!r}.")
+            raise TypeError(f"callbacks must be functions of {state}, got {callback!r}.")
     return found
 
 
