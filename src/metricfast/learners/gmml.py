@@ -13,9 +13,10 @@ from metricfast._initialize import check_n_components
 from metricfast._prior import initialize_metric
 from metricfast._scaling import center_and_rescale
 from metricfast._scatter import pair_scatter, repetitions, scatters_of_all_pairs
+from metricfast._targets import check_partial_target, check_sample_weight
 from metricfast.base import MahalanobisMixin
 from metricfast.classifiers import PairsClassifierMixin
-from metricfast.learners._linear import LinearLearner, check_range
+from metricfast.learners._linear import check_range
 from metricfast.thresholds import check_calibration_params
 
 __all__ = ["GMML", "GMML_Supervised"]
@@ -192,7 +193,7 @@ class GMML(_BaseGMML, PairsClassifierMixin):
         return self
 
 
-class GMML_Supervised(_BaseGMML, LinearLearner):  # noqa: N801
+class GMML_Supervised(_BaseGMML):  # noqa: N801
     r"""Geometric mean metric learning from class labels.
 
     All pairs of points of one class are similar and all others dissimilar. Their scatters follow
@@ -245,6 +246,9 @@ class GMML_Supervised(_BaseGMML, LinearLearner):  # noqa: N801
     (150, 2)
     """
 
+    _requires_y = True
+    _partial_labels = True
+
     def fit(
         self,
         X: ArrayLike,
@@ -260,7 +264,7 @@ class GMML_Supervised(_BaseGMML, LinearLearner):  # noqa: N801
         X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
             Points.
         y : array-like of shape (n_samples,)
-            Class labels, of at least two classes.
+            Class labels, of at least two classes. Numbers below 0 mean that the class is unknown.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights; whole numbers mean the same as repeated points.
         validate : bool, default=False
@@ -278,13 +282,14 @@ class GMML_Supervised(_BaseGMML, LinearLearner):  # noqa: N801
             If an argument or parameter has a value that cannot be used.
         """
         self._check_parameters()
-        data = self._check_data(X, y, sample_weight)
-        seen = np.ones(len(data.X), bool) if data.weight is None else data.weight > 0
-        points = data.X[seen]
-        group = np.unique(data.labels[seen], return_inverse=True)[1]
-        weights = repetitions(data.weight, len(data.X))[seen]
-        similar, dissimilar = scatters_of_all_pairs(points, group, weights)
-        self._learn(similar, dissimilar, points, data.exponent)
+        points, labels = self._prepare_inputs(X, y, ensure_min_samples=2)
+        weights = repetitions(check_sample_weight(sample_weight, len(points)), len(points))
+        seen = np.flatnonzero(weights)
+        _, codes = check_partial_target(labels[seen])
+        seen, group = seen[codes >= 0], codes[codes >= 0]
+        points, exponent = center_and_rescale(points[seen])
+        similar, dissimilar = scatters_of_all_pairs(points, group, weights[seen])
+        self._learn(similar, dissimilar, points, exponent)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self

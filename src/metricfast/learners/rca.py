@@ -11,7 +11,7 @@ from scipy.linalg import eigh, svd
 
 from metricfast._deprecation import DEPRECATED, renamed
 from metricfast._initialize import check_n_components
-from metricfast._scatter import group_means, scatter_matrix, whitening, with_signs
+from metricfast._scatter import group_means, repetitions, scatter_matrix, whitening, with_signs
 from metricfast._targets import check_partial_target
 from metricfast.constraints import Constraints
 from metricfast.learners._closed import ClosedFormLearner, check_fraction, check_whole, shrunk
@@ -154,7 +154,8 @@ class RCA(ClosedFormLearner):
         n_components = check_n_components(n_features, self.n_components)
         members = chunks >= 0
         if not members.all():
-            points, weights, chunks = points[members], weights[members], chunks[members]
+            points, chunks = points[members], chunks[members]
+            weights = repetitions(weights[members], len(points))
         found, chunk = np.unique(chunks, return_inverse=True)
         n_chunks = len(found)
         means = group_means(points, weights, chunk, n_chunks)
