@@ -15,6 +15,9 @@ from metricfast._preprocessors import ArrayIndexer, Preprocessor
 
 __all__ = ["TupleSet", "index_tuples"]
 
+# Points that are compared at a time.
+_BLOCK_SIZE = 4096
+
 
 @dataclass(frozen=True)
 class TupleSet:
@@ -34,9 +37,36 @@ class TupleSet:
     index: NDArray[np.int64]
     y: NDArray[Any] | None = None
 
+    def used_points(self) -> NDArray[Any]:
+        """Return the points that are in a tuple, without a copy where all are."""
+        used = self._used()
+        return self.points if used.all() else self.points[used]
+
+    def unique_rows(self) -> NDArray[np.int64]:
+        """Return a row of each different point that is in a tuple, in lexicographic order."""
+        points = self.used_points()
+        # Equal in the first feature usually means equal in all.
+        for n_keys in (1, points.shape[1]):
+            order = np.lexsort(points.T[:n_keys][::-1])
+            different, decided = np.ones(len(order), bool), True
+            for start in range(0, len(order) - 1, _BLOCK_SIZE):
+                block = points[order[start : start + _BLOCK_SIZE + 1]]
+                unequal = block[1:] != block[:-1]
+                found = unequal.any(axis=1)
+                different[start + 1 : start + len(block)] = found
+                decided &= bool((found == unequal[:, :n_keys].any(axis=1)).all())
+            if decided:
+                break
+        return np.flatnonzero(self._used())[order[different]]
+
     def unique_points(self) -> NDArray[Any]:
         """Return the different points that are in a tuple, in lexicographic order."""
-        return np.unique(self.points[np.unique(self.index)], axis=0)
+        return self.points[self.unique_rows()]
+
+    def _used(self) -> NDArray[np.bool_]:
+        used = np.zeros(len(self.points), bool)
+        used[self.index] = True
+        return used
 
 
 def index_tuples(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from metricfast._initialize import check_n_components
-from metricfast._prior import initialize_metric
-from metricfast._scaling import center_and_rescale
+from metricfast._scaling import center_and_rescale, moderate
 from metricfast._scatter import pair_scatter, repetitions, scatters_of_all_pairs
 from metricfast._targets import check_partial_target, check_sample_weight
+from metricfast._tuples import TupleSet
 from metricfast.base import MahalanobisMixin
 from metricfast.classifiers import PairsClassifierMixin
+from metricfast.learners._factored import start_metric
 from metricfast.learners._linear import check_range
 from metricfast.thresholds import check_calibration_params
 
@@ -50,34 +52,21 @@ class _BaseGMML(MahalanobisMixin):
 
     def _learn(
         self,
+        tuples: TupleSet,
         similar: _Floats,
         dissimilar: _Floats,
-        points: NDArray[Any],
-        exponent: int,
     ) -> None:
-        """Set the map of the metric of two scatters of points that are `2**-exponent` as large."""
+        """Set the map of the metric of two scatters."""
         check_n_components(len(similar), self.n_components)
-        by_points = isinstance(self.prior, str) and self.prior == "covariance"
-        prior = initialize_metric(
-            np.unique(points, axis=0) if by_points else points,
-            self.prior,
-            self.random_state,
-            strictly_positive=self.reg > 0,
-        )
+        positive = self.reg > 0
+        prior = start_metric(tuples, self.prior, self.random_state, strictly_positive=positive)
         inverse = prior
         if self.reg > 0:
             inverse = cho_solve(cho_factor(prior), np.eye(len(prior)))
         S = _blended("similar", similar, inverse, self.reg)
         D = _blended("dissimilar", dissimilar, prior, self.reg)
-        self._set_metric(_geometric_mean(S, D, float(self.t)), self.n_components)
-        with np.errstate(over="ignore", under="ignore"):
-            L = self.components_ * np.exp2(exponent * (2.0 * self.t - 1))
-            self.components_ = L.astype(points.dtype)
-        if not np.isfinite(self.components_).all() or not self.components_.any():
-            raise ValueError(
-                f"the points are spread over about 2^{exponent}: the metric exceeds the range of "
-                f"{points.dtype}. Rescale them, or use t=0.5, which does not depend on their unit."
-            )
+        M = _geometric_mean(S, D, float(self.t))
+        self._set_metric(M, self.n_components, tuples.points.dtype)
 
 
 class GMML(_BaseGMML, PairsClassifierMixin):
@@ -102,7 +91,8 @@ class GMML(_BaseGMML, PairsClassifierMixin):
     Parameters
     ----------
     t : float, default=0.5
-        From 0, where M is the inverse of S, to 1, where it is D.
+        From 0, where M is the inverse of S, to 1, where it is D, both of trace 1: the unit of the
+        points does not matter.
     reg : float, default=1e-3
         How much of the prior :math:`M_0` is added: :math:`M_0^{-1}` to S and :math:`M_0` to D,
         each first scaled to the trace of what it is added to. With 0, S must have full rank.
@@ -182,11 +172,11 @@ class GMML(_BaseGMML, PairsClassifierMixin):
         calibration = check_calibration_params(calibration_params)
         self._check_parameters()
         tuples = self._prepare_tuples(pairs, y)
-        points, exponent = center_and_rescale(tuples.points)
+        tuples = replace(tuples, points=moderate(tuples.points))
         similar, dissimilar = (
-            pair_scatter(points, tuples.index[tuples.y == label]) for label in (1, -1)
+            pair_scatter(tuples.points, tuples.index[tuples.y == label]) for label in (1, -1)
         )
-        self._learn(similar, dissimilar, points[np.unique(tuples.index)], exponent)
+        self._learn(tuples, similar, dissimilar)
         self.calibrate_threshold(pairs, y, **calibration)
         if validate:
             self._validate_fit(pairs, y, calibration_params=calibration_params)
@@ -204,7 +194,7 @@ class GMML_Supervised(_BaseGMML):  # noqa: N801
     ----------
     t : float, default=0.5
         From 0, where M is the inverse of the scatter S of similar pairs, to 1, where it is the
-        scatter D of dissimilar pairs.
+        scatter D of dissimilar pairs, both of trace 1: the unit of the points does not matter.
     reg : float, default=1e-3
         How much of the prior :math:`M_0` is added: :math:`M_0^{-1}` to S and :math:`M_0` to D,
         each first scaled to the trace of what it is added to. With 0, S must have full rank.
@@ -287,9 +277,9 @@ class GMML_Supervised(_BaseGMML):  # noqa: N801
         seen = np.flatnonzero(weights)
         _, codes = check_partial_target(labels[seen])
         seen, group = seen[codes >= 0], codes[codes >= 0]
-        points, exponent = center_and_rescale(points[seen])
+        points, _ = center_and_rescale(points[seen])
         similar, dissimilar = scatters_of_all_pairs(points, group, weights[seen])
-        self._learn(similar, dissimilar, points, exponent)
+        self._learn(TupleSet(points, np.arange(len(points))), similar, dissimilar)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self
