@@ -12,6 +12,8 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from metricfast._checks import check_pair_labels, check_tuples
 from metricfast._preprocessors import ArrayIndexer, Preprocessor
+from metricfast._scatter import pair_scatter, repetitions
+from metricfast._targets import check_sample_weight
 
 __all__ = ["TupleSet", "index_tuples"]
 
@@ -31,11 +33,30 @@ class TupleSet:
         Rows of `points`.
     y : ndarray of shape (n_tuples,), or None
         Labels.
+    weight : ndarray of shape (n_tuples,), float64, or None
+        How often each tuple counts.
     """
 
     points: NDArray[Any]
     index: NDArray[np.int64]
     y: NDArray[Any] | None = None
+    weight: NDArray[np.float64] | None = None
+
+    def weighted(self, sample_weight: ArrayLike | None) -> TupleSet:
+        """Return the tuples of positive weight; for weights see :func:`repetitions`."""
+        weight = check_sample_weight(sample_weight, len(self.index))
+        if weight is None:
+            return self
+        seen = weight > 0
+        y = None if self.y is None else self.y[seen]
+        weight = repetitions(weight, len(weight))[seen]
+        return TupleSet(self.points, self.index[seen], y, weight)
+
+    def pair_scatter(self, label: int) -> NDArray[np.float64]:
+        """Return the scatter of the differences of pairs of a label."""
+        chosen = self.y == label
+        weight = None if self.weight is None else self.weight[chosen]
+        return pair_scatter(self.points, self.index[chosen], weight)
 
     def used_points(self) -> NDArray[Any]:
         """Return the points that are in a tuple, without a copy where all are."""

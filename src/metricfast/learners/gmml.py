@@ -12,7 +12,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from metricfast._initialize import check_n_components
 from metricfast._scaling import center_and_rescale, moderate
-from metricfast._scatter import pair_scatter, repetitions, scatters_of_all_pairs
+from metricfast._scatter import repetitions, scatters_of_all_pairs
 from metricfast._targets import check_partial_target, check_sample_weight
 from metricfast._tuples import TupleSet
 from metricfast.base import MahalanobisMixin
@@ -143,6 +143,7 @@ class GMML(_BaseGMML, PairsClassifierMixin):
         y: ArrayLike,
         calibration_params: Mapping[str, Any] | None = None,
         *,
+        sample_weight: ArrayLike | None = None,
         validate: bool = False,
     ) -> GMML:
         """Learn the metric, and calibrate the threshold on the same pairs.
@@ -155,6 +156,8 @@ class GMML(_BaseGMML, PairsClassifierMixin):
             1 for similar pairs, -1 for dissimilar ones; both must be there.
         calibration_params : dict, optional
             Arguments of `calibrate_threshold`; by default the accuracy is maximised.
+        sample_weight : array-like of shape (n_pairs,), optional
+            Non-negative weights of the pairs; whole numbers mean the same as repeated pairs.
         validate : bool, default=False
             Also fit a clone to four fifths of the pairs, compare its score with that of the
             Euclidean distance on the others, keep the numbers in `validation_`, and warn if the
@@ -171,15 +174,14 @@ class GMML(_BaseGMML, PairsClassifierMixin):
         """
         calibration = check_calibration_params(calibration_params)
         self._check_parameters()
-        tuples = self._prepare_tuples(pairs, y)
+        tuples = self._prepare_tuples(pairs, y).weighted(sample_weight)
         tuples = replace(tuples, points=moderate(tuples.points))
-        similar, dissimilar = (
-            pair_scatter(tuples.points, tuples.index[tuples.y == label]) for label in (1, -1)
-        )
-        self._learn(tuples, similar, dissimilar)
-        self.calibrate_threshold(pairs, y, **calibration)
+        self._learn(tuples, tuples.pair_scatter(1), tuples.pair_scatter(-1))
+        self.calibrate_threshold(pairs, y, **calibration, sample_weight=sample_weight)
         if validate:
-            self._validate_fit(pairs, y, calibration_params=calibration_params)
+            self._validate_fit(
+                pairs, y, sample_weight=sample_weight, calibration_params=calibration_params
+            )
         return self
 
 
