@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._deprecation import DEPRECATED, renamed
+from metricfast._deprecation import DEPRECATED, renamed, take_renamed
 from metricfast._dispatch import get_kernels
 from metricfast._initialize import check_n_components
 from metricfast._scaling import times_power_of_two
@@ -63,6 +63,7 @@ class _BaseITML(MahalanobisMixin):
         self.random_state = random_state
         self.convergence_threshold = convergence_threshold
         self.n_components = n_components
+        take_renamed(self, "convergence_threshold", "tol")
 
     def _check_parameters(self) -> float:
         """Check what needs no data, and return the tolerance."""
@@ -339,6 +340,7 @@ class ITML_Supervised(_BaseITML):  # noqa: N801
         super().__init__(*common, convergence_threshold, n_components=n_components)
         self.n_constraints = n_constraints
         self.num_constraints = num_constraints
+        take_renamed(self, "num_constraints", "n_constraints")
 
     def fit(
         self,

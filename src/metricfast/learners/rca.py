@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh, svd
 
-from metricfast._deprecation import DEPRECATED, renamed
+from metricfast._deprecation import DEPRECATED, renamed, take_renamed
 from metricfast._initialize import check_n_components
 from metricfast._scatter import group_means, repetitions, scatter_matrix, whitening, with_signs
 from metricfast._targets import check_partial_target
@@ -285,6 +285,7 @@ class RCA_Supervised(RCA):  # noqa: N801
         self.chunk_size = chunk_size
         self.random_state = random_state
         self.num_chunks = num_chunks
+        take_renamed(self, "num_chunks", "n_chunks")
 
     def fit(
         self,
@@ -328,8 +329,9 @@ class RCA_Supervised(RCA):  # noqa: N801
         most = int((counts // self.chunk_size).sum())
         if most == 0:
             raise ValueError(
-                f"chunk_size={self.chunk_size} is more than the {counts.max(initial=0)} points of "
-                "the largest class: lower it."
+                f"Not enough possible chunks of {self.chunk_size} elements in each class to form "
+                f"expected {n_chunks} chunks - maximum number of chunks is 0. Lower "
+                f"chunk_size: the largest class has {counts.max(initial=0)} points."
             )
         if most < n_chunks:
             warnings.warn(

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, inv
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._deprecation import DEPRECATED
+from metricfast._deprecation import DEPRECATED, take_renamed
 from metricfast._tuples import TupleSet
 from metricfast.base import MahalanobisMixin
 from metricfast.classifiers import PairsClassifierMixin
@@ -300,6 +300,7 @@ class SDML_Supervised(_SparseLearner):  # noqa: N801
         self.random_state = random_state
         self.num_constraints = num_constraints
         self.n_components = n_components
+        take_renamed(self, "num_constraints", "n_constraints")
 
     def fit(
         self,
