@@ -123,7 +123,7 @@ FITS: dict[str, Case] = {
     ),
 }
 # What has nothing to leave before it is done.
-NOTHING = {"ANMM", "Inference", "KernelizedMetricLearner", "LFDA", "RCA_Supervised", "SDML"}
+NOTHING = {"ANMM", "Inference", "LFDA", "RCA_Supervised", "SDML"}
 
 
 def now() -> np.ndarray:
@@ -158,14 +158,15 @@ def interrupt(model: Any, data: tuple, delay: float) -> float | None:
 def state(model: Any) -> dict[str, bool]:
     """Say what an interrupted learner is good for."""
     learned = ("components_", "components_query_", "bilinear_")
-    if not any(hasattr(model, name) for name in learned):
+    innermost = getattr(model, "learner_", model)
+    if not any(hasattr(innermost, name) for name in learned):
         return {"learned": False}
     scores = model.pair_score(np.eye(2 * model.n_features_in_).reshape(-1, 2, model.n_features_in_))
-    curve = getattr(model, "loss_curve_", None)
+    curve = getattr(innermost, "loss_curve_", None)
     return {
         "learned": True,
         "finite": bool(np.isfinite(scores).all()),
-        "best": not curve or getattr(model, "objective_", min(curve)) == min(curve),
+        "best": not curve or getattr(innermost, "objective_", min(curve)) == min(curve),
     }
 
 

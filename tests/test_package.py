@@ -34,6 +34,32 @@ def test_public_names(name: str) -> None:
     assert getattr(metricfast, name) is getattr(metricfast, name)
 
 
+def test_all_names_can_be_had_without_matplotlib() -> None:
+    code = """
+import inspect, pydoc, sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "matplotlib":
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Blocked())
+import metricfast
+from metricfast import *
+inspect.getmembers(metricfast)
+pydoc.render_doc(metricfast)
+print("plotting" in dir(metricfast), "NCA" in globals())
+try:
+    metricfast.plotting
+except ImportError as error:
+    print(error)
+"""
+    assert in_new_process(code).splitlines() == [
+        "False True",
+        "plotting needs matplotlib: pip install 'metricfast[plot]'",
+    ]
+
+
 def test_learners_are_public() -> None:
     assert set(metricfast.learners.__all__) <= set(metricfast.__all__)
 

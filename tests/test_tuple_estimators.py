@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import NotFittedError
@@ -90,7 +91,11 @@ def test_fit_returns_self_and_learns_something(learner):
 
 
 @every_learner
-@pytest.mark.parametrize("preprocessor", [X, X.tolist(), lambda index: X[index]])
+@pytest.mark.parametrize(
+    "preprocessor",
+    [X, X.tolist(), lambda index: X[index], csr_array(X), lambda index: csr_array(X[index])],
+    ids=["array", "list", "function", "sparse", "function of sparse"],
+)
 def test_indices_give_what_their_points_give(learner, preprocessor):
     expected = make(learner).fit(*formed(learner))
     index, *labels = tuples(learner)

@@ -94,6 +94,7 @@ def test_it_is_off_by_default():
     assert not hasattr(learner, "validation_")
 
 
+@pytest.mark.filterwarnings("ignore:The map fits")
 def test_what_cannot_be_judged_is_an_error():
     pairs = X[:20].reshape(10, 2, 4)
     with pytest.raises(ValueError, match="both similar and dissimilar"):

@@ -6,6 +6,7 @@ Every name loads the module behind it when it is first used, so that ``import me
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import Any
 
 _MODULE_OF = {
@@ -76,7 +77,19 @@ _SUBMODULES = (
     *("neighbors", "plotting", "samplers", "solvers"),
 )
 
-__all__ = ["__version__", *_MODULE_OF, *_SUBMODULES]  # noqa: PLE0604
+
+def _has_matplotlib() -> bool:
+    try:
+        return importlib.util.find_spec("matplotlib") is not None
+    except (ImportError, ValueError):  # ValueError: a stand-in without a spec
+        return False
+
+
+__all__ = [  # noqa: PLE0604
+    "__version__",
+    *_MODULE_OF,
+    *(name for name in _SUBMODULES if name != "plotting" or _has_matplotlib()),
+]
 
 
 def __getattr__(name: str) -> Any:

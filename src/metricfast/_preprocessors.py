@@ -71,9 +71,11 @@ def check_preprocessor(preprocessor: object) -> Preprocessor | None:
 
 
 def form(preprocessor: Preprocessor, *columns: NDArray[Any]) -> Any:
-    """Points of one column of indicators, or tuples of several."""
+    """Points of one column of indicators, or tuples of several, which are dense."""
     try:
         points = [preprocessor(column) for column in columns]
-        return points[0] if len(points) == 1 else np.stack(points, axis=1)
+        if len(points) == 1:
+            return points[0]
+        return np.stack([p.toarray() if issparse(p) else p for p in points], axis=1)
     except Exception as error:
         raise PreprocessorError(error) from error

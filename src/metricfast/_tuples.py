@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
@@ -150,7 +151,8 @@ def _rows_of_array(
 ) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
     """Points and tuples of rows of them, where `tuples` index an array that can serve as it is.
 
-    Forming the tuples would take more memory than the points do. None wherever that is not so, or
+    Forming the tuples would take more memory than the points do. Of sparse points, those in tuples
+    become dense. None wherever that is not so, or
     something is wrong with the input: then the checks of formed tuples know what to say.
     """
     if not isinstance(preprocessor, ArrayIndexer):
@@ -160,21 +162,25 @@ def _rows_of_array(
         index = np.asarray(tuples)
     except ValueError:
         return None
-    if not isinstance(points, np.ndarray) or points.dtype not in (np.float32, np.float64):
+    if points.dtype not in (np.float32, np.float64) or points.ndim != 2 or points.shape[1] == 0:
         return None
-    if points.ndim != 2 or points.shape[1] == 0 or not points.flags.c_contiguous:
+    n_points, sparse = points.shape[0], issparse(points)
+    if not sparse and (not points.flags.c_contiguous or not 0 < n_points <= index.size):
         return None
-    if index.dtype.kind not in "iu" or index.ndim != 2 or not 0 < len(points) <= index.size:
+    if index.dtype.kind not in "iu" or index.ndim != 2 or index.size == 0:
         return None
     if tuple_size is not None and index.shape[1] != tuple_size:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
         if not np.isfinite(points.sum()):
             return None
-    if index.max() >= len(points):  # before large unsigned numbers become negative
+    if index.max() >= n_points:  # before large unsigned numbers become negative
         return None
     index = index.astype(np.int64, order="C")
-    index[index < 0] += len(points)
+    index[index < 0] += n_points
     if index.min() < 0:
         return None
+    if sparse:
+        used, rows = np.unique(index, return_inverse=True)
+        return points[used].toarray(), rows.reshape(index.shape)
     return points, index

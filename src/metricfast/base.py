@@ -31,9 +31,9 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     Parameters
     ----------
     preprocessor : array-like of shape (n_points, n_features), callable or None, default=None
-        Turns indicators of points into points. An array is indexed with them. A callable gets a
-        1-dimensional array of indicators and returns the points, one per row. Data of full
-        dimension bypass it.
+        Turns indicators of points into points. An array or sparse matrix is indexed with them. A
+        callable gets a 1-dimensional array of indicators and returns the points, one per row. Data
+        of full dimension bypass it.
 
     Examples
     --------
@@ -48,6 +48,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     _requires_y: bool = False  # whether `fit` needs labels
     _has_classes: bool = True  # whether labels of points are classes, not numbers
     _partial_labels: bool = False  # whether labels below 0 mean that the class is unknown
+    _on_chunks: bool = False  # whether labels are those of chunks, of which classes have many
 
     def __init__(self, preprocessor: ArrayLike | Callable[..., Any] | None = None) -> None:
         self.preprocessor = preprocessor

@@ -7,23 +7,30 @@ from itertools import combinations
 import numpy as np
 import pytest
 from sklearn import config_context
-from sklearn.base import clone
-from sklearn.datasets import load_iris, make_circles
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.datasets import load_digits, load_iris, make_circles
 from sklearn.decomposition import KernelPCA
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
+from sklearn.model_selection import cross_val_score
 
 from metricfast import (
     ANMM,
     DMLMJ,
     GMML,
+    LSML,
+    MLKR,
+    NCA,
     NCMML,
     OASIS,
     Covariance,
     GMML_Supervised,
     KernelizedMetricLearner,
+    NeighborhoodGerrymanderingRegressor,
+    OASIS_Supervised,
+    TripletLearner,
 )
-from metricfast.learners import kernelized
+from metricfast.learners import _kernel_map
 
 X, Y = load_iris(return_X_y=True)
 FEW, LABELS = X[::5], Y[::5]
@@ -45,9 +52,9 @@ def test_mapped_points_have_the_products_of_the_kernel(method):
 
 def test_many_points_are_mapped_like_few(monkeypatch):
     """Then iterations find the eigenvectors, and points are mapped in parts."""
-    monkeypatch.setattr(kernelized, "_MANY", 100)
-    monkeypatch.setattr(kernelized, "_LEAST_ROWS", 7)
-    monkeypatch.setattr(kernelized, "_PRODUCT", 1)
+    monkeypatch.setattr(_kernel_map, "_MANY", 100)
+    monkeypatch.setattr(_kernel_map, "_LEAST_ROWS", 7)
+    monkeypatch.setattr(_kernel_map, "_PRODUCT", 1)
     points = np.random.RandomState(0).randn(110, 3)
     wrapper = KernelizedMetricLearner(
         Covariance(), gamma=0.1, n_components=11, method="kpca", random_state=0
@@ -71,6 +78,32 @@ def test_parameters_reach_the_kernel():
             rtol=1e-4,
         )
     assert polynomial_kernel(FEW, FEW, 2, 1.0, 0)[0, 1] == pytest.approx(product(*FEW[:2], 2))
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "laplacian"])
+def test_the_default_gamma_follows_the_units_of_the_points(kernel):
+    wrapper = KernelizedMetricLearner(DMLMJ(), kernel, n_components=20, random_state=0)
+    distances = [wrapper.fit(f * FEW, LABELS).pair_distance(f * FEW[INDEX]) for f in (1, 2.0**13)]
+    np.testing.assert_allclose(*distances, rtol=1e-6)
+    spread = FEW.std() if kernel == "laplacian" else FEW.var()
+    assert clone(wrapper).fit(FEW, LABELS).map_.gamma == pytest.approx(1 / (4 * spread))
+    assert wrapper.set_params(gamma=None).fit(FEW, LABELS).map_.gamma is None
+
+
+def test_the_default_gamma_on_digits():
+    wrapper = KernelizedMetricLearner(DMLMJ(), random_state=0)
+    found = wrapper.fit(*load_digits(return_X_y=True), validate=True).validation_
+    assert found["learned"] <= found["euclidean"] < 0.02
+
+
+def test_points_that_leave_no_default_gamma():
+    wrapper = KernelizedMetricLearner(Covariance())
+    with pytest.raises(ValueError, match="2 different points"):
+        wrapper.fit(np.ones((5, 2)))
+    assert wrapper.map_.gamma == 1
+    for factor in (1e-200, 1e200):
+        with pytest.raises(ValueError, match="gamma='scale' cannot be computed"):
+            wrapper.fit(factor * FEW)
 
 
 def test_the_learner_given_is_left_alone_and_its_parameters_can_be_set():
@@ -123,6 +156,19 @@ def test_pairs_are_mapped_point_by_point():
     assert (formed.set_threshold(0).predict(FEW[INDEX]) == -1).all()
 
 
+def test_around_a_classifier_of_tuples_it_is_one():
+    wrapper = KernelizedMetricLearner(GMML(), n_components=15, preprocessor=X, random_state=0)
+    assert is_classifier(wrapper)
+    np.testing.assert_array_equal(wrapper.classes_, GMML().classes_)
+    # Only folds of both kinds can be scored, and these pairs are sorted.
+    rows = np.arange(49)
+    index = np.r_[np.c_[rows, rows + 1], np.c_[rows, rows + 50]]
+    assert np.isfinite(cross_val_score(wrapper, index, np.repeat([1, -1], 49), cv=2)).all()
+    assert is_classifier(KernelizedMetricLearner(wrapper))
+    assert not is_classifier(KernelizedMetricLearner(ANMM()))
+    assert not hasattr(KernelizedMetricLearner(ANMM()), "classes_")
+
+
 def test_learners_of_points_classify_no_tuples():
     wrapper = KernelizedMetricLearner(ANMM()).fit(FEW, LABELS)
     assert not any(hasattr(wrapper, name) for name in ("decision_function", "predict", "score"))
@@ -130,6 +176,52 @@ def test_learners_of_points_classify_no_tuples():
     wrapper.calibrate_threshold(FEW[INDEX], SAME)
     assert set(wrapper.predict_pairs(FEW[INDEX])) == {-1, 1}
     assert not hasattr(wrapper.fit(FEW, LABELS), "threshold_")
+
+
+@pytest.mark.filterwarnings("ignore:The .* that:UserWarning")
+@pytest.mark.parametrize(
+    ("learner", "data"),
+    [
+        (ANMM(), (X, Y)),
+        (MLKR(n_components=2, max_iter=2), (X, X[:, 0])),
+        (OASIS_Supervised(random_state=0), (X, np.where(Y == 2, -1, Y))),
+        (GMML(), (FEW[INDEX], SAME)),
+        (LSML(), (X[np.arange(120).reshape(30, 4)],)),
+        (Covariance(), (X, Y)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_validation_is_against_the_euclidean_distance_of_the_points_as_given(learner, data):
+    expected = clone(learner).fit(*data, validate=True).validation_
+    wrapper = KernelizedMetricLearner(learner, gamma=0.5, n_components=15, random_state=0)
+    for each in (wrapper, KernelizedMetricLearner(wrapper, "linear", random_state=0)):
+        found = each.fit(*data, validate=True).validation_
+        assert {**found, "learned": 0} == {**expected, "learned": 0}
+        assert not hasattr(each.learner_, "validation_")
+    assert not hasattr(wrapper.fit(*data), "validation_")
+
+
+def test_validation_measures_the_whole_and_warns():
+    wrapper = KernelizedMetricLearner(ANMM(), gamma=1e4, random_state=0)
+    with pytest.warns(UserWarning, match="KernelizedMetricLearner learned serves worse"):
+        found = wrapper.fit(X, Y, validate=True).validation_
+    assert found["learned"] > 0.3 > found["euclidean"]
+    good = clone(wrapper).set_params(gamma=0.1, preprocessor=X)
+    assert good.fit(np.arange(150), Y, validate=True).validation_["learned"] < 0.1
+    with pytest.raises(TypeError, match="cannot be validated"):
+        KernelizedMetricLearner(TripletLearner()).fit(X, Y, validate=True)
+    with pytest.raises(ValueError, match="validate=True needs labels"):
+        KernelizedMetricLearner(Covariance()).fit(X, validate=True)
+
+
+def test_learners_on_points_predict_and_score_points():
+    learner = NeighborhoodGerrymanderingRegressor(max_epochs=2, random_state=0)
+    wrapper = KernelizedMetricLearner(learner, n_components=15, random_state=0).fit(X, X[:, 0])
+    assert is_regressor(wrapper)
+    Z = wrapper.map_.transform(X)
+    np.testing.assert_array_equal(wrapper.predict(X), wrapper.learner_.predict(Z))
+    assert wrapper.score(X, X[:, 0]) == wrapper.learner_.score(Z, X[:, 0])
 
 
 def test_the_metric_outlives_a_refit():
@@ -160,6 +252,7 @@ def test_random_state():
         ({"kernel": "round"}, ValueError, "kernel"),
         ({"learner": "NCA"}, TypeError, "learner must be a metric learner"),
         ({"gamma": -1}, ValueError, "gamma"),
+        ({"gamma": "auto"}, ValueError, "gamma must be a number, 'scale' or None, got 'auto'"),
     ],
     ids=str,
 )
@@ -179,6 +272,32 @@ def test_a_failed_fit_leaves_no_earlier_one():
             use(FEW)
 
 
+def test_an_interrupt_leaves_what_the_learner_has_found():
+    def press(state):
+        if state.iteration == 3:
+            raise KeyboardInterrupt
+
+    wrapper = KernelizedMetricLearner(NCA(init="identity", callbacks=[press]), random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        wrapper.fit(X, Y)
+    shorter = clone(wrapper).set_params(learner__callbacks=None, learner__max_iter=3)
+    with pytest.warns(ConvergenceWarning):
+        shorter.fit(X, Y)
+    np.testing.assert_array_equal(wrapper.transform(X), shorter.transform(X))
+
+
+def test_an_interrupted_learner_on_tuples_keeps_no_points(monkeypatch):
+    def press(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(GMML, "calibrate_threshold", press)
+    wrapper = KernelizedMetricLearner(GMML(), preprocessor=FEW, random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        wrapper.fit(INDEX, SAME)
+    assert np.isfinite(wrapper.pair_distance(INDEX)).all()
+    assert wrapper.learner_.preprocessor is None
+
+
 def test_tuple_methods_before_fit():
     wrapper = KernelizedMetricLearner(OASIS())
     for use in (wrapper.pair_score, wrapper.predict, wrapper.decision_function, wrapper.score):
@@ -194,7 +313,7 @@ def test_weights_reach_the_learner_and_can_be_routed():
     np.testing.assert_array_equal(wrapper.learner_.components_, expected)
     with config_context(enable_metadata_routing=True):
         request = wrapper.set_fit_request(sample_weight=True).get_metadata_routing()
-    assert request.fit.requests == {"sample_weight": True}
+    assert request.fit.requests == {"sample_weight": True, "validate": None}
     with pytest.raises(TypeError, match="sample_weight"):
         KernelizedMetricLearner(GMML()).fit(FEW[INDEX], SAME, sample_weight=np.ones(len(INDEX)))
 

@@ -92,7 +92,8 @@ def test_lists_that_are_too_long_are_left_out_and_tried_again():
 def test_wide_data_use_the_diagonal_of_the_scatter():
     rng = np.random.default_rng(0)
     points, labels = rng.normal(size=(40, 2100)), np.arange(40) % 2
-    model = LMNN(n_components=2, init="pca").fit(points, labels)
+    with pytest.warns(UserWarning, match=r"40 points of 2100 features.*PCA\(n_components=4\)"):
+        model = LMNN(n_components=2, init="pca").fit(points, labels)
     assert model.objective_ < model.loss_curve_[0]
     assert model.components_.shape == (2, 2100)
 

@@ -10,7 +10,8 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
-from metricfast import RCA, RCA_Supervised
+from metricfast import RCA, KernelizedMetricLearner, RCA_Supervised, _validation, pairwise_distances
+from metricfast._validation import _split_chunks
 
 X, Y = load_iris(return_X_y=True)
 CHUNKS = np.arange(150) // 5
@@ -164,10 +165,55 @@ def test_chunks_that_cannot_be_had():
         RCA().fit(X, None)
 
 
-def test_validate_judges_by_the_chunks_of_neighbours():
+def small_chunks(spread):
+    """Pairs of points; chunks differ in the first feature, points of a chunk as told."""
     rng = np.random.default_rng(0)
-    chunks = np.repeat([-1, 0, 1, 2], 40)
-    points = rng.normal(size=(160, 3)) * [1, 1, 30] + 6 * np.eye(4, 3)[chunks]
+    centers = 3 * rng.normal(size=(200, 1)) * np.eye(1, len(spread))
+    points = np.repeat(centers, 2, axis=0) + rng.normal(size=(400, len(spread))) * spread
+    order = rng.permutation(400)
+    return points[order], np.repeat(np.arange(200), 2)[order]
+
+
+def test_validation_holds_whole_chunks_out_and_judges_by_pairs():
+    points, chunks = small_chunks([0.1, 0.1, 30])
+    unused = np.where(chunks < 10, -1, chunks)
+    found = RCA().fit(points, unused, validate=True).validation_
+    assert found["measure"] == "area under the ROC curve of pairs"
+    assert found["n_held_out"] == 2 * 38
+    assert found["learned"] > 0.9
+    indexed = RCA(preprocessor=points).fit(np.arange(400), unused.astype(object), validate=True)
+    assert indexed.validation_ == found
+    kernelized = KernelizedMetricLearner(RCA(), "linear", n_components=3, random_state=0)
+    linear = kernelized.fit(points, unused, validate=True).validation_
+    assert linear["euclidean"] == found["euclidean"] < 0.7
+    assert linear["learned"] == pytest.approx(found["learned"], abs=0.01)
+
+
+def test_validation_score_is_the_share_of_pairs_in_order():
+    points, chunks = small_chunks([1, 1, 3])
+    train, test = _split_chunks(chunks)
+    assert not np.isin(chunks[test], chunks[train]).any()
     model = RCA().fit(points, chunks, validate=True)
-    assert model.validation_["n_held_out"] == 24
-    assert model.validation_["learned"] < model.validation_["euclidean"]
+    distances = pairwise_distances(points[test])
+    upper = np.triu_indices(len(test), 1)
+    same = (chunks[test][:, None] == chunks[test])[upper]
+    order = np.sign(distances[upper][~same][:, None] - distances[upper][same])
+    assert model.validation_["euclidean"] == pytest.approx((order.mean() + 1) / 2)
+
+
+def test_validation_of_large_chunks_draws_pairs(monkeypatch):
+    monkeypatch.setattr(_validation, "_MOST_PAIRS", 500)
+    rng = np.random.default_rng(0)
+    chunks = np.repeat([0, 1, 2], 100)
+    points = rng.normal(size=(300, 3)) * [1, 1, 30] + 6 * np.eye(3)[chunks]
+    found = RCA().fit(points, chunks, validate=True).validation_
+    assert found["n_held_out"] == 200
+    assert found["learned"] > found["euclidean"]
+
+
+def test_validation_warns_and_needs_three_chunks():
+    points, chunks = small_chunks([1] + 20 * [0.01])
+    with pytest.warns(UserWarning, match="RCA learned serves worse .* on 80 held-out points"):
+        RCA().fit(points, chunks, validate=True)
+    with pytest.raises(ValueError, match="it needs at least 3 of these; found 2"):
+        RCA(shrinkage="auto").fit(X[:7], [0, 0, 1, 1, 2, 3, -1], validate=True)

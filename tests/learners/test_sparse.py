@@ -151,6 +151,7 @@ def test_many_features_stay_sparse(weighted):
     np.testing.assert_allclose(axes, expected, atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:The map fits")
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_a_fit_of_many_features_stays_sparse(learner):
     rng = np.random.default_rng(0)

@@ -105,8 +105,6 @@ class Covariance(ClosedFormLearner):
         ValueError
             If the input is not as above, or all points are equal.
         """
-        if validate and y is None:
-            raise ValueError("validate=True needs labels: pass y.")
         points, _, weights, exponent = self._prepare(X, None, sample_weight)
         n_features = points.shape[1]
         n_components = check_n_components(n_features, self.n_components)

@@ -8,25 +8,20 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.decomposition import KernelPCA
-from sklearn.kernel_approximation import Nystroem
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from metricfast._checks import check_points
 from metricfast._tuples import index_tuples
 from metricfast.base import BaseMetricLearner, MetricTransformer
+from metricfast.learners._kernel_map import KernelizedMetric, fit_kernel_map, map_points
 from metricfast.learners._linear import check_count
 from metricfast.thresholds import ThresholdMixin
 
 __all__ = ["KernelizedMetricLearner"]
 
 _METHODS = ("nystroem", "kpca")
-# From so many points on, iterations find few eigenvectors of the kernel faster, and interruptibly.
-_MANY = 2000
-# Points that are mapped at a time: such that a product of that size takes part of a second.
-_LEAST_ROWS, _PRODUCT = 256, 2**28
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -51,8 +46,10 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
     kernel : str or callable, default="rbf"
         As in scikit-learn's `Nystroem`: "rbf", "poly", "sigmoid", "laplacian", "cosine" ... or a
         function of two points.
-    gamma : float, optional
-        Parameter of the kernels that have it; by default 1 / n_features.
+    gamma : float, "scale" or None, default="scale"
+        Parameter of the kernels that have it. "scale" is 1 / (n_features * X.var()), X being the
+        points, as in scikit-learn's `SVC`; for "laplacian" and "chi2", which compare absolute
+        differences, not squared ones, 1 / (n_features * X.std()). None is the kernel's own default.
     degree : float, default=3
         Parameter of "poly".
     coef0 : float, default=1
@@ -83,11 +80,15 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         Number of features of the points.
     preprocessor_ : callable or None
         The preprocessor in use.
+    validation_ : dict
+        With ``validate=True``: how the learned distance compares with the Euclidean one.
 
     Notes
     -----
-    The kernel compares features in their own units: standardise them first, and choose `gamma` by
-    cross-validation.
+    The kernel compares features in their own units: standardise them first unless they share one,
+    and choose `gamma` by cross-validation.
+
+    An interrupted `fit` (Ctrl-C) raises KeyboardInterrupt and leaves what the learner itself would.
 
     References
     ----------
@@ -111,7 +112,7 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         self,
         learner: Any,
         kernel: str | Callable[..., float] = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = "scale",
         degree: float = 3,
         coef0: float = 1,
         kernel_params: Mapping[str, Any] | None = None,
@@ -136,11 +137,19 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         size: int | None = getattr(self.learner, "_tuple_size", None)
         return size
 
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The learner's `classes_`; only where it has them."""
+        classes: NDArray[Any] = getattr(self, "learner_", self.learner).classes_
+        return classes
+
     def fit(
         self,
         X: ArrayLike,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
         **fit_params: Any,
     ) -> KernelizedMetricLearner:
         """Fit the map of the kernel, and the learner to the mapped points.
@@ -154,6 +163,10 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
             Labels, where the learner takes any.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of samples, where the learner takes any. They have no effect on the map.
+        validate : bool, default=False
+            Where the learner's `fit` knows it: also fit a clone to four fifths of the data, judge
+            its distance on the others as the learner does, against the Euclidean distance of the
+            points as given, keep the numbers in `validation_`, and warn if it is worse.
         **fit_params
             Further arguments of the learner's `fit`.
 
@@ -165,6 +178,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         ------
         ValueError
             If an argument or parameter has a value that cannot be used.
+        TypeError
+            If the learner is none, or is given an argument that its `fit` does not know.
         """
         if self.method not in _METHODS:
             raise ValueError(f"method must be one of {_METHODS}, got {self.method!r}.")
@@ -174,28 +189,39 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
             check_count("n_components", self.n_components)
         if not isinstance(self.learner, BaseMetricLearner):
             raise TypeError(f"learner must be a metric learner, got {self.learner!r}.")
+        if validate and not _can_validate(self.learner):
+            raise TypeError(f"{self.learner!r} cannot be validated: its `fit` has no `validate`.")
         learner = clone(self.learner)
         if sample_weight is not None:
             fit_params["sample_weight"] = sample_weight
+        data: tuple[Any, ...]
         if self._tuple_size is None:
             if y is None and not self.learner._requires_y:
                 points, labels = self._prepare_inputs(X), None
             else:
                 points, labels = self._prepare_inputs(X, y)
-            self.map_ = self._kernel_map(points)
-            learner.fit(self._mapped(points), labels, **fit_params)
+            self._fit_map(points)
+            data = self._mapped(points), labels
         else:
             tuples = self._prepare_tuples(X, y)
-            self.map_ = self._kernel_map(tuples.unique_points())
+            self._fit_map(tuples.unique_points())
             # The tuples stay indices into the mapped points, of which none is held twice.
             learner.set_params(preprocessor=self._mapped(tuples.points))
-            given = () if y is None else (tuples.y,)
-            learner.fit(tuples.index, *given, **fit_params)
-            learner.set_params(preprocessor=None)
-            learner.preprocessor_ = None
-        self.learner_ = learner
+            data = (tuples.index,) if y is None else (tuples.index, tuples.y)
+        self.learner_ = learner  # already, for when it is interrupted
+        try:
+            learner.fit(*data, **fit_params)
+        except Exception:
+            del self.learner_
+            raise
+        finally:
+            if self._tuple_size is not None:
+                learner.set_params(preprocessor=None)
+                learner.preprocessor_ = None
         if hasattr(learner, "threshold_"):
             self.threshold_ = learner.threshold_
+        if validate:
+            self._validate_fit(X, y, **fit_params)
         return self
 
     @_available_if_learner_has("transform")
@@ -211,9 +237,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         -------
         ndarray of shape (n_samples, n_components of the learner)
         """
-        check_is_fitted(self, "learner_")
-        X = check_points(self, X, preprocessor=self.preprocessor_, reset=False)
-        embedded: NDArray[Any] = self.learner_.transform(self._mapped(X))
+        mapped = self._mapped_points(X)
+        embedded: NDArray[Any] = self.learner_.transform(mapped)
         return embedded
 
     @_available_if_learner_has("pair_distance")
@@ -249,7 +274,7 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         similarities: NDArray[Any] = self.learner_.pair_score(mapped)
         return similarities
 
-    def get_metric(self) -> _KernelizedMetric:
+    def get_metric(self) -> KernelizedMetric:
         """Return the learned distance as a function ``f(u, v, squared=False)`` of two points.
 
         Of a learner of a similarity, return that, as ``f(u, v)``. It does not change when the
@@ -257,65 +282,58 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         are far faster.
         """
         check_is_fitted(self, "learner_")
-        return _KernelizedMetric(self.map_, self.learner_.get_metric())
+        return KernelizedMetric(self.map_, self.learner_.get_metric())
 
     @_available_if_learner_has("decision_function")
     def decision_function(self, tuples: ArrayLike) -> NDArray[Any]:
         """Return the learner's `decision_function` of tuples; only where it has one."""
-        mapped = self._mapped_tuples(tuples, self._tuple_size)
+        mapped = self._mapped_data(tuples)
         scores: NDArray[Any] = self.learner_.decision_function(mapped)
         return scores
 
     @_available_if_learner_has("predict")
-    def predict(self, tuples: ArrayLike) -> NDArray[Any]:
-        """Return the learner's prediction for tuples; only where it has one."""
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the learner's prediction for tuples, or points; only where it has one."""
         if self._tuple_size == 2:
-            return self.predict_pairs(tuples)
-        mapped = self._mapped_tuples(tuples, self._tuple_size)
+            return self.predict_pairs(X)
+        mapped = self._mapped_data(X)
         labels: NDArray[Any] = self.learner_.predict(mapped)
         return labels
 
     @_available_if_learner_has("score")
-    def score(self, tuples: ArrayLike, y: ArrayLike | None = None) -> float:
-        """Return the learner's score of tuples; only where it has one."""
+    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
+        """Return the learner's score of tuples, or points; only where it has one."""
         labels = () if y is None else (y,)
-        mapped = self._mapped_tuples(tuples, self._tuple_size)
+        mapped = self._mapped_data(X)
         return float(self.learner_.score(mapped, *labels))
 
-    def _kernel_map(self, points: NDArray[Any]) -> Nystroem | KernelPCA:
-        wanted = 100 if self.n_components is None else int(self.n_components)
-        n_components = min(wanted, len(points))
-        parameters: dict[str, Any] = {}
-        if not callable(self.kernel):
-            parameters = {"degree": self.degree, "coef0": self.coef0}
-        if self.method == "kpca" and len(points) >= max(_MANY, 10 * n_components):
-            parameters["eigen_solver"] = "arpack"
-        kind = Nystroem if self.method == "nystroem" else KernelPCA
-        return kind(
+    def _fit_map(self, points: NDArray[Any]) -> None:
+        self.map_ = fit_kernel_map(
+            points,
             kernel=self.kernel,
             gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
             kernel_params=self.kernel_params,
-            n_components=n_components,
+            n_components=100 if self.n_components is None else int(self.n_components),
+            method=self.method,
             random_state=self.random_state,
-            **parameters,
-        ).fit(points)
+        )
 
     def _mapped(self, points: NDArray[Any]) -> NDArray[Any]:
-        # One product for all points could not be interrupted.
-        rows = max(_LEAST_ROWS, _PRODUCT // max(1, self.map_.n_components**2))
-        parts = [
-            np.asarray(self.map_.transform(points[i : i + rows]), dtype=points.dtype)
-            for i in range(0, len(points), rows)
-        ]
-        mapped = np.concatenate(parts)
-        if not np.isfinite(mapped).all():
-            raise ValueError(
-                f"the kernel {self.kernel!r} gives values that are not finite: rescale the "
-                "points, or choose other kernel parameters."
-            )
-        return mapped
+        return map_points(self.map_, points)
 
-    def _mapped_tuples(self, tuples: ArrayLike, size: int | None) -> NDArray[Any]:
+    def _mapped_data(self, X: ArrayLike) -> NDArray[Any]:
+        """Map what is like the data that the learner trains on."""
+        size = self._tuple_size
+        return self._mapped_points(X) if size is None else self._mapped_tuples(X, size)
+
+    def _mapped_points(self, X: Any) -> NDArray[Any]:
+        check_is_fitted(self, "learner_")
+        points = check_points(self, X, preprocessor=self.preprocessor_, reset=False)
+        return self._mapped(points)
+
+    def _mapped_tuples(self, tuples: ArrayLike, size: int) -> NDArray[Any]:
         check_is_fitted(self, "learner_")
         found = index_tuples(
             self, tuples, preprocessor=self.preprocessor_, reset=False, tuple_size=size
@@ -330,17 +348,16 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         tags = super().__sklearn_tags__()
         of_learner = getattr(self.learner, "__sklearn_tags__", None)
         if of_learner is not None:
-            tags.target_tags = of_learner().target_tags
+            learned = of_learner()
+            tags.estimator_type = learned.estimator_type
+            tags.classifier_tags = learned.classifier_tags
+            tags.regressor_tags = learned.regressor_tags
+            tags.target_tags = learned.target_tags
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
-class _KernelizedMetric:
-    """The learned distance, or similarity, of two points."""
-
-    def __init__(self, kernel_map: Any, metric: Callable[..., float]) -> None:
-        self._map, self._metric = kernel_map, metric
-
-    def __call__(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
-        left, right = self._map.transform(np.vstack([u, v]))
-        return self._metric(left, right, squared=True) if squared else self._metric(left, right)
+def _can_validate(learner: Any) -> bool:
+    while isinstance(learner, KernelizedMetricLearner):
+        learner = learner.learner
+    return bool(has_fit_parameter(learner, "validate"))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,18 +16,17 @@ from sklearn.utils import check_random_state
 from metricfast import losses
 from metricfast._deprecation import renamed, take_renamed
 from metricfast._sparse import dense, nearest_of_class
-from metricfast.learners._impostors import ImpostorLists
 from metricfast.learners._linear import (
     FULL_BASIS,
     Coordinates,
     LinearLearner,
-    LinearObjective,
     TrainingSet,
     best_scale,
     check_count,
     check_range,
     embed,
 )
+from metricfast.learners._lmnn_problem import MARGIN, LMNNProblem
 from metricfast.solvers import (
     Monitor,
     SolverState,
@@ -37,7 +37,8 @@ from metricfast.solvers import (
 
 __all__ = ["LMNN"]
 
-_MARGIN = 1.0
+# Mean squared distance to targets, in margins, below which classes have collapsed.
+_COLLAPSED = 0.05
 
 
 class LMNN(LinearLearner):
@@ -143,6 +144,10 @@ class LMNN(LinearLearner):
 
     An interrupted `fit` (Ctrl-C) raises KeyboardInterrupt and leaves the best map so far in
     `components_`. Where the iterations run out before convergence, ConvergenceWarning says so.
+
+    Where points are hardly more than features, a map can satisfy every margin and bring the points
+    of a class together in one place, and other points gain nothing: a warning says so. Principal
+    components, a tenth as many as points, are a good start then.
 
     References
     ----------
@@ -254,7 +259,7 @@ class LMNN(LinearLearner):
         find = nearest_of_class if issparse(data.X) else losses.LMNN.find_targets
         targets = find(data.X, data.labels, k, n_jobs=self.n_jobs)
         coordinates = Coordinates(data.X.shape[1], _target_scatter(data.X, targets))
-        problem = _Problem(data, targets, self.regularization, coordinates, self.n_jobs)
+        problem = LMNNProblem(data, targets, self.regularization, coordinates, self.n_jobs)
         solve = self._solve_listed if self.solver == "lbfgs" else partial(self._solve_batches, rng)
 
         def run(x0: NDArray[np.float64], monitor: Monitor) -> None:
@@ -271,11 +276,29 @@ class LMNN(LinearLearner):
         passes = 1 + self.target_refresh
         total = passes * (self.max_iter if self.solver == "lbfgs" else self.max_epochs)
         self._minimize(data, coordinates, L, total, run, callbacks)
+        self._warn_if_collapsed(data, k)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self
 
-    def _solve_listed(self, problem: _Problem, x0: NDArray[np.float64], monitor: Monitor) -> None:
+    def _warn_if_collapsed(self, data: TrainingSet, k: int) -> None:
+        n_samples, n_features = data.X.shape
+        weight = n_samples if data.weight is None else float(data.weight.sum())
+        if n_samples > 2 * n_features or (
+            self.objective_ > _COLLAPSED * MARGIN * self.regularization * k * weight
+        ):
+            return
+        warnings.warn(
+            f"The map fits {n_samples} points of {n_features} features so closely that their "
+            "classes have collapsed, which seldom helps other points: reduce the features first, "
+            f"for example by PCA(n_components={max(1, n_samples // 10)}), and measure with "
+            "fit(..., validate=True).",
+            stacklevel=3,
+        )
+
+    def _solve_listed(
+        self, problem: LMNNProblem, x0: NDArray[np.float64], monitor: Monitor
+    ) -> None:
         minimize_hinge(
             problem.of_all(),
             x0,
@@ -288,7 +311,7 @@ class LMNN(LinearLearner):
     def _solve_batches(
         self,
         rng: np.random.RandomState,
-        problem: _Problem,
+        problem: LMNNProblem,
         x0: NDArray[np.float64],
         monitor: Monitor,
     ) -> None:
@@ -303,61 +326,6 @@ class LMNN(LinearLearner):
             max_epochs=self.max_epochs,
             learning_rate=self.learning_rate,
         )
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """The objective, of all anchors or of some."""
-
-    data: TrainingSet
-    targets: NDArray[np.int64]
-    regularization: float
-    coordinates: Coordinates
-    n_jobs: int | None
-
-    def of_all(self) -> LinearObjective:
-        labels = self.data.labels
-        lists = ImpostorLists(labels, self.targets, _MARGIN, self.n_jobs)
-        loss = self._loss(self.regularization)
-
-        def listed(Z: NDArray[Any]) -> Any:
-            return loss(
-                Z,
-                labels,
-                targets=self.targets,
-                impostors=lists(Z),
-                sample_weight=self.data.weight,
-                n_jobs=self.n_jobs,
-            )
-
-        return LinearObjective(self.data.X, listed, self.coordinates, self.n_jobs)
-
-    def of_anchors(self, anchors: NDArray[np.int64]) -> LinearObjective:
-        data, targets = self.data, self.targets[anchors]
-        rows = np.union1d(anchors, targets)
-        place, near = np.searchsorted(rows, anchors), np.searchsorted(rows, targets)
-        push = (1 - self.regularization) * len(data.labels) / len(rows)
-        total = self.regularization + push
-        loss = self._loss(self.regularization / total)
-
-        def among_batch(Z: NDArray[Any]) -> tuple[float, NDArray[Any]]:
-            value, (upstream, gradient) = loss(
-                Z[place],
-                data.labels[anchors],
-                Z,
-                data.labels[rows],
-                targets=near,
-                sample_weight=None if data.weight is None else data.weight[anchors],
-                exclude=place,
-                n_jobs=self.n_jobs,
-            )
-            gradient[place] += upstream
-            return total * value, Z.dtype.type(total) * gradient
-
-        return LinearObjective(data.X[rows], among_batch, self.coordinates, self.n_jobs)
-
-    def _loss(self, regularization: float) -> Callable[..., Any]:
-        return losses.LMNN(self.targets.shape[1], regularization, _MARGIN)
 
 
 def _check_class_sizes(data: TrainingSet, k: int) -> None:

@@ -159,7 +159,8 @@ class MLKR(AllPairsLearner):
         return np.empty(0), targets, math.ldexp(1.0, 2 * exponent)
 
     def _coordinates(self, data: TrainingSet, L: NDArray[Any]) -> Coordinates:
-        del L
+        if self.solver == "sgd":
+            return super()._coordinates(data, L)
         return Coordinates(data.X.shape[1], square_root(self._within_scatter(data)))
 
     def _loss(self) -> losses.MLKR:

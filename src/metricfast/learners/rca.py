@@ -91,6 +91,7 @@ class RCA(ClosedFormLearner):
 
     _requires_y = True
     _partial_labels = True
+    _on_chunks = True
 
     def __init__(
         self,
@@ -122,10 +123,12 @@ class RCA(ClosedFormLearner):
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights. Whole numbers mean the same as repeated points.
         validate : bool, default=False
-            Also fit a clone to four fifths of the points in chunks, compare how often the chunk of
-            each other point is not that of its 3 nearest neighbours in the learned and in the
-            Euclidean distance, keep the numbers in `validation_`, and warn if the learned one is
-            worse.
+            Also hold all points of a fifth of the chunks out (of those of two or more points, and
+            at least two), fit a clone to the others, and compare how well the learned and the
+            Euclidean distance tell pairs within a held-out chunk from pairs across two: the area
+            under the ROC curve. It takes all such pairs, or 100,000 of either kind. Keep the
+            numbers in `validation_`, and warn if the learned distance is worse. Chunks that belong
+            to one class make the area smaller, for both.
 
         Returns
         -------
@@ -134,7 +137,8 @@ class RCA(ClosedFormLearner):
         Raises
         ------
         ValueError
-            If the input is not as above, or no chunk holds two different points.
+            If the input is not as above, no chunk holds two different points, or, with `validate`,
+            fewer than three chunks hold two or more points.
         """
         if chunks is None:
             raise ValueError(
@@ -267,7 +271,7 @@ class RCA_Supervised(RCA):  # noqa: N801
     (150, 4)
     """
 
-    _partial_labels = True
+    _on_chunks = False
 
     def __init__(
         self,
