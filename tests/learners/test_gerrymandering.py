@@ -113,9 +113,10 @@ def test_infeasible_points_are_counted():
     with pytest.warns(UserWarning, match="neighbours is right for 1 of 150 points"):
         model.fit(X, labels)
     assert model.history_["infeasible"] == [1] * 8
+    epochs = []
     with pytest.raises(ValueError, match="no set of n_neighbors=1"):
-        model.set_params(n_neighbors=1).fit([[0.0], [1.0]], [0, 1])
-    assert model.n_iter_ == 1  # it is known after an epoch
+        model.set_params(n_neighbors=1, callbacks=[epochs.append]).fit([[0.0], [1.0]], [0, 1])
+    assert len(epochs) == 1  # it is known after an epoch
 
 
 def test_sparse_points():

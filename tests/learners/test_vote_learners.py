@@ -12,6 +12,7 @@ from metricfast import (
     EmbeddingLearner,
     NeighborhoodGerrymandering,
     NeighborhoodGerrymanderingRegressor,
+    save,
 )
 from metricfast.embeddings import MLP, Linear
 from metricfast.losses import NCA, Gerrymander
@@ -227,3 +228,39 @@ def test_a_linear_map_beside_a_perceptron_keeps_its_regularizer():
     shrinking = sum(d / 2 * (A**2).sum() for d, A in zip(decays, perceptron, strict=True))
     expected = 0.25 * loss + shrinking + ((V.T @ V) ** 2).sum()
     assert model.objective_ == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("points", "labels", "k", "message"),
+    [
+        (X[:50, :3], Y[:50], 60, "n_neighbors must be at most 49"),
+        ([[0.0], [1.0]], [0, 1], 1, "no set of n_neighbors=1"),
+        (X * np.nan, Y, 3, "NaN"),
+    ],
+)
+@pytest.mark.parametrize("learner", [LINEAR, ASYMMETRIC])
+def test_a_refused_fit_leaves_the_model_or_none(learner, points, labels, k, message, tmp_path):
+    model = clone(learner).fit(X, Y)
+    before = model.transform(X)
+    with pytest.raises(ValueError, match="C must be"):
+        model.set_params(C=-1).fit(points, labels)
+    np.testing.assert_array_equal(model.transform(X), before)
+    for refused in (model, clone(learner)):
+        with pytest.raises(ValueError, match=message):
+            refused.set_params(C=1, n_neighbors=k).fit(points, labels)
+        with pytest.raises(NotFittedError):
+            refused.transform(points)
+        with pytest.raises(NotFittedError):
+            save(refused, tmp_path / "model")
+
+
+@pytest.mark.parametrize("learner", [LINEAR, ASYMMETRIC])
+def test_an_interrupted_fit_leaves_the_best_so_far(learner):
+    def interrupt(state):
+        raise KeyboardInterrupt
+
+    model = clone(learner).set_params(callbacks=[interrupt])
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert model.transform(X).shape == (120, 5)
+    assert model.n_iter_ == 1

@@ -23,7 +23,7 @@ from metricfast.learners._linear import check_callbacks
 from metricfast.learners._minibatch import EpochState
 from metricfast.learners._stored_database import VotesOfDatabase
 from metricfast.learners._votes import check_vote_parameters
-from metricfast.learners._voting import vote_loss
+from metricfast.learners._voting import forgetting_failures, vote_loss
 
 __all__ = ["AsymmetricSimilarity"]
 
@@ -206,7 +206,8 @@ class AsymmetricSimilarity(VotesOfDatabase):
         ------
         ValueError
             If an argument or parameter has a value that cannot be used, or no set of neighbours is
-            right for any query.
+            right for any query. A parameter that is refused before the data are looked at leaves an
+            earlier fit as it was; after any other error the learner is not fitted.
 
         Warns
         -----
@@ -222,43 +223,44 @@ class AsymmetricSimilarity(VotesOfDatabase):
         kept = None
         if self.warm_start and hasattr(self, "parameters_"):
             kept, origin = self.parameters_, self.mean_
-        X, y = self._prepare_inputs(X, y, ensure_min_samples=2, accept_sparse="csr")
-        weight = check_sample_weight(sample_weight, X.shape[0])
-        self._check_rows(X.shape[1])
-        if (X_database is None) != (y_database is None):
-            raise ValueError("X_database and y_database must be given together.")
-        if X_database is None:
-            self.classes_, codes = check_classification_target(y)
-            database, database_codes = X, codes
-        else:
-            database, database_codes = self._check_database(X_database, y_database)
-            codes = self._codes(y, "y")
-            dtype = np.result_type(X.dtype, database.dtype)
-            X, database = X.astype(dtype, copy=False), database.astype(dtype, copy=False)
-        queries = X
-        if issparse(X) or issparse(database):
-            self.mean_ = np.zeros(X.shape[1], X.dtype)
-            queries, centred = (csr_array(A) if issparse(A) else A for A in (X, database))
-        else:
-            mean = database[0] + (database - database[0]).mean(axis=0, dtype=np.float64)
-            if kept is not None and origin.shape == mean.shape:
-                mean = origin  # the distance that was learned depends on it
-            self.mean_ = mean.astype(X.dtype)
-            queries, centred = X - self.mean_, database - self.mean_
-            _check_units(centred)
-        training = DatabaseTraining(
-            self, embedding, vote_loss(self, len(self.classes_)), queries, codes,
-            None if X_database is None else centred, database_codes, weight,
-        )  # fmt: skip
-        rng = check_random_state(self.random_state)
-        start = training.start(rng, kept)
-        self.embedding_ = embedding
-        self._keep(start)
-        try:
-            training.run(start, rng, self._keep, callbacks)
-        finally:
-            self.database_embedding_ = self._embed(database, "database")
-            self.database_labels_ = database_codes
+        with forgetting_failures(self):
+            X, y = self._prepare_inputs(X, y, ensure_min_samples=2, accept_sparse="csr")
+            weight = check_sample_weight(sample_weight, X.shape[0])
+            self._check_rows(X.shape[1])
+            if (X_database is None) != (y_database is None):
+                raise ValueError("X_database and y_database must be given together.")
+            if X_database is None:
+                self.classes_, codes = check_classification_target(y)
+                database, database_codes = X, codes
+            else:
+                database, database_codes = self._check_database(X_database, y_database)
+                codes = self._codes(y, "y")
+                dtype = np.result_type(X.dtype, database.dtype)
+                X, database = X.astype(dtype, copy=False), database.astype(dtype, copy=False)
+            queries = X
+            if issparse(X) or issparse(database):
+                self.mean_ = np.zeros(X.shape[1], X.dtype)
+                queries, centred = (csr_array(A) if issparse(A) else A for A in (X, database))
+            else:
+                mean = database[0] + (database - database[0]).mean(axis=0, dtype=np.float64)
+                if kept is not None and origin.shape == mean.shape:
+                    mean = origin  # the distance that was learned depends on it
+                self.mean_ = mean.astype(X.dtype)
+                queries, centred = X - self.mean_, database - self.mean_
+                _check_units(centred)
+            training = DatabaseTraining(
+                self, embedding, vote_loss(self, len(self.classes_)), queries, codes,
+                None if X_database is None else centred, database_codes, weight,
+            )  # fmt: skip
+            rng = check_random_state(self.random_state)
+            start = training.start(rng, kept)
+            self.embedding_ = embedding
+            self._keep(start)
+            try:
+                training.run(start, rng, self._keep, callbacks)
+            finally:
+                self.database_embedding_ = self._embed(database, "database")
+                self.database_labels_ = database_codes
         return self
 
     def _make_embedding(self) -> Embedding:

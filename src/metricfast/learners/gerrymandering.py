@@ -23,7 +23,7 @@ from metricfast.learners._votes import (
     hold_out,
     unit_scale,
 )
-from metricfast.learners._voting import vote_error, vote_loss
+from metricfast.learners._voting import forgetting_failures, vote_error, vote_loss
 from metricfast.losses import Gerrymander
 from metricfast.solvers import SolverState
 
@@ -220,7 +220,8 @@ class NeighborhoodGerrymandering(LinearLearner):
         ------
         ValueError
             If an argument or parameter has a value that cannot be used, or no set of neighbours is
-            right for any point.
+            right for any point. A parameter that is refused before the data are looked at leaves an
+            earlier fit as it was; after any other error the learner is not fitted.
 
         Warns
         -----
@@ -234,32 +235,35 @@ class NeighborhoodGerrymandering(LinearLearner):
         callbacks = check_callbacks(self.callbacks)
         self._check_parameterization()
         kept = self.components_ if self.warm_start and hasattr(self, "components_") else None
-        data = self._check_data(X, y, sample_weight)
-        loss = self._loss(data)
-        rng = check_random_state(self.random_state)
-        if kept is None:
-            L = self._initialize(data, rng)
-        elif kept.shape[1] != data.X.shape[1]:
-            raise ValueError(
-                f"warm_start needs points of {kept.shape[1]} features as in the fit before, got "
-                f"{data.X.shape[1]}: set warm_start=False."
-            )
-        else:
-            L = data.start(kept)
-        if not np.any(L):
-            raise ValueError("`init` is zero, where the objective has no slope: give another map.")
-        train, test = hold_out(self, data.labels, rng)
-        part = data if test is None else data.take(train)
-        if kept is None and isinstance(self.init, str):
-            largest = 1.0 if loss.loss_matrix is None else float(np.max(loss.loss_matrix))
-            Z, own = embed(part.X, L, self.n_jobs), np.arange(part.X.shape[0])
-            L = L * unit_scale(Z, Z, own, min(self.n_neighbors, len(Z) - 1), largest)
-        problem: MapObjective
-        if self.parameterization == "M":
-            problem, start = MatrixObjective(self, loss, part), [L.T @ L]
-        else:
-            problem, start = MapObjective(self, loss, part), [L]
-        self._train(problem, start, rng, data, train, test, callbacks)
+        with forgetting_failures(self):
+            data = self._check_data(X, y, sample_weight)
+            loss = self._loss(data)
+            rng = check_random_state(self.random_state)
+            if kept is None:
+                L = self._initialize(data, rng)
+            elif kept.shape[1] != data.X.shape[1]:
+                raise ValueError(
+                    f"warm_start needs points of {kept.shape[1]} features as in the fit before, "
+                    f"got {data.X.shape[1]}: set warm_start=False."
+                )
+            else:
+                L = data.start(kept)
+            if not np.any(L):
+                raise ValueError(
+                    "`init` is zero, where the objective has no slope: give another map."
+                )
+            train, test = hold_out(self, data.labels, rng)
+            part = data if test is None else data.take(train)
+            if kept is None and isinstance(self.init, str):
+                largest = 1.0 if loss.loss_matrix is None else float(np.max(loss.loss_matrix))
+                Z, own = embed(part.X, L, self.n_jobs), np.arange(part.X.shape[0])
+                L = L * unit_scale(Z, Z, own, min(self.n_neighbors, len(Z) - 1), largest)
+            problem: MapObjective
+            if self.parameterization == "M":
+                problem, start = MatrixObjective(self, loss, part), [L.T @ L]
+            else:
+                problem, start = MapObjective(self, loss, part), [L]
+            self._train(problem, start, rng, data, train, test, callbacks)
         return self
 
     @property
