@@ -48,6 +48,10 @@ CASES = {
     "loss_matrix-text": lambda learner: fit(learner, loss_matrix="other"),
     "init-zero": lambda learner: fit(learner, init=np.zeros((2, 4))),
     "init-zero-embeddings": lambda learner: fit(learner, query=ZERO, database=ZERO),
+    "warm-components": lambda learner: (
+        fit(learner, warm_start=True).set_params(n_components=2).fit(X, Y)
+    ),
+    "warm-text": lambda learner: fit(learner, warm_start="x"),
     "matrix-sparse": lambda learner: fit(learner, csr_array(X), Y, parameterization="M"),
     "fit-tiny": lambda learner: fit(learner, X * 1e-150, Y),
     "fit-huge": lambda learner: fit(learner, X * 1e150, Y),

@@ -264,3 +264,18 @@ def test_an_interrupted_fit_leaves_the_best_so_far(learner):
         model.fit(X, Y)
     assert model.transform(X).shape == (120, 5)
     assert model.n_iter_ == 1
+
+
+@pytest.mark.parametrize("learner", [LINEAR, ASYMMETRIC])
+def test_a_warm_start_refuses_another_shape_and_a_zero_init(learner):
+    zeros = {"n_components": 5, "init": np.zeros((5, 5))}
+    for changed, message in (
+        ({"n_components": 2}, "warm_start needs .* same shape"),
+        ({"init": np.eye(2, 5)}, "warm_start needs .* same shape"),
+        (zeros, "`init` is zero"),
+    ):
+        model = clone(learner).set_params(warm_start=True).fit(X, Y)
+        with pytest.raises(ValueError, match=message):
+            model.set_params(**changed).fit(X, Y)
+    with pytest.raises(ValueError, match="warm_start must be True or False, got 'x'"):
+        clone(learner).set_params(warm_start="x").fit(X, Y)

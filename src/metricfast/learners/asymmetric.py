@@ -19,7 +19,7 @@ from metricfast._scaling import log2_spread
 from metricfast._targets import check_classification_target, check_sample_weight
 from metricfast.embeddings import Asymmetric, Embedding, Linear
 from metricfast.learners._asymmetric_fit import DatabaseTraining, is_linear
-from metricfast.learners._linear import check_callbacks
+from metricfast.learners._linear import check_bool, check_callbacks
 from metricfast.learners._minibatch import EpochState
 from metricfast.learners._stored_database import VotesOfDatabase
 from metricfast.learners._votes import check_vote_parameters
@@ -218,6 +218,7 @@ class AsymmetricSimilarity(VotesOfDatabase):
             convergence.
         """
         check_vote_parameters(self)
+        check_bool("warm_start", self.warm_start)
         callbacks: tuple[Any, ...] = check_callbacks(self.callbacks)
         embedding = self._make_embedding()
         kept = None

@@ -14,6 +14,7 @@ from metricfast.learners._linear import (
     Callback,
     LinearLearner,
     TrainingSet,
+    check_bool,
     check_callbacks,
     embed,
 )
@@ -91,7 +92,7 @@ class NeighborhoodGerrymandering(LinearLearner):
     validation_fraction : float, default=0.1
         Share of the points that is held out.
     warm_start : bool, default=False
-        Start from what an earlier `fit` has learned.
+        Start from what an earlier `fit` has learned, of as many components and features.
     preprocessor : array-like or callable, optional
         Gives the points when `X` holds indicators of points.
     verbose : bool, default=False
@@ -232,6 +233,7 @@ class NeighborhoodGerrymandering(LinearLearner):
             convergence.
         """
         check_vote_parameters(self)
+        check_bool("warm_start", self.warm_start)
         callbacks = check_callbacks(self.callbacks)
         self._check_parameterization()
         kept = self.components_ if self.warm_start and hasattr(self, "components_") else None
@@ -239,19 +241,23 @@ class NeighborhoodGerrymandering(LinearLearner):
             data = self._check_data(X, y, sample_weight)
             loss = self._loss(data)
             rng = check_random_state(self.random_state)
-            if kept is None:
-                L = self._initialize(data, rng)
-            elif kept.shape[1] != data.X.shape[1]:
+            if kept is not None and kept.shape[1] != data.X.shape[1]:
                 raise ValueError(
                     f"warm_start needs points of {kept.shape[1]} features as in the fit before, "
                     f"got {data.X.shape[1]}: set warm_start=False."
                 )
-            else:
-                L = data.start(kept)
-            if not np.any(L):
+            L = self._initialize(data, rng)
+            if not (np.any(L) and (kept is None or np.any(kept))):
                 raise ValueError(
                     "`init` is zero, where the objective has no slope: give another map."
                 )
+            if kept is not None:
+                if self.parameterization == "L" and kept.shape != L.shape:
+                    raise ValueError(
+                        f"warm_start needs a map of the same shape as in the fit before, "
+                        f"{kept.shape}, got {L.shape}: set warm_start=False."
+                    )
+                self.components_, L = kept, data.start(kept)
             train, test = hold_out(self, data.labels, rng)
             part = data if test is None else data.take(train)
             if kept is None and isinstance(self.init, str):
