@@ -279,3 +279,18 @@ def test_a_warm_start_refuses_another_shape_and_a_zero_init(learner):
             model.set_params(**changed).fit(X, Y)
     with pytest.raises(ValueError, match="warm_start must be True or False, got 'x'"):
         clone(learner).set_params(warm_start="x").fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("name", "share"),
+    [("frobenius2", 4), ("frobenius", 2), ("notes", 3), ("factors2", 2), ("factors", 2)],
+)
+def test_the_penalty_of_a_tied_map_is_a_share_of_that_of_two_alike(name, share):
+    penalties = []
+    for tied in (True, False):
+        model = clone(ASYMMETRIC).set_params(
+            tied=tied, regularizer=name, max_epochs=1, learning_rate=1e-12
+        )
+        history = model.fit(X, Y).history_
+        penalties.append(history["objective"][0] - history["surrogate"][0])
+    assert share * penalties[0] == pytest.approx(penalties[1])

@@ -60,7 +60,9 @@ class AsymmetricSimilarity(VotesOfDatabase):
         cross term twice, :math:`\frac12 \|U^TU\|^2 + 2 \|U^TV\|^2 + \frac12 \|V^TV\|^2`, whose
         gradient the running notes on the method print for the norm of W; "factors2" is
         :math:`\|U^TU\|^2 + \|V^TV\|^2`, and "factors" :math:`\|U\| + \|V\|`. The notes also leave C
-        out of their update, and take the norm for its square.
+        out of their update, and take the norm for its square. With ``tied=True`` the penalty is
+        that of `NeighborhoodGerrymandering` on the one map L: with U = V = L, 1/4 of the above for
+        "frobenius2", 1/3 for "notes", and 1/2 for the others.
     init : {"auto", "pca", "lda", "identity", "random"} or array-like, default="auto"
         The map that both start from, scaled as in `NeighborhoodGerrymandering`.
     solver, batch_size, max_iter, max_epochs, learning_rate, tol, early_stopping
