@@ -77,6 +77,15 @@ def test_training_lowers_the_objective(parameters):
         assert np.linalg.eigvalsh(model.get_mahalanobis_matrix()).min() > -1e-9
 
 
+@pytest.mark.parametrize("name", ["notes", "factors2"])
+def test_regularizers_that_are_one_for_a_matrix(name):
+    model = clone(QUICK).set_params(parameterization="M").fit(X, Y)
+    alike = clone(model).set_params(regularizer=name).fit(X, Y)
+    np.testing.assert_array_equal(alike.components_, model.components_)
+    two_rows = clone(model).set_params(init=np.eye(2, 4), warm_start=True).fit(X, Y)
+    assert two_rows.fit(X, Y).components_.shape == (4, 4)
+
+
 def test_learns_what_counts():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 400)
@@ -153,7 +162,7 @@ BAD = [
     ({"n_neighbors": 150}, "n_neighbors must be at most 149"),
     ({"parameterization": "W"}, "parameterization must be"),
     ({"parameterization": "M", "n_components": 2}, "n_components must be None"),
-    ({"parameterization": "M", "regularizer": "notes"}, "regularizer must be"),
+    ({"parameterization": "M", "regularizer": "factors"}, "regularizer must be"),
     ({"parameterization": "M", "solver": "lbfgs"}, "solver must be 'sgd'"),
     ({"loss_matrix": np.zeros((2, 2))}, r"shape \(3, 3\)"),
     ({"loss_matrix": -np.ones((3, 3))}, "finite numbers from 0"),
