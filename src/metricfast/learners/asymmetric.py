@@ -44,8 +44,7 @@ class AsymmetricSimilarity(VotesOfDatabase):
         Number of neighbours that vote.
     n_components : int, optional
         Number of rows of U and V, by default n_features (or those of `init`); at most twice that,
-        where every quadratic form of stacked points has its maps. Above n_features use "random" or
-        an array: "auto" is "identity" there, whose further rows are zero, and stay so.
+        where every quadratic form of stacked points has its maps.
     tied : bool, default=False
         Learn one map, U = V, for comparison.
     query, database : Embedding, optional
@@ -64,7 +63,9 @@ class AsymmetricSimilarity(VotesOfDatabase):
         that of `NeighborhoodGerrymandering` on the one map L: with U = V = L, 1/4 of the above for
         "frobenius2", 1/3 for "notes", and 1/2 for the others.
     init : {"auto", "pca", "lda", "identity", "random"} or array-like, default="auto"
-        The map that both start from, scaled as in `NeighborhoodGerrymandering`.
+        The map that both start from, scaled as in `NeighborhoodGerrymandering`. With more rows than
+        n_features, "auto" is the identity with small random rows below (a hundredth of the length
+        of the others); those of "identity" are zero, and stay so.
     solver, batch_size, max_iter, max_epochs, learning_rate, tol, early_stopping
         As of `NeighborhoodGerrymandering`.
     validation_fraction
