@@ -72,6 +72,8 @@ CASES = {
     "predict-class": lambda learner: fitted().predict(X, X, Y + 1),
     "predict-small": lambda learner: fitted().predict(X, X[:2], Y[:2]),
     "predict-length": lambda learner: fitted().predict(X, X, Y[:-1]),
+    "neighbors-database": lambda learner: fit(learner, X, Y, X, Y).kneighbors(),
+    "neighbors-queries": lambda learner: fitted().kneighbors(X_database=X),
     "score-length": lambda learner: fitted().score(X, Y[:-1]),
     "side": lambda learner: fit(learner, tied=True).transform(X, side="other"),
     "components-tall": lambda learner: fit(learner, n_components=5, init="pca"),

@@ -12,9 +12,11 @@ from metricfast import (
     EmbeddingLearner,
     NeighborhoodGerrymandering,
     NeighborhoodGerrymanderingRegressor,
+    load,
     save,
 )
 from metricfast.embeddings import MLP, Linear
+from metricfast.learners._voting import vote
 from metricfast.losses import NCA, Gerrymander
 from metricfast.samplers import Uniform
 
@@ -149,6 +151,22 @@ def test_error_of_queries_with_a_database():
     model.fit(X[:60], Y[:60], X[60:], Y[60:])
     assert model.history_["error"][0] == pytest.approx(1 - model.score(X[:60], Y[:60]))
     assert model.history_["vote_loss"][0] > model.history_["error"][0]
+
+
+@pytest.mark.parametrize("parameters", [{}, {"tied": True}, {"query": MLP((4,), 5)}])
+def test_neighbours_of_the_points_of_fit_leave_these_out(parameters, tmp_path):
+    model = clone(ASYMMETRIC).set_params(max_epochs=1, learning_rate=1e-12, n_neighbors=4)
+    model.set_params(**parameters).fit(X, Y)
+    apart = np.linalg.norm(model.transform(X)[:, None] - model.transform(X, "database"), axis=2)
+    np.fill_diagonal(apart, np.inf)
+    distances, indices = model.kneighbors()
+    np.testing.assert_allclose(distances, np.sort(apart, axis=1)[:, :4])
+    np.testing.assert_array_equal(indices, np.argsort(apart, axis=1)[:, :4])
+    wrong = vote(indices, Y, 3)[0] != Y
+    assert model.history_["error"][0] == pytest.approx(wrong.mean())
+    assert model.kneighbors(n_neighbors=119)[0].shape == (120, 119)
+    save(model, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").kneighbors()[1], indices)
 
 
 def test_the_regressor_warns_once_and_speaks_of_quantiles():

@@ -92,6 +92,8 @@ class AsymmetricSimilarity(VotesOfDatabase):
         The database of `fit`, embedded, and
     database_labels_ : ndarray of int64 of shape (n_database,)
         its classes, as indices into `classes_`.
+    query_embedding_ : ndarray of shape (n_database, n_components)
+        The points of `fit` as queries, where they are the database too.
     history_, loss_curve_, objective_, n_iter_
         As of `NeighborhoodGerrymandering`.
     n_components_ : int
@@ -265,6 +267,8 @@ class AsymmetricSimilarity(VotesOfDatabase):
             finally:
                 self.database_embedding_ = self._embed(database, "database")
                 self.database_labels_ = database_codes
+                if X_database is None:
+                    self.query_embedding_ = self._embed(X)
         return self
 
     def _make_embedding(self) -> Embedding:
