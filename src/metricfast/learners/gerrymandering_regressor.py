@@ -64,6 +64,10 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, NeighborhoodGerrymande
     A loss of the median itself, :math:`|median(h) - y|`, could be inferred too, but targets hardly
     ever repeat, so that no set of other points would be right.
 
+    `predict` gives the median target of neighbours, and training sees no difference of targets in
+    one quantile. Where targets are exact functions of the points, try `MLKR` first, which minimises
+    the squared error of a prediction; the page on gerrymandering compares the two.
+
     Examples
     --------
     >>> import numpy as np
