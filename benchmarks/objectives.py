@@ -6,6 +6,7 @@ __all__ = [
     "lmnn_objective",
     "mlkr_objective",
     "nca_objective",
+    "similarity_error",
     "test_error",
     "triplet_hinge",
     "tuple_error",
@@ -74,7 +75,18 @@ def test_error(
 ) -> float:
     """Return the error on the test points of a vote of 3 neighbours; the nearest settles a tie."""
     model = NearestNeighbors(n_neighbors=3, algorithm="brute").fit(x @ linear.T)
-    votes = y[model.kneighbors(x_test @ linear.T, return_distance=False)]
+    return _vote_error(y[model.kneighbors(x_test @ linear.T, return_distance=False)], y_test)
+
+
+def similarity_error(
+    bilinear: np.ndarray, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray
+) -> float:
+    """Return the error on the test points of a vote of the 3 most similar points."""
+    order = np.argsort(-x_test @ bilinear @ x.T, axis=1, kind="stable")
+    return _vote_error(y[order[:, :3]], y_test)
+
+
+def _vote_error(votes: np.ndarray, y_test: np.ndarray) -> float:
     predicted = np.where(votes[:, 1] == votes[:, 2], votes[:, 1], votes[:, 0])
     return float(np.mean(predicted != y_test))
 

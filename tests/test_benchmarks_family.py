@@ -58,6 +58,13 @@ def test_distances_of_pairs_are_checked(tmp_path):
     assert case.check(arrays, {OURS: wrong}) == {OURS: "wrong distances"}
 
 
+def test_the_nearest_of_a_similarity_are_those_of_largest_products():
+    x, y = np.array([[1.0, 0], [2, 0], [3, 0], [0, 9]]), np.array([0, 0, 1, 1])
+    queries = np.array([[1.0, 0.5], [1, 0]])
+    assert objectives.similarity_error(np.eye(2), x, y, queries, np.array([1, 0])) == 0
+    assert objectives.similarity_error(-np.eye(2), x, y, queries, np.array([0, 0])) == 0
+
+
 def test_study_of_defaults():
     x, y = study_defaults.load("digits")
     points = x[:300], y[:300]
@@ -65,4 +72,5 @@ def test_study_of_defaults():
     found = study_defaults.errors("metricfast", "Covariance", points, 2, 60)
     assert len(found) == 2
     assert np.isfinite(found).all()
+    assert np.mean(study_defaults.errors("metricfast", "OASIS_Supervised", points, 2, 60)) < 0.3
     assert np.isnan(study_defaults.errors("metricfast", "NoSuchLearner", points, 2, 60)).all()

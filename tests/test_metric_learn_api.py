@@ -226,6 +226,26 @@ def test_signatures(name):
             assert_takes(getattr(learner, method), expected)
 
 
+@pytest.mark.parametrize(
+    ("learner", "old", "new"),
+    [("LMNN", "k", "n_neighbors"), ("RCA_Supervised", "num_chunks", "n_chunks")]
+    + [
+        (f"{n}_Supervised", "num_constraints", "n_constraints")
+        for n in ("ITML", "LSML", "MMC", "SDML")
+    ]
+    + [
+        (n, "convergence_threshold", "tol")
+        for n in ("ITML", "MMC", "ITML_Supervised", "MMC_Supervised")
+    ],
+)
+def test_constructors_give_renamed_parameters_their_new_names(learner, old, new):
+    make = getattr(mf, learner)
+    with pytest.warns(FutureWarning, match=f'"{old}" parameter has been renamed to "{new}"'):
+        model = make(**{old: 2})
+    assert model.get_params() == make(**{new: 2}).get_params()
+    assert clone(model).set_params(**{new: 5}).get_params() == make(**{new: 5}).get_params()
+
+
 @pytest.mark.parametrize("method", CONSTRAINT_METHODS)
 def test_signatures_of_constraints(method):
     assert_takes(getattr(Constraints, method), CONSTRAINT_METHODS[method])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,25 @@ def test_error(call, error, text):
         eval(call, NAMES)
     assert type(raised.value) is error
     assert str(raised.value) == text
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            "LMNN(n_neighbors=60).fit(X, Y)",
+            "not enough class labels for specified k (smallest class has 50)",
+        ),
+        (
+            "RCA_Supervised(n_chunks=10, chunk_size=60).fit(X, Y)",
+            "Not enough possible chunks of 60 elements in each class to form expected 10 chunks - "
+            "maximum number of chunks is 0",
+        ),
+    ],
+)
+def test_errors_that_say_more_begin_alike(call, text):
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}[.:] .*ower"):
+        eval(call, NAMES)
 
 
 def test_kinds_of_errors():

@@ -24,7 +24,10 @@ def grid(n, d, dtype, seed=0):
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
 @pytest.mark.parametrize("make", [points, grid])
-@pytest.mark.parametrize(("n", "m", "k"), [(1, 1, 1), (7, 40, 40), (130, 90, 5), (50, 400, 17)])
+@pytest.mark.parametrize(
+    ("n", "m", "k"),
+    [(1, 1, 1), (7, 40, 40), (130, 90, 5), (50, 400, 17), (9, 3000, 150), (9, 700, 300)],
+)
 def test_neighbors(make, dtype, n, m, k):
     X, Y = make(n, 4, dtype), make(m, 4, dtype, 1)
     D = squared_distances(X, Y)

@@ -94,6 +94,16 @@ def test_cap_warns_and_an_observer_stops_silently(hinge):
     assert len(monitor.curve) == 3
 
 
+def test_smooth_says_what_to_change():
+    with pytest.warns(ConvergenceWarning, match=r"^L-BFGS stopped after 2 .*: raise max_iter, or"):
+        minimize_smooth(least_squares, START, Monitor(START), max_iter=2)
+    with pytest.warns(ConvergenceWarning, match="after 1 iterations .*: raise max_epochs.$"):
+        minimize_smooth(least_squares, START, Monitor(START), max_iter=1, remedy="raise max_epochs")
+    far = 1e3 * START
+    with pytest.warns(ConvergenceWarning, match="no lower objective: rescale the points.$"):
+        minimize_smooth(lambda x: (x @ x, -2 * x), far, Monitor(far), max_iter=9)
+
+
 def test_hinge_reaches_the_minimum_of_a_piecewise_linear_function():
     monitor = Monitor(START)
     minimize_hinge(least_deviations, START, monitor, min_iter=100, max_iter=500, tol=1e-7)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
-from metricfast import ITML, NCA
+from metricfast import GMML, ITML, MMC, NCA, SDML
 from metricfast._preprocessors import ArrayIndexer, form
 from metricfast._tuples import TupleSet, index_tuples
 from metricfast.exceptions import PreprocessorError
@@ -43,6 +45,44 @@ def test_formed_tuples_are_rows_of_their_points(dtype):
     assert found.points.dtype == dtype
     assert np.shares_memory(found.points, tuples)
     np.testing.assert_array_equal(found.points[found.index], tuples)
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        np.random.RandomState(0).randint(3, size=(9000, 5)) * 0.5,
+        np.random.RandomState(0).rand(50, 3)[np.random.RandomState(1).randint(50, size=9000)],
+        np.array([[0.0, 1], [-0.0, 1], [-1, 2], [-1, 1]]),
+        np.ones((3, 1)),
+    ],
+    ids=["few values", "repeated", "zeros", "equal"],
+)
+def test_different_points_are_found_in_lexicographic_order(points):
+    index = np.arange(len(points) // 2 * 2).reshape(-1, 2)
+    tuples = TupleSet(points, index)
+    used = points[: index.size]
+    np.testing.assert_array_equal(tuples.used_points(), used)
+    np.testing.assert_array_equal(tuples.unique_points(), np.unique(used, axis=0))
+    assert tuples.used_points() is points or len(points) % 2
+    some = TupleSet(points, index[len(index) // 2 :: 2])
+    expected = np.unique(points[some.index.ravel()], axis=0)
+    np.testing.assert_array_equal(points[some.unique_rows()], expected)
+
+
+@pytest.mark.parametrize(
+    "learner", [GMML(), ITML(max_iter=2), MMC(max_iter=3), SDML(1e-3)], ids=str
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_formed_tuples_are_not_copied(learner):
+    rng = np.random.RandomState(0)
+    pairs = rng.rand(40_000, 2, 64)
+    y = np.where(rng.rand(len(pairs)) < 0.5, 1, -1)
+    learner.fit(pairs[:200], y[:200])
+    tracemalloc.start()
+    learner.fit(pairs, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < pairs.nbytes / 2
 
 
 @pytest.mark.parametrize(

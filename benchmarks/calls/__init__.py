@@ -63,9 +63,10 @@ def moved(result: Any, start: list[np.ndarray], rate: float) -> Data:
 
 
 def _learned(fitted: Any) -> Data:
-    """Return the learned map and the number of iterations."""
+    """Return the learned map, or matrix of similarity, and the number of iterations."""
+    learned = fitted.components_ if hasattr(fitted, "components_") else fitted.bilinear_
     iterations = {"iterations": np.asarray(fitted.n_iter_)} if hasattr(fitted, "n_iter_") else {}
-    return {"components": fitted.components_} | iterations
+    return {"components": learned} | iterations
 
 
 def fitting(estimator: Any, data: Data, target: str = "y") -> Call:

@@ -12,6 +12,7 @@ __all__ = [
     "ORDINARY",
     "center_and_rescale",
     "log2_spread",
+    "moderate",
     "rescale_targets",
     "times_power_of_two",
     "undo_scale",
@@ -22,6 +23,8 @@ __all__ = [
 ORDINARY = 10
 # Sums over points must not overflow.
 _HEADROOM = 64
+# Squares of numbers up to this, and of their inverses, are far from overflowing float64.
+_LARGE = 2.0**200
 # Squares of targets, and sums of them, are normal numbers of float64 between its negative and this.
 _MOST_EXPONENT = 480
 
@@ -92,6 +95,16 @@ def center_and_rescale(X: NDArray[Any]) -> tuple[NDArray[Any], int]:
     if spread is None or abs(exponent + sum(spread)) <= ORDINARY:
         return X, exponent
     return times_power_of_two(X, -spread[0]), exponent + spread[0]
+
+
+def moderate(X: NDArray[Any]) -> NDArray[Any]:
+    """Return X, centred and rescaled where squares of differences might overflow or vanish.
+
+    Unlike :func:`center_and_rescale` it makes no copy of usual data.
+    """
+    with np.errstate(over="ignore"):
+        width = float(np.max(X.max(axis=0) - X.min(axis=0)))
+    return X if 1 / _LARGE < width < _LARGE else center_and_rescale(X)[0]
 
 
 def _overflows(X: NDArray[Any], axis: int | None) -> bool:

@@ -15,6 +15,7 @@ from metricfast._dispatch import get_kernels
 from metricfast._sparse import dense, is_wide, principal_axes
 
 __all__ = [
+    "blocks",
     "discriminant_components",
     "group_means",
     "pair_scatter",
@@ -120,7 +121,7 @@ def pair_scatter(
 ) -> _Floats:
     """Sum of the (weighted) outer products of the differences of indexed pairs of points."""
     scatter = np.zeros((points.shape[1], points.shape[1]))
-    for rows in _blocks(points, len(index)):
+    for rows in blocks(points, len(index)):
         left, right = index[rows].T
         difference = points[left].astype(np.float64) - points[right]
         if weights is not None:
@@ -142,7 +143,7 @@ def scatters_of_all_pairs(
     spread = (means - counts @ means / counts.sum()) * np.sqrt(counts)[:, None]
     within = np.zeros((X.shape[1], X.shape[1]))
     across = counts.sum() * (spread.T @ spread)
-    for rows in _blocks(X):
+    for rows in blocks(X):
         residual = X[rows] - means[group[rows]]
         size = counts[group[rows]]
         for total, weight in ((within, size), (across, counts.sum() - size)):
@@ -151,7 +152,8 @@ def scatters_of_all_pairs(
     return within, across
 
 
-def _blocks(X: NDArray[Any], n_rows: int | None = None) -> Iterator[slice]:
+def blocks(X: NDArray[Any], n_rows: int | None = None) -> Iterator[slice]:
+    """Return parts of the rows of X, or of as many others of its width, that suit the cache."""
     step = max(1, _BLOCK_SIZE // X.shape[1])
     n_rows = X.shape[0] if n_rows is None else n_rows
     return (slice(start, start + step) for start in range(0, n_rows, step))
@@ -164,7 +166,7 @@ def group_means(
     if n_groups == 1 and not issparse(X):
         return np.asarray(np.einsum("i,ij->j", weights, X) / weights.sum())[None]
     sums = np.zeros((n_groups, X.shape[1]))
-    for rows in _blocks(X):
+    for rows in blocks(X):
         members = group[rows]
         shape = n_groups, len(members)
         sums += csr_matrix((weights[rows], (members, np.arange(len(members)))), shape) @ dense(
@@ -178,7 +180,7 @@ def _squares(
 ) -> _Floats:
     """Return the diagonal of the scatter matrix."""
     squares = np.zeros(X.shape[1])
-    for rows in _blocks(X):
+    for rows in blocks(X):
         squares += weights[rows] @ (dense(X[rows]) - means[group[rows]]) ** 2
     return squares
 
@@ -203,7 +205,7 @@ def scatter_matrix(
     """Return the weighted sum of the outer products of deviations from the mean of the group."""
     scatter = np.zeros((X.shape[1], X.shape[1]))
     scale = np.broadcast_to(scale, X.shape[1]).astype(np.float64)
-    for rows in _blocks(X) if issparse(X) or not len(X) else [slice(None)]:
+    for rows in blocks(X) if issparse(X) or not len(X) else [slice(None)]:
         part = np.empty_like(scatter)
         get_kernels().group_scatter(
             np.ascontiguousarray(dense(X[rows])),

@@ -13,8 +13,13 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from metricfast._checks import check_pair_labels, check_tuples
 from metricfast._preprocessors import ArrayIndexer, Preprocessor
+from metricfast._scatter import pair_scatter, repetitions
+from metricfast._targets import check_sample_weight
 
 __all__ = ["TupleSet", "index_tuples"]
+
+# Points that are compared at a time.
+_BLOCK_SIZE = 4096
 
 
 @dataclass(frozen=True)
@@ -29,15 +34,61 @@ class TupleSet:
         Rows of `points`.
     y : ndarray of shape (n_tuples,), or None
         Labels.
+    weight : ndarray of shape (n_tuples,), float64, or None
+        How often each tuple counts.
     """
 
     points: NDArray[Any]
     index: NDArray[np.int64]
     y: NDArray[Any] | None = None
+    weight: NDArray[np.float64] | None = None
+
+    def weighted(self, sample_weight: ArrayLike | None) -> TupleSet:
+        """Return the tuples of positive weight; for weights see :func:`repetitions`."""
+        weight = check_sample_weight(sample_weight, len(self.index))
+        if weight is None:
+            return self
+        seen = weight > 0
+        y = None if self.y is None else self.y[seen]
+        weight = repetitions(weight, len(weight))[seen]
+        return TupleSet(self.points, self.index[seen], y, weight)
+
+    def pair_scatter(self, label: int) -> NDArray[np.float64]:
+        """Return the scatter of the differences of pairs of a label."""
+        chosen = self.y == label
+        weight = None if self.weight is None else self.weight[chosen]
+        return pair_scatter(self.points, self.index[chosen], weight)
+
+    def used_points(self) -> NDArray[Any]:
+        """Return the points that are in a tuple, without a copy where all are."""
+        used = self._used()
+        return self.points if used.all() else self.points[used]
+
+    def unique_rows(self) -> NDArray[np.int64]:
+        """Return a row of each different point that is in a tuple, in lexicographic order."""
+        points = self.used_points()
+        # Equal in the first feature usually means equal in all.
+        for n_keys in (1, points.shape[1]):
+            order = np.lexsort(points.T[:n_keys][::-1])
+            different, decided = np.ones(len(order), bool), True
+            for start in range(0, len(order) - 1, _BLOCK_SIZE):
+                block = points[order[start : start + _BLOCK_SIZE + 1]]
+                unequal = block[1:] != block[:-1]
+                found = unequal.any(axis=1)
+                different[start + 1 : start + len(block)] = found
+                decided &= bool((found == unequal[:, :n_keys].any(axis=1)).all())
+            if decided:
+                break
+        return np.flatnonzero(self._used())[order[different]]
 
     def unique_points(self) -> NDArray[Any]:
         """Return the different points that are in a tuple, in lexicographic order."""
-        return np.unique(self.points[np.unique(self.index)], axis=0)
+        return self.points[self.unique_rows()]
+
+    def _used(self) -> NDArray[np.bool_]:
+        used = np.zeros(len(self.points), bool)
+        used[self.index] = True
+        return used
 
 
 def index_tuples(

@@ -146,11 +146,18 @@ class Progress:
 
 
 def minimize_smooth(
-    fun: Objective, x0: Vector, monitor: Monitor, *, max_iter: int, tol: float | None = None
+    fun: Objective,
+    x0: Vector,
+    monitor: Monitor,
+    *,
+    max_iter: int,
+    tol: float | None = None,
+    remedy: str = "raise max_iter, or give a larger tol",
 ) -> None:
     """Minimise a smooth function by SciPy's L-BFGS-B, with the meaning of its ``tol``.
 
-    Warns ConvergenceWarning when it ends for another reason than convergence or the observer.
+    Warns ConvergenceWarning when it ends for another reason than convergence or the observer; the
+    `remedy` is what to do where `max_iter` was too small.
     """
 
     def report(intermediate_result: Any) -> None:
@@ -164,12 +171,15 @@ def minimize_smooth(
         method="L-BFGS-B",
         tol=tol,
         callback=report,
-        options={"maxiter": max_iter},
+        options={"maxiter": max_iter, "maxfun": math.inf},
     )
     if not monitor.curve:
         monitor.best_x, monitor.best_value = result.x, float(result.fun)
     if not result.success and not monitor.stopped:
-        _warn(f"L-BFGS stopped after {result.nit} iterations: {result.message}")
+        reason = "without convergence"
+        if result.nit < max_iter:
+            reason, remedy = "as its line search found no lower objective", "rescale the points"
+        _warn(f"L-BFGS stopped after {result.nit} iterations {reason}: {remedy}.")
 
 
 def minimize_hinge(

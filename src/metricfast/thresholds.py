@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from metricfast._checks import check_pair_labels
+from metricfast._targets import check_sample_weight
 
 __all__ = ["ThresholdMixin", "check_calibration", "check_calibration_params"]
 
@@ -119,6 +120,8 @@ class ThresholdMixin:
         strategy: str = "accuracy",
         min_rate: float | None = None,
         beta: float = 1.0,
+        *,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Set the threshold that classifies given pairs best.
 
@@ -136,6 +139,8 @@ class ThresholdMixin:
             For "max_tpr" and "max_tnr", which need it.
         beta : float, default=1.0
             Weight of the recall, for "f_beta".
+        sample_weight : array-like of shape (n_pairs,), optional
+            Non-negative weights of the pairs; whole numbers mean the same as repeated pairs.
 
         Returns
         -------
@@ -152,7 +157,11 @@ class ThresholdMixin:
         distances = -self._pair_decisions(pairs_valid)
         check_consistent_length(distances, y)
         check_pair_labels(y)
-        self.threshold_ = _best_threshold(distances, y == 1, strategy, min_rate, beta)
+        weight = check_sample_weight(sample_weight, len(y))
+        if weight is not None:
+            seen = weight > 0
+            distances, y, weight = distances[seen], y[seen], weight[seen]
+        self.threshold_ = _best_threshold(distances, y == 1, weight, strategy, min_rate, beta)
         return self
 
     def predict_pairs(self, pairs: ArrayLike) -> NDArray[np.int64]:
@@ -185,6 +194,7 @@ class ThresholdMixin:
 def _best_threshold(
     distances: NDArray[Any],
     similar: NDArray[np.bool_],
+    weight: NDArray[np.float64] | None,
     strategy: str,
     min_rate: float | None,
     beta: float,
@@ -196,10 +206,11 @@ def _best_threshold(
     # From some size on a distance less 1 is the same distance, in its own dtype.
     below = np.nextafter(distances[order[:1]], -np.inf)
     cuts = np.append(np.minimum(below, ordered[0] - 1), ordered[last])
-    accepted = np.append(0, last + 1)
-    positives = np.append(0, np.cumsum(similar[order])[last])
+    counts = np.ones(len(ordered), np.int64) if weight is None else weight[order]
+    accepted = np.append(0, np.cumsum(counts)[last])
+    positives = np.append(0, np.cumsum(similar[order] * counts)[last])
     n_similar = positives[-1]
-    n_dissimilar = len(ordered) - n_similar
+    n_dissimilar = accepted[-1] - n_similar
     negatives = n_dissimilar - (accepted - positives)
     if strategy == "accuracy":
         return float(cuts[np.argmax(positives + negatives)])

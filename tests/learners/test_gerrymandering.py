@@ -10,12 +10,19 @@ from reference import numeric_gradient
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import metricfast
-from metricfast import NeighborhoodGerrymandering, NeighborhoodGerrymanderingRegressor
+from metricfast import (
+    AsymmetricSimilarity,
+    NeighborhoodGerrymandering,
+    NeighborhoodGerrymanderingRegressor,
+)
 from metricfast.learners._regularizers import REGULARIZERS, penalty
 from metricfast.learners._voting import vote
+from metricfast.losses import Gerrymander
 
 X, Y = load_iris(return_X_y=True)
 QUICK = NeighborhoodGerrymandering(max_epochs=8, random_state=0)
@@ -260,3 +267,34 @@ def checks():
 @pytest.mark.parametrize(("estimator", "check"), list(checks()))
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("learner", [NeighborhoodGerrymandering, AsymmetricSimilarity])
+def test_a_penalty_that_leaves_nothing_to_learn_is_warned_of(learner):
+    points, labels = load_wine(return_X_y=True)
+    points = scale(points)
+    learner(max_epochs=2, random_state=0).fit(points, labels)
+    with pytest.warns(ConvergenceWarning, match="At the initial map the regularizer is .* raise C"):
+        learner(max_epochs=2, random_state=0).fit(0.05 * points, labels)
+
+
+def test_the_start_of_the_best_epoch_may_be_kept():
+    points, labels = load_wine(return_X_y=True)
+    points = scale(points)
+    seen = []
+    model = NeighborhoodGerrymandering(
+        learning_rate=1, C=30, random_state=0, callbacks=[lambda s: seen.append(s.components)]
+    ).fit(points, labels)
+
+    def objective(L):
+        return np.linalg.norm(L.T @ L) ** 2 + 30 * Gerrymander(3)(points @ L.T, labels)[0]
+
+    assert model.objective_ == pytest.approx(objective(model.components_))
+    assert model.objective_ == pytest.approx(min(map(objective, seen)))
+
+
+@pytest.mark.parametrize("params", [{"C": 1e300}, {"loss_matrix": 1e200 * (1 - np.eye(3))}])
+def test_an_overflow_names_what_it_may_come_from(params):
+    points, labels = load_wine(return_X_y=True)
+    with pytest.raises(ValueError, match="lower learning_rate, C or the costs of loss_matrix"):
+        NeighborhoodGerrymandering(**params).fit(scale(points), labels)

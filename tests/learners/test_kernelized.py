@@ -18,6 +18,7 @@ from metricfast import (
     ANMM,
     DMLMJ,
     GMML,
+    ITML,
     LSML,
     MLKR,
     NCA,
@@ -315,7 +316,12 @@ def test_weights_reach_the_learner_and_can_be_routed():
         request = wrapper.set_fit_request(sample_weight=True).get_metadata_routing()
     assert request.fit.requests == {"sample_weight": True, "validate": None}
     with pytest.raises(TypeError, match="sample_weight"):
-        KernelizedMetricLearner(GMML()).fit(FEW[INDEX], SAME, sample_weight=np.ones(len(INDEX)))
+        KernelizedMetricLearner(ITML()).fit(FEW[INDEX], SAME, sample_weight=np.ones(len(INDEX)))
+    pairs = KernelizedMetricLearner(GMML(), random_state=0)
+    plain = pairs.fit(FEW[INDEX], SAME).learner_.components_
+    weight = np.where(SAME == 1, 1, np.arange(len(SAME)) % 3)
+    found = pairs.fit(FEW[INDEX], SAME, sample_weight=weight).learner_.components_
+    assert not np.allclose(found, plain)
 
 
 def test_a_learner_of_a_similarity_has_no_distance():

@@ -157,7 +157,7 @@ def test_extreme_regularization(regularization):
 
 def test_a_class_without_enough_members_is_named():
     names = np.array(["a", "b", "rare"])[Y]
-    with pytest.raises(ValueError, match=r"class rare has 3 members, but n_neighbors=3 .* lower"):
+    with pytest.raises(ValueError, match=r"class rare needs more than n_neighbors=3 .* Lower"):
         LMNN().fit(X[:103], names[:103])
     LMNN(n_neighbors=2).fit(X[:103], names[:103])
 

@@ -54,7 +54,7 @@ LINEAR = [
 OF_CLASSES = [each for each in LINEAR if type(each).__name__ not in ("Covariance", "RCA")]
 # The steps of SCML are drawn by chance, and rounding tells which directions it has.
 EXACT = [each for each in LINEAR if type(each).__name__ != "SCML_Supervised"]
-PARTIAL = [each for each in OF_CLASSES if each._partial_labels]
+PARTIAL = [make(getattr(learners, n)) for n in learners.__all__ if n.endswith("_Supervised")]
 KERNELIZED = [
     KernelizedMetricLearner(DMLMJ(), n_components=20, random_state=0),
     KernelizedMetricLearner(NCMML(tol=1e-3), kernel="poly", n_components=20, method="kpca"),
@@ -178,12 +178,24 @@ def test_labels_of_any_kind(estimator):
 
 
 @pytest.mark.parametrize("estimator", PARTIAL, ids=str)
+@pytest.mark.filterwarnings("ignore:The distance that:UserWarning")
 def test_points_of_unknown_class_play_no_part(estimator):
-    expected = clone(estimator).fit(X, Y).get_mahalanobis_matrix()
+    def scores(points, labels, **params):
+        model = clone(estimator).fit(points, labels, **params)
+        found = model.pair_score(np.stack((X[:20], X[130:]), axis=1))
+        return model, found / np.abs(found).max()
+
+    weighted = {"sample_weight": WEIGHT} if has_fit_parameter(estimator, "sample_weight") else {}
+    known, expected = scores(X, Y, validate=True)
+    _, expected_weighted = scores(X, Y, **weighted)
     points, labels = np.r_[X, X[:40] * 3], np.r_[Y, np.repeat([-1, -7], 20)]
     for kind in (int, float):
-        found = clone(estimator).fit(points, labels.astype(kind)).get_mahalanobis_matrix()
-        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9 * np.abs(expected).max())
+        model, found = scores(points, labels.astype(kind), validate=True)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+        assert model.validation_ == known.validation_
+    weighted = {name: np.r_[weight, np.full(40, 9.0)] for name, weight in weighted.items()}
+    _, found = scores(points, labels, **weighted)
+    np.testing.assert_allclose(found, expected_weighted, rtol=1e-6, atol=1e-9)
     with pytest.raises(ValueError, match="labels below 0 mean that the class is unknown"):
         clone(estimator).fit(X, np.where(Y == 0, -1, 1))
 
@@ -193,9 +205,8 @@ def test_weights_count(estimator):
     plain = clone(estimator).fit(X, Y).transform(X)
     weighted = clone(estimator).fit(X, Y, sample_weight=WEIGHT).transform(X)
     assert weighted.shape != plain.shape or not np.allclose(weighted, plain)
-    if estimator in EXACT + KERNELIZED:
-        ones = clone(estimator).fit(X, Y, sample_weight=np.full(150, 2.5)).transform(X)
-        np.testing.assert_allclose(ones, plain, rtol=1e-3, atol=1e-6)
+    equal = clone(estimator).fit(X, Y, sample_weight=np.full(150, 2.5)).transform(X)
+    np.testing.assert_allclose(equal, plain, rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize(

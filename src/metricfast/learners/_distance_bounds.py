@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from metricfast._initialize import components_from_metric
+from metricfast._scatter import blocks
+from metricfast._tuples import TupleSet
 from metricfast.neighbors import paired_distances
 
 __all__ = ["check_bounds", "distance_percentiles"]
@@ -41,13 +41,13 @@ def check_bounds(bounds: ArrayLike) -> NDArray[np.float64]:
     return result
 
 
-def distance_percentiles(points: NDArray[Any], M: NDArray[np.float64]) -> NDArray[np.float64]:
+def distance_percentiles(tuples: TupleSet, M: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the 5th and 95th percentile of the distances of different points under M.
 
     Parameters
     ----------
-    points : ndarray of shape (n_points, n_features)
-        No point twice. Of many pairs of them, a part is drawn, always the same.
+    tuples : TupleSet
+        Of the many pairs of different points in them, a part is drawn, always the same.
     M : ndarray of shape (n_features, n_features)
 
     Raises
@@ -55,18 +55,24 @@ def distance_percentiles(points: NDArray[Any], M: NDArray[np.float64]) -> NDArra
     ValueError
         If there is one point only.
     """
-    n = len(points)
+    points, rows = tuples.points, tuples.unique_rows()
+    n = len(rows)
     if n < 2:
         raise ValueError(
             "All pairs hold the same point, so there is no distance to learn from: "
             "give pairs of different points."
         )
     if n * (n - 1) // 2 <= _MOST_DISTANCES:
-        pairs = np.column_stack(np.triu_indices(n, 1))
+        left, right = np.triu_indices(n, 1)
     else:
         rng = np.random.RandomState(0)
         left = rng.randint(n, size=_MOST_DISTANCES)
-        pairs = np.column_stack([left, (left + rng.randint(1, n, size=_MOST_DISTANCES)) % n])
-    doubles = points.astype(np.float64, copy=False)
-    distances = paired_distances(doubles, pairs=pairs, L=components_from_metric(M))
-    return np.asarray(np.percentile(distances, (5, 95)))
+        right = (left + rng.randint(1, n, size=_MOST_DISTANCES)) % n
+    L = components_from_metric(M)
+    distances = [
+        paired_distances(
+            *(points[rows[side[part]]].astype(np.float64) for side in (left, right)), L=L
+        )
+        for part in blocks(points, len(left))
+    ]
+    return np.asarray(np.percentile(np.concatenate(distances), (5, 95)))

@@ -360,7 +360,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
             x0 = start.astype(np.float64)
             minimize_smooth(
                 objective, x0, Monitor(x0, observer), max_iter=self.max_epochs,
-                tol=_SINGLE_TOL if dtype == np.float32 else None,
+                tol=_SINGLE_TOL if dtype == np.float32 else None, remedy="raise max_epochs",
             )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
-from metricfast._scaling import center_and_rescale
+from metricfast._scaling import moderate
 
 __all__ = ["ClusteringProblem", "check_diagonal"]
 
@@ -21,8 +21,6 @@ _FLOOR = 1e-6
 # Part of the mean eigenvalue that is added to the initial matrix: a direction that it leaves out
 # would be left out for good.
 _SPREAD = 1e-3
-# Squares of numbers up to this, and of their inverses, are far from overflowing.
-_LARGE = 2.0**200
 _Floats = NDArray[np.float64]
 
 
@@ -70,10 +68,7 @@ class ClusteringProblem:
     ) -> None:
         # The best direction of A does not depend on the unit of the points, nor does a size that is
         # relative to the initial one.
-        with np.errstate(over="ignore"):
-            width = float(np.max(points.max(axis=0) - points.min(axis=0)))
-        if not 1 / _LARGE < width < _LARGE:
-            points, _ = center_and_rescale(points)
+        points = moderate(points)
         similar, self._dissimilar = (_Pairs(points, index[y == k], diagonal) for k in (1, -1))
         S, D = similar.scatter(), self._dissimilar.scatter()
         variances = [s[0] if diagonal else np.diag(s) for s in (S, D)]

@@ -83,6 +83,8 @@ class CompositionalLearner(MahalanobisMixin):
         weight: NDArray[np.float64] | None = None,
     ) -> None:
         """Find the weights of the bases, from triplets of positive weight."""
+        if weight is not None and (weight == weight[0]).all():
+            weight = None
         dtype = triplets.points.dtype
         points, exponent = center_and_rescale(triplets.points)
         triplets = TupleSet(points, triplets.index)

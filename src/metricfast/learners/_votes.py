@@ -38,6 +38,8 @@ _QUANTITIES = ("objective", "surrogate", "vote_loss", "error", "infeasible")
 _PATIENCE = 10
 # Relative to the largest entry of a gradient.
 _ROUNDING = 1e-13
+# How many times the cost of wrong votes a penalty is that leaves little to learn.
+_SWAMPED = 10
 
 
 class Course(Monitor):
@@ -58,6 +60,11 @@ class Course(Monitor):
         place of the objective.
     observer : callable, optional
         As of `Monitor`.
+
+    Attributes
+    ----------
+    before_best
+        The parameters at the start of the epoch that ended at `best_x`.
     """
 
     def __init__(
@@ -78,6 +85,7 @@ class Course(Monitor):
         if validation is not None:
             self.history["validation_error"] = []
         self._mark, self._since = math.inf, 0
+        self._last, self.before_best, self._best_objective = x0, x0, math.inf
         self._begin()
 
     def _begin(self) -> None:
@@ -109,8 +117,10 @@ class Course(Monitor):
         if self._validation is not None:
             judged = self._validation(x)
             self.history["validation_error"].append(judged)
-        if judged < self.best_value:
+        if (judged, value) < (self.best_value, self._best_objective):
             self.best_x, self.best_value = x.copy(), float(judged)
+            self.before_best, self._best_objective = self._last, value
+        self._last = x.copy()
         if math.isinf(self._mark) or judged < self._mark - self._tol * abs(self._mark):
             self._mark, self._since = judged, 0
         else:
@@ -207,18 +217,22 @@ class VoteTraining:
                 surrogate, gradients = self.surrogate(arrays, rows)
             except LossOverflowError:
                 surrogate, gradients = math.nan, []
-            if not (math.isfinite(surrogate) and all(np.isfinite(g).all() for g in gradients)):
+            share = 1.0 if rows is None else len(rows) / self.n
+            with np.errstate(over="ignore", invalid="ignore"):
+                penalty, shrinking = self.penalty(arrays)
+                value = estimator.C * surrogate + share * penalty
+                gradient = share * flat(shrinking)
+                if gradients:
+                    gradient += estimator.C * flat(gradients)
+                finite = math.isfinite(value) and np.isfinite(gradient @ gradient)
+            if not finite:
                 if rows is None and course.curve:
                     return math.inf, np.zeros_like(x)  # the line search comes back
                 raise DivergedError
-            penalty, shrinking = self.penalty(arrays)
-            share = 1.0 if rows is None else len(rows) / self.n
-            value = estimator.C * surrogate + share * penalty
             if rows is None:
                 course.note(value, surrogate, self.loss)
             else:
                 course.add(surrogate, self.loss)
-            gradient = estimator.C * flat(gradients) + share * flat(shrinking)
             # Steps do not depend on the size of a gradient: they must not be made of rounding.
             gradient[np.abs(gradient) < _ROUNDING * np.abs(gradient).max()] = 0
             return value, gradient
@@ -261,13 +275,27 @@ class VoteTraining:
             estimator.n_iter_ = len(course.curve)
         if course.curve:
             # Epochs are judged by sums over batches between which x moves: look once at all points.
+            candidates = course.best_x, course.before_best, x0
             with one_blas_thread():
-                candidates = course.best_x, x0
-                judged = [(objective if validation is None else validation)(x) for x in candidates]
-                best = int(judged[1] < judged[0])
-                value = judged[best] if validation is None else objective(candidates[best])
-            leave(candidates[best], value)
+                judged = [(0.0 if validation is None else validation(x), objective(x))
+                          for x in candidates]  # fmt: skip
+            best = min(range(len(candidates)), key=judged.__getitem__)
+            leave(candidates[best], judged[best][1])
+            self._warn_of_penalty(self.penalty(start)[0])
         self._report(course, diverged)
+
+    def _warn_of_penalty(self, penalty: float) -> None:
+        """Warn where the penalty of the start is so large that the loss hardly matters."""
+        costs: Any = self.loss.loss_matrix
+        most = self.estimator.C * self.weight * float(np.max(costs))
+        if penalty > _SWAMPED * most > 0:
+            warnings.warn(
+                f"At the initial map the regularizer is {penalty:.2g}, and C times the loss of "
+                f"wrong votes alone at most {most:.2g}: little can be learned. Bring the features "
+                "to a spread of about 1 (StandardScaler) or raise C.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
 
     @property
     def _remedy(self) -> str:
@@ -278,7 +306,7 @@ class VoteTraining:
         if diverged and not course.curve:
             raise ValueError(
                 "The loss is not finite in the first epoch: bring the features to a spread of "
-                "about 1, or lower learning_rate."
+                "about 1, or lower learning_rate, C or the costs of loss_matrix."
             )
         if diverged:
             warnings.warn(

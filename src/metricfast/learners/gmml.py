@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from metricfast._initialize import check_n_components
-from metricfast._prior import initialize_metric
-from metricfast._scaling import center_and_rescale
-from metricfast._scatter import pair_scatter, repetitions, scatters_of_all_pairs
+from metricfast._scaling import center_and_rescale, moderate
+from metricfast._scatter import repetitions, scatters_of_all_pairs
+from metricfast._targets import check_partial_target, check_sample_weight
+from metricfast._tuples import TupleSet
 from metricfast.base import MahalanobisMixin
 from metricfast.classifiers import PairsClassifierMixin
-from metricfast.learners._linear import LinearLearner, check_range
+from metricfast.learners._factored import start_metric
+from metricfast.learners._linear import check_range
 from metricfast.thresholds import check_calibration_params
 
 __all__ = ["GMML", "GMML_Supervised"]
@@ -49,34 +52,21 @@ class _BaseGMML(MahalanobisMixin):
 
     def _learn(
         self,
+        tuples: TupleSet,
         similar: _Floats,
         dissimilar: _Floats,
-        points: NDArray[Any],
-        exponent: int,
     ) -> None:
-        """Set the map of the metric of two scatters of points that are `2**-exponent` as large."""
+        """Set the map of the metric of two scatters."""
         check_n_components(len(similar), self.n_components)
-        by_points = isinstance(self.prior, str) and self.prior == "covariance"
-        prior = initialize_metric(
-            np.unique(points, axis=0) if by_points else points,
-            self.prior,
-            self.random_state,
-            strictly_positive=self.reg > 0,
-        )
+        positive = self.reg > 0
+        prior = start_metric(tuples, self.prior, self.random_state, strictly_positive=positive)
         inverse = prior
         if self.reg > 0:
             inverse = cho_solve(cho_factor(prior), np.eye(len(prior)))
         S = _blended("similar", similar, inverse, self.reg)
         D = _blended("dissimilar", dissimilar, prior, self.reg)
-        self._set_metric(_geometric_mean(S, D, float(self.t)), self.n_components)
-        with np.errstate(over="ignore", under="ignore"):
-            L = self.components_ * np.exp2(exponent * (2.0 * self.t - 1))
-            self.components_ = L.astype(points.dtype)
-        if not np.isfinite(self.components_).all() or not self.components_.any():
-            raise ValueError(
-                f"the points are spread over about 2^{exponent}: the metric exceeds the range of "
-                f"{points.dtype}. Rescale them, or use t=0.5, which does not depend on their unit."
-            )
+        M = _geometric_mean(S, D, float(self.t))
+        self._set_metric(M, self.n_components, tuples.points.dtype)
 
 
 class GMML(_BaseGMML, PairsClassifierMixin):
@@ -101,7 +91,8 @@ class GMML(_BaseGMML, PairsClassifierMixin):
     Parameters
     ----------
     t : float, default=0.5
-        From 0, where M is the inverse of S, to 1, where it is D.
+        From 0, where M is the inverse of S, to 1, where it is D, both of trace 1: the unit of the
+        points does not matter.
     reg : float, default=1e-3
         How much of the prior :math:`M_0` is added: :math:`M_0^{-1}` to S and :math:`M_0` to D,
         each first scaled to the trace of what it is added to. With 0, S must have full rank.
@@ -152,6 +143,7 @@ class GMML(_BaseGMML, PairsClassifierMixin):
         y: ArrayLike,
         calibration_params: Mapping[str, Any] | None = None,
         *,
+        sample_weight: ArrayLike | None = None,
         validate: bool = False,
     ) -> GMML:
         """Learn the metric, and calibrate the threshold on the same pairs.
@@ -164,6 +156,8 @@ class GMML(_BaseGMML, PairsClassifierMixin):
             1 for similar pairs, -1 for dissimilar ones; both must be there.
         calibration_params : dict, optional
             Arguments of `calibrate_threshold`; by default the accuracy is maximised.
+        sample_weight : array-like of shape (n_pairs,), optional
+            Non-negative weights of the pairs; whole numbers mean the same as repeated pairs.
         validate : bool, default=False
             Also fit a clone to four fifths of the pairs, compare its score with that of the
             Euclidean distance on the others, keep the numbers in `validation_`, and warn if the
@@ -180,19 +174,18 @@ class GMML(_BaseGMML, PairsClassifierMixin):
         """
         calibration = check_calibration_params(calibration_params)
         self._check_parameters()
-        tuples = self._prepare_tuples(pairs, y)
-        points, exponent = center_and_rescale(tuples.points)
-        similar, dissimilar = (
-            pair_scatter(points, tuples.index[tuples.y == label]) for label in (1, -1)
-        )
-        self._learn(similar, dissimilar, points[np.unique(tuples.index)], exponent)
-        self.calibrate_threshold(pairs, y, **calibration)
+        tuples = self._prepare_tuples(pairs, y).weighted(sample_weight)
+        tuples = replace(tuples, points=moderate(tuples.points))
+        self._learn(tuples, tuples.pair_scatter(1), tuples.pair_scatter(-1))
+        self.calibrate_threshold(pairs, y, **calibration, sample_weight=sample_weight)
         if validate:
-            self._validate_fit(pairs, y, calibration_params=calibration_params)
+            self._validate_fit(
+                pairs, y, sample_weight=sample_weight, calibration_params=calibration_params
+            )
         return self
 
 
-class GMML_Supervised(_BaseGMML, LinearLearner):  # noqa: N801
+class GMML_Supervised(_BaseGMML):  # noqa: N801
     r"""Geometric mean metric learning from class labels.
 
     All pairs of points of one class are similar and all others dissimilar. Their scatters follow
@@ -203,7 +196,7 @@ class GMML_Supervised(_BaseGMML, LinearLearner):  # noqa: N801
     ----------
     t : float, default=0.5
         From 0, where M is the inverse of the scatter S of similar pairs, to 1, where it is the
-        scatter D of dissimilar pairs.
+        scatter D of dissimilar pairs, both of trace 1: the unit of the points does not matter.
     reg : float, default=1e-3
         How much of the prior :math:`M_0` is added: :math:`M_0^{-1}` to S and :math:`M_0` to D,
         each first scaled to the trace of what it is added to. With 0, S must have full rank.
@@ -245,6 +238,9 @@ class GMML_Supervised(_BaseGMML, LinearLearner):  # noqa: N801
     (150, 2)
     """
 
+    _requires_y = True
+    _partial_labels = True
+
     def fit(
         self,
         X: ArrayLike,
@@ -260,7 +256,7 @@ class GMML_Supervised(_BaseGMML, LinearLearner):  # noqa: N801
         X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
             Points.
         y : array-like of shape (n_samples,)
-            Class labels, of at least two classes.
+            Class labels, of at least two classes. Numbers below 0 mean that the class is unknown.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights; whole numbers mean the same as repeated points.
         validate : bool, default=False
@@ -278,13 +274,14 @@ class GMML_Supervised(_BaseGMML, LinearLearner):  # noqa: N801
             If an argument or parameter has a value that cannot be used.
         """
         self._check_parameters()
-        data = self._check_data(X, y, sample_weight)
-        seen = np.ones(len(data.X), bool) if data.weight is None else data.weight > 0
-        points = data.X[seen]
-        group = np.unique(data.labels[seen], return_inverse=True)[1]
-        weights = repetitions(data.weight, len(data.X))[seen]
-        similar, dissimilar = scatters_of_all_pairs(points, group, weights)
-        self._learn(similar, dissimilar, points, data.exponent)
+        points, labels = self._prepare_inputs(X, y, ensure_min_samples=2)
+        weights = repetitions(check_sample_weight(sample_weight, len(points)), len(points))
+        seen = np.flatnonzero(weights)
+        _, codes = check_partial_target(labels[seen])
+        seen, group = seen[codes >= 0], codes[codes >= 0]
+        points, _ = center_and_rescale(points[seen])
+        similar, dissimilar = scatters_of_all_pairs(points, group, weights[seen])
+        self._learn(TupleSet(points, np.arange(len(points))), similar, dissimilar)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._deprecation import DEPRECATED, renamed
+from metricfast._deprecation import DEPRECATED, renamed, take_renamed
 from metricfast._dispatch import get_kernels
 from metricfast._initialize import check_n_components
-from metricfast._prior import initialize_metric
 from metricfast._scaling import times_power_of_two
 from metricfast._tuples import TupleSet
 from metricfast.base import MahalanobisMixin
@@ -22,6 +22,7 @@ from metricfast.classifiers import PairsClassifierMixin
 from metricfast.constraints import wrap_indices
 from metricfast.learners._distance_bounds import check_bounds, distance_percentiles
 from metricfast.learners._drawn_pairs import draw_pairs
+from metricfast.learners._factored import start_metric
 from metricfast.learners._linear import check_count, check_range
 from metricfast.solvers import Progress
 from metricfast.thresholds import check_calibration_params
@@ -62,6 +63,7 @@ class _BaseITML(MahalanobisMixin):
         self.random_state = random_state
         self.convergence_threshold = convergence_threshold
         self.n_components = n_components
+        take_renamed(self, "convergence_threshold", "tol")
 
     def _check_parameters(self) -> float:
         """Check what needs no data, and return the tolerance."""
@@ -74,20 +76,20 @@ class _BaseITML(MahalanobisMixin):
 
     def _fit(self, tuples: TupleSet, bounds: ArrayLike | None, tol: float) -> None:
         check_n_components(self.n_features_in_, self.n_components)
-        points, unique = tuples.points, tuples.unique_points()
-        M = initialize_metric(unique, self.prior, self.random_state, strictly_positive=True)
+        M = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
         # The step depends on the ratio of a distance to its bound alone, so that both can be
         # brought to units in which no square overflows.
-        exponent = _exponent(unique)
+        points = tuples.used_points()
+        exponent = _exponent(points)
         if abs(exponent) > _ORDINARY:
-            varies = (unique != unique[0]).any(axis=0)
-            points, unique = points * varies, unique * varies
-            exponent = _exponent(unique)
-            points, unique = (times_power_of_two(p, -exponent) for p in (points, unique))
+            varies = (points != points[0]).any(axis=0)
+            exponent = _exponent(points * varies)
+            points = times_power_of_two(tuples.points * varies, -exponent)
+            tuples = replace(tuples, points=points)
         else:
             exponent = 0
         if bounds is None:
-            scaled = distance_percentiles(unique, M)
+            scaled = distance_percentiles(tuples, M)
             self.bounds_ = times_power_of_two(scaled, exponent)
         else:
             self.bounds_ = check_bounds(bounds)
@@ -112,13 +114,13 @@ class _BaseITML(MahalanobisMixin):
 
         try:
             get_kernels().itml(
-                points, pairs, similar, M, duals, upper, lower, self.gamma, after_sweep
+                tuples.points, pairs, similar, M, duals, upper, lower, self.gamma, after_sweep
             )
         finally:
             if progress is not None:
                 progress.close()
             positive = _nearest_psd(M)
-            self._set_metric(positive, self.n_components, points.dtype)
+            self._set_metric(positive, self.n_components, tuples.points.dtype)
         if any_held or positive is not M:
             _warn("M is singular but for rounding errors: bring the bounds closer together")
         elif not converged:
@@ -338,6 +340,7 @@ class ITML_Supervised(_BaseITML):  # noqa: N801
         super().__init__(*common, convergence_threshold, n_components=n_components)
         self.n_constraints = n_constraints
         self.num_constraints = num_constraints
+        take_renamed(self, "num_constraints", "n_constraints")
 
     def fit(
         self,

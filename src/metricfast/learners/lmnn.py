@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 
 from metricfast import losses
-from metricfast._deprecation import renamed
+from metricfast._deprecation import renamed, take_renamed
 from metricfast._sparse import dense, nearest_of_class
 from metricfast.learners._linear import (
     FULL_BASIS,
@@ -208,6 +208,7 @@ class LMNN(LinearLearner):
         self.target_refresh = target_refresh
         self.n_jobs = n_jobs
         self.callbacks = callbacks
+        take_renamed(self, "k", "n_neighbors")
 
     def fit(
         self,
@@ -333,9 +334,9 @@ def _check_class_sizes(data: TrainingSet, k: int) -> None:
     if sizes[smallest] <= k:
         n_samples, n_features = data.X.shape
         raise ValueError(
-            f"class {data.classes[smallest]} has {sizes[smallest]} members, but n_neighbors={k} "
-            f"needs more than that in every class ({n_samples=}, {n_features=}): lower n_neighbors "
-            "or leave the class out."
+            f"not enough class labels for specified k (smallest class has {sizes[smallest]}): "
+            f"class {data.classes[smallest]} needs more than n_neighbors={k} members "
+            f"({n_samples=}, {n_features=}). Lower n_neighbors, or leave the class out."
         )
 
 

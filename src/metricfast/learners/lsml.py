@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from metricfast._arrays import as_threads, as_vector
-from metricfast._deprecation import DEPRECATED
+from metricfast._deprecation import DEPRECATED, take_renamed
 from metricfast._dispatch import get_kernels
 from metricfast._initialize import check_n_components, components_from_metric
 from metricfast._threadpool import one_blas_thread
@@ -313,6 +313,7 @@ class LSML_Supervised(_BaseLSML):  # noqa: N801
         self.n_constraints = n_constraints
         self.weights = weights
         self.num_constraints = num_constraints
+        take_renamed(self, "num_constraints", "n_constraints")
 
     def fit(
         self,

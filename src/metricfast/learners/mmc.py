@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from metricfast._deprecation import DEPRECATED, renamed
+from metricfast._deprecation import DEPRECATED, renamed, take_renamed
 from metricfast._initialize import check_n_components
 from metricfast._threadpool import one_blas_thread
 from metricfast._tuples import TupleSet
@@ -56,6 +56,7 @@ class _BaseMMC(MahalanobisMixin):
         self.random_state = random_state
         self.convergence_threshold = convergence_threshold
         self.n_components = n_components
+        take_renamed(self, "convergence_threshold", "tol")
 
     def _check_parameters(self) -> float:
         """Check what needs no data, and return the tolerance."""
@@ -349,6 +350,7 @@ class MMC_Supervised(_BaseMMC):  # noqa: N801
         super().__init__(*common, random_state, convergence_threshold, n_components=n_components)
         self.n_constraints = n_constraints
         self.num_constraints = num_constraints
+        take_renamed(self, "num_constraints", "n_constraints")
 
     def fit(
         self,

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh, svd
 
-from metricfast._deprecation import DEPRECATED, renamed
+from metricfast._deprecation import DEPRECATED, renamed, take_renamed
 from metricfast._initialize import check_n_components
-from metricfast._scatter import group_means, scatter_matrix, whitening, with_signs
+from metricfast._scatter import group_means, repetitions, scatter_matrix, whitening, with_signs
 from metricfast._targets import check_partial_target
 from metricfast.constraints import Constraints
 from metricfast.learners._closed import ClosedFormLearner, check_fraction, check_whole, shrunk
@@ -158,7 +158,8 @@ class RCA(ClosedFormLearner):
         n_components = check_n_components(n_features, self.n_components)
         members = chunks >= 0
         if not members.all():
-            points, weights, chunks = points[members], weights[members], chunks[members]
+            points, chunks = points[members], chunks[members]
+            weights = repetitions(weights[members], len(points))
         found, chunk = np.unique(chunks, return_inverse=True)
         n_chunks = len(found)
         means = group_means(points, weights, chunk, n_chunks)
@@ -288,6 +289,7 @@ class RCA_Supervised(RCA):  # noqa: N801
         self.chunk_size = chunk_size
         self.random_state = random_state
         self.num_chunks = num_chunks
+        take_renamed(self, "num_chunks", "n_chunks")
 
     def fit(
         self,
@@ -331,8 +333,9 @@ class RCA_Supervised(RCA):  # noqa: N801
         most = int((counts // self.chunk_size).sum())
         if most == 0:
             raise ValueError(
-                f"chunk_size={self.chunk_size} is more than the {counts.max(initial=0)} points of "
-                "the largest class: lower it."
+                f"Not enough possible chunks of {self.chunk_size} elements in each class to form "
+                f"expected {n_chunks} chunks - maximum number of chunks is 0. Lower "
+                f"chunk_size: the largest class has {counts.max(initial=0)} points."
             )
         if most < n_chunks:
             warnings.warn(

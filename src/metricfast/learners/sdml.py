@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, inv
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._deprecation import DEPRECATED
-from metricfast._scatter import pair_scatter
+from metricfast._deprecation import DEPRECATED, take_renamed
 from metricfast._tuples import TupleSet
 from metricfast.base import MahalanobisMixin
 from metricfast.classifiers import PairsClassifierMixin
@@ -44,10 +43,8 @@ class _SparseLearner(MahalanobisMixin):
     def _fit(self, tuples: TupleSet) -> None:
         check_range("balance_param", self.balance_param)
         check_range("sparsity_param", self.sparsity_param)
-        similar = np.asarray(tuples.y) == 1
         with np.errstate(over="ignore", invalid="ignore"):
-            loss = pair_scatter(tuples.points, tuples.index[similar])
-            loss -= pair_scatter(tuples.points, tuples.index[~similar])
+            loss = tuples.pair_scatter(1) - tuples.pair_scatter(-1)
             _check_finite(loss)
             prior = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
             self.balance_param_ = self._bounded_balance(loss, prior)
@@ -181,6 +178,7 @@ class SDML(_SparseLearner, PairsClassifierMixin):
         y: ArrayLike,
         calibration_params: dict[str, Any] | None = None,
         *,
+        sample_weight: ArrayLike | None = None,
         validate: bool = False,
     ) -> SDML:
         """Learn the map, and the threshold from the same pairs.
@@ -193,6 +191,8 @@ class SDML(_SparseLearner, PairsClassifierMixin):
             1 for similar pairs, -1 for dissimilar ones.
         calibration_params : dict, optional
             Keyword arguments of `calibrate_threshold`.
+        sample_weight : array-like of shape (n_pairs,), optional
+            Non-negative weights of the pairs; whole numbers mean the same as repeated pairs.
         validate : bool, default=False
             Also fit a clone to four fifths of the pairs, compare its score with that of the
             Euclidean distance on the others, keep the numbers in `validation_`, and warn if the
@@ -210,11 +210,12 @@ class SDML(_SparseLearner, PairsClassifierMixin):
             If the prior is not positive definite.
         """
         calibration = check_calibration_params(calibration_params)
-        tuples = self._prepare_tuples(pairs, y)
-        self._fit(tuples)
-        self.calibrate_threshold(pairs, y, **calibration)
+        self._fit(self._prepare_tuples(pairs, y).weighted(sample_weight))
+        self.calibrate_threshold(pairs, y, **calibration, sample_weight=sample_weight)
         if validate:
-            self._validate_fit(pairs, y, calibration_params=calibration_params)
+            self._validate_fit(
+                pairs, y, sample_weight=sample_weight, calibration_params=calibration_params
+            )
         return self
 
 
@@ -299,6 +300,7 @@ class SDML_Supervised(_SparseLearner):  # noqa: N801
         self.random_state = random_state
         self.num_constraints = num_constraints
         self.n_components = n_components
+        take_renamed(self, "num_constraints", "n_constraints")
 
     def fit(
         self,

@@ -171,12 +171,17 @@ class SegmentSearch {
     /// emit(query, segment, sorted neighbours): at most k, fewer where the segment has fewer.
     template <class Emit> void run(const Control &control, Emit &&emit) const {
         const auto all = identity_order(queries_.rows());
+        if (k_ > many && k_ > database_.rows() / 16)
+            return exhaustive(all, control, emit);
         const auto crowded = screened<float>(all, control, emit);
         const auto crowded_still = screened<double>(crowded, quiet(control), emit);
         exhaustive(crowded_still, quiet(control), emit);
     }
 
   private:
+    /// Keeping so many candidates in order costs more than computing every distance.
+    static constexpr Index many = 256;
+
     static Control quiet(const Control &control) {
         return {control.threads, control.keep_going, {}};
     }
@@ -248,7 +253,8 @@ class SegmentSearch {
         }
     }
 
-    /// Every distance computed directly: for queries with too many (near-)equal neighbours.
+    /// Every distance computed directly: for queries with too many (near-)equal neighbours, and
+    /// where most points are asked for.
     template <class Emit>
     void exhaustive(const std::vector<std::int64_t> &ids, const Control &control,
                     Emit &emit) const {
@@ -260,23 +266,10 @@ class SegmentSearch {
                                             ? static_cast<std::size_t>(segments_[s + 1])
                                             : order_.size();
                 std::vector<Neighbor> best;
-                for (std::size_t o = static_cast<std::size_t>(segments_[s]); o < end; ++o) {
-                    const std::int64_t j = order_[o];
-                    if (exclude_ != nullptr && exclude_[ids[b]] == j)
-                        continue;
-                    const Neighbor candidate{exact_squared_distance(row.data(), database_,
-                                                                    static_cast<Index>(j),
-                                                                    frame_.scale),
-                                             j};
-                    if (static_cast<Index>(best.size()) < k_ || candidate < best.front()) {
-                        if (static_cast<Index>(best.size()) == k_) {
-                            std::pop_heap(best.begin(), best.end());
-                            best.pop_back();
-                        }
-                        best.push_back(candidate);
-                        std::push_heap(best.begin(), best.end());
-                    }
-                }
+                for (std::size_t o = static_cast<std::size_t>(segments_[s]); o < end; ++o)
+                    if (exclude_ == nullptr || exclude_[ids[b]] != order_[o])
+                        best.push_back({0, order_[o]});
+                set_distances(row.data(), database_, frame_.scale, best.data(), best.size());
                 keep_nearest(best);
                 emit(static_cast<Index>(ids[b]), static_cast<Index>(s), best);
             }
@@ -289,9 +282,11 @@ class SegmentSearch {
     }
 
     void keep_nearest(std::vector<Neighbor> &neighbors) const {
-        std::sort(neighbors.begin(), neighbors.end());
-        if (static_cast<Index>(neighbors.size()) > k_)
+        if (static_cast<Index>(neighbors.size()) > k_) {
+            std::nth_element(neighbors.begin(), neighbors.begin() + k_, neighbors.end());
             neighbors.resize(static_cast<std::size_t>(k_));
+        }
+        std::sort(neighbors.begin(), neighbors.end());
     }
 
     const Points &queries_;

@@ -1,6 +1,7 @@
-/// The smallest of many numbers, kept in order without branches.
+/// The smallest of many numbers, kept in order; a few of them without branches.
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -19,14 +20,11 @@ template <class S> class Smallest {
         sorted_[0] = -std::numeric_limits<S>::infinity();
     }
 
-    /// Every number becomes the larger of the one before it and the smaller of itself and x.
     void add(S x) {
-        constexpr Index W = Vec<S>::width;
-        const Vec<S> added = Vec<S>::broadcast(x);
-        S *const values = sorted_.data() + 1;
-        for (Index i = static_cast<Index>(sorted_.size()) - 1 - W; i >= 0; i -= W)
-            max(Vec<S>::load(values + i - 1), min(Vec<S>::load(values + i), added))
-                .store(values + i);
+        if (k_ > 4 * Vec<S>::width)
+            insert(x);
+        else
+            shift(x);
     }
 
     /// The k-th smallest; infinite while they are fewer.
@@ -37,6 +35,25 @@ template <class S> class Smallest {
     const S *end() const { return begin() + k_; }
 
   private:
+    void insert(S x) {
+        const auto first = sorted_.begin() + 1, last = first + k_;
+        const auto at = std::upper_bound(first, last, x);
+        if (at == last)
+            return;
+        std::copy_backward(at, last - 1, last);
+        *at = x;
+    }
+
+    /// Every number becomes the larger of the one before it and the smaller of itself and x.
+    void shift(S x) {
+        constexpr Index W = Vec<S>::width;
+        const Vec<S> added = Vec<S>::broadcast(x);
+        S *const values = sorted_.data() + 1;
+        for (Index i = static_cast<Index>(sorted_.size()) - 1 - W; i >= 0; i -= W)
+            max(Vec<S>::load(values + i - 1), min(Vec<S>::load(values + i), added))
+                .store(values + i);
+    }
+
     Index k_ = 0;
     std::vector<S> sorted_; ///< after -inf, and followed by inf and what is not wanted
 };
