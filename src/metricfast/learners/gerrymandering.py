@@ -110,7 +110,8 @@ class NeighborhoodGerrymandering(LinearLearner):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The map of the best epoch, or the initial one if no epoch was better.
+        The best, by the objective of all points (with early stopping, by the validation error
+        first), of the maps before and after the best epoch and of the initial one.
     history_ : dict of lists of float
         For every epoch the "objective", the "surrogate" (the sum of the losses), the "vote_loss"
         (what votes of the nearest neighbours cost, per point), the "error" (the leave-one-out share
@@ -121,7 +122,8 @@ class NeighborhoodGerrymandering(LinearLearner):
     loss_curve_ : list of float
         The objective after each epoch.
     objective_ : float
-        That of `components_`, computed once more with all points.
+        That of `components_`, computed once more with all points; after an interrupt the best
+        epoch's.
     n_iter_ : int
         Number of epochs.
     n_features_in_, feature_names_in_, preprocessor_
@@ -132,6 +134,11 @@ class NeighborhoodGerrymandering(LinearLearner):
     The gradient of a query's loss by its distances is 1 on the points of the right set and -1 on
     those of the other: only a few distances of each query are moved. The zero map is a stationary
     point, and is refused as `init`.
+
+    The regularizer measures the map, which is large where the features are small: of features a
+    tenth as large, C must be ten thousand times as large. Standardize them. Data whose largest
+    standard deviation of a feature is below 2^-10 or above 2^10 are trained on times a power of two
+    that makes it about 1, which `components_` undo; `objective_` is that of the rescaled data.
 
     References
     ----------
