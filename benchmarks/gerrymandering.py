@@ -200,17 +200,52 @@ def across(results: Results, count: int) -> None:
                 results.add(key, 100 * wrong, time.process_time() - begin)
 
 
+def positive(text: str) -> int:
+    """Read a number of at least 1."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
+
+
 def main(argv: list[str] | None = None) -> None:
     """Run what is missing of the comparison, and print its tables."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gerrymandering")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--data", action="append", choices=[*SETS, "domains"])
-    parser.add_argument("--k", action="append", type=int)
-    parser.add_argument("--splits", type=int)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.gerrymandering",
+        description="Compare errors of k nearest neighbours in metrics learned by several methods.",
+        epilog="Data are looked for in the folder METRICFAST_DATA, else in ../shared/data.",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="office and domains, k = 3 and two splits"
+    )
+    parser.add_argument(
+        "--data",
+        action="append",
+        choices=[*SETS, "domains"],
+        help="a data set, or queries and database of different domains; may be repeated "
+        "(default: all)",
+    )
+    parser.add_argument(
+        "--k",
+        action="append",
+        type=positive,
+        help="number of neighbours; may be repeated (default: 3, 7 and 11)",
+    )
+    parser.add_argument(
+        "--splits",
+        type=positive,
+        help="splits of each office domain, of which domains take two at most (default: 5)",
+    )
     parser.add_argument("--again", action="store_true", help="forget the results that are there")
-    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument(
+        "--results", type=Path, default=RESULTS, help="where errors are kept (default: %(default)s)"
+    )
     given = parser.parse_args(argv)
     names = given.data or (["office", "domains"] if given.quick else [*SETS, "domains"])
+    for name in names:
+        path = data.folder() / f"{OFFICE if name in ('office', 'domains') else name}.npz"
+        if not path.exists():
+            parser.error(f"{path} is missing: set METRICFAST_DATA to the folder of the data.")
     count = given.splits or (2 if given.quick else 5)
     neighbors = given.k or ([3] if given.quick else [3, 7, 11])
     warnings.simplefilter("ignore")

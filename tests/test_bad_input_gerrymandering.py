@@ -48,7 +48,14 @@ CASES = {
     "loss_matrix-text": lambda learner: fit(learner, loss_matrix="other"),
     "init-zero": lambda learner: fit(learner, init=np.zeros((2, 4))),
     "init-zero-embeddings": lambda learner: fit(learner, query=ZERO, database=ZERO),
+    "warm-components": lambda learner: (
+        fit(learner, warm_start=True).set_params(n_components=2).fit(X, Y)
+    ),
+    "warm-text": lambda learner: fit(learner, warm_start="x"),
     "matrix-sparse": lambda learner: fit(learner, csr_array(X), Y, parameterization="M"),
+    "matrix-components": lambda learner: fit(learner, parameterization="M", n_components=2),
+    "matrix-solver": lambda learner: fit(learner, parameterization="M", solver="lbfgs"),
+    "matrix-regularizer": lambda learner: fit(learner, parameterization="M", regularizer="factors"),
     "fit-tiny": lambda learner: fit(learner, X * 1e-150, Y),
     "fit-huge": lambda learner: fit(learner, X * 1e150, Y),
     "database-labels": lambda learner: fit(learner, X, Y, X),
@@ -65,6 +72,8 @@ CASES = {
     "predict-class": lambda learner: fitted().predict(X, X, Y + 1),
     "predict-small": lambda learner: fitted().predict(X, X[:2], Y[:2]),
     "predict-length": lambda learner: fitted().predict(X, X, Y[:-1]),
+    "neighbors-database": lambda learner: fit(learner, X, Y, X, Y).kneighbors(),
+    "neighbors-queries": lambda learner: fitted().kneighbors(X_database=X),
     "score-length": lambda learner: fitted().score(X, Y[:-1]),
     "side": lambda learner: fit(learner, tied=True).transform(X, side="other"),
     "components-tall": lambda learner: fit(learner, n_components=5, init="pca"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.gerrymandering import METHODS, Results, compare
+from benchmarks.gerrymandering import METHODS, Results, compare, main
 from sklearn.datasets import load_iris
 from sklearn.model_selection import train_test_split
 
@@ -29,3 +29,26 @@ def test_what_is_there_is_not_computed_again(tmp_path, capsys, monkeypatch):
     assert "| iris |" in printed
     assert "| other |" not in printed  # a method is missing
     assert not Results(path, again=True).errors
+
+
+def refused(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main(list(arguments))
+    assert stopped.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_arguments_that_are_refused(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("METRICFAST_DATA", str(tmp_path))
+    assert "letter.npz is missing: set METRICFAST_DATA" in refused(capsys, "--data", "letter")
+    assert "argument --k: must be at least 1, got 0" in refused(capsys, "--k", "0")
+    assert "argument --splits: must be at least 1" in refused(capsys, "--splits", "0")
+
+
+def test_help_explains_every_option(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    options = capsys.readouterr().out.split("options:")[1].split("\n  -")[1:]
+    assert len(options) == 7
+    for option in options:
+        assert len(option.split("  ", 1)[-1].split()) > 3, option

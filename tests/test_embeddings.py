@@ -164,6 +164,10 @@ def test_starts():
     np.testing.assert_array_equal(Linear(init="identity").initialize(X)[0], np.eye(5))
     (tall,) = Linear(9, init="identity").initialize(X)
     np.testing.assert_array_equal(tall, np.eye(9, 5))
+    (tall,) = Linear(9).initialize(X, random_state=0)  # rows of zeros would stay so
+    np.testing.assert_array_equal(tall[:5], np.eye(5))
+    assert (np.linalg.norm(tall[5:], axis=1) > 0.001).all()
+    assert (np.linalg.norm(tall[5:], axis=1) < 0.05).all()
     (drawn,) = Linear(200, init="random").initialize(X.astype(np.float32), random_state=0)
     assert drawn.dtype == np.float32
     assert drawn.var() == pytest.approx(1 / 5, rel=0.1)

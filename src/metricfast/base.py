@@ -100,9 +100,12 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _begin_fit(self) -> None:
         """Forget what an earlier fit has learned, which may be of another width."""
+        self._forget()
+        self._check_preprocessor()
+
+    def _forget(self) -> None:
         for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
             delattr(self, name)
-        self._check_preprocessor()
 
     def _check_preprocessor(self) -> None:
         self.preprocessor_ = check_preprocessor(self.preprocessor)

@@ -160,6 +160,18 @@ def test_asymmetry_pays_where_queries_differ_from_the_database():
     assert scores[False] > scores[True] + 0.05
 
 
+def test_more_rows_than_features_are_learned():
+    """From rows of zeros, as of "identity", they would never be."""
+    data, share = seen_by_another_sensor(), {}
+    for init in ("auto", "identity"):
+        model = AsymmetricSimilarity(n_components=8, init=init, learning_rate=0.1, random_state=0)
+        W = model.fit(*data).get_mahalanobis_matrix()
+        values = np.linalg.svd(W, compute_uv=False)
+        share[init] = values[4] / values[0]
+    assert share["auto"] > 5e-3  # of 1e-4 at the start
+    assert share["identity"] < 1e-9
+
+
 def test_another_database():
     model = clone(QUICK).fit(X[::2], Y[::2])
     given = model.predict(X[1::2], X[::2], Y[::2])

@@ -84,6 +84,15 @@ def test_training_lowers_the_objective(parameters):
         assert np.linalg.eigvalsh(model.get_mahalanobis_matrix()).min() > -1e-9
 
 
+@pytest.mark.parametrize("name", ["notes", "factors2"])
+def test_regularizers_that_are_one_for_a_matrix(name):
+    model = clone(QUICK).set_params(parameterization="M").fit(X, Y)
+    alike = clone(model).set_params(regularizer=name).fit(X, Y)
+    np.testing.assert_array_equal(alike.components_, model.components_)
+    two_rows = clone(model).set_params(init=np.eye(2, 4), warm_start=True).fit(X, Y)
+    assert two_rows.fit(X, Y).components_.shape == (4, 4)
+
+
 def test_learns_what_counts():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 400)
@@ -120,9 +129,10 @@ def test_infeasible_points_are_counted():
     with pytest.warns(UserWarning, match="neighbours is right for 1 of 150 points"):
         model.fit(X, labels)
     assert model.history_["infeasible"] == [1] * 8
+    epochs = []
     with pytest.raises(ValueError, match="no set of n_neighbors=1"):
-        model.set_params(n_neighbors=1).fit([[0.0], [1.0]], [0, 1])
-    assert model.n_iter_ == 1  # it is known after an epoch
+        model.set_params(n_neighbors=1, callbacks=[epochs.append]).fit([[0.0], [1.0]], [0, 1])
+    assert len(epochs) == 1  # it is known after an epoch
 
 
 def test_sparse_points():
@@ -159,7 +169,7 @@ BAD = [
     ({"n_neighbors": 150}, "n_neighbors must be at most 149"),
     ({"parameterization": "W"}, "parameterization must be"),
     ({"parameterization": "M", "n_components": 2}, "n_components must be None"),
-    ({"parameterization": "M", "regularizer": "notes"}, "regularizer must be"),
+    ({"parameterization": "M", "regularizer": "factors"}, "regularizer must be"),
     ({"parameterization": "M", "solver": "lbfgs"}, "solver must be 'sgd'"),
     ({"loss_matrix": np.zeros((2, 2))}, r"shape \(3, 3\)"),
     ({"loss_matrix": -np.ones((3, 3))}, "finite numbers from 0"),

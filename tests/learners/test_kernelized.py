@@ -217,7 +217,7 @@ def test_validation_measures_the_whole_and_warns():
 
 
 def test_learners_on_points_predict_and_score_points():
-    learner = NeighborhoodGerrymanderingRegressor(max_epochs=2, random_state=0)
+    learner = NeighborhoodGerrymanderingRegressor(C=1e3, max_epochs=2, random_state=0)
     wrapper = KernelizedMetricLearner(learner, n_components=15, random_state=0).fit(X, X[:, 0])
     assert is_regressor(wrapper)
     Z = wrapper.map_.transform(X)

@@ -12,8 +12,11 @@ from metricfast import (
     EmbeddingLearner,
     NeighborhoodGerrymandering,
     NeighborhoodGerrymanderingRegressor,
+    load,
+    save,
 )
 from metricfast.embeddings import MLP, Linear
+from metricfast.learners._voting import vote
 from metricfast.losses import NCA, Gerrymander
 from metricfast.samplers import Uniform
 
@@ -150,6 +153,22 @@ def test_error_of_queries_with_a_database():
     assert model.history_["vote_loss"][0] > model.history_["error"][0]
 
 
+@pytest.mark.parametrize("parameters", [{}, {"tied": True}, {"query": MLP((4,), 5)}])
+def test_neighbours_of_the_points_of_fit_leave_these_out(parameters, tmp_path):
+    model = clone(ASYMMETRIC).set_params(max_epochs=1, learning_rate=1e-12, n_neighbors=4)
+    model.set_params(**parameters).fit(X, Y)
+    apart = np.linalg.norm(model.transform(X)[:, None] - model.transform(X, "database"), axis=2)
+    np.fill_diagonal(apart, np.inf)
+    distances, indices = model.kneighbors()
+    np.testing.assert_allclose(distances, np.sort(apart, axis=1)[:, :4])
+    np.testing.assert_array_equal(indices, np.argsort(apart, axis=1)[:, :4])
+    wrong = vote(indices, Y, 3)[0] != Y
+    assert model.history_["error"][0] == pytest.approx(wrong.mean())
+    assert model.kneighbors(n_neighbors=119)[0].shape == (120, 119)
+    save(model, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").kneighbors()[1], indices)
+
+
 def test_the_regressor_warns_once_and_speaks_of_quantiles():
     with pytest.warns(DataConversionWarning) as caught:
         clone(REGRESSOR).fit(X, X[:, :1])
@@ -227,3 +246,69 @@ def test_a_linear_map_beside_a_perceptron_keeps_its_regularizer():
     shrinking = sum(d / 2 * (A**2).sum() for d, A in zip(decays, perceptron, strict=True))
     expected = 0.25 * loss + shrinking + ((V.T @ V) ** 2).sum()
     assert model.objective_ == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("points", "labels", "k", "message"),
+    [
+        (X[:50, :3], Y[:50], 60, "n_neighbors must be at most 49"),
+        ([[0.0], [1.0]], [0, 1], 1, "no set of n_neighbors=1"),
+        (X * np.nan, Y, 3, "NaN"),
+    ],
+)
+@pytest.mark.parametrize("learner", [LINEAR, ASYMMETRIC])
+def test_a_refused_fit_leaves_the_model_or_none(learner, points, labels, k, message, tmp_path):
+    model = clone(learner).fit(X, Y)
+    before = model.transform(X)
+    with pytest.raises(ValueError, match="C must be"):
+        model.set_params(C=-1).fit(points, labels)
+    np.testing.assert_array_equal(model.transform(X), before)
+    for refused in (model, clone(learner)):
+        with pytest.raises(ValueError, match=message):
+            refused.set_params(C=1, n_neighbors=k).fit(points, labels)
+        with pytest.raises(NotFittedError):
+            refused.transform(points)
+        with pytest.raises(NotFittedError):
+            save(refused, tmp_path / "model")
+
+
+@pytest.mark.parametrize("learner", [LINEAR, ASYMMETRIC])
+def test_an_interrupted_fit_leaves_the_best_so_far(learner):
+    def interrupt(state):
+        raise KeyboardInterrupt
+
+    model = clone(learner).set_params(callbacks=[interrupt])
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert model.transform(X).shape == (120, 5)
+    assert model.n_iter_ == 1
+
+
+@pytest.mark.parametrize("learner", [LINEAR, ASYMMETRIC])
+def test_a_warm_start_refuses_another_shape_and_a_zero_init(learner):
+    zeros = {"n_components": 5, "init": np.zeros((5, 5))}
+    for changed, message in (
+        ({"n_components": 2}, "warm_start needs .* same shape"),
+        ({"init": np.eye(2, 5)}, "warm_start needs .* same shape"),
+        (zeros, "`init` is zero"),
+    ):
+        model = clone(learner).set_params(warm_start=True).fit(X, Y)
+        with pytest.raises(ValueError, match=message):
+            model.set_params(**changed).fit(X, Y)
+    with pytest.raises(ValueError, match="warm_start must be True or False, got 'x'"):
+        clone(learner).set_params(warm_start="x").fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("name", "share"),
+    [("frobenius2", 4), ("frobenius", 2), ("notes", 3), ("factors2", 2), ("factors", 2)],
+)
+def test_the_penalty_of_a_tied_map_is_a_share_of_that_of_two_alike(name, share):
+    penalties = []
+    for tied in (True, False):
+        model = clone(ASYMMETRIC).set_params(
+            tied=tied, regularizer=name, max_epochs=1, learning_rate=1e-12
+        )
+        history = model.fit(X, Y).history_
+        penalties.append(history["objective"][0] - history["surrogate"][0])
+    assert share * penalties[0] == pytest.approx(penalties[1])

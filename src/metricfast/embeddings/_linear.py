@@ -12,6 +12,9 @@ from metricfast.embeddings._base import Array, LayeredEmbedding, Parameters, as_
 
 __all__ = ["Linear"]
 
+# Length of rows beyond those of the identity: zero ones would never move.
+_FURTHER = 0.01
+
 
 class Linear(LayeredEmbedding):
     """A linear map, ``z = L x``: the distance of embedded points is a Mahalanobis distance.
@@ -27,7 +30,9 @@ class Linear(LayeredEmbedding):
         The map to start from, as in `metricfast.NCA`, but that "random" draws from a normal
         distribution of variance 1 / n_features, which keeps the spread of the points. "auto" is
         "lda" where there are more classes than components, which finds classes again better than
-        "pca" does, but may serve a nearest-neighbour classifier a little less.
+        "pca" does, but may serve a nearest-neighbour classifier a little less. With more rows than
+        features, "identity" has rows of zeros, which never move; those of "auto" are small and
+        random, of a hundredth of the others' length.
     normalize : bool, default=False
         Divide embedded points by their length. A point whose length is at most 1e-12 becomes zero,
         and passes no gradient on.
@@ -85,6 +90,9 @@ class Linear(LayeredEmbedding):
                 f"{rows}: use 'identity', 'random' or an array."
             )
         L = initialize_components(X, None if y is None else np.asarray(y), init, rows, random_state)
+        if rows > width and isinstance(init, str) and init == "auto":
+            further = check_random_state(random_state).standard_normal((rows - width, width))
+            L[width:] = _FURTHER * further / np.sqrt(width)
         return [np.ascontiguousarray(L)]
 
     def _layers(self, parameters: Parameters) -> tuple[list[Array], list[Array | None]]:

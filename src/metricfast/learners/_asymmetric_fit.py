@@ -64,6 +64,8 @@ class DatabaseTraining:
         start = embedding.initialize(self._database, self._database_labels, rng)
         if isinstance(embedding, Asymmetric) and estimator.query is estimator.database is None:
             start[1] = start[0].copy()  # a random map too is a better start than two
+        if not any(array.any() for array in start):
+            raise ValueError("`init` is zero, where the objective has no slope: give other maps.")
         if kept is not None:
             if [array.shape for array in kept] != [array.shape for array in start]:
                 raise ValueError(
@@ -77,8 +79,6 @@ class DatabaseTraining:
                 "Embedded points are not finite: bring the features to a spread of about 1, or "
                 "choose another `init`."
             )
-        if not any(array.any() for array in start):
-            raise ValueError("`init` is zero, where the objective has no slope: give other maps.")
         if not isinstance(estimator.init, str):
             return start
         own = np.arange(len(queries)) if self._leave_one_out else None

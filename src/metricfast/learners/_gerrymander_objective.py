@@ -119,10 +119,10 @@ class MatrixObjective(MapObjective):
         square = float((M * M).sum())
         if self._regularizer is None:
             return 0.0, [np.zeros_like(M)]
-        if self._regularizer == "frobenius2":
-            return square, [2 * M]
-        norm = float(np.sqrt(square))
-        return norm, [M / (norm or 1.0)]
+        if self._regularizer == "frobenius":
+            norm = float(np.sqrt(square))
+            return norm, [M / (norm or 1.0)]
+        return square, [2 * M]
 
     def surrogate(
         self, arrays: list[Array], rows: NDArray[np.int64] | None

@@ -32,6 +32,7 @@ __all__ = [
     "LinearObjective",
     "TrainingSet",
     "best_scale",
+    "check_bool",
     "check_callbacks",
     "check_count",
     "check_range",
@@ -316,6 +317,11 @@ def check_callbacks(callbacks: Any, state: str = "a SolverState") -> tuple[Callb
         if not callable(callback):
             raise TypeError(f"callbacks must be functions of {state}, got {callback!r}.")
     return found
+
+
+def check_bool(name: str, value: object) -> None:
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
 
 
 def check_count(name: str, value: object, least: int = 1) -> None:

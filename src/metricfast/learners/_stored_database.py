@@ -28,21 +28,25 @@ class VotesOfDatabase(ClassifierMixin, EmbeddedMetricMixin):  # type: ignore[mis
     database_embedding_ : ndarray of shape (n_database, n_components)
     database_labels_ : ndarray of int64 of shape (n_database,)
         Indices into `classes_`.
+    query_embedding_ : ndarray of shape (n_database, n_components)
+        The database as queries, where it is the points of `fit` themselves.
     """
 
     n_neighbors: int
     classes_: Array
     database_embedding_: Array
     database_labels_: NDArray[np.int64]
+    query_embedding_: Array
 
     def kneighbors(
-        self, X: Any, X_database: Any = None, n_neighbors: int | None = None
+        self, X: Any = None, X_database: Any = None, n_neighbors: int | None = None
     ) -> tuple[Array, NDArray[np.int64]]:
         """Return the nearest database points of each query, by the learned distance.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+        X : {array-like, sparse matrix} of shape (n_queries, n_features), optional
+            By default the points of `fit`, each left out of its own neighbours.
         X_database : {array-like, sparse matrix} of shape (n_database, n_features), optional
             By default that of `fit`; a point that was fitted finds itself there.
         n_neighbors : int, optional
@@ -52,12 +56,28 @@ class VotesOfDatabase(ClassifierMixin, EmbeddedMetricMixin):  # type: ignore[mis
         -------
         distances, indices : ndarray of shape (n_queries, n_neighbors)
             Nearest first.
+
+        Raises
+        ------
+        ValueError
+            If X is left out with `X_database`, or where `fit` had a database of its own; or if
+            there are fewer neighbours than asked for.
         """
         check_is_fitted(self, "database_embedding_")
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        if X is None:
+            if X_database is not None or not hasattr(self, "query_embedding_"):
+                raise ValueError(
+                    "X may be left out only where the database is the points of `fit` themselves: "
+                    "give X, the queries of X_database."
+                )
+            queries, points = self.query_embedding_, self.database_embedding_
+            return kneighbors(
+                queries, points, k, exclude=np.arange(len(queries)), n_jobs=self.n_jobs
+            )
         queries, points = self._embed(self._points(X)), self.database_embedding_
         if X_database is not None:
             points = self._embed(self._points(X_database), "database")
-        k = self.n_neighbors if n_neighbors is None else n_neighbors
         return kneighbors(queries, points, k, n_jobs=self.n_jobs)
 
     def predict(self, X: Any, X_database: Any = None, y_database: ArrayLike | None = None) -> Array:

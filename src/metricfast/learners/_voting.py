@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from metricfast.inference import check_loss_matrix
 from metricfast.losses import Gerrymander
 from metricfast.neighbors import kneighbors
 
-__all__ = ["vote", "vote_error", "vote_loss"]
+__all__ = ["forgetting_failures", "vote", "vote_error", "vote_loss"]
 
 Array = NDArray[Any]
 # A part of a vote by which the winner of a tie leads.
@@ -59,3 +61,13 @@ def vote_loss(estimator: Any, n_classes: int) -> Gerrymander:
     if estimator.loss_matrix is not None:
         matrix = check_loss_matrix(estimator.loss_matrix, n_classes)
     return Gerrymander(estimator.n_neighbors, matrix, estimator.ties, estimator.inference)
+
+
+@contextmanager
+def forgetting_failures(estimator: Any) -> Iterator[None]:
+    """Leave a learner unfitted where its fit fails; an interrupt leaves what is learned so far."""
+    try:
+        yield
+    except Exception:
+        estimator._forget()
+        raise

@@ -19,11 +19,11 @@ from metricfast._scaling import log2_spread
 from metricfast._targets import check_classification_target, check_sample_weight
 from metricfast.embeddings import Asymmetric, Embedding, Linear
 from metricfast.learners._asymmetric_fit import DatabaseTraining, is_linear
-from metricfast.learners._linear import check_callbacks
+from metricfast.learners._linear import check_bool, check_callbacks
 from metricfast.learners._minibatch import EpochState
 from metricfast.learners._stored_database import VotesOfDatabase
 from metricfast.learners._votes import check_vote_parameters
-from metricfast.learners._voting import vote_loss
+from metricfast.learners._voting import forgetting_failures, vote_loss
 
 __all__ = ["AsymmetricSimilarity"]
 
@@ -44,8 +44,7 @@ class AsymmetricSimilarity(VotesOfDatabase):
         Number of neighbours that vote.
     n_components : int, optional
         Number of rows of U and V, by default n_features (or those of `init`); at most twice that,
-        where every quadratic form of stacked points has its maps. Above n_features use "random" or
-        an array: "auto" is "identity" there, whose further rows are zero, and stay so.
+        where every quadratic form of stacked points has its maps.
     tied : bool, default=False
         Learn one map, U = V, for comparison.
     query, database : Embedding, optional
@@ -60,9 +59,13 @@ class AsymmetricSimilarity(VotesOfDatabase):
         cross term twice, :math:`\frac12 \|U^TU\|^2 + 2 \|U^TV\|^2 + \frac12 \|V^TV\|^2`, whose
         gradient the running notes on the method print for the norm of W; "factors2" is
         :math:`\|U^TU\|^2 + \|V^TV\|^2`, and "factors" :math:`\|U\| + \|V\|`. The notes also leave C
-        out of their update, and take the norm for its square.
+        out of their update, and take the norm for its square. With ``tied=True`` the penalty is
+        that of `NeighborhoodGerrymandering` on the one map L: with U = V = L, 1/4 of the above for
+        "frobenius2", 1/3 for "notes", and 1/2 for the others.
     init : {"auto", "pca", "lda", "identity", "random"} or array-like, default="auto"
-        The map that both start from, scaled as in `NeighborhoodGerrymandering`.
+        The map that both start from, scaled as in `NeighborhoodGerrymandering`. With more rows than
+        n_features, "auto" is the identity with small random rows below (a hundredth of the length
+        of the others); those of "identity" are zero, and stay so.
     solver, batch_size, max_iter, max_epochs, learning_rate, tol, early_stopping
         As of `NeighborhoodGerrymandering`.
     validation_fraction
@@ -89,6 +92,8 @@ class AsymmetricSimilarity(VotesOfDatabase):
         The database of `fit`, embedded, and
     database_labels_ : ndarray of int64 of shape (n_database,)
         its classes, as indices into `classes_`.
+    query_embedding_ : ndarray of shape (n_database, n_components)
+        The points of `fit` as queries, where they are the database too.
     history_, loss_curve_, objective_, n_iter_
         As of `NeighborhoodGerrymandering`.
     n_components_ : int
@@ -206,7 +211,8 @@ class AsymmetricSimilarity(VotesOfDatabase):
         ------
         ValueError
             If an argument or parameter has a value that cannot be used, or no set of neighbours is
-            right for any query.
+            right for any query. A parameter that is refused before the data are looked at leaves an
+            earlier fit as it was; after any other error the learner is not fitted.
 
         Warns
         -----
@@ -217,48 +223,52 @@ class AsymmetricSimilarity(VotesOfDatabase):
             convergence.
         """
         check_vote_parameters(self)
+        check_bool("warm_start", self.warm_start)
         callbacks: tuple[Any, ...] = check_callbacks(self.callbacks)
         embedding = self._make_embedding()
         kept = None
         if self.warm_start and hasattr(self, "parameters_"):
             kept, origin = self.parameters_, self.mean_
-        X, y = self._prepare_inputs(X, y, ensure_min_samples=2, accept_sparse="csr")
-        weight = check_sample_weight(sample_weight, X.shape[0])
-        self._check_rows(X.shape[1])
-        if (X_database is None) != (y_database is None):
-            raise ValueError("X_database and y_database must be given together.")
-        if X_database is None:
-            self.classes_, codes = check_classification_target(y)
-            database, database_codes = X, codes
-        else:
-            database, database_codes = self._check_database(X_database, y_database)
-            codes = self._codes(y, "y")
-            dtype = np.result_type(X.dtype, database.dtype)
-            X, database = X.astype(dtype, copy=False), database.astype(dtype, copy=False)
-        queries = X
-        if issparse(X) or issparse(database):
-            self.mean_ = np.zeros(X.shape[1], X.dtype)
-            queries, centred = (csr_array(A) if issparse(A) else A for A in (X, database))
-        else:
-            mean = database[0] + (database - database[0]).mean(axis=0, dtype=np.float64)
-            if kept is not None and origin.shape == mean.shape:
-                mean = origin  # the distance that was learned depends on it
-            self.mean_ = mean.astype(X.dtype)
-            queries, centred = X - self.mean_, database - self.mean_
-            _check_units(centred)
-        training = DatabaseTraining(
-            self, embedding, vote_loss(self, len(self.classes_)), queries, codes,
-            None if X_database is None else centred, database_codes, weight,
-        )  # fmt: skip
-        rng = check_random_state(self.random_state)
-        start = training.start(rng, kept)
-        self.embedding_ = embedding
-        self._keep(start)
-        try:
-            training.run(start, rng, self._keep, callbacks)
-        finally:
-            self.database_embedding_ = self._embed(database, "database")
-            self.database_labels_ = database_codes
+        with forgetting_failures(self):
+            X, y = self._prepare_inputs(X, y, ensure_min_samples=2, accept_sparse="csr")
+            weight = check_sample_weight(sample_weight, X.shape[0])
+            self._check_rows(X.shape[1])
+            if (X_database is None) != (y_database is None):
+                raise ValueError("X_database and y_database must be given together.")
+            if X_database is None:
+                self.classes_, codes = check_classification_target(y)
+                database, database_codes = X, codes
+            else:
+                database, database_codes = self._check_database(X_database, y_database)
+                codes = self._codes(y, "y")
+                dtype = np.result_type(X.dtype, database.dtype)
+                X, database = X.astype(dtype, copy=False), database.astype(dtype, copy=False)
+            queries = X
+            if issparse(X) or issparse(database):
+                self.mean_ = np.zeros(X.shape[1], X.dtype)
+                queries, centred = (csr_array(A) if issparse(A) else A for A in (X, database))
+            else:
+                mean = database[0] + (database - database[0]).mean(axis=0, dtype=np.float64)
+                if kept is not None and origin.shape == mean.shape:
+                    mean = origin  # the distance that was learned depends on it
+                self.mean_ = mean.astype(X.dtype)
+                queries, centred = X - self.mean_, database - self.mean_
+                _check_units(centred)
+            training = DatabaseTraining(
+                self, embedding, vote_loss(self, len(self.classes_)), queries, codes,
+                None if X_database is None else centred, database_codes, weight,
+            )  # fmt: skip
+            rng = check_random_state(self.random_state)
+            start = training.start(rng, kept)
+            self.embedding_ = embedding
+            self._keep(start)
+            try:
+                training.run(start, rng, self._keep, callbacks)
+            finally:
+                self.database_embedding_ = self._embed(database, "database")
+                self.database_labels_ = database_codes
+                if X_database is None:
+                    self.query_embedding_ = self._embed(X)
         return self
 
     def _make_embedding(self) -> Embedding:

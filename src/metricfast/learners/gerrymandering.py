@@ -14,6 +14,7 @@ from metricfast.learners._linear import (
     Callback,
     LinearLearner,
     TrainingSet,
+    check_bool,
     check_callbacks,
     embed,
 )
@@ -23,7 +24,7 @@ from metricfast.learners._votes import (
     hold_out,
     unit_scale,
 )
-from metricfast.learners._voting import vote_error, vote_loss
+from metricfast.learners._voting import forgetting_failures, vote_error, vote_loss
 from metricfast.losses import Gerrymander
 from metricfast.solvers import SolverState
 
@@ -53,7 +54,9 @@ class NeighborhoodGerrymandering(LinearLearner):
         Number of rows of the map, by default n_features. For ``parameterization="L"`` only.
     parameterization : {"L", "M"}, default="L"
         Learn the map L; or the matrix :math:`M = L^T L`, with eigenvalues below zero set to zero
-        before every step.
+        before every step. "M" needs dense points, ``n_components=None``, ``solver="sgd"`` and
+        another regularizer than "factors", and learns more slowly at the same `learning_rate`:
+        .1 suits it where .03 suits "L".
     loss_matrix : array-like of shape (n_classes, n_classes), optional
         ``loss_matrix[i, j]`` is the cost of the answer j where i is right, of the sorted classes.
         By default 1 for every wrong answer.
@@ -67,8 +70,9 @@ class NeighborhoodGerrymandering(LinearLearner):
         Weight of the loss.
     regularizer : {"frobenius2", "frobenius", "notes", "factors2", "factors"} or None, \
             default="frobenius2"
-        :math:`\Omega`: the squared norm of M, its norm, or, for "factors", the norm of L. For one
-        map, "notes" and "factors2" are "frobenius2".
+        :math:`\Omega`: the squared norm of M, its norm, or, for "factors" (not with
+        ``parameterization="M"``), the norm of L. For one map, "notes" and "factors2" are
+        "frobenius2".
     init : {"auto", "pca", "lda", "identity", "random"} or array-like, default="auto"
         The map to start from, as of `metricfast.NCA`. All but an array are scaled so that the sum
         of `n_neighbors` squared distances is about the largest loss.
@@ -91,7 +95,7 @@ class NeighborhoodGerrymandering(LinearLearner):
     validation_fraction : float, default=0.1
         Share of the points that is held out.
     warm_start : bool, default=False
-        Start from what an earlier `fit` has learned.
+        Start from what an earlier `fit` has learned, of as many components and features.
     preprocessor : array-like or callable, optional
         Gives the points when `X` holds indicators of points.
     verbose : bool, default=False
@@ -106,7 +110,8 @@ class NeighborhoodGerrymandering(LinearLearner):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The map of the best epoch, or the initial one if no epoch was better.
+        The best, by the objective of all points (with early stopping, by the validation error
+        first), of the maps before and after the best epoch and of the initial one.
     history_ : dict of lists of float
         For every epoch the "objective", the "surrogate" (the sum of the losses), the "vote_loss"
         (what votes of the nearest neighbours cost, per point), the "error" (the leave-one-out share
@@ -117,7 +122,8 @@ class NeighborhoodGerrymandering(LinearLearner):
     loss_curve_ : list of float
         The objective after each epoch.
     objective_ : float
-        That of `components_`, computed once more with all points.
+        That of `components_`, computed once more with all points; after an interrupt the best
+        epoch's.
     n_iter_ : int
         Number of epochs.
     n_features_in_, feature_names_in_, preprocessor_
@@ -128,6 +134,11 @@ class NeighborhoodGerrymandering(LinearLearner):
     The gradient of a query's loss by its distances is 1 on the points of the right set and -1 on
     those of the other: only a few distances of each query are moved. The zero map is a stationary
     point, and is refused as `init`.
+
+    The regularizer measures the map, which is large where the features are small: of features a
+    tenth as large, C must be ten thousand times as large. Standardize them. Data whose largest
+    standard deviation of a feature is below 2^-10 or above 2^10 are trained on times a power of two
+    that makes it about 1, which `components_` undo; `objective_` is that of the rescaled data.
 
     References
     ----------
@@ -220,7 +231,8 @@ class NeighborhoodGerrymandering(LinearLearner):
         ------
         ValueError
             If an argument or parameter has a value that cannot be used, or no set of neighbours is
-            right for any point.
+            right for any point. A parameter that is refused before the data are looked at leaves an
+            earlier fit as it was; after any other error the learner is not fitted.
 
         Warns
         -----
@@ -231,35 +243,43 @@ class NeighborhoodGerrymandering(LinearLearner):
             convergence.
         """
         check_vote_parameters(self)
+        check_bool("warm_start", self.warm_start)
         callbacks = check_callbacks(self.callbacks)
         self._check_parameterization()
         kept = self.components_ if self.warm_start and hasattr(self, "components_") else None
-        data = self._check_data(X, y, sample_weight)
-        loss = self._loss(data)
-        rng = check_random_state(self.random_state)
-        if kept is None:
+        with forgetting_failures(self):
+            data = self._check_data(X, y, sample_weight)
+            loss = self._loss(data)
+            rng = check_random_state(self.random_state)
+            if kept is not None and kept.shape[1] != data.X.shape[1]:
+                raise ValueError(
+                    f"warm_start needs points of {kept.shape[1]} features as in the fit before, "
+                    f"got {data.X.shape[1]}: set warm_start=False."
+                )
             L = self._initialize(data, rng)
-        elif kept.shape[1] != data.X.shape[1]:
-            raise ValueError(
-                f"warm_start needs points of {kept.shape[1]} features as in the fit before, got "
-                f"{data.X.shape[1]}: set warm_start=False."
-            )
-        else:
-            L = data.start(kept)
-        if not np.any(L):
-            raise ValueError("`init` is zero, where the objective has no slope: give another map.")
-        train, test = hold_out(self, data.labels, rng)
-        part = data if test is None else data.take(train)
-        if kept is None and isinstance(self.init, str):
-            largest = 1.0 if loss.loss_matrix is None else float(np.max(loss.loss_matrix))
-            Z, own = embed(part.X, L, self.n_jobs), np.arange(part.X.shape[0])
-            L = L * unit_scale(Z, Z, own, min(self.n_neighbors, len(Z) - 1), largest)
-        problem: MapObjective
-        if self.parameterization == "M":
-            problem, start = MatrixObjective(self, loss, part), [L.T @ L]
-        else:
-            problem, start = MapObjective(self, loss, part), [L]
-        self._train(problem, start, rng, data, train, test, callbacks)
+            if not (np.any(L) and (kept is None or np.any(kept))):
+                raise ValueError(
+                    "`init` is zero, where the objective has no slope: give another map."
+                )
+            if kept is not None:
+                if self.parameterization == "L" and kept.shape != L.shape:
+                    raise ValueError(
+                        f"warm_start needs a map of the same shape as in the fit before, "
+                        f"{kept.shape}, got {L.shape}: set warm_start=False."
+                    )
+                self.components_, L = kept, data.start(kept)
+            train, test = hold_out(self, data.labels, rng)
+            part = data if test is None else data.take(train)
+            if kept is None and isinstance(self.init, str):
+                largest = 1.0 if loss.loss_matrix is None else float(np.max(loss.loss_matrix))
+                Z, own = embed(part.X, L, self.n_jobs), np.arange(part.X.shape[0])
+                L = L * unit_scale(Z, Z, own, min(self.n_neighbors, len(Z) - 1), largest)
+            problem: MapObjective
+            if self.parameterization == "M":
+                problem, start = MatrixObjective(self, loss, part), [L.T @ L]
+            else:
+                problem, start = MapObjective(self, loss, part), [L]
+            self._train(problem, start, rng, data, train, test, callbacks)
         return self
 
     @property
@@ -276,10 +296,10 @@ class NeighborhoodGerrymandering(LinearLearner):
             return
         if self.n_components is not None:
             raise ValueError("n_components must be None with parameterization='M'.")
-        if self.regularizer not in ("frobenius2", "frobenius", None):
+        if self.regularizer == "factors":
             raise ValueError(
-                "regularizer must be 'frobenius2', 'frobenius' or None with parameterization='M', "
-                f"got {self.regularizer!r}."
+                "regularizer must be another than 'factors' with parameterization='M', which has "
+                "no map to penalize: take 'frobenius2'."
             )
         if self.solver != "sgd":
             raise ValueError("solver must be 'sgd' with parameterization='M'.")

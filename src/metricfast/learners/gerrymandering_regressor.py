@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from metricfast._scaling import rescale_targets
 from metricfast._targets import check_regression_target
 from metricfast.learners._linear import TrainingSet, check_count
+from metricfast.learners._voting import forgetting_failures
 from metricfast.learners.gerrymandering import NeighborhoodGerrymandering
 from metricfast.losses import Gerrymander
 from metricfast.neighbors import kneighbors
@@ -62,6 +63,10 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, NeighborhoodGerrymande
     -----
     A loss of the median itself, :math:`|median(h) - y|`, could be inferred too, but targets hardly
     ever repeat, so that no set of other points would be right.
+
+    `predict` gives the median target of neighbours, and training sees no difference of targets in
+    one quantile. Where targets are exact functions of the points, try `MLKR` first, which minimises
+    the squared error of a prediction; the page on gerrymandering compares the two.
 
     Examples
     --------
@@ -136,21 +141,20 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, NeighborhoodGerrymande
         Raises
         ------
         ValueError
-            If an argument or parameter has a value that cannot be used.
+            If an argument or parameter has a value that cannot be used. A parameter that is refused
+            before the data are looked at leaves an earlier fit as it was; after any other error the
+            learner is not fitted.
         """
         check_count("n_bins", self.n_bins, least=2)
         before = vars(self).get("components_")
         try:
             super().fit(X, y, sample_weight)
-        except Exception:
-            if vars(self).get("components_") is not before:
-                self._begin_fit()  # no map without its database
-            raise
         except KeyboardInterrupt:
             if vars(self).get("components_") is not before and hasattr(self, "history_"):
                 self._store(X)
             raise
-        self._store(X)
+        with forgetting_failures(self):
+            self._store(X)  # no map without its database
         return self
 
     def _store(self, X: ArrayLike) -> None:
