@@ -45,6 +45,7 @@ def test_all_that_learn_by_gradients_are_here():
     assert {NCA, LMNN, MLKR} <= set(LEARNERS)
 
 
+@pytest.mark.filterwarnings("ignore:At the initial map the regularizer")  # C is not tuned
 @pytest.mark.parametrize("solver", ["lbfgs", "sgd"])
 @pytest.mark.parametrize("learner", LEARNERS)
 class TestEveryLearner:
