@@ -16,7 +16,7 @@ from metricfast.learners._minibatch import EpochState
 from metricfast.learners._objective import EmbeddedLoss, finite
 from metricfast.learners._regularizers import penalty
 from metricfast.learners._votes import VoteTraining, hold_out, unit_scale
-from metricfast.learners._voting import vote_error
+from metricfast.learners._voting import largest_cost, vote_error
 from metricfast.losses import Gerrymander
 
 __all__ = ["DatabaseTraining", "is_linear"]
@@ -84,8 +84,7 @@ class DatabaseTraining:
         own = np.arange(len(queries)) if self._leave_one_out else None
         available = len(database) - self._leave_one_out
         k = min(estimator.n_neighbors, available)
-        largest = 1.0 if estimator.loss_matrix is None else float(np.max(estimator.loss_matrix))
-        scale = unit_scale(queries, database, own, k, largest)
+        scale = unit_scale(queries, database, own, k, largest_cost(self._loss))
         if not isinstance(embedding, Asymmetric):
             return _scaled(embedding, start, scale)
         of_queries, of_database = embedding.split(start)

@@ -20,6 +20,7 @@ from metricfast.inference import check_method
 from metricfast.learners._linear import check_count, check_range
 from metricfast.learners._minibatch import DivergedError, flat, parts
 from metricfast.learners._regularizers import REGULARIZERS
+from metricfast.learners._voting import largest_cost
 from metricfast.losses import Gerrymander
 from metricfast.neighbors import kneighbors
 from metricfast.solvers import Monitor, Progress, minimize_hinge, minimize_minibatch
@@ -286,8 +287,7 @@ class VoteTraining:
 
     def _warn_of_penalty(self, penalty: float) -> None:
         """Warn where the penalty of the start is so large that the loss hardly matters."""
-        costs: Any = self.loss.loss_matrix
-        most = self.estimator.C * self.weight * float(np.max(costs))
+        most = self.estimator.C * self.weight * largest_cost(self.loss)
         if penalty > _SWAMPED * most > 0:
             warnings.warn(
                 f"At the initial map the regularizer is {penalty:.2g}, and C times the loss of "

@@ -13,7 +13,7 @@ from metricfast.inference import check_loss_matrix
 from metricfast.losses import Gerrymander
 from metricfast.neighbors import kneighbors
 
-__all__ = ["forgetting_failures", "vote", "vote_error", "vote_loss"]
+__all__ = ["forgetting_failures", "largest_cost", "vote", "vote_error", "vote_loss"]
 
 Array = NDArray[Any]
 # A part of a vote by which the winner of a tie leads.
@@ -53,6 +53,12 @@ def vote_error(
     found = kneighbors(queries, database, k, n_jobs=n_jobs)[1]
     n_classes = int(max(labels.max(), database_labels.max())) + 1
     return float((vote(found, database_labels, n_classes)[0] != labels).mean())
+
+
+def largest_cost(loss: Gerrymander) -> float:
+    """Return what the worst answer costs."""
+    matrix: Any = loss.loss_matrix
+    return 1.0 if matrix is None else float(np.max(matrix))
 
 
 def vote_loss(estimator: Any, n_classes: int) -> Gerrymander:

@@ -24,7 +24,12 @@ from metricfast.learners._votes import (
     hold_out,
     unit_scale,
 )
-from metricfast.learners._voting import forgetting_failures, vote_error, vote_loss
+from metricfast.learners._voting import (
+    forgetting_failures,
+    largest_cost,
+    vote_error,
+    vote_loss,
+)
 from metricfast.losses import Gerrymander
 from metricfast.solvers import SolverState
 
@@ -271,9 +276,8 @@ class NeighborhoodGerrymandering(LinearLearner):
             train, test = hold_out(self, data.labels, rng)
             part = data if test is None else data.take(train)
             if kept is None and isinstance(self.init, str):
-                largest = 1.0 if loss.loss_matrix is None else float(np.max(loss.loss_matrix))
                 Z, own = embed(part.X, L, self.n_jobs), np.arange(part.X.shape[0])
-                L = L * unit_scale(Z, Z, own, min(self.n_neighbors, len(Z) - 1), largest)
+                L = L * unit_scale(Z, Z, own, min(self.n_neighbors, len(Z) - 1), largest_cost(loss))
             problem: MapObjective
             if self.parameterization == "M":
                 problem, start = MatrixObjective(self, loss, part), [L.T @ L]
