@@ -7,11 +7,13 @@ what does the dimension do, and what does L2 normalisation do to it? Every metho
 perceptron, optimiser, number of steps, and number of configurations to choose from (learning rates,
 or learning rates times margins) by nDCG on a validation part of the first seed's training points,
 for each dimension anew. It is then trained once a seed on another random split, and searches
-queries that it has not seen in a gallery that it has not seen.
+queries that it has not seen in a gallery that it has not seen. To tell why the dimension matters,
+it also searches its training points, and embeddings are cut to fewer dimensions by PCA.
 
 A batch holds 10 anchors and 140 other points: drawn uniformly, or (dense) first the 5 nearest in
 label space of each anchor. Labels are scaled to unit variance, points too, those of faces after PCA
-to 100. Of larger sets, 2000 points are drawn for training.
+to 100. Of larger sets, 2000 points are drawn for training. The data is looked for in the folder
+that METRICFAST_DATA names; benchmarks/DATA.md tells how to make it.
 
 Results are kept after every fit in `results/dimension-NAME.json`, and a run that is repeated goes
 on from there; --tables only prints and plots what there is.
@@ -39,7 +41,7 @@ from benchmarks.study_losses import BinaryTriplet
 from benchmarks.study_tables import report
 from metricfast import EmbeddingLearner
 from metricfast.embeddings import MLP
-from metricfast.losses import LogRatio, Ratio, Triplet
+from metricfast.losses import BoundedRatio, LogRatio, Ratio, Triplet
 from metricfast.metrics import retrieval_report
 from metricfast.samplers import DenseTriplet
 
@@ -49,6 +51,7 @@ DIMENSIONS = (2, 4, 8, 16, 32, 64, 128)
 HIDDEN, BATCH, ANCHORS, NEIGHBORS = 128, 150, 10, 5
 K = 50
 STEPS = 2000
+RATIOS: dict[str, Any] = {"log-ratio": LogRatio, "ratio": Ratio, "bounded ratio": BoundedRatio}
 METRICS = ("ndcg_at_k", "mean_label_distance_at_k", "spearman")
 
 Config = dict[str, float]
@@ -71,7 +74,7 @@ class Method:
 
     def grid(self) -> list[Config]:
         """Six configurations, whatever the loss."""
-        if self.loss in ("log-ratio", "ratio"):
+        if self.loss in RATIOS:
             return [{"rate": rate} for rate in (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)]
         return [
             {"rate": rate, "margin": margin}
@@ -80,10 +83,8 @@ class Method:
 
     def make_loss(self, config: Config, y: np.ndarray) -> Any:
         """Return the loss for training labels y."""
-        if self.loss == "log-ratio":
-            return LogRatio()
-        if self.loss == "ratio":
-            return Ratio()
+        if self.loss in RATIOS:
+            return RATIOS[self.loss]()
         if self.loss == "triplet":
             return Triplet(labels="dense", margin=config["margin"])
         return BinaryTriplet(y, margin=config["margin"])
@@ -91,7 +92,10 @@ class Method:
 
 METHODS = [
     *(Method(*each) for each in product(("log-ratio", "triplet"), (True, False), (False, True))),
-    *(Method(*each) for each in product(("ratio", "binary triplet"), (True,), (False, True))),
+    *(
+        Method(*each)
+        for each in product(("ratio", "bounded ratio", "binary triplet"), (True,), (False, True))
+    ),
 ]
 
 
@@ -144,6 +148,22 @@ def scores(given: Split, transform: Any = lambda points: points) -> dict[str, fl
     return result | {f"chance {name}": score.chance for name, score in found.items()}
 
 
+def explain(given: Split, transform: Any, dimension: int) -> dict[str, float]:
+    """Tell what the dimension does: whether training points are found, and what PCA leaves.
+
+    The effective dimension of a gallery of variances v along its axes is sum(v)^2 / sum(v^2).
+    """
+    seen = validation(given)
+    found = {"train": scores(seen, transform)[METRICS[0]]}
+    variances = np.linalg.eigvalsh(np.cov(transform(given["X_gallery"]).T.astype(np.float64)))
+    found["effective dimension"] = variances.sum() ** 2 / (variances**2).sum()
+    for fewer in (p for p in DIMENSIONS if p < dimension):
+        pca = PCA(fewer, random_state=0).fit(transform(given["X_train"]))
+        cut = scores(given, lambda points, pca=pca: pca.transform(transform(points)))
+        found[f"cut to {fewer}"] = cut[METRICS[0]]
+    return {name: float(value) for name, value in found.items()}
+
+
 def train(
     method: Method, config: Config, given: Split, dimension: int, seed: int, steps: int
 ) -> dict[str, float]:
@@ -166,7 +186,7 @@ def train(
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", ConvergenceWarning)
         learner.fit(given["X_train"], y)
-        found = scores(given, learner.transform)
+        found = scores(given, learner.transform) | explain(given, learner.transform, dimension)
     diverged = any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
     return found | {"diverged": float(diverged)}
 

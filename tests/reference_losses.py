@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 
@@ -61,19 +62,23 @@ def log_ratio(squared=True, metric="sqeuclidean", eps_distance=0.0, eps_log=0.0)
     return loss
 
 
-def ratio(squared=True, metric="sqeuclidean", eps_distance=0.0):
+def ratio(squared=True, metric="sqeuclidean", eps_distance=0.0, of=lambda a, b: a / b):
     def loss(A, y, B, yb, own):
         anchors = []
         for i, columns, D in rows(A, B, own):
             t = {j: label_distance(y[i], yb[j], metric) for j in columns}
             used = [j for j in columns if t[j] > 0]
             d = {j: delta(D[j], squared, eps_distance) for j in used}
-            pairs = [(d[j] / d[k] - t[j] / t[k]) ** 2 for j, k in itertools.permutations(used, 2)]
+            pairs = [(of(d[j], d[k]) - of(t[j], t[k])) ** 2
+                     for j, k in itertools.permutations(used, 2)]  # fmt: skip
             if pairs:
                 anchors.append(mean(pairs))
         return mean(anchors)
 
     return loss
+
+
+bounded_ratio = partial(ratio, of=lambda a, b: a / (a + b))
 
 
 def triplet(margin=0.2, mining="all", dense=False, squared=True, reduction="mean_nonzero"):

@@ -27,7 +27,7 @@ def small(monkeypatch):
 
 def test_budgets_are_equal():
     assert {len(method.grid()) for method in study.METHODS} == {6}
-    assert len({method.name for method in study.METHODS}) == len(study.METHODS) == 12
+    assert len({method.name for method in study.METHODS}) == len(study.METHODS) == 14
 
 
 def test_splits_do_not_overlap(small):

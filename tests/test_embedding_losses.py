@@ -25,6 +25,14 @@ CASES = {
         losses.Ratio(**PLAIN, eps_distance=0.5, eps_log=0),
         reference.ratio(squared=False, metric="euclidean", eps_distance=0.5),
     ),
+    "BoundedRatio": (
+        losses.BoundedRatio(eps_distance=1e-3, eps_log=0),
+        reference.bounded_ratio(eps_distance=1e-3),
+    ),
+    "BoundedRatio plain": (
+        losses.BoundedRatio(**PLAIN, eps_distance=1e-3, eps_log=0),
+        reference.bounded_ratio(squared=False, metric="euclidean", eps_distance=1e-3),
+    ),
     "Contrastive": (losses.Contrastive(), reference.contrastive()),
     "Contrastive squared": (
         losses.Contrastive(0.3, 2.0, power=2, reduction="mean"),
@@ -231,7 +239,9 @@ def test_weights_of_proxy_anchors_points_equal_repetition():
     np.testing.assert_allclose(of_proxies, same, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["LogRatio", "Ratio", "RankNContrast", "Triplet", "CoSENT"])
+@pytest.mark.parametrize(
+    "name", ["LogRatio", "Ratio", "BoundedRatio", "RankNContrast", "Triplet", "CoSENT"]
+)
 def test_label_distances(name):
     """Any way to the same distances gives the same loss."""
     loss = getattr(losses, name)(**({"labels": "dense"} if name == "Triplet" else {}))
@@ -279,7 +289,12 @@ def test_published_log_ratio():
 
 def test_units_of_labels_do_not_matter():
     Z, y = problem(losses.LogRatio())
-    for loss in (losses.LogRatio(), losses.LogRatio(ties="epsilon"), losses.Ratio()):
+    for loss in (
+        losses.LogRatio(),
+        losses.LogRatio(ties="epsilon"),
+        losses.Ratio(),
+        losses.BoundedRatio(),
+    ):
         value, grad = loss(Z, y)
         for factor in (1e-40, 1e40):
             other, other_grad = loss(Z, y * factor)

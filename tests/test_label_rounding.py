@@ -61,6 +61,7 @@ OF_LABELS = [
     losses.LogRatio(eps_distance=0.1),
     losses.LogRatio(ties="epsilon", label_distance="euclidean"),
     losses.Ratio(),
+    losses.BoundedRatio(),
     losses.RankNContrast(),
     losses.CoSENT(),
     losses.Triplet(labels="dense"),

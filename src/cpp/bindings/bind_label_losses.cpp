@@ -29,14 +29,17 @@ struct LabelCall : Call {
     const double *weights() const { return elements<double>(anchor_weights, n(), "sample_weight"); }
 };
 
-py::tuple ratio(LabelCall &call, bool logarithm, bool squared, bool drop_ties, double eps_distance,
-                double eps_log) {
+py::tuple ratio(LabelCall &call, const std::string &form, bool squared, bool drop_ties,
+                double eps_distance, double eps_log) {
     return by_precision(call.queries, [&](auto zero) {
         using T = decltype(zero);
         const RatioSettings settings{squared, drop_ties, eps_distance, eps_log};
-        if (logarithm)
+        if (form == "logarithm")
             return call.run<T>(
                 LogRatioLoss<T>(settings, call.labels(), call.left_out(), call.weights()));
+        if (form == "bounded")
+            return call.run<T>(
+                BoundedRatioLoss<T>(settings, call.labels(), call.left_out(), call.weights()));
         return call.run<T>(
             PlainRatioLoss<T>(settings, call.labels(), call.left_out(), call.weights()));
     });

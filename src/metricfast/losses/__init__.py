@@ -23,7 +23,7 @@ from metricfast.losses._gerrymander import Gerrymander
 from metricfast.losses._ldml import LDML
 from metricfast.losses._lifted import GeneralizedLifted
 from metricfast.losses._lmnn import LMNN
-from metricfast.losses._log_ratio import LogRatio, Ratio
+from metricfast.losses._log_ratio import BoundedRatio, LogRatio, Ratio
 from metricfast.losses._mcml import MCML
 from metricfast.losses._mlkr import MLKR
 from metricfast.losses._multi_similarity import MultiSimilarity
@@ -39,6 +39,7 @@ __all__ = [
     "MCML",
     "MLKR",
     "NCA",
+    "BoundedRatio",
     "CoSENT",
     "Contrastive",
     "GeneralizedLifted",

@@ -1,4 +1,4 @@
-"""Log-ratio loss, and the ratio without the logarithm."""
+"""Log-ratio loss, and two ratios without the logarithm."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from metricfast._dispatch import get_kernels
 from metricfast.losses._call import Call, Totals, positive
 from metricfast.losses._labels import LabelDistance, LabelLoss, label_arguments
 
-__all__ = ["LogRatio", "Ratio"]
+__all__ = ["BoundedRatio", "LogRatio", "Ratio"]
 
 _PARAMETERS = """Parameters
     ----------
@@ -30,7 +30,7 @@ default="sqeuclidean"
         Added to squared distances; None is the published 1e-4 / n_components. It keeps gradients
         finite: none exceeds about ``1 / sqrt(eps_distance)`` times a neighbour's share.
     eps_log : float, default=1e-6
-        Added to distances inside of the logarithm. Where both are 0, neighbours that coincide with
+        Added to distances, inside of the logarithm if there is one. Where both are 0, neighbours that coincide with
         the anchor are left out.
     reduction : {"mean", "sum"}, default="mean"
         Over anchors; "mean" over those that have at least two neighbours to compare."""
@@ -43,7 +43,7 @@ _ATTRIBUTES = """Attributes
 
 
 class _OfRatios(LabelLoss):
-    _logarithm: bool
+    _form: str
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class _OfRatios(LabelLoss):
             eps_distance = positive(self.eps_distance, "eps_distance", zero=True)
         labels = label_arguments(self.label_distance, call, y, y_database)
         totals: Any = get_kernels().ratio(
-            *call.engine(reduction), *labels, call.weight, self._logarithm, bool(self.squared),
+            *call.engine(reduction), *labels, call.weight, self._form, bool(self.squared),
             self.ties == "drop", eps_distance, eps_log,
         )  # fmt: skip
         return totals  # type: ignore[no-any-return]
@@ -110,7 +110,7 @@ class LogRatio(_OfRatios):
     True
     """
 
-    _logarithm = True
+    _form = "logarithm"
 
 
 class Ratio(_OfRatios):
@@ -137,4 +137,31 @@ class Ratio(_OfRatios):
     True
     """
 
-    _logarithm = False
+    _form = "plain"
+
+
+class BoundedRatio(_OfRatios):
+    __doc__ = f"""Shares of distances as those of label distances: bounded, without the logarithm.
+
+    The mean of ``(delta_ij / (delta_ij + delta_ik) - t_ij / (t_ij + t_ik))^2`` over all pairs j, k
+    of its neighbours, where ``delta`` are embedded and ``t`` label distances. A pair never
+    exceeds 1, so that near neighbours do not dominate as in :class:`Ratio`. All pairs are visited:
+    O(n^3) for all anchors of a batch, where :class:`LogRatio` takes O(n^2).
+
+    {_PARAMETERS}
+
+    {_ATTRIBUTES}
+
+    Notes
+    -----
+    ``sample_weight`` weighs anchors.
+
+    Examples
+    --------
+    >>> from metricfast.losses import BoundedRatio
+    >>> value, grad = BoundedRatio()([[0.0], [1.0], [2.0], [4.0]], [0.0, 10.0, 20.0, 40.0])
+    >>> value < 1e-6
+    True
+    """
+
+    _form = "bounded"

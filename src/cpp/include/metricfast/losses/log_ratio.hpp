@@ -1,4 +1,4 @@
-/// Log-ratio loss (Kim et al., 2019), and the ratio without the logarithm.
+/// Log-ratio loss (Kim et al., 2019), and two ratios without the logarithm.
 #pragma once
 
 #include "metricfast/losses/label_distances.hpp"
@@ -14,7 +14,7 @@ struct RatioSettings {
     double eps_log = 0;
 };
 
-/// What both losses share: the neighbours that an anchor uses.
+/// What the losses share: the neighbours that an anchor uses.
 template <class T> class RatioLoss : public RowLoss<T> {
   public:
     RatioLoss(RatioSettings settings, LabelDistances labels, const std::int64_t *exclude,
@@ -159,6 +159,50 @@ template <class T> class PlainRatioLoss : public RatioLoss<T> {
             row.values[j] = static_cast<T>(weight / pairs * by_delta * by_d);
         }
         return std::max(0.0, d2 * over_d2 - 2 * dt * over_dt + t2 * over_t2) / pairs;
+    }
+};
+
+/// The mean of (delta_i / (delta_i + delta_j) - t_i / (t_i + t_j))^2 over pairs of neighbours i <
+/// j, t being label distances: no pair exceeds 1. All pairs are visited, O(m^2) for an anchor.
+template <class T> class BoundedRatioLoss : public RatioLoss<T> {
+  public:
+    using RatioLoss<T>::RatioLoss;
+
+  protected:
+    double weigh(Row<T> &row, const std::vector<double> &label, Index used,
+                 double weight) const override {
+        using Array = Eigen::Array<T, Eigen::Dynamic, 1>;
+        const RatioSettings &with = this->settings_;
+        Array d(used), t(used);
+        for (Index j = 0, next = 0; j < row.count; ++j)
+            if (label[j] > 0) {
+                d[next] = row.values[j];
+                t[next++] = static_cast<T>(label[j]);
+            }
+        d += static_cast<T>(with.eps_distance);
+        if (!with.squared)
+            d = d.sqrt();
+        const Array delta = d + static_cast<T>(with.eps_log);
+        Array by_delta = Array::Zero(used), over(used), share(used), error(used);
+        double sum = 0;
+        for (Index i = 0; i + 1 < used; ++i) {
+            const Index rest = used - 1 - i; // share is (1 - share) / (d_i + d_j) steep in d_i
+            auto o = over.head(rest), s = share.head(rest), e = error.head(rest);
+            o = (delta[i] + delta.tail(rest)).inverse();
+            s = delta[i] * o;
+            e = s - t[i] * (t[i] + t.tail(rest)).inverse();
+            sum += static_cast<double>(e.square().sum());
+            e *= o;
+            by_delta[i] += (e * (T(1) - s)).sum();
+            by_delta.tail(rest) -= e * s;
+        }
+        const double pairs = static_cast<double>(used) * static_cast<double>(used - 1) / 2;
+        by_delta *= static_cast<T>(2 * weight / pairs);
+        if (!with.squared)
+            by_delta *= (d > T(0)).select((T(2) * d).inverse(), T(0));
+        for (Index j = 0, next = 0; j < row.count; ++j)
+            row.values[j] = label[j] > 0 ? by_delta[next++] : T(0);
+        return sum / pairs;
     }
 };
 
