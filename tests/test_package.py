@@ -60,6 +60,24 @@ except ImportError as error:
     ]
 
 
+def test_dir_lists_public_names_alone() -> None:
+    assert dir(metricfast) == sorted(metricfast.__all__)
+
+
+def test_names_have_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    api = pytest.importorskip("mypy.api")
+    monkeypatch.setenv("MYPYPATH", str(ROOT / "src"))
+    right = [f"metricfast.{name}" for name in metricfast.__all__]
+    wrong = ["metricfast.NCA(n_componentz=3)", "metricfast.NCAA"]
+    program = tmp_path / "program.py"
+    lines = ["import metricfast", "metricfast.NCA(n_components=3)", *wrong, *right]
+    program.write_text("\n".join(lines))
+    found = api.run(["--config-file", str(ROOT / "pyproject.toml"), str(program)])[0]
+    errors = re.findall(r"py:(\d+): error: (.*?)  \[", found)
+    assert [int(line) for line, _ in errors] == [3, 4]
+    assert "n_componentz" in errors[0][1]
+
+
 def test_learners_are_public() -> None:
     assert set(metricfast.learners.__all__) <= set(metricfast.__all__)
 

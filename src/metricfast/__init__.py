@@ -1,6 +1,7 @@
 """Metric learning: distances learned from data.
 
 Every name loads the module behind it when it is first used, so that ``import metricfast`` is cheap.
+`__init__.pyi` tells their types.
 """
 
 from __future__ import annotations
@@ -74,13 +75,15 @@ _SUBMODULES = (
         "losses",
         "metrics",
     ),
-    *("neighbors", "plotting", "samplers", "solvers"),
+    *("neighbors", "plotting", "samplers", "solvers", "torch"),
 )
+# What needs a package that may not be there is public where it is.
+_NEEDS = {"plotting": "matplotlib", "torch": "torch"}
 
 
-def _has_matplotlib() -> bool:
+def _has(package: str) -> bool:
     try:
-        return importlib.util.find_spec("matplotlib") is not None
+        return importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):  # ValueError: a stand-in without a spec
         return False
 
@@ -88,7 +91,7 @@ def _has_matplotlib() -> bool:
 __all__ = [  # noqa: PLE0604
     "__version__",
     *_MODULE_OF,
-    *(name for name in _SUBMODULES if name != "plotting" or _has_matplotlib()),
+    *(name for name in _SUBMODULES if name not in _NEEDS or _has(_NEEDS[name])),
 ]
 
 
@@ -108,4 +111,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

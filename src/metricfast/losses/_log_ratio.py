@@ -30,8 +30,8 @@ default="sqeuclidean"
         Added to squared distances; None is the published 1e-4 / n_components. It keeps gradients
         finite: none exceeds about ``1 / sqrt(eps_distance)`` times a neighbour's share.
     eps_log : float, default=1e-6
-        Added to distances, inside of the logarithm if there is one. Where both are 0, neighbours that coincide with
-        the anchor are left out.
+        Added to distances, inside of the logarithm if there is one. Where both are 0, neighbours
+        that coincide with the anchor are left out.
     reduction : {"mean", "sum"}, default="mean"
         Over anchors; "mean" over those that have at least two neighbours to compare."""
 

@@ -1,0 +1,3 @@
+"""What the processor can do."""
+
+def supported_levels() -> list[str]: ...
