@@ -11,7 +11,6 @@ In an epoch each point is an anchor exactly once.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -46,10 +45,10 @@ class Batch(NamedTuple):
 Epoch = Callable[[np.random.RandomState], Iterator[Batch]]
 
 
-class Sampler(BaseEstimator, ABC):  # type: ignore[misc]
-    """Base class of samplers."""
+class Sampler(BaseEstimator):  # type: ignore[misc]
+    """Base class of samplers: one of your own defines `prepare`."""
 
-    batch_size: int
+    batch_size: int = 128
 
     def prepare(
         self,
@@ -88,11 +87,11 @@ class Sampler(BaseEstimator, ABC):  # type: ignore[misc]
         size = _count("batch_size", self.batch_size if batch_size is None else batch_size, 1)
         return self._prepare(y, size, random_state, n_jobs)
 
-    @abstractmethod
     def _prepare(
         self, y: ArrayLike, size: int, random_state: RandomState, n_jobs: int | None
     ) -> Epoch:
         """Do it, for batches of a size."""
+        raise NotImplementedError(f"{type(self).__name__} must define prepare.")
 
 
 class Uniform(Sampler):

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from metricfast.embeddings._base import (
     Array,
     Cache,
+    CheckedEmbedding,
     Embedding,
     Parameters,
     as_embeddable,
@@ -28,7 +29,7 @@ class _SideCache:
     cache: Cache
 
 
-class Asymmetric(Embedding):
+class Asymmetric(CheckedEmbedding):
     """Two embeddings into one space, one of queries and one of database points.
 
     With two linear maps the distance is ``||U x - V x'||``. It depends on which of two points is

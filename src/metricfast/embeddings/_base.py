@@ -17,6 +17,7 @@ from metricfast._dispatch import get_kernels
 __all__ = [
     "Array",
     "Cache",
+    "CheckedEmbedding",
     "Embedding",
     "LayeredEmbedding",
     "Parameters",
@@ -67,7 +68,7 @@ def check_side(side: str) -> None:
 
 
 class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
-    """Base class of embeddings.
+    """Base class of embeddings: one of your own defines the four methods below.
 
     Attributes
     ----------
@@ -105,9 +106,10 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
             If the embedding's own parameters do not fit the data.
         """
 
+    @abstractmethod
     def forward(
         self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None
-    ) -> tuple[Array, Cache]:
+    ) -> tuple[Array, Any]:
         """Embed points.
 
         Parameters
@@ -123,41 +125,27 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
         Returns
         -------
         Z : ndarray of shape (n_samples, n_components)
-        cache : Cache
-            For `backward`; it holds Z, which must not be changed before.
+        cache : object
+            For `backward`; it may hold Z, which must not be changed before.
 
         Raises
         ------
         ValueError
             If X has no points, another width than the parameters, NaN or infinity.
         """
-        check_side(side)
-        weight = self._first(parameters, side)
-        with np.errstate(over="ignore"):
-            X = as_embeddable(X, weight.dtype)
-        n, width = X.shape
-        if width != weight.shape[1]:
-            raise ValueError(
-                f"X must have {weight.shape[1]} features, as the parameters do; found {width}."
-            )
-        if n == 0:
-            raise ValueError(f"X is empty: found shape {X.shape}.")
-        if not get_kernels().all_finite(X.data[None] if issparse(X) else X):
-            raise ValueError(
-                f"X contains NaN, infinity or what overflows {weight.dtype}; remove or impute "
-                "these values."
-            )
-        return self._forward(parameters, X, side=side, n_jobs=n_jobs)
 
-    @abstractmethod
     def _forward(
         self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None
     ) -> tuple[Array, Any]:
         """Embed points that have been checked."""
-
-    def _first(self, parameters: Parameters, side: str) -> Array:
-        """Return the weight that points are multiplied by."""
-        return parameters[0]
+        found = self.forward(parameters, X, side=side, n_jobs=n_jobs)
+        Z = np.asarray(found[0] if isinstance(found, tuple) and len(found) == 2 else None)
+        if Z.ndim != 2 or len(Z) != X.shape[0]:
+            raise TypeError(
+                f"forward of {type(self).__name__} must return (Z, cache) with Z of shape "
+                f"({X.shape[0]}, n_components); found {found!r:.80}."
+            )
+        return np.ascontiguousarray(Z, parameters[0].dtype), found[1]
 
     @abstractmethod
     def backward(
@@ -189,7 +177,42 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the weight decay of each array of parameters, where the learner's is `default`."""
 
 
-class LayeredEmbedding(Embedding):
+class CheckedEmbedding(Embedding):
+    """An embedding whose `forward` checks points, and whose `_forward` embeds them."""
+
+    def forward(
+        self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None
+    ) -> tuple[Array, Any]:
+        check_side(side)
+        weight = self._first(parameters, side)
+        with np.errstate(over="ignore"):
+            X = as_embeddable(X, weight.dtype)
+        n, width = X.shape
+        if width != weight.shape[1]:
+            raise ValueError(
+                f"X must have {weight.shape[1]} features, as the parameters do; found {width}."
+            )
+        if n == 0:
+            raise ValueError(f"X is empty: found shape {X.shape}.")
+        if not get_kernels().all_finite(X.data[None] if issparse(X) else X):
+            raise ValueError(
+                f"X contains NaN, infinity or what overflows {weight.dtype}; remove or impute "
+                "these values."
+            )
+        return self._forward(parameters, X, side=side, n_jobs=n_jobs)
+
+    @abstractmethod
+    def _forward(
+        self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None
+    ) -> tuple[Array, Any]:
+        """Embed points that have been checked."""
+
+    def _first(self, parameters: Parameters, side: str) -> Array:
+        """Return the weight that points are multiplied by."""
+        return parameters[0]
+
+
+class LayeredEmbedding(CheckedEmbedding):
     """An embedding by fully connected layers, perhaps with rows brought to unit length."""
 
     normalize: bool

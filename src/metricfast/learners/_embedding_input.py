@@ -19,6 +19,7 @@ from metricfast.learners._checkpoint import Checkpoint
 from metricfast.learners._embedded_metric import EmbeddedMetricMixin
 from metricfast.learners._linear import check_count, check_range
 from metricfast.learners._objective import is_continuous, is_learnable
+from metricfast.learners._own_parts import check_labels
 from metricfast.losses import MLKR
 from metricfast.samplers import Sampler
 
@@ -69,10 +70,16 @@ class EmbeddingInput(EmbeddedMetricMixin):
             )
         if not callable(loss):
             raise TypeError(f"loss must be one of metricfast.losses, got {loss!r}.")
-        if not isinstance(embedding, Embedding):
-            raise TypeError(f"embedding must be one of metricfast.embeddings, got {embedding!r}.")
-        if not isinstance(sampler, Sampler):
-            raise TypeError(f"sampler must be one of metricfast.samplers, got {sampler!r}.")
+        check_labels(loss)
+        for name, part, base in (
+            ("embedding", embedding, Embedding),
+            ("sampler", sampler, Sampler),
+        ):
+            if not isinstance(part, base):
+                raise TypeError(
+                    f"{name} must be one of {base.__module__.removesuffix('._base')}, or of a "
+                    f"class derived from its {base.__name__}; got {part!r}."
+                )
         for name, allowed in (
             ("solver", ("adam", "sgd", "lbfgs")),
             ("schedule", ("constant", "inverse", "cosine")),

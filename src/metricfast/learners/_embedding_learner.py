@@ -31,6 +31,7 @@ from metricfast.learners._minibatch import (
     parts,
 )
 from metricfast.learners._objective import EmbeddedLoss, is_learnable
+from metricfast.learners._own_parts import checked_batches, initial_parameters, prepared
 from metricfast.learners._proxies import initial_proxies
 from metricfast.learners._task import Task
 from metricfast.solvers import Monitor, Progress, minimize_smooth
@@ -115,14 +116,14 @@ class BaseEmbeddingLearner(EmbeddingInput):
         if self.solver == "lbfgs":
             self._full_batch(task, flat(start), held_out)
             return self
-        epochs = sampler.prepare(
-            y, random_state=rng.randint(2**31 - 1), batch_size=self.batch_size, n_jobs=self.n_jobs
+        epochs = prepared(
+            sampler, y, self.batch_size, self.n_jobs, random_state=rng.randint(2**31 - 1)
         )
         stepper = self._stepper(task)
         training = stepper.start(flat(start), rng) if found is None else found[1]
         with self._keeping(training, task) as report:
             while training.reaches < self.max_epochs and not self._is_done(training):
-                stepper.epoch(training, epochs(training.rng))
+                stepper.epoch(training, checked_batches(epochs, training.rng, len(y)))
                 stop = self._after_epoch(training, task, held_out, report)
                 training.stopped = self.max_epochs if stop else 0
                 if checkpoint is not None:
@@ -195,9 +196,9 @@ class BaseEmbeddingLearner(EmbeddingInput):
         if training is None or training.vector.dtype != X.dtype:
             seed = check_random_state(self.random_state).randint(2**31 - 1)
             training = stepper.start(flat(start), np.random.RandomState(seed))
-        epochs = sampler.prepare(y, batch_size=self.batch_size, n_jobs=self.n_jobs)
+        epochs = prepared(sampler, y, self.batch_size, self.n_jobs)
         with self._keeping(training, task) as report:
-            stepper.epoch(training, epochs(training.rng))
+            stepper.epoch(training, checked_batches(epochs, training.rng, len(y)))
             self._after_epoch(training, task, None, report)
         return self
 
@@ -223,7 +224,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
         kept: list[Array] | None = None,
     ) -> list[Array]:
         """Return what to start from, and set it as what is fitted so far."""
-        start = embedding.initialize(X, y if self._has_classes else None, rng)
+        start = initial_parameters(embedding, X, y if self._has_classes else None, rng)
         embedding.decays(self.weight_decay)
         Z = embed(embedding, start, X, n_jobs=self.n_jobs)
         if is_learnable(loss):

@@ -13,7 +13,9 @@ from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
 from metricfast.embeddings import Asymmetric, Embedding
 from metricfast.exceptions import LossOverflowError
+from metricfast.learners._own_parts import OwnLoss
 from metricfast.losses import Gerrymander
+from metricfast.losses._call import Loss
 
 __all__ = ["EmbeddedLoss", "is_continuous", "is_learnable"]
 
@@ -47,7 +49,8 @@ class EmbeddedLoss:
     def __init__(
         self, embedding: Embedding, loss: Any, n_classes: int | None, n_jobs: int | None
     ) -> None:
-        self._embedding, self._loss, self._n_jobs = embedding, loss, n_jobs
+        self._embedding, self._n_jobs = embedding, n_jobs
+        self._loss: Any = loss if isinstance(loss, Loss) else OwnLoss(loss)
         self._n_classes = n_classes
         self._seen = self._infeasible = 0
 
@@ -117,6 +120,12 @@ class EmbeddedLoss:
             found = self._evaluate(parameters, X, y, n_anchors, X_database, y_database, exclude)
         except LossOverflowError:
             return math.nan, []
+        shapes = [array.shape for array in parameters]
+        if found[1] and [array.shape for array in found[1]] != shapes:
+            raise ValueError(
+                f"backward of {type(self._embedding).__name__} must return gradients of the shapes "
+                f"of its parameters, {shapes}; found {[array.shape for array in found[1]]}."
+            )
         if votes:
             self._seen += X.shape[0] if n_anchors is None else n_anchors
             self._infeasible += getattr(self._loss, "n_infeasible_", 0)

@@ -1,0 +1,158 @@
+"""Losses, embeddings and samplers of a user's own: called with what they take, answers checked."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricfast.embeddings import Embedding
+from metricfast.losses._call import Loss
+from metricfast.samplers import Batch, Epoch, Sampler
+
+__all__ = ["OwnLoss", "check_labels", "checked_batches", "initial_parameters", "prepared"]
+
+Array = NDArray[Any]
+
+
+def check_labels(loss: Any) -> None:
+    """Refuse a loss of one's own that names no kind of labels that there is."""
+    labels = getattr(loss, "labels", "class")
+    if not isinstance(loss, Loss) and labels not in ("class", "continuous"):
+        raise ValueError(
+            f"loss.labels must be 'class' or 'continuous'; found {labels!r} of {_name(loss)}."
+        )
+
+
+class OwnLoss:
+    """A loss that is none of `metricfast.losses`.
+
+    Parameters
+    ----------
+    loss : callable
+        ``loss(Z, y)`` returns value and gradient. Where anchors are compared with other points than
+        each other, ``loss(Z, y, Z_database, y_database, exclude=...)`` returns the value and two
+        gradients. `n_jobs` is given where it is taken.
+    """
+
+    def __init__(self, loss: Any) -> None:
+        self._loss = loss
+
+    def __call__(
+        self, Z: Array, y: Array, *database: Array, n_jobs: int | None = None, **options: Any
+    ) -> tuple[float, Any]:
+        """Value and gradient, in arrays that may be changed."""
+        options |= _taken(self._loss, n_jobs=n_jobs)
+        try:
+            inspect.signature(self._loss).bind(Z, y, *database, **options)
+        except TypeError as error:
+            raise TypeError(
+                f"{_name(self._loss)} cannot be called as loss(Z, y, Z_database, y_database, "
+                f"exclude=...): {error}. It is where anchors are not compared with each other "
+                "alone: with database='all', Asymmetric, or a sampler of batches of which not all "
+                "points are anchors."
+                if database
+                else f"{_name(self._loss)} cannot be called as loss(Z, y): {error}."
+            ) from error
+        except ValueError:  # no signature is known
+            pass
+        found = self._loss(Z, y, *database, **options)
+        points = (Z, *database[:1])
+        try:
+            value, gradient = found
+            gradients = [np.array(part, Z.dtype) for part in (gradient if database else [gradient])]
+            value = float(value)
+        except (TypeError, ValueError) as error:
+            what = "(value, (gradient, gradient_database))" if database else "(value, gradient)"
+            raise TypeError(
+                f"{_name(self._loss)} must return {what}; found {found!r:.80}."
+            ) from error
+        shapes = [part.shape for part in gradients]
+        if shapes != [part.shape for part in points]:
+            raise ValueError(
+                f"{_name(self._loss)} must return gradients of the shapes of its points, "
+                f"{[part.shape for part in points]}; found {shapes}."
+            )
+        return value, tuple(gradients) if database else gradients[0]
+
+
+def initial_parameters(
+    embedding: Embedding, X: Any, y: Array | None, rng: np.random.RandomState
+) -> list[Array]:
+    """Return the parameters that an embedding starts from, one for each of its weight decays."""
+    found = embedding.initialize(X, y, rng)
+    if not isinstance(found, (list, tuple)):
+        raise TypeError(
+            f"initialize of {_name(embedding)} must return a list of arrays; found {found!r:.80}."
+        )
+    n_decays = len(embedding.decays(0.0))
+    if len(found) != n_decays:
+        raise ValueError(
+            f"decays of {_name(embedding)} must return one number for each of its {len(found)} "
+            f"parameters; found {n_decays}."
+        )
+    return [np.ascontiguousarray(array, X.dtype) for array in found]
+
+
+def prepared(
+    sampler: Sampler, y: Array, batch_size: int | None, n_jobs: int | None, **options: Any
+) -> Epoch:
+    """Call `prepare` with what it takes."""
+    taken = _taken(sampler.prepare, batch_size=batch_size, n_jobs=n_jobs, **options)
+    if batch_size is not None and "batch_size" not in taken:
+        raise ValueError(
+            f"batch_size must be None for {_name(sampler)}, whose prepare takes none; "
+            f"found {batch_size!r}."
+        )
+    epoch = sampler.prepare(y, **taken)
+    if not callable(epoch):
+        raise TypeError(
+            f"prepare of {_name(sampler)} must return a function that takes a RandomState and "
+            f"iterates over batches; found {epoch!r:.80}."
+        )
+    return epoch
+
+
+def checked_batches(epoch: Epoch, rng: np.random.RandomState, n: int) -> Iterator[Batch]:
+    """Iterate over batches of rows below n, of which there is one at least."""
+    none = True
+    for batch in epoch(rng):
+        none = False
+        if not isinstance(batch, tuple) or len(batch) != 2:
+            raise TypeError(
+                f"a sampler must give batches Batch(rows, n_anchors); found {batch!r:.80}."
+            )
+        rows, n_anchors = np.asarray(batch[0]), batch[1]
+        if rows.ndim != 1 or rows.dtype.kind not in "iu" or not len(rows):
+            raise ValueError(f"a batch must hold indices of points; found rows {rows!r:.80}.")
+        if rows.min() < 0 or rows.max() >= n:
+            raise ValueError(
+                f"rows of a batch must lie from 0 to {n - 1}, as those of the points; "
+                f"found {rows.min()} to {rows.max()}."
+            )
+        if not 1 <= n_anchors <= len(rows):
+            raise ValueError(
+                f"n_anchors must lie from 1 to {len(rows)}, the rows of the batch; "
+                f"found {n_anchors}."
+            )
+        yield Batch(rows, int(n_anchors))
+    if none:
+        raise ValueError("the sampler gave no batch: an epoch must have one at least.")
+
+
+def _taken(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
+    """Return those options that a function takes by name."""
+    try:
+        known = inspect.signature(function).parameters
+    except ValueError:
+        return options
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
+        return options
+    return {name: value for name, value in options.items() if name in known}
+
+
+def _name(part: Any) -> str:
+    return getattr(part, "__name__", type(part).__name__)
