@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from reference import numeric_gradient
 from scipy.sparse import csr_array
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
@@ -25,6 +27,7 @@ from metricfast.learners._voting import vote
 from metricfast.losses import Gerrymander
 
 X, Y = load_iris(return_X_y=True)
+NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]
 QUICK = NeighborhoodGerrymandering(max_epochs=8, random_state=0)
 
 
@@ -151,11 +154,37 @@ def test_sparse_points():
     np.testing.assert_array_equal(found, model.fit(points[:, 1:], X[:, 0]).predict(points[:, 1:]))
 
 
+@pytest.mark.parametrize("parameterization", ["L", "M"])
+def test_the_points_of_fit_vote(parameterization):
+    model = clone(QUICK).set_params(parameterization=parameterization, n_neighbors=4)
+    model.fit(X[::2], NAMES[::2])
+    voters = KNeighborsClassifier(4).fit(model.transform(X[::2]), NAMES[::2])
+    shares = model.predict_proba(X[1::2])
+    np.testing.assert_allclose(shares, voters.predict_proba(model.transform(X[1::2])), atol=1e-8)
+    np.testing.assert_array_equal(model.classes_[shares.argmax(axis=1)], model.predict(X[1::2]))
+    assert model.score(X[1::2], NAMES[1::2]) == (model.predict(X[1::2]) == NAMES[1::2]).mean() > 0.9
+    left_out = vote(model.kneighbors()[1], model.database_labels_, 3)[0]
+    kept = model.set_params(warm_start=True, max_epochs=1, learning_rate=1e-12)
+    kept.fit(X[::2], NAMES[::2])
+    assert (left_out != Y[::2]).mean() == pytest.approx(kept.history_["error"][0])
+
+
+def test_a_search_scores_by_the_votes():
+    search = GridSearchCV(QUICK, {"n_neighbors": [1, 3, 9]}, cv=3).fit(X, NAMES)
+    folds = StratifiedKFold(3).split(X, NAMES)
+    model = clone(QUICK).set_params(**search.best_params_)
+    scores = [model.fit(X[a], NAMES[a]).score(X[b], NAMES[b]) for a, b in folds]
+    assert search.best_score_ == pytest.approx(np.mean(scores))
+    assert search.best_score_ > 0.9
+    assert not is_classifier(NeighborhoodGerrymanderingRegressor())
+
+
 def test_save_and_load(tmp_path):
     model = clone(QUICK).fit(X, Y)
     metricfast.save(model, tmp_path / "model.safetensors")
     loaded = metricfast.load(tmp_path / "model.safetensors")
     np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
     assert loaded.history_ == model.history_
 
 

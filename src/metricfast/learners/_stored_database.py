@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from metricfast._targets import check_sample_weight
-from metricfast.learners._embedded_metric import EmbeddedMetricMixin
 from metricfast.learners._voting import vote
 from metricfast.neighbors import kneighbors
 
@@ -19,8 +19,10 @@ __all__ = ["VotesOfDatabase"]
 Array = NDArray[Any]
 
 
-class VotesOfDatabase(ClassifierMixin, EmbeddedMetricMixin):  # type: ignore[misc]
-    """Base of learners of an embedding that keep their database, and classify by its votes.
+class VotesOfDatabase(ClassifierMixin):  # type: ignore[misc]
+    """Mixin of learners of an embedding that keep their database, and classify by its votes.
+
+    A learner has `_points`, which checks points, and `_embed`, which embeds those of a side.
 
     Attributes
     ----------
@@ -33,6 +35,9 @@ class VotesOfDatabase(ClassifierMixin, EmbeddedMetricMixin):  # type: ignore[mis
     """
 
     n_neighbors: int
+    n_jobs: int | None
+    _points: Callable[[Any], Any]
+    _embed: Callable[..., Array]
     classes_: Array
     database_embedding_: Array
     database_labels_: NDArray[np.int64]
@@ -66,14 +71,18 @@ class VotesOfDatabase(ClassifierMixin, EmbeddedMetricMixin):  # type: ignore[mis
         check_is_fitted(self, "database_embedding_")
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         if X is None:
-            if X_database is not None or not hasattr(self, "query_embedding_"):
+            queries = self._own_queries()
+            if X_database is not None or queries is None:
                 raise ValueError(
                     "X may be left out only where the database is the points of `fit` themselves: "
                     "give X, the queries of X_database."
                 )
-            queries, points = self.query_embedding_, self.database_embedding_
             return kneighbors(
-                queries, points, k, exclude=np.arange(len(queries)), n_jobs=self.n_jobs
+                queries,
+                self.database_embedding_,
+                k,
+                exclude=np.arange(len(queries)),
+                n_jobs=self.n_jobs,
             )
         queries, points = self._embed(self._points(X)), self.database_embedding_
         if X_database is not None:
@@ -144,6 +153,10 @@ class VotesOfDatabase(ClassifierMixin, EmbeddedMetricMixin):  # type: ignore[mis
             raise ValueError(f"y must have shape {found.shape}; found {labels.shape}.")
         weight = check_sample_weight(sample_weight, len(found))
         return float(np.average(found == labels, weights=weight))
+
+    def _own_queries(self) -> Array | None:
+        """Return the database as queries, if it is the points of `fit` themselves."""
+        return getattr(self, "query_embedding_", None)
 
     def _vote(
         self, X: Any, X_database: Any, y_database: ArrayLike | None

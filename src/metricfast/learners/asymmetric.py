@@ -19,6 +19,7 @@ from metricfast._scaling import log2_spread
 from metricfast._targets import check_classification_target, check_sample_weight
 from metricfast.embeddings import Asymmetric, Embedding, Linear
 from metricfast.learners._asymmetric_fit import DatabaseTraining, is_linear
+from metricfast.learners._embedded_metric import EmbeddedMetricMixin
 from metricfast.learners._linear import check_bool, check_callbacks
 from metricfast.learners._minibatch import EpochState
 from metricfast.learners._stored_database import VotesOfDatabase
@@ -30,7 +31,7 @@ __all__ = ["AsymmetricSimilarity"]
 Array = NDArray[Any]
 
 
-class AsymmetricSimilarity(VotesOfDatabase):
+class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
     r"""Asymmetric similarity, trained on the votes of nearest neighbours.
 
     The distance of a query x and a database point x' is :math:`\|Ux - Vx'\|` with two maps, learned

@@ -7,30 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
-from metricfast.learners._gerrymander_objective import MapObjective, MatrixObjective
-from metricfast.learners._linear import (
-    Callback,
-    LinearLearner,
-    TrainingSet,
-    check_bool,
-    check_callbacks,
-    embed,
-)
-from metricfast.learners._votes import (
-    VoteTraining,
-    check_vote_parameters,
-    hold_out,
-    unit_scale,
-)
-from metricfast.learners._voting import (
-    forgetting_failures,
-    largest_cost,
-    vote_error,
-    vote_loss,
-)
-from metricfast.losses import Gerrymander
+from metricfast.learners._linear import TrainingSet
+from metricfast.learners._map_of_votes import MapOfVotes
+from metricfast.learners._stored_database import VotesOfDatabase
 from metricfast.solvers import SolverState
 
 __all__ = ["NeighborhoodGerrymandering"]
@@ -38,7 +18,7 @@ __all__ = ["NeighborhoodGerrymandering"]
 Array = NDArray[Any]
 
 
-class NeighborhoodGerrymandering(LinearLearner):
+class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
     r"""Neighbourhood gerrymandering.
 
     Learns a Mahalanobis distance that lowers a bound of the error of k nearest neighbours: for
@@ -131,6 +111,11 @@ class NeighborhoodGerrymandering(LinearLearner):
         epoch's.
     n_iter_ : int
         Number of epochs.
+    classes_ : ndarray of shape (n_classes,)
+    database_embedding_ : ndarray of shape (n_samples, n_components)
+        The points of `fit`, embedded, which vote in `predict`, and
+    database_labels_ : ndarray of int64 of shape (n_samples,)
+        their classes, as indices into `classes_`.
     n_features_in_, feature_names_in_, preprocessor_
         As of every learner.
 
@@ -155,9 +140,11 @@ class NeighborhoodGerrymandering(LinearLearner):
     >>> from metricfast import NeighborhoodGerrymandering
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> learner = NeighborhoodGerrymandering(n_components=2, random_state=0).fit(X, y)
+    >>> learner = NeighborhoodGerrymandering(n_components=2, random_state=0).fit(X[::2], y[::2])
     >>> learner.transform(X).shape
     (150, 2)
+    >>> learner.score(X[1::2], y[1::2]) > 0.9
+    True
     """
 
     def __init__(
@@ -247,104 +234,12 @@ class NeighborhoodGerrymandering(LinearLearner):
             If training diverged: the best map is kept. With "lbfgs": if it ended before
             convergence.
         """
-        check_vote_parameters(self)
-        check_bool("warm_start", self.warm_start)
-        callbacks = check_callbacks(self.callbacks)
-        self._check_parameterization()
-        kept = self.components_ if self.warm_start and hasattr(self, "components_") else None
-        with forgetting_failures(self):
-            data = self._check_data(X, y, sample_weight)
-            loss = self._loss(data)
-            rng = check_random_state(self.random_state)
-            if kept is not None and kept.shape[1] != data.X.shape[1]:
-                raise ValueError(
-                    f"warm_start needs points of {kept.shape[1]} features as in the fit before, "
-                    f"got {data.X.shape[1]}: set warm_start=False."
-                )
-            L = self._initialize(data, rng)
-            if not (np.any(L) and (kept is None or np.any(kept))):
-                raise ValueError(
-                    "`init` is zero, where the objective has no slope: give another map."
-                )
-            if kept is not None:
-                if self.parameterization == "L" and kept.shape != L.shape:
-                    raise ValueError(
-                        f"warm_start needs a map of the same shape as in the fit before, "
-                        f"{kept.shape}, got {L.shape}: set warm_start=False."
-                    )
-                self.components_, L = kept, data.start(kept)
-            train, test = hold_out(self, data.labels, rng)
-            part = data if test is None else data.take(train)
-            if kept is None and isinstance(self.init, str):
-                Z, own = embed(part.X, L, self.n_jobs), np.arange(part.X.shape[0])
-                L = L * unit_scale(Z, Z, own, min(self.n_neighbors, len(Z) - 1), largest_cost(loss))
-            problem: MapObjective
-            if self.parameterization == "M":
-                problem, start = MatrixObjective(self, loss, part), [L.T @ L]
-            else:
-                problem, start = MapObjective(self, loss, part), [L]
-            self._train(problem, start, rng, data, train, test, callbacks)
+        self._fit(X, y, sample_weight)
         return self
 
-    @property
-    def _accept_sparse(self) -> str | bool:  # type: ignore[override]
-        return False if self.parameterization == "M" else "csr"
+    def _own_queries(self) -> Array:
+        return self.database_embedding_
 
-    def _loss(self, data: TrainingSet) -> Gerrymander:
-        return vote_loss(self, len(data.classes))
-
-    def _check_parameterization(self) -> None:
-        if self.parameterization not in ("L", "M"):
-            raise ValueError(f"parameterization must be 'L' or 'M', got {self.parameterization!r}.")
-        if self.parameterization == "L":
-            return
-        if self.n_components is not None:
-            raise ValueError("n_components must be None with parameterization='M'.")
-        if self.regularizer == "factors":
-            raise ValueError(
-                "regularizer must be another than 'factors' with parameterization='M', which has "
-                "no map to penalize: take 'frobenius2'."
-            )
-        if self.solver != "sgd":
-            raise ValueError("solver must be 'sgd' with parameterization='M'.")
-
-    def _train(
-        self,
-        problem: MapObjective,
-        start: list[Array],
-        rng: np.random.RandomState,
-        data: TrainingSet,
-        train: NDArray[np.int64],
-        test: NDArray[np.int64] | None,
-        callbacks: tuple[Callback, ...],
-    ) -> None:
-        part = problem.data
-
-        def error(arrays: list[Array]) -> float:
-            # Together, since sparse points are centred where they are mapped to.
-            Z = embed(data.X, problem.components(arrays), self.n_jobs)
-            return vote_error(
-                Z[test], data.labels[test], Z[train], data.labels[train], self.n_neighbors,
-                self.n_jobs,
-            )  # fmt: skip
-
-        def keep(arrays: list[Array]) -> None:
-            self.components_ = data.undo_scale(problem.components(arrays))
-
-        def observer(epoch: int, value: float, arrays: list[Array]) -> bool:
-            if problem.project is not None:
-                arrays = problem.project(arrays)
-            answers = [
-                callback(
-                    SolverState(epoch, value, data.undo_scale(problem.components(arrays)), self)
-                )
-                for callback in callbacks
-            ]
-            return any(answers)
-
-        n = part.X.shape[0]
-        VoteTraining(
-            self, problem.loss, n, float(n) if part.weight is None else float(part.weight.sum()),
-            problem.surrogate, problem.penalty, problem.project,
-            None if test is None else error, observer if callbacks else None,
-        ).fit(start, rng, keep)  # fmt: skip
+    def _keep_voters(self, X: Any, data: TrainingSet) -> None:
+        self.classes_, self.database_labels_ = data.classes, data.labels
+        super()._keep_voters(X, data)

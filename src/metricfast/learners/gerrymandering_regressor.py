@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from metricfast._scaling import rescale_targets
 from metricfast._targets import check_regression_target
 from metricfast.learners._linear import TrainingSet, check_count
-from metricfast.learners._voting import forgetting_failures
-from metricfast.learners.gerrymandering import NeighborhoodGerrymandering
+from metricfast.learners._map_of_votes import MapOfVotes
 from metricfast.losses import Gerrymander
 from metricfast.neighbors import kneighbors
 from metricfast.solvers import SolverState
@@ -24,7 +23,7 @@ __all__ = ["NeighborhoodGerrymanderingRegressor"]
 Array = NDArray[Any]
 
 
-class NeighborhoodGerrymanderingRegressor(RegressorMixin, NeighborhoodGerrymandering):  # type: ignore[misc]
+class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: ignore[misc]
     r"""Neighbourhood gerrymandering for continuous targets.
 
     The targets are cut into quantiles, the neighbours vote for one, and a vote costs the distance
@@ -107,17 +106,29 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, NeighborhoodGerrymande
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
     ) -> None:
-        super().__init__(
-            n_neighbors, n_components, parameterization=parameterization, ties=ties,
-            inference=inference, C=C, regularizer=regularizer, init=init, solver=solver,
-            batch_size=batch_size, max_iter=max_iter, max_epochs=max_epochs,
-            learning_rate=learning_rate, tol=tol, early_stopping=early_stopping,
-            validation_fraction=validation_fraction, warm_start=warm_start,
-            preprocessor=preprocessor, verbose=verbose, random_state=random_state,
-            n_jobs=n_jobs, callbacks=callbacks,
-        )  # fmt: skip
+        super().__init__(preprocessor)
+        self.n_neighbors = n_neighbors
+        self.n_components = n_components
         self.n_bins = n_bins
-        del self.loss_matrix  # derived from the targets, so no parameter here
+        self.parameterization = parameterization
+        self.ties = ties
+        self.inference = inference
+        self.C = C
+        self.regularizer = regularizer
+        self.init = init
+        self.solver = solver
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.max_epochs = max_epochs
+        self.learning_rate = learning_rate
+        self.tol = tol
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.callbacks = callbacks
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -146,19 +157,8 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, NeighborhoodGerrymande
             learner is not fitted.
         """
         check_count("n_bins", self.n_bins, least=2)
-        before = vars(self).get("components_")
-        try:
-            super().fit(X, y, sample_weight)
-        except KeyboardInterrupt:
-            if vars(self).get("components_") is not before and hasattr(self, "history_"):
-                self._store(X)
-            raise
-        with forgetting_failures(self):
-            self._store(X)  # no map without its database
+        self._fit(X, y, sample_weight)
         return self
-
-    def _store(self, X: ArrayLike) -> None:
-        self.database_embedding_ = np.asarray(self.transform(X))
 
     def _check_target(self, y: Any) -> tuple[Array, Array, float]:
         targets = check_regression_target(y)
@@ -190,6 +190,6 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, NeighborhoodGerrymande
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self, "database_embedding_")
-        Z = self.transform(X)
+        Z = self._embed(self._points(X))
         found = kneighbors(Z, self.database_embedding_, self.n_neighbors, n_jobs=self.n_jobs)[1]
         return np.asarray(np.median(self.database_targets_[found], axis=1))
