@@ -224,13 +224,13 @@ def _check_kernelized(estimator: metricfast.KernelizedMetricLearner) -> None:
 
 
 def _check_embedding(estimator: BaseEstimator) -> None:
-    arrays = [*estimator.parameters_, estimator.mean_]
-    for array in arrays:
+    means = [estimator._mean(side) for side in ("query", "database")]
+    for array in [*estimator.parameters_, *means]:
         if not isinstance(array, np.ndarray) or array.dtype.name not in MAP_DTYPES:
             raise ValueError("parameters_ and mean_ must be arrays of float32 or float64")
         if not np.isfinite(array).all():
             raise ValueError("parameters_ and mean_ must be finite")
-    if arrays[-1].shape != (estimator.n_features_in_,):
+    if any(mean.shape != (estimator.n_features_in_,) for mean in means):
         raise ValueError(f"mean_ must have n_features_in_={estimator.n_features_in_} values")
     point = np.zeros((1, estimator.n_features_in_))
     for side in ("query", "database"):

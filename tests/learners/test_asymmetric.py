@@ -132,6 +132,47 @@ def test_divergence():
     assert all(np.isfinite(array).all() for array in model.parameters_)
 
 
+def test_each_side_has_its_own_mean():
+    queries, y, database, y_database = seen_by_another_sensor()
+    model = clone(QUICK).set_params(C=0.1).fit(queries, y, database, y_database)
+    shifted = clone(model).fit(queries + 10, y, database, y_database)
+    assert shifted.score(queries + 10, y) == model.score(queries, y)
+    np.testing.assert_allclose(shifted.mean_query_, model.mean_query_ + 10)
+    # Neither more queries of a class nor none of it move the others.
+    often = np.r_[np.arange(500), np.repeat(np.flatnonzero(y == 0), 3)]
+    repeated = clone(model).fit(queries[often], y[often], database, y_database)
+    np.testing.assert_allclose(repeated.mean_query_, model.mean_query_)
+    weight = np.where(y == 0, 4.0, 1.0)
+    weighted = clone(model).fit(queries, y, database, y_database, sample_weight=weight)
+    np.testing.assert_allclose(weighted.mean_query_, model.mean_query_)
+    alike = clone(model).fit(
+        database[y_database > 0], y_database[y_database > 0], database, y_database
+    )
+    np.testing.assert_allclose(alike.mean_query_, alike.mean_)
+    tied = clone(model).set_params(tied=True).fit(queries, y, database, y_database)
+    np.testing.assert_array_equal(tied.mean_query_, tied.mean_)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_functions_of_two_maps_agree_with_the_learner(tied):
+    queries, y, database, y_database = seen_by_another_sensor()
+    model = clone(QUICK).set_params(tied=tied).fit(queries + 5, y, database, y_database)
+    maps = {"U": model.components_query_, "V": model.components_database_}
+    centred = queries + 5 - model.mean_query_, database - model.mean_
+    distances, indices = model.kneighbors(queries + 5)
+    found = metricfast.kneighbors(*centred, 3, **maps)
+    np.testing.assert_allclose(found[0], distances)
+    np.testing.assert_array_equal(found[1], indices)
+    sides = model.transform(queries + 5, "query"), model.transform(database, "database")
+    np.testing.assert_allclose(
+        metricfast.pairwise_distances(*centred, **maps), metricfast.pairwise_distances(*sides)
+    )
+    pairs = np.stack([queries + 5, database], axis=1)
+    expected = metricfast.paired_distances(*centred, **maps)
+    np.testing.assert_allclose(model.pair_distance(pairs), expected)
+    assert model.get_metric()(*pairs[0]) == pytest.approx(expected[0])
+
+
 def test_matrix_of_stacked_points():
     model = clone(QUICK).fit(X, Y)
     U, V = model.components_query_, model.components_database_

@@ -19,7 +19,7 @@ from metricfast.learners._votes import VoteTraining, hold_out, unit_scale
 from metricfast.learners._voting import largest_cost, vote_error
 from metricfast.losses import Gerrymander
 
-__all__ = ["DatabaseTraining", "is_linear"]
+__all__ = ["DatabaseTraining", "is_linear", "mean_of_points", "mean_of_queries"]
 
 Array = NDArray[Any]
 
@@ -176,6 +176,31 @@ class DatabaseTraining:
                 slopes = [d * A for d, A in zip(decays, own, strict=True)]
             total, gradients = total + value, gradients + slopes
         return total, gradients
+
+
+def mean_of_points(X: Array, weight: NDArray[np.float64] | None = None) -> Array:
+    """Return a mean of which large values do not round away the digits."""
+    return np.asarray(X[0] + np.average((X - X[0]).astype(np.float64), axis=0, weights=weight))
+
+
+def mean_of_queries(
+    X: Array,
+    y: NDArray[np.int64],
+    weight: NDArray[np.float64] | None,
+    database: Array,
+    y_database: NDArray[np.int64],
+) -> Array:
+    """Return what corresponds, among the queries, to the mean of the database.
+
+    The mean of queries whose classes are as frequent as in the database; of classes that there are
+    no queries of, the place is that in the database relative to the others.
+    """
+    own = np.bincount(y, weight, y_database.max() + 1)
+    known = own > 0
+    shares = np.divide(np.bincount(y_database), own, out=np.zeros(len(own)), where=known)[y]
+    alike = database[known[y_database]]
+    shift = mean_of_points(X, shares if weight is None else shares * weight) - mean_of_points(alike)
+    return np.asarray(mean_of_points(database) + shift)
 
 
 def is_linear(embedding: Embedding) -> bool:

@@ -54,14 +54,16 @@ class EmbeddedDistance:
     embedding : Embedding
     parameters : list of ndarray
         Copies are kept.
-    mean : ndarray of shape (n_features,)
-        Subtracted from points.
+    means : two ndarray of shape (n_features,)
+        Subtracted from a query and from a database point.
     """
 
-    def __init__(self, embedding: Embedding, parameters: list[Array], mean: Array) -> None:
+    def __init__(
+        self, embedding: Embedding, parameters: list[Array], means: tuple[Array, Array]
+    ) -> None:
         self._embedding = embedding
         self._parameters = [np.array(array, np.float64, order="C") for array in parameters]
-        self._mean = np.array(mean, np.float64)
+        self._means = [np.array(mean, np.float64) for mean in means]
 
     def __call__(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
         """Return the distance of u to v.
@@ -77,8 +79,10 @@ class EmbeddedDistance:
         float
         """
         ends = [
-            self._embedding.forward(self._parameters, (point - self._mean)[None], side=side)[0][0]
-            for point, side in zip(as_vectors(u, v), ("query", "database"), strict=True)
+            self._embedding.forward(self._parameters, (point - mean)[None], side=side)[0][0]
+            for point, mean, side in zip(
+                as_vectors(u, v), self._means, ("query", "database"), strict=True
+            )
         ]
         distance = float(np.sum((ends[0] - ends[1]) ** 2))
         return distance if squared else float(np.sqrt(distance))
@@ -93,7 +97,8 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
     parameters_ : list of ndarray
         Its parameters.
     mean_ : ndarray of shape (n_features,)
-        Subtracted from points before they are embedded; zero after sparse points.
+        Subtracted from points before they are embedded; zero after sparse points. From queries
+        `mean_query_` is, where there is one.
     n_components_ : int
     """
 
@@ -116,17 +121,21 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
 
     def _embed_or_overflow(self, X: Any, side: str) -> Array:
         parameters = [array.astype(X.dtype, copy=False) for array in self.parameters_]
+        mean = self._mean(side).astype(X.dtype, copy=False)
         if not issparse(X):
-            X = np.ascontiguousarray(X - self.mean_.astype(X.dtype, copy=False))
-        elif self.mean_.any():
+            X = np.ascontiguousarray(X - mean)
+        elif mean.any():
             # The product would fill; the centred points of a block at a time do not.
-            mean = self.mean_.astype(X.dtype, copy=False)
             blocks = [
                 embed(self.embedding_, parameters, X[first : first + _BLOCK].toarray() - mean, side)
                 for first in range(0, X.shape[0], _BLOCK)
             ]
             return np.concatenate(blocks)
         return embed(self.embedding_, parameters, X, side, self.n_jobs)
+
+    def _mean(self, side: str) -> Array:
+        """Return what is subtracted from points of a side."""
+        return getattr(self, "mean_query_", self.mean_) if side == "query" else self.mean_
 
     def _points(self, X: Any) -> Any:
         check_is_fitted(self, ["preprocessor_", "parameters_"])
@@ -201,7 +210,9 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         points that `transform` returns are far faster.
         """
         check_is_fitted(self, "parameters_")
-        return EmbeddedDistance(self.embedding_, self.parameters_, self.mean_)
+        return EmbeddedDistance(
+            self.embedding_, self.parameters_, (self._mean("query"), self._mean("database"))
+        )
 
     def kneighbors(
         self, X: Any, X_database: Any = None, n_neighbors: int = 5

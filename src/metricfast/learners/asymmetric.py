@@ -18,7 +18,12 @@ from metricfast._initialize import as_given_map
 from metricfast._scaling import log2_spread
 from metricfast._targets import check_classification_target, check_sample_weight
 from metricfast.embeddings import Asymmetric, Embedding, Linear
-from metricfast.learners._asymmetric_fit import DatabaseTraining, is_linear
+from metricfast.learners._asymmetric_fit import (
+    DatabaseTraining,
+    is_linear,
+    mean_of_points,
+    mean_of_queries,
+)
 from metricfast.learners._embedded_metric import EmbeddedMetricMixin
 from metricfast.learners._linear import check_bool, check_callbacks
 from metricfast.learners._minibatch import EpochState
@@ -34,10 +39,11 @@ Array = NDArray[Any]
 class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
     r"""Asymmetric similarity, trained on the votes of nearest neighbours.
 
-    The distance of a query x and a database point x' is :math:`\|Ux - Vx'\|` with two maps, learned
-    by neighbourhood gerrymandering (see `NeighborhoodGerrymandering`): of use where queries and
-    database differ, such as in their noise, or in where they come from. It is not symmetric, and
-    that of a point from itself need not be zero.
+    The distance of a query x and a database point x' is :math:`\|Ux - Vx'\|` with two maps, of
+    points less the mean of their side, learned by neighbourhood gerrymandering (see
+    `NeighborhoodGerrymandering`): of use where queries and database differ, such as in their noise,
+    or in where they come from. It is not symmetric, and that of a point from itself need not be
+    zero.
 
     Parameters
     ----------
@@ -81,13 +87,17 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
     Attributes
     ----------
     components_query_, components_database_ : ndarray of shape (n_components, n_features)
-        U and V, where the maps are linear.
+        U and V, where the maps are linear. They map points less the means below: so functions that
+        take `U` and `V` get ``X - mean_query_`` and ``X_database - mean_``.
     embedding_ : Embedding
     parameters_ : list of ndarray
         Its parameters.
     mean_ : ndarray of shape (n_features,)
-        The mean of the database, subtracted from all points; zero after sparse ones. A warm start
-        keeps it.
+        The mean of the database, subtracted from its points, and
+    mean_query_ : ndarray of shape (n_features,)
+        what is subtracted from queries: with ``tied=True`` the same, else the mean that they had if
+        their classes were as frequent as in the database. Both are zero after sparse points. A warm
+        start keeps them.
     classes_ : ndarray of shape (n_classes,)
     database_embedding_ : ndarray of shape (n_database, n_components)
         The database of `fit`, embedded, and
@@ -229,7 +239,7 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
         embedding = self._make_embedding()
         kept = None
         if self.warm_start and hasattr(self, "parameters_"):
-            kept, origin = self.parameters_, self.mean_
+            kept, origins = self.parameters_, (self.mean_, self._mean("query"))
         with forgetting_failures(self):
             X, y = self._prepare_inputs(X, y, ensure_min_samples=2, accept_sparse="csr")
             weight = check_sample_weight(sample_weight, X.shape[0])
@@ -244,16 +254,19 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
                 codes = self._codes(y, "y")
                 dtype = np.result_type(X.dtype, database.dtype)
                 X, database = X.astype(dtype, copy=False), database.astype(dtype, copy=False)
-            queries = X
             if issparse(X) or issparse(database):
-                self.mean_ = np.zeros(X.shape[1], X.dtype)
+                self.mean_ = self.mean_query_ = np.zeros(X.shape[1], X.dtype)
                 queries, centred = (csr_array(A) if issparse(A) else A for A in (X, database))
             else:
-                mean = database[0] + (database - database[0]).mean(axis=0, dtype=np.float64)
-                if kept is not None and origin.shape == mean.shape:
-                    mean = origin  # the distance that was learned depends on it
-                self.mean_ = mean.astype(X.dtype)
-                queries, centred = X - self.mean_, database - self.mean_
+                if kept is not None and origins[0].shape == (X.shape[1],):
+                    means = origins  # the distance that was learned depends on them
+                elif X_database is None or self.tied:
+                    means = (mean_of_points(database),) * 2
+                else:
+                    of_queries = mean_of_queries(X, codes, weight, database, database_codes)
+                    means = mean_of_points(database), of_queries
+                self.mean_, self.mean_query_ = (mean.astype(X.dtype) for mean in means)
+                queries, centred = X - self.mean_query_, database - self.mean_
                 _check_units(centred)
             training = DatabaseTraining(
                 self, embedding, vote_loss(self, len(self.classes_)), queries, codes,
@@ -319,7 +332,7 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
             self.components_database_ = self.parameters_[-1]
 
     def get_mahalanobis_matrix(self) -> Array:
-        r"""Return W, the quadratic form of a query stacked on a database point.
+        r"""Return W, the quadratic form of a query stacked on a database point, less their means.
 
         Returns
         -------
