@@ -76,6 +76,7 @@ CASES = {
     "neighbors-queries": lambda learner: fitted().kneighbors(X_database=X),
     "score-length": lambda learner: fitted().score(X, Y[:-1]),
     "side": lambda learner: fit(learner, tied=True).transform(X, side="other"),
+    "side-unsaid": lambda learner: fit(learner, X, Y, X, Y).transform(X),
     "components-tall": lambda learner: fit(learner, n_components=5, init="pca"),
     "components-most": lambda learner: fit(learner, n_components=9),
     "init-lists": lambda learner: fit(learner, init=np.eye(2, 4).tolist()),

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import metricfast
@@ -171,6 +172,22 @@ def test_functions_of_two_maps_agree_with_the_learner(tied):
     expected = metricfast.paired_distances(*centred, **maps)
     np.testing.assert_allclose(model.pair_distance(pairs), expected)
     assert model.get_metric()(*pairs[0]) == pytest.approx(expected[0])
+
+
+def test_the_side_of_two_maps_must_be_said():
+    queries, y, database, y_database = seen_by_another_sensor()
+    model = clone(QUICK).fit(queries, y, database, y_database)
+    index = KNeighborsClassifier(3).fit(model.transform(database, "database"), y_database)
+    found = index.kneighbors(model.transform(queries, "query"))[1]
+    np.testing.assert_array_equal(found, model.kneighbors(queries)[1])
+    with pytest.raises(ValueError, match="side must be 'query' or 'database'"):
+        model.transform(database)
+    one_map = clone(model).set_params(tied=True).fit(queries, y, database, y_database)
+    np.testing.assert_array_equal(one_map.transform(queries), one_map.transform(queries, "query"))
+    of_one_set = clone(model).fit(queries, y)
+    np.testing.assert_array_equal(
+        of_one_set.transform(queries), of_one_set.transform(queries, "query")
+    )
 
 
 def test_matrix_of_stacked_points():

@@ -118,7 +118,7 @@ def test_the_objective_of_asymmetric_maps_is_that_of_what_is_kept(solver):
     model.fit(queries, Y[:60], database, Y[60:])
     W = model.get_mahalanobis_matrix()
     value = Gerrymander()(
-        model.transform(queries), Y[:60], model.transform(database, "database"), Y[60:]
+        model.transform(queries, "query"), Y[:60], model.transform(database, "database"), Y[60:]
     )[0]
     assert model.objective_ == pytest.approx((W**2).sum() + value)
 
@@ -240,7 +240,7 @@ def test_a_linear_map_beside_a_perceptron_keeps_its_regularizer():
     model.fit(X[:60], Y[:60], X[60:], Y[60:])
     *perceptron, V = model.parameters_
     loss = Gerrymander()(
-        model.transform(X[:60]), Y[:60], model.transform(X[60:], "database"), Y[60:]
+        model.transform(X[:60], "query"), Y[:60], model.transform(X[60:], "database"), Y[60:]
     )[0]
     decays = model.embedding_.query.decays(0.0)
     shrinking = sum(d / 2 * (A**2).sum() for d, A in zip(decays, perceptron, strict=True))

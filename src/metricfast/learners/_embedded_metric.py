@@ -143,15 +143,17 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
             self, X, preprocessor=self.preprocessor_, reset=False, accept_sparse="csr"
         )
 
-    def transform(self, X: Any, side: str = "query") -> Array:
+    def transform(self, X: Any, side: str | None = None) -> Array:
         """Embed points.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples,)
             Points, or indicators for the preprocessor.
-        side : {"query", "database"}, default="query"
-            How to embed them where that differs, with `metricfast.embeddings.Asymmetric`.
+        side : {"query", "database"}, optional
+            Which map to embed them with where there are two: queries by one, the points that they
+            are searched in by the other. Must be said where `fit` was given a database; by default
+            "query", for points that are compared with each other.
 
         Returns
         -------
@@ -163,8 +165,15 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         ValueError
             If X or `side` is not as above, or X so large that embedded points overflow.
         """
+        X = self._points(X)
+        return self._embed(X, self._side(side))
+
+    def _side(self, side: str | None) -> str:
+        """Return the side that is meant."""
+        if side is None:
+            return "query"
         check_side(side)
-        return self._embed(self._points(X), side)
+        return side
 
     def pair_distance(self, pairs: ArrayLike) -> Array:
         """Return the learned distance of pairs of points, the second being of the database.

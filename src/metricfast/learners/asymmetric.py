@@ -285,6 +285,14 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
                     self.query_embedding_ = self._embed(X)
         return self
 
+    def _side(self, side: str | None) -> str:
+        if side is None and self.embedding_.asymmetric and self._own_queries() is None:
+            raise ValueError(
+                "side must be 'query' or 'database': queries and the database were embedded by two "
+                "maps in fit, and points of one map are not searched with those of the other."
+            )
+        return super()._side(side)
+
     def _make_embedding(self) -> Embedding:
         for name in ("query", "database"):
             given = getattr(self, name)
