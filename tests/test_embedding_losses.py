@@ -373,3 +373,16 @@ def test_gradients_do_not_depend_on_where_arrays_begin(loss, oracle, dtype, monk
         for other in results[1:]:
             for a, b in zip(results[0], other, strict=True):
                 np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("n", [40, 1500])
+def test_copies_in_another_class_are_not_farther(n, squared, dtype):
+    # Beside points that cancel, of which whole blocks of distances are computed otherwise.
+    Z = np.random.default_rng(0).normal(size=(n, 9)).astype(dtype)
+    Z[n // 2 :] = Z[n // 2] * (1 + 1e-6 * Z[n // 2 :, :1])
+    value, _ = losses.Triplet(4 * float(np.finfo(dtype).eps), "semihard", squared=squared)(
+        np.concatenate([Z[: n // 2], Z]), np.repeat([0, 1], [n // 2, n])
+    )
+    assert value < 1e-3

@@ -22,8 +22,8 @@ inline double exact_squared_distance(const double *query, const Points &database
 /// Distances from blocks of queries to a whole database, in T.
 ///
 /// The product form |a|^2 + |b|^2 - 2ab of centred points is used where it keeps at least half of
-/// the digits. Entries where it does not are computed again from the differences; where more than
-/// one percent of a block would be, the block is computed from differences throughout.
+/// the digits. Entries where it does not are computed again from the differences, which depends on
+/// the two points alone: equal points are equally far.
 /// Thread-safe once constructed; refers to the points, which must outlive it.
 template <class T> class AllPairs {
   public:
@@ -86,7 +86,10 @@ template <class T> class AllPairs {
         result = tile;
     }
 
-    /// False, with the block left unfinished, once more than `limit` entries have cancelled.
+    /// What entries are until they are computed from differences.
+    static constexpr T cancelled_mark = T(-1);
+
+    /// Marks the entries that have cancelled, and lists them; false if they are more than `limit`.
     bool by_products(const PackedQueries<T> &queries, Index begin, Index end, View<T> out,
                      bool large, const Finish &finish, Index limit,
                      std::vector<std::pair<Index, Index>> &cancelled) const {
@@ -133,14 +136,15 @@ template <class T> class AllPairs {
                     }
                     for (; mask != 0; mask &= mask - 1) {
                         const Index j = column + lowest_bit(mask);
-                        if (i < out.rows && j < out.cols)
+                        if (i >= out.rows || j >= out.cols)
+                            continue;
+                        out.row(i)[j] = cancelled_mark;
+                        if (static_cast<Index>(cancelled.size()) <= limit)
                             cancelled.emplace_back(i, j);
                     }
                 });
-                if (static_cast<Index>(cancelled.size()) > limit)
-                    return false;
             }
-        return true;
+        return static_cast<Index>(cancelled.size()) <= limit;
     }
 
     void by_differences(Index first, const std::vector<std::pair<Index, Index>> &entries,
@@ -156,7 +160,8 @@ template <class T> class AllPairs {
         }
     }
 
-    /// Columns [begin, end) of all rows of `out`, from differences of uncentred points in double.
+    /// Columns [begin, end) of all rows of `out`, from differences of uncentred points in double;
+    /// where products serve, only those that are marked.
     void by_difference_tiles(Index first, Index begin, Index end, View<T> out,
                              const Finish &finish) const {
         using Shape = TileShape<double>;
@@ -175,6 +180,14 @@ template <class T> class AllPairs {
             pack_panel<double>(database_, raw_, nullptr, column, count, Shape::cols, 1.0, b.data(),
                                nullptr);
             for (Index m = 0; m < micro_panels; ++m) {
+                const View<T> part(out.row(m * Shape::rows) + column,
+                                   std::min<Index>(Shape::rows, out.rows - m * Shape::rows), count,
+                                   out.stride);
+                const auto wanted = [&](Index r, Index c) {
+                    return !finish.ordinary() || part.row(r)[c] == cancelled_mark;
+                };
+                if (!any(part, wanted))
+                    continue;
                 Tile<double> tile;
                 tile.fill(0.0);
                 tile.accumulate_squared_difference(depth, &a[m * Shape::rows * depth], b.data());
@@ -182,11 +195,20 @@ template <class T> class AllPairs {
                     tile.v[r][0].store(spilled[r]);
                     tile.v[r][1].store(spilled[r] + W);
                 });
-                for (Index r = 0; r < std::min<Index>(Shape::rows, out.rows - m * Shape::rows); ++r)
+                for (Index r = 0; r < part.rows; ++r)
                     for (Index c = 0; c < count; ++c)
-                        out.row(m * Shape::rows + r)[column + c] = finish(spilled[r][c]);
+                        if (wanted(r, c))
+                            part.row(r)[c] = finish(spilled[r][c]);
             }
         }
+    }
+
+    template <class Wanted> static bool any(View<T> part, Wanted &&wanted) {
+        for (Index r = 0; r < part.rows; ++r)
+            for (Index c = 0; c < part.cols; ++c)
+                if (wanted(r, c))
+                    return true;
+        return false;
     }
 
     const Points &queries_;

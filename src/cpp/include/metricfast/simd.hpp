@@ -150,6 +150,16 @@ template <class T> T squared_distance(const T *a, const T *b, Index count) {
     return static_cast<T>(sum);
 }
 
+/// Roots in place, correctly rounded wherever in memory they stand: equal numbers have equal ones.
+template <class T> void square_roots(T *values, Index count) {
+    constexpr int W = Vec<T>::width;
+    Index k = 0;
+    for (; k + W <= count; k += W)
+        sqrt(Vec<T>::load(values + k)).store(values + k);
+    for (; k < count; ++k)
+        values[k] = std::sqrt(values[k]);
+}
+
 /// Asks for `count` elements from p on to be brought near; never faults.
 template <class T> void prefetch(const T *p, Index count) {
 #if defined(__GNUC__) || defined(__clang__)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "metricfast/losses/row_loss.hpp"
+#include "metricfast/simd.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -147,7 +147,7 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
         const T label = static_cast<T>(query_labels_[row.anchor]);
         if (excluded >= 0)
             x[excluded] = T(0);
-        x = x.sqrt();
+        square_roots(x.data(), count);
         if (roots != nullptr)
             roots->assign(row.values, row.values + row.count);
         const T p = static_cast<T>(settings_.positive_margin),

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "metricfast/types.hpp"
+#include "metricfast/simd.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -66,7 +66,7 @@ class LabelDistances {
         const double rounding = rounding_ / (squared ? std::sqrt(largest) : largest);
         t = (t <= (squared ? rounding * rounding : rounding)).select(0.0, t);
         if (metric_ == Metric::euclidean)
-            t = t.sqrt();
+            square_roots(t.data(), m);
         return rounding;
     }
 

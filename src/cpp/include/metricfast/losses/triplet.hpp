@@ -43,7 +43,7 @@ template <class T> class TripletBase : public RowLoss<T> {
         RowValue result;
         result.weight = anchor_weights_ != nullptr ? anchor_weights_[row.anchor] : 1.0;
         if (!settings_.squared)
-            d = d.sqrt();
+            square_roots(row.values, row.count);
         const Index excluded = exclude_ != nullptr ? exclude_[row.anchor] : -1;
         std::vector<T> counts(static_cast<std::size_t>(row.count), T(0));
         find(row, excluded, counts, result);

@@ -69,7 +69,7 @@ template <class T, class Form> class TwoSidedLoss : public RowLoss<T> {
         if (excluded >= 0)
             x[excluded] = T(0);
         if (of_ == Of::distance) {
-            x = x.sqrt();
+            square_roots(row.values, row.count);
             roots.assign(row.values, row.values + row.count);
         }
         TwoSides sides;
