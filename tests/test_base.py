@@ -180,8 +180,8 @@ def test_pair_distance_and_score():
 def test_score_pairs_is_deprecated():
     learner = Whitening().fit(X)
     text = (
-        "^score_pairs will be deprecated in release 0.7.0. Use pair_score to compute similarity "
-        "scores, or pair_distances to compute distances.$"
+        "^score_pairs is deprecated, as it is in metric-learn. Use pair_score to compute "
+        "similarity scores, or pair_distance to compute distances.$"
     )
     with pytest.warns(FutureWarning, match=text):
         found = learner.score_pairs(X[PAIRS])

@@ -154,7 +154,7 @@ def test_the_former_name_counts():
     """Upstream warns about num_constraints, and then does not use it."""
     message = (
         '"num_constraints" parameter has been renamed to "n_constraints". It has been deprecated in'
-        " version 0.6.3 and will be removed in 0.7.0"
+        " version 0.6.3 of metric-learn: use n_constraints."
     )
     with pytest.warns(FutureWarning) as caught:
         a, _, c, _ = Constraints(Y).positive_negative_pairs(7, num_constraints=4, random_state=0)

@@ -16,11 +16,11 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from metricfast import learners
+from metricfast import LMNN, NCA, ITML_Supervised, learners, losses
 from metricfast.learners._linear import LinearLearner
 
 X, Y = load_iris(return_X_y=True)
@@ -93,6 +93,21 @@ def test_clone_has_the_parameters_and_no_state(estimator):
     copy = clone(model)
     assert copy.get_params() == model.get_params()
     assert not hasattr(copy, "components_")
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_copy_from_another_process_can_be_cloned(learner):
+    """It has equal strings as parameters, not the same ones."""
+    needed = {"EmbeddingLearner": [losses.NCA()], "KernelizedMetricLearner": [LMNN()]}
+    made = learner(*needed.get(learner.__name__, []))
+    assert repr(clone(pickle.loads(pickle.dumps(made)))) == repr(made)
+
+
+def test_learners_are_values_of_a_grid_in_parallel():
+    steps = Pipeline([("learner", NCA()), ("knn", KNeighborsClassifier())])
+    grid = {"learner": [LMNN(max_iter=2), ITML_Supervised(n_constraints=5)]}
+    search = GridSearchCV(steps, grid, cv=2, n_jobs=2, error_score="raise").fit(X, Y)
+    assert search.best_score_ > 0.8
 
 
 @every_estimator

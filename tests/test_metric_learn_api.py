@@ -284,7 +284,7 @@ def test_every_learner_embeds_and_measures(name):
     distances = np.linalg.norm((pairs[:, 0] - pairs[:, 1]) @ L.T, axis=1)
     np.testing.assert_allclose(model.pair_distance(pairs), distances)
     np.testing.assert_allclose(model.pair_score(pairs), -distances)
-    with pytest.warns(FutureWarning, match="^score_pairs will be deprecated in release 0.7.0. "):
+    with pytest.warns(FutureWarning, match="^score_pairs is deprecated"):
         np.testing.assert_allclose(model.score_pairs(pairs), distances)
 
 

@@ -27,11 +27,11 @@ def renamed(old: str, old_value: Any, new: str, new_value: Any, *, stacklevel: i
     object
         `old_value` if it was given, otherwise `new_value`.
     """
-    if isinstance(old_value, str) and old_value == DEPRECATED:
+    if _is_default(old_value):
         return new_value
     warnings.warn(
         f'"{old}" parameter has been renamed to "{new}". It has been deprecated in version 0.6.3 '
-        "and will be removed in 0.7.0",
+        f"of metric-learn: use {new}.",
         FutureWarning,
         stacklevel=stacklevel,
     )
@@ -41,8 +41,14 @@ def renamed(old: str, old_value: Any, new: str, new_value: Any, *, stacklevel: i
 def take_renamed(estimator: Any, old: str, new: str) -> None:
     """Move the value of a renamed parameter to its new name, at the end of a constructor.
 
-    So `clone` sees the new one only. What `set_params` gives the old one is left to `fit`.
+    So `clone` sees the new one only. What `set_params` gives the old one is left to `fit`. A
+    default stays the object that was given, which `clone` asks for: a pickled one is a copy.
     """
-    values = getattr(estimator, old), getattr(estimator, new)
-    setattr(estimator, new, renamed(old, values[0], new, values[1], stacklevel=4))
-    setattr(estimator, old, DEPRECATED)
+    value = getattr(estimator, old)
+    if not _is_default(value):
+        setattr(estimator, new, renamed(old, value, new, None, stacklevel=4))
+        setattr(estimator, old, DEPRECATED)
+
+
+def _is_default(value: Any) -> bool:
+    return isinstance(value, str) and value == DEPRECATED

@@ -315,9 +315,8 @@ class MahalanobisMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         ndarray of shape (n_pairs,)
         """
         warnings.warn(
-            "score_pairs will be deprecated in release 0.7.0. "
-            "Use pair_score to compute similarity scores, or "
-            "pair_distances to compute distances.",
+            "score_pairs is deprecated, as it is in metric-learn. Use pair_score to compute "
+            "similarity scores, or pair_distance to compute distances.",
             category=FutureWarning,
             stacklevel=2,
         )
