@@ -12,6 +12,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save_file
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_iris
@@ -19,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import metricfast
 from metricfast import io
+from metricfast._files import write_tensors
 
 X, Y = load_iris(return_X_y=True)
 LEARNERS = ["NCA", "LMNN"]
@@ -236,34 +238,21 @@ def test_every_truncation_raises(content, path):
             metricfast.load(path)
 
 
-def test_every_flipped_bit_raises_or_changes_nothing(content, path):
-    path.write_bytes(content)
-    model = metricfast.load(path)
-    raised = 0
+def test_every_flipped_bit_raises(content, path):
     for position in range(0, len(content), 3):
         flipped = bytearray(content)
         flipped[position] ^= 1 << (position % 8)
         path.write_bytes(flipped)
-        try:
-            loaded = metricfast.load(path)
-        except ValueError as error:
-            raised += str(path) in str(error)
-        else:
-            assert_same_model(loaded, model)
-    assert raised > len(content) // 3 * 0.9
+        with pytest.raises(ValueError, match=path.name):
+            metricfast.load(path)
 
 
 def forged(content: bytes, path, arrays=None, **changes) -> None:
     """Write a file with other content and a right checksum, as an attacker would."""
     (size,) = struct.unpack("<Q", content[:8])
     metadata = json.loads(content[8 : 8 + size])["__metadata__"]
-    path.write_bytes(content)
-    with io.safetensors_module().safe_open(path, framework="np") as file:
-        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    tensors |= arrays or {}
-    metadata |= changes
-    metadata["checksum"] = io._checksum(metadata, tensors)
-    save_file(tensors, path, metadata)
+    tensors = load_arrays(content) | (arrays or {})
+    write_tensors(path, metadata | changes, tensors)
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,32 @@
-"""Files of arrays: safetensors, read whole and replaced whole."""
+"""Files of arrays: safetensors with a digest of all bytes, read whole and replaced whole."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import importlib
+import json
 import os
+import struct
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
+from typing import BinaryIO
 
 import numpy as np
 
-__all__ = ["read_tensors", "safetensors_module", "write_atomically"]
+try:
+    import fcntl
+except ImportError:  # on Windows, where orphans stay
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["read_tensors", "safetensors_module", "write_tensors"]
+
+FORMAT_VERSION = "1"
+# What the digest is computed with in its own place. Within a text of JSON these quotes are escaped.
+_BLANK = "0" * 64
+_PLACE = b'"checksum":"'
 
 
 def safetensors_module() -> ModuleType:
@@ -23,16 +39,87 @@ def safetensors_module() -> ModuleType:
         ) from error
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    target = path.resolve()
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+def write_tensors(path: Path, metadata: dict[str, str], tensors: dict[str, np.ndarray]) -> None:
+    """Replace a file by arrays and texts; see :func:`read_tensors`."""
+    blank = {"format_version": FORMAT_VERSION, **metadata, "checksum": _BLANK}
+    content = safetensors_module().numpy.save(tensors, blank)
+    before, after = _around_digest(content)
+    _replace(path, (before, _digest(content).encode(), after))
+
+
+def read_tensors(
+    path: str | os.PathLike[str], kind: str, what: str
+) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """Return the texts and arrays that `write_tensors` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+    kind : str
+        What the metadata must have as "format".
+    what : str
+        What a file of that kind is, for errors.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    ValueError
+        If it is not such a file, or damaged: a bit of it has changed.
+    """
+    module = safetensors_module()
+    content = Path(path).read_bytes()
     try:
+        tensors = module.numpy.load(content)
+        (size,) = struct.unpack("<Q", content[:8])
+        metadata = json.loads(content[8 : 8 + size]).get("__metadata__") or {}
+    except (module.SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is not a readable safetensors file: {error}") from error
+    if metadata.get("format") != kind:
+        raise ValueError(f"{path} is a safetensors file, but not {what} of metricfast.")
+    if metadata.get("format_version") != FORMAT_VERSION:
+        raise ValueError(
+            f"{path} has format version {metadata.get('format_version')}, "
+            f"this metricfast reads {FORMAT_VERSION}."
+        )
+    if _PLACE not in content or metadata.get("checksum") != _digest(content):
+        raise ValueError(f"{path} is damaged: its checksum does not match its content.")
+    return metadata, tensors
+
+
+def _around_digest(content: bytes) -> tuple[memoryview, memoryview]:
+    start = content.index(_PLACE) + len(_PLACE)
+    return memoryview(content)[:start], memoryview(content)[start + len(_BLANK) :]
+
+
+def _digest(content: bytes) -> str:
+    before, after = _around_digest(content)
+    digest = hashlib.sha256(before)
+    digest.update(_BLANK.encode())
+    digest.update(after)
+    return digest.hexdigest()
+
+
+def _replace(path: Path, parts: Iterable[bytes | memoryview]) -> None:
+    """Write a file that appears under its name only when it is whole, with the mode of the old."""
+    target = path.resolve()
+    # Of a fixed length: the file's own name may be as long as names can be.
+    stem = f".{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}."
+    try:
+        mode = target.stat().st_mode & 0o777 if target.is_file() else None
+        _remove_orphans(target.parent, stem)
+        temporary, file = _open_locked(target.parent, stem, 0o666 if mode is None else 0o600)
         try:
-            with temporary.open("xb") as file:
-                file.write(content)
+            with file:
+                for part in parts:
+                    file.write(part)
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.replace(target)
+                if mode is not None:
+                    temporary.chmod(mode)
+                if fcntl is None:
+                    file.close()  # Windows renames no open file
+                temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
@@ -42,13 +129,27 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    safetensors = safetensors_module()
-    with Path(path).open("rb"):  # a file that cannot be opened is an OSError, not a damaged model
-        pass
-    try:
-        with safetensors.safe_open(path, framework="np") as file:
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            return file.metadata() or {}, tensors
-    except (safetensors.SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{path} is not a readable safetensors file: {error}") from error
+def _open_locked(folder: Path, stem: str, mode: int) -> tuple[Path, BinaryIO]:
+    """Open a new file of a name of its own, which is locked for as long as it is open."""
+    while True:
+        temporary = folder / f"{stem}{uuid.uuid4().hex}"
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
+        file = os.fdopen(os.open(temporary, flags, mode), "wb")
+        with contextlib.suppress(OSError):  # a file system without locks; orphans stay there
+            _lock(file)
+        if temporary.exists():  # else another process took it for an orphan just before
+            return temporary, file
+        file.close()
+
+
+def _remove_orphans(folder: Path, stem: str) -> None:
+    """Remove what writers of this file have left that were killed: nobody has it locked."""
+    for orphan in folder.glob(f"{stem}*"):
+        with contextlib.suppress(OSError), orphan.open("rb") as file:
+            _lock(file, wait=False)
+            orphan.unlink()
+
+
+def _lock(file: BinaryIO, wait: bool = True) -> None:
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -5,11 +5,10 @@ A model file holds arrays and JSON only: loading one never runs code, and a C++ 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,17 @@ from sklearn.preprocessing import KernelCenterer
 from sklearn.utils.validation import check_is_fitted
 
 import metricfast
-from metricfast._files import read_tensors, safetensors_module, write_atomically
+from metricfast._files import read_tensors, write_tensors
 
 __all__ = ["load", "save"]
 
 FORMAT = "metricfast"
-FORMAT_VERSION = "1"
 MAP_DTYPES = {"float32", "float64"}
 STORED_DTYPES = {"bool", "float16", "float32", "float64"} | {
     f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
 }
+# What the characters of text and the numbers of dates are stored as.
+_UNITS = {"U": "<u4", "S": "u1", "m": "<i8", "M": "<i8"}
 
 # The parts of a kernelized learner that scikit-learn made, and what fitting sets in them.
 _PARTS: dict[type[BaseEstimator], set[str]] = {
@@ -38,6 +38,9 @@ _PARTS: dict[type[BaseEstimator], set[str]] = {
     KernelPCA: {"_centerer", "X_fit_", "eigenvalues_", "eigenvectors_", "gamma_", "n_features_in_"},
     KernelCenterer: {"K_fit_rows_", "K_fit_all_", "n_features_in_"},
 }
+
+# Parameters that a file does not carry: fitting what it holds must write nowhere.
+_PATHS = {"checkpoint"}
 
 # What building a learner from wrong JSON can raise.
 _BAD_STATE = (
@@ -55,15 +58,16 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     """Save a fitted learner of metricfast to a safetensors file.
 
     The file appears under its name only when it is complete: where saving fails, a model that was
-    there before is still there.
+    there before is still there. It keeps the mode of that one.
 
     Parameters
     ----------
     estimator : BaseMetricLearner
         A fitted learner. Its parameters and fitted attributes must be None, booleans, numbers,
-        strings, arrays of these, losses, embeddings and samplers of metricfast, or lists, tuples
-        and dictionaries of these; the learner of a `KernelizedMetricLearner` is saved with it. What
-        its `set_output` and `set_fit_request` were told is not saved.
+        strings, arrays of these, of bytes or of `numpy.datetime64`, losses, embeddings and samplers
+        of metricfast, or lists, tuples and dictionaries of these; the learner of a
+        `KernelizedMetricLearner` is saved with it. The parameter `checkpoint`, and what its
+        `set_output` and `set_fit_request` were told, are not saved.
     path : str or path-like
         The file to write, by custom with the suffix ``.safetensors``.
 
@@ -92,14 +96,8 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     check_is_fitted(estimator)
     tensors: dict[str, np.ndarray] = {}
     state = _state(estimator, "", tensors)
-    metadata = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "learner": name,
-        "state": json.dumps(state, allow_nan=False),
-    }
-    metadata["checksum"] = _checksum(metadata, tensors)
-    write_atomically(Path(path), safetensors_module().numpy.save(tensors, metadata))
+    described = json.dumps(state, allow_nan=False)
+    write_tensors(Path(path), {"format": FORMAT, "learner": name, "state": described}, tensors)
 
 
 def load(path: str | os.PathLike[str]) -> BaseEstimator:
@@ -116,7 +114,8 @@ def load(path: str | os.PathLike[str]) -> BaseEstimator:
     -------
     estimator : BaseMetricLearner
         The fitted learner, with the parameters, fitted attributes and dtypes that were saved.
-        Arrays come back C-contiguous, NumPy scalars as Python ones.
+        Arrays come back contiguous, in the order that they had, and in native byte order, NumPy
+        scalars as Python ones.
 
     Raises
     ------
@@ -137,16 +136,7 @@ def load(path: str | os.PathLike[str]) -> BaseEstimator:
     >>> metricfast.load("iris.safetensors").n_neighbors
     5
     """
-    metadata, tensors = read_tensors(path)
-    if metadata.get("format") != FORMAT:
-        raise ValueError(f"{path} is a safetensors file, but not a model of metricfast")
-    if metadata.get("format_version") != FORMAT_VERSION:
-        raise ValueError(
-            f"{path} has format version {metadata.get('format_version')}, "
-            f"this metricfast reads {FORMAT_VERSION}"
-        )
-    if metadata.get("checksum") != _checksum(metadata, tensors):
-        raise ValueError(f"{path} is damaged: its checksum does not match its content")
+    metadata, tensors = read_tensors(path, FORMAT, "a model")
     name = metadata.get("learner", "")
     learner = _learners().get(name)
     if learner is None:
@@ -179,8 +169,8 @@ def _choices() -> dict[str, type[BaseEstimator]]:
 def _build(
     learner: type[BaseEstimator], state: dict[str, Any], tensors: dict[str, np.ndarray]
 ) -> BaseEstimator:
-    params = {key: _decode(value, tensors) for key, value in state["params"].items()}
-    estimator = learner(**params)
+    given = state["params"].items()
+    estimator = learner(**{k: _decode(v, tensors) for k, v in given if k not in _PATHS})
     for key, value in state["fitted"].items():
         if not _is_fitted_name(estimator, key):
             raise ValueError(f"{key!r} is no fitted attribute")
@@ -241,10 +231,12 @@ def _check_embedding(estimator: BaseEstimator) -> None:
 def _state(estimator: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
     """Return the parameters and fitted attributes as JSON; arrays go to `tensors`."""
     name = type(estimator).__name__
+    params = estimator.get_params(deep=False)
     return {
         "params": {
             key: _encode(value, f"{prefix}params.{key}", f"{name}: parameter {key!r}", tensors)
-            for key, value in estimator.get_params(deep=False).items()
+            for key, value in params.items()
+            if key not in _PATHS
         },
         "fitted": {
             key: _encode(value, f"{prefix}{key}", f"{name}: fitted attribute {key!r}", tensors)
@@ -270,15 +262,26 @@ def _encode(value: Any, key: str, what: str, tensors: dict[str, np.ndarray]) -> 
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.ndarray) and value.dtype.name in STORED_DTYPES:
-        tensors[key] = np.asarray(value, dtype=value.dtype.newbyteorder("<"), order="C")
-        return {"tensor": key}
-    if isinstance(value, np.ndarray) and value.dtype.kind in "OU" and _all_strings(value.flat):
-        strings = [str(item) for item in value.flat]
-        return {"strings": strings, "shape": value.shape, "dtype": value.dtype.str}
+        return _store(value, key, tensors)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "USmM" and value.itemsize:
+        # As integers, so that a file holds as many bytes as it takes to build the array.
+        native = value.astype(value.dtype.newbyteorder("<"), order="C")
+        whole = native.reshape(-1, 1).view(_UNITS[value.dtype.kind])
+        stored = _store(whole, key, tensors)
+        return {"view": [stored["tensor"], native.dtype.str, value.shape]}
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        if not all(isinstance(item, (str, int, float, np.generic)) for item in value.flat):
+            kinds = sorted({type(item).__name__ for item in value.flat})
+            raise TypeError(
+                f"{what} cannot be stored in a model file: it is an array of Python objects of "
+                f"type {', '.join(kinds)}. Make it one of numbers, text or numpy.datetime64."
+            )
+        items = [_encode(item, key, what, tensors) for item in value.flat]
+        return {"objects": items, "shape": value.shape}
     if type(value) in (list, tuple):
         items = [_encode(item, f"{key}.{i}", what, tensors) for i, item in enumerate(value)]
         return {type(value).__name__: items}
-    if type(value) is dict and _all_strings(value):
+    if type(value) is dict and all(isinstance(name, str) for name in value):
         return {"dict": {k: _encode(v, f"{key}.{k}", what, tensors) for k, v in value.items()}}
     if type(value) in _PARTS or type(value) in _learners().values():
         state = _state(value, f"{key}.", tensors)
@@ -291,18 +294,26 @@ def _encode(value: Any, key: str, what: str, tensors: dict[str, np.ndarray]) -> 
     raise TypeError(f"{what} cannot be stored in a model file: {type(value)!r} is not plain data")
 
 
-def _all_strings(values: Iterable[Any]) -> bool:
-    return all(isinstance(value, str) for value in values)
+def _store(value: np.ndarray, key: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
+    tensors[key] = np.asarray(value, dtype=value.dtype.newbyteorder("<"), order="C")
+    # Sums in another order round otherwise.
+    columns_first = value.flags.f_contiguous and not value.flags.c_contiguous
+    return {"tensor": key, "order": "F"} if columns_first else {"tensor": key}
 
 
 def _decode(value: Any, tensors: dict[str, np.ndarray]) -> Any:
     if not isinstance(value, dict):
         return value
-    if "strings" in value:
-        return np.array(value["strings"], dtype=value["dtype"]).reshape(value["shape"])
+    if "tensor" in value:
+        return np.asarray(tensors[value["tensor"]], order=value.get("order", "C"))
+    if "objects" in value:
+        objects = np.empty(len(value["objects"]), object)
+        objects[:] = [_decode(item, tensors) for item in value["objects"]]
+        return objects.reshape(value["shape"])
     ((kind, content),) = value.items()
-    if kind == "tensor":
-        return tensors[content]
+    if kind == "view":
+        key, dtype, shape = content
+        return tensors[key].view(_viewable(dtype)).reshape(shape)
     if kind == "float":
         return float(content)
     if kind == "estimator":
@@ -317,12 +328,7 @@ def _decode(value: Any, tensors: dict[str, np.ndarray]) -> Any:
     return {"list": items, "tuple": tuple(items)}[kind]
 
 
-def _checksum(metadata: dict[str, str], tensors: dict[str, np.ndarray]) -> str:
-    digest = hashlib.sha256()
-    for key in sorted(metadata.keys() - {"checksum"}):
-        digest.update(json.dumps([key, metadata[key]]).encode())
-    for key in sorted(tensors):
-        array = tensors[key]
-        digest.update(json.dumps([key, array.dtype.name, array.shape]).encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
+def _viewable(name: str) -> np.dtype[Any]:
+    if not re.fullmatch(r"[<|][USmM]\d+(\[\w+\])?", name):
+        raise ValueError(f"{name!r} is no type of text or dates")
+    return np.dtype(name)

@@ -15,6 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 import metricfast
 from metricfast import EmbeddingLearner, losses
 from metricfast.embeddings import MLP, Linear
+from metricfast.learners._checkpoint import Checkpoint
+from metricfast.learners._minibatch import Training
 from metricfast.samplers import ClassBalanced, Uniform
 
 TRAIN = """
@@ -200,8 +202,25 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
     with pytest.raises(ValueError, match="is not a readable safetensors file"):
         clone(LEARNERS[0]).set_params(checkpoint=path).fit(X, Y)
     metricfast.save(clone(LEARNERS[0]).fit(X, Y), path)
-    with pytest.raises(ValueError, match="holds no training of metricfast"):
+    with pytest.raises(ValueError, match="not a training of metricfast"):
         clone(LEARNERS[0]).set_params(checkpoint=path).fit(X, Y)
+
+
+def test_every_damage_of_a_checkpoint_is_found(tmp_path):
+    path = tmp_path / "training"
+    rng = np.random.RandomState(0)
+    checkpoint = Checkpoint(path, "of this test")
+    checkpoint.write(3, Training(np.ones(5), [np.zeros(5)], rng, 2, [1.0], [0.5], np.ones(5), 2.0))
+    seed, training = checkpoint.read(1)
+    assert (seed, training.step, training.first) == (3, 2, 2.0)
+    content = path.read_bytes()
+    for position in rng.permutation(len(content))[:400]:
+        changed = bytearray(content)
+        changed[position] ^= 1 << rng.randint(8)
+        for damaged in (changed, content[:position], content + content[position:]):
+            path.write_bytes(damaged)
+            with pytest.raises(ValueError, match=path.name):
+                checkpoint.read(1)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from metricfast._files import read_tensors, safetensors_module, write_atomically
+from metricfast._files import read_tensors, safetensors_module, write_tensors
 from metricfast.learners._fingerprint import fingerprint
 from metricfast.learners._minibatch import Training
 
@@ -64,9 +64,7 @@ class Checkpoint:
         """
         if not self._path.exists():
             return None
-        metadata, tensors = read_tensors(self._path)
-        if metadata.get("format") != _FORMAT:
-            raise ValueError(f"checkpoint {self._path} holds no training of metricfast.")
+        metadata, tensors = read_tensors(self._path, _FORMAT, "a training")
         if metadata.get("fingerprint") != self._fingerprint:
             raise ValueError(
                 f"checkpoint {self._path} is of a training with other parameters or other data: "
@@ -118,4 +116,4 @@ class Checkpoint:
             "fingerprint": self._fingerprint,
             "state": json.dumps(state),
         }
-        write_atomically(self._path, safetensors_module().numpy.save(tensors, metadata))
+        write_tensors(self._path, metadata, tensors)
