@@ -21,6 +21,21 @@
 #define METRICFAST_ISA_NAMESPACE base
 #endif
 
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) ||           \
+    defined(_M_FP_FAST)
+#error "metricfast tells NaN and infinities by arithmetic: compile without -ffast-math (/fp:fast)"
+#endif
+
+#if METRICFAST_ISA_LEVEL == 4 && defined(__GNUC__) && !defined(__clang__)
+// Intrinsics of GCC before 13 begin with registers that they leave undefined, and warn of it
+// wherever they are used, unless warnings are off where they are defined.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+#pragma GCC diagnostic pop
+#endif
+
 #define METRICFAST_NAMESPACE_BEGIN                                                                 \
     namespace metricfast {                                                                         \
     inline namespace METRICFAST_ISA_NAMESPACE {

@@ -151,7 +151,8 @@ class InferenceSearch {
         std::vector<char> first(static_cast<std::size_t>(classes()), 0);
         for (const VoteTask &task : tasks)
             for (Index s = 0; s < classes(); ++s)
-                first[s] |= task.right(s) ? 1 : 0;
+                if (task.right(s))
+                    first[s] = 1;
         for (Index s = 0; s < classes(); ++s)
             if (first[s])
                 sweep(s, false);

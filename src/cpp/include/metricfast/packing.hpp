@@ -38,8 +38,8 @@ inline double largest_magnitude(const Points &points) {
         T lanes[W];
         most.store(lanes);
         rest = std::max(rest, *std::max_element(lanes, lanes + W));
-        const bool finite = horizontal_sum(poison) == 0 && rest_poison == 0;
-        return std::pair<double, bool>(static_cast<double>(rest), finite);
+        return std::pair<double, bool>(static_cast<double>(rest),
+                                       horizontal_sum(poison) == 0 && rest_poison == 0);
     });
     require(finite, "coordinates must be finite");
     return largest;

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include <Eigen/Core>
+#include "metricfast/config.hpp" // before Eigen: see there
 
-#include "metricfast/config.hpp"
+#include <Eigen/Core>
 
 METRICFAST_NAMESPACE_BEGIN
 

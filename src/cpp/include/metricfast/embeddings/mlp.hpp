@@ -165,7 +165,9 @@ void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activ
             tiles.push_back({l, 0, -1});
     }
     parallel_blocks(static_cast<Index>(tiles.size()), how, [&](Index t, Worker &) {
-        const auto [l, r, c] = tiles[static_cast<std::size_t>(t)];
+        const Tile &tile = tiles[static_cast<std::size_t>(t)];
+        const std::size_t l = tile.layer;
+        const Index r = tile.row, c = tile.column;
         const View<const T> delta = deltas[l];
         if (c < 0) {
             // Row by row: a vectorised sum would depend on where in memory the rows begin.

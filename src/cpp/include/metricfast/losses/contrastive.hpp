@@ -162,7 +162,7 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
         std::int32_t own = 0, all = 0;
         for (Index j = 0; j < count; ++j) {
             all += x[j] > T(0) ? 1 : 0;
-            own += (x[j] > T(0)) & (labels[j] == label) ? 1 : 0;
+            own += ((x[j] > T(0)) & (labels[j] == label)) ? 1 : 0;
         }
         return {own, all - own};
     }
