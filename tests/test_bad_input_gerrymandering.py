@@ -80,7 +80,7 @@ CASES = {
     "components-tall": lambda learner: fit(learner, n_components=5, init="pca"),
     "components-most": lambda learner: fit(learner, n_components=9),
     "init-lists": lambda learner: fit(learner, init=np.eye(2, 4).tolist()),
-    "tied-embedding": lambda learner: fit(learner, tied=True, query=Linear()),
+    "tied-embedding": lambda learner: fit(learner, tied=True, query=Linear(), database=Linear()),
     "embedding-type": lambda learner: fit(learner, query="linear"),
     "embedding-widths": lambda learner: fit(learner, query=Linear(2)),
 }

@@ -22,10 +22,12 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 __all__ = [
+    "BatchObjective",
     "Monitor",
     "Objective",
     "Progress",
     "SolverState",
+    "Vector",
     "batch_count",
     "class_batches",
     "minimize_hinge",

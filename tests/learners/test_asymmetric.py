@@ -16,7 +16,9 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import metricfast
 from metricfast import AsymmetricSimilarity
-from metricfast.embeddings import MLP, Linear
+from metricfast.embeddings import MLP, Asymmetric, Linear
+from metricfast.learners._regularizers import penalty
+from metricfast.losses import Gerrymander
 
 X, Y = load_iris(return_X_y=True)
 QUICK = AsymmetricSimilarity(max_epochs=6, random_state=0)
@@ -43,7 +45,9 @@ def seen_by_another_sensor(n=500, d=4, seed=0):
         {"query": MLP((8,), 3), "database": MLP((5,), 3, normalize=False, weight_decay=1e-3)},
         {"regularizer": "notes"},
         {"regularizer": "factors"},
+        {"query": MLP((8,), 3), "tied": True},
         {"solver": "lbfgs"},
+        {"solver": "subgradient", "learning_rate": 0.1},
         {"early_stopping": True},
     ],
     ids=str,
@@ -190,6 +194,32 @@ def test_the_side_of_two_maps_must_be_said():
     )
 
 
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("regularizer", ["frobenius2", "trace", "factors"])
+def test_weights_of_perceptrons_are_traded_against_the_loss(regularizer, tied):
+    data, sizes = seen_by_another_sensor(120), []
+    for C in (0.15, 30):
+        model = clone(QUICK).set_params(query=MLP((8,), 3), C=C, tied=tied, regularizer=regularizer)
+        model.set_params(database=None if tied else MLP((5,), 3), max_epochs=20).fit(*data)
+        weights, biases = model.parameters_[::2], model.parameters_[1::2]
+        sides = model.transform(data[0], "query"), model.transform(data[2], "database")
+        loss = Gerrymander()(sides[0], data[1], sides[1], data[3])[0]
+        size = sum(penalty(regularizer, [weight])[0] for weight in weights)
+        assert len(weights) == len(biases) == (2 if tied else 4)
+        assert model.objective_ == pytest.approx(C * loss + size)
+        sizes.append(size)
+    assert sizes[0] < 0.9 * sizes[1]
+
+
+def test_one_perceptron_of_both_sides():
+    data = seen_by_another_sensor()
+    model = clone(QUICK).set_params(query=MLP((8,), 3), tied=True).fit(*data)
+    np.testing.assert_array_equal(model.transform(data[0]), model.transform(data[0], "database"))
+    assert model.pair_distance(np.stack([data[0][:1]] * 2, axis=1)) == [0]
+    given = clone(QUICK).set_params(database=MLP((8,), 3), tied=True).fit(*data)
+    np.testing.assert_array_equal(given.predict(data[0]), model.predict(data[0]))
+
+
 def test_matrix_of_stacked_points():
     model = clone(QUICK).fit(X, Y)
     U, V = model.components_query_, model.components_database_
@@ -264,7 +294,8 @@ BAD = [
     ({"n_neighbors": 150}, {}, "n_neighbors must be at most 149"),
     ({"n_components": 0}, {}, "n_components"),
     ({"init": np.zeros((2, 4)), "n_components": 2}, {}, "zero"),
-    ({"tied": True, "query": Linear()}, {}, "tied=True is for linear maps"),
+    ({"tied": True, "query": Linear(), "database": MLP()}, {}, "tied=True is for one map"),
+    ({"power_t": -1}, {}, "power_t must be"),
     ({"query": MLP((4,), 2)}, {}, "same number of components"),
     ({"regularizer": "l2"}, {}, "regularizer must be"),
     ({"loss_matrix": np.zeros((2, 2))}, {}, r"shape \(3, 3\)"),
@@ -286,6 +317,8 @@ def test_bad_input(parameters, arguments, message):
         AsymmetricSimilarity(**parameters).fit(X, Y, **arguments)
     with pytest.raises(TypeError, match="query must be"):
         AsymmetricSimilarity(query="linear").fit(X, Y)
+    with pytest.raises(TypeError, match="query must be an embedding of one kind of points"):
+        AsymmetricSimilarity(query=Asymmetric(Linear(), Linear()), tied=True).fit(X, Y)
 
 
 EXPECTED = {

@@ -23,8 +23,10 @@ from metricfast import (
     NeighborhoodGerrymanderingRegressor,
 )
 from metricfast.learners._regularizers import REGULARIZERS, penalty
+from metricfast.learners._subgradient import minimize_subgradient
 from metricfast.learners._voting import vote
 from metricfast.losses import Gerrymander
+from metricfast.solvers import Monitor
 
 X, Y = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]
@@ -43,6 +45,8 @@ def test_regularizers(name, count):
         np.testing.assert_allclose(gradient, expected, atol=1e-5)
     both = np.hstack([maps[0], -maps[-1]]) if count == 2 else maps[0]
     norm = np.linalg.norm(both.T @ both)
+    if name == "trace":
+        assert value == pytest.approx(np.trace(both.T @ both))
     if name in ("frobenius", "frobenius2"):
         assert value == pytest.approx(norm ** (2 if name == "frobenius2" else 1))
 
@@ -60,6 +64,8 @@ def test_votes():
         {},
         {"parameterization": "M"},
         {"solver": "lbfgs"},
+        {"solver": "subgradient"},
+        {"solver": "subgradient", "parameterization": "M", "regularizer": "trace"},
         {"regularizer": None, "n_components": 2},
         {"regularizer": "notes"},
         {"ties": "nearest"},
@@ -85,6 +91,33 @@ def test_training_lowers_the_objective(parameters):
         assert (costs <= np.array(history["surrogate"]) + 1e-6).all()
     if parameters.get("parameterization") == "M":
         assert np.linalg.eigvalsh(model.get_mahalanobis_matrix()).min() > -1e-9
+
+
+@pytest.mark.parametrize("regularizer", [n for n in (None, *REGULARIZERS) if n != "factors"])
+def test_the_penalty_of_a_matrix_is_that_of_its_map(regularizer):
+    model = clone(QUICK).set_params(max_epochs=1, learning_rate=1e-12, regularizer=regularizer)
+    history = model.set_params(parameterization="M").fit(X, Y).history_
+    expected = penalty(regularizer, [model.components_])[0]
+    assert history["objective"][0] - history["surrogate"][0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("power_t", [0.5, 1])
+def test_plain_steps(power_t):
+    """Twice (x - 2)^2 + (x + 1)^2, of one sample a batch."""
+    centres, seen = np.array([2.0, -1.0]), []
+    monitor = Monitor(np.array([3.0]), lambda epoch, value, x: seen.append((value, x.copy())))
+    minimize_subgradient(
+        lambda x, rows: (((x - centres[rows]) ** 2).sum(), 2 * (x - centres[rows])),
+        np.array([3.0]), lambda: [np.array([0]), np.array([1])], monitor,
+        max_epochs=2, learning_rate=0.1, power_t=power_t,
+    )  # fmt: skip
+    x, expected = 3.0, []
+    rate = 0.1 * 3 / 2  # a tenth of x0, over the first gradient
+    for t, centre in enumerate([2, -1, 2, -1], 1):
+        expected.append((x - centre) ** 2)
+        x -= rate / t**power_t * 2 * (x - centre)
+    assert [value for value, _ in seen] == pytest.approx(np.add.reduceat(expected, [0, 2]))
+    assert seen[-1][1] == pytest.approx(x)
 
 
 @pytest.mark.parametrize("name", ["notes", "factors2"])

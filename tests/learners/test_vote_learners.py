@@ -301,7 +301,14 @@ def test_a_warm_start_refuses_another_shape_and_a_zero_init(learner):
 
 @pytest.mark.parametrize(
     ("name", "share"),
-    [("frobenius2", 4), ("frobenius", 2), ("notes", 3), ("factors2", 2), ("factors", 2)],
+    [
+        ("frobenius2", 4),
+        ("frobenius", 2),
+        ("notes", 3),
+        ("factors2", 2),
+        ("factors", 2),
+        ("trace", 2),
+    ],
 )
 def test_the_penalty_of_a_tied_map_is_a_share_of_that_of_two_alike(name, share):
     penalties = []

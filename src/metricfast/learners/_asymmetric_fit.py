@@ -158,23 +158,21 @@ class DatabaseTraining:
         )
 
     def _penalty(self, arrays: list[Array]) -> tuple[float, list[Array]]:
-        embedding = self._embedding
+        embedding, regularizer = self._embedding, self._estimator.regularizer
         sides = [embedding]
         if isinstance(embedding, Asymmetric):
             sides = [embedding.query, embedding.database]
         if all(isinstance(side, Linear) for side in sides):
-            return penalty(self._estimator.regularizer, arrays)
-        total = 0.0
-        gradients: list[Array] = []
-        for side in sides:
-            decays = side.decays(0.0)
-            own = arrays[len(gradients) : len(gradients) + len(decays)]
-            if isinstance(side, Linear):
-                value, slopes = penalty(self._estimator.regularizer, own)
+            return penalty(regularizer, arrays)
+        total, gradients = 0.0, []
+        # A decay is one's own where it is not the one that the learner would have.
+        for A, own, other in zip(arrays, embedding.decays(0.0), embedding.decays(1.0), strict=True):
+            if own == other:
+                value, gradient = own / 2 * float((A * A).sum()), own * A
             else:
-                value = sum(d / 2 * float((A * A).sum()) for d, A in zip(decays, own, strict=True))
-                slopes = [d * A for d, A in zip(decays, own, strict=True)]
-            total, gradients = total + value, gradients + slopes
+                value, (gradient,) = penalty(regularizer, [A])
+            total += value
+            gradients.append(gradient)
         return total, gradients
 
 

@@ -116,6 +116,8 @@ class MatrixObjective(MapObjective):
     def penalty(self, arrays: list[Array]) -> tuple[float, list[Array]]:
         """Return the penalty and its gradient."""
         (M,) = arrays
+        if self._regularizer == "trace":
+            return float(np.trace(M)), [np.eye(len(M))]
         square = float((M * M).sum())
         if self._regularizer is None:
             return 0.0, [np.zeros_like(M)]

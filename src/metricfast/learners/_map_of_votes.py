@@ -126,8 +126,8 @@ class MapOfVotes(LinearLearner):
                 "regularizer must be another than 'factors' with parameterization='M', which has "
                 "no map to penalize: take 'frobenius2'."
             )
-        if self.solver != "sgd":
-            raise ValueError("solver must be 'sgd' with parameterization='M'.")
+        if self.solver == "lbfgs":
+            raise ValueError("solver must be 'sgd' or 'subgradient' with parameterization='M'.")
 
     def _train(
         self,

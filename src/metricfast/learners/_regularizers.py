@@ -48,12 +48,17 @@ def _factors(maps: list[Array]) -> tuple[float, list[Array]]:
     return sum(norms), [A / (norm or 1.0) for A, norm in zip(maps, norms, strict=True)]
 
 
+def _trace(maps: list[Array]) -> tuple[float, list[Array]]:
+    return float(sum((A * A).sum() for A in maps)), [2 * A for A in maps]
+
+
 REGULARIZERS: dict[str, _Penalty] = {
     "frobenius2": _frobenius2,
     "frobenius": _frobenius,
     "notes": _notes,
     "factors2": _factors2,
     "factors": _factors,
+    "trace": _trace,
 }
 
 

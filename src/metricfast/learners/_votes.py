@@ -20,6 +20,7 @@ from metricfast.inference import check_method
 from metricfast.learners._linear import check_count, check_range
 from metricfast.learners._minibatch import DivergedError, flat, parts
 from metricfast.learners._regularizers import REGULARIZERS
+from metricfast.learners._subgradient import minimize_subgradient
 from metricfast.learners._voting import largest_cost
 from metricfast.losses import Gerrymander
 from metricfast.neighbors import kneighbors
@@ -262,10 +263,16 @@ class VoteTraining:
                         min_iter=1, max_iter=estimator.max_iter, tol=estimator.tol,
                     )  # fmt: skip
                 else:
-                    minimize_minibatch(
-                        evaluate, x0, batches, course,
-                        max_epochs=estimator.max_epochs, learning_rate=estimator.learning_rate,
-                    )  # fmt: skip
+                    how = {
+                        "max_epochs": estimator.max_epochs,
+                        "learning_rate": estimator.learning_rate,
+                    }
+                    if estimator.solver == "sgd":
+                        minimize_minibatch(evaluate, x0, batches, course, **how)
+                    else:
+                        minimize_subgradient(
+                            evaluate, x0, batches, course, power_t=estimator.power_t, **how
+                        )
         except DivergedError:
             diverged = True
         finally:
@@ -344,8 +351,11 @@ def check_vote_parameters(estimator: Any) -> None:
     check_range("validation_fraction", estimator.validation_fraction, high=1, positive=True)
     check_method(estimator.ties, estimator.inference, "inference")
     as_threads(estimator.n_jobs)
-    if estimator.solver not in ("sgd", "lbfgs"):
-        raise ValueError(f"solver must be 'lbfgs' or 'sgd', got {estimator.solver!r}.")
+    check_range("power_t", estimator.power_t)
+    if estimator.solver not in ("sgd", "lbfgs", "subgradient"):
+        raise ValueError(
+            f"solver must be 'lbfgs', 'sgd' or 'subgradient', got {estimator.solver!r}."
+        )
     if estimator.regularizer is not None and estimator.regularizer not in REGULARIZERS:
         raise ValueError(
             f"regularizer must be None or one of {tuple(REGULARIZERS)}, got "

@@ -53,22 +53,23 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
         Number of rows of U and V, by default n_features (or those of `init`); at most twice that,
         where every quadratic form of stacked points has its maps.
     tied : bool, default=False
-        Learn one map, U = V, for comparison.
+        Learn one map for both sides, for comparison: U = V, or `query` alone.
     query, database : Embedding, optional
-        Embeddings of `metricfast.embeddings` in place of linear maps, both or one of them. A
-        perceptron is penalized by its own ``weight_decay``, and a linear map beside it by the
-        `regularizer` of that map alone.
+        Embeddings of `metricfast.embeddings` in place of linear maps, both or one of them.
     loss_matrix, ties, inference, C
         As of `NeighborhoodGerrymandering`.
-    regularizer : {"frobenius2", "frobenius", "notes", "factors2", "factors"} or None, \
+    regularizer : {"frobenius2", "frobenius", "notes", "factors2", "factors", "trace"} or None, \
             default="frobenius2"
-        With :math:`W = [U, -V]^T [U, -V]`: the squared norm of W, or its norm; "notes" counts the
-        cross term twice, :math:`\frac12 \|U^TU\|^2 + 2 \|U^TV\|^2 + \frac12 \|V^TV\|^2`, whose
-        gradient the running notes on the method print for the norm of W; "factors2" is
-        :math:`\|U^TU\|^2 + \|V^TV\|^2`, and "factors" :math:`\|U\| + \|V\|`. The notes also leave C
-        out of their update, and take the norm for its square. With ``tied=True`` the penalty is
+        With :math:`W = [U, -V]^T [U, -V]`: the squared norm of W, or its norm; "factors2" is
+        :math:`\|U^TU\|^2 + \|V^TV\|^2`, "factors" :math:`\|U\| + \|V\|`, and "trace" that of W,
+        :math:`\|U\|^2 + \|V\|^2`. "notes" is :math:`\frac12 \|U^TU\|^2 + 2 \|U^TV\|^2 + \frac12
+        \|V^TV\|^2`: the squared norm with the cross term counted twice, after unpublished notes on
+        the method, which print its gradient for that of the norm. With ``tied=True`` the penalty is
         that of `NeighborhoodGerrymandering` on the one map L: with U = V = L, 1/4 of the above for
-        "frobenius2", 1/3 for "notes", and 1/2 for the others.
+        "frobenius2", 1/3 for "notes", and 1/2 for the others. Where not all maps are linear, the
+        weight of every layer is penalized as one map is, such as by :math:`\sum_l \|W_l^TW_l\|^2`,
+        or :math:`\sum_l \|W_l\|^2` for "trace"; those of an embedding with a `weight_decay` c of
+        its own by :math:`\frac c2 \|W_l\|^2` in its place.
     init : {"auto", "pca", "lda", "identity", "random"} or array-like, default="auto"
         The map that both start from, scaled as in `NeighborhoodGerrymandering`. With more rows than
         n_features, "auto" is the identity with small random rows below (a hundredth of the length
@@ -77,7 +78,7 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
         As of `NeighborhoodGerrymandering`.
     validation_fraction
         As of `NeighborhoodGerrymandering`.
-    warm_start, preprocessor, verbose, random_state, n_jobs
+    warm_start, preprocessor, verbose, random_state, n_jobs, power_t
         As of `NeighborhoodGerrymandering`.
     callbacks : iterable of callables, optional
         Each is called after every epoch or iteration with an object of the attributes `iteration`,
@@ -162,6 +163,7 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[EpochState], object]] | None = None,
+        power_t: float = 0.5,
     ) -> None:
         super().__init__(preprocessor)
         self.n_neighbors = n_neighbors
@@ -188,6 +190,7 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.callbacks = callbacks
+        self.power_t = power_t
 
     def fit(
         self,
@@ -298,11 +301,13 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
             given = getattr(self, name)
             if given is not None and not isinstance(given, Embedding):
                 raise TypeError(f"{name} must be one of metricfast.embeddings, got {given!r}.")
+            if given is not None and given.asymmetric:
+                raise TypeError(f"{name} must be an embedding of one kind of points, got {given}.")
         linear = Linear(self.n_components, self.init)
         if self.tied:
-            if self.query is not None or self.database is not None:
-                raise ValueError("tied=True is for linear maps: leave query and database out.")
-            return linear
+            if self.query is not None and self.database is not None:
+                raise ValueError("tied=True is for one map: give query, and leave database out.")
+            return clone(self.query or self.database or linear)  # type: ignore[no-any-return]
         both = Asymmetric(self.query or linear, self.database or linear)
         return clone(both)  # type: ignore[no-any-return]
 

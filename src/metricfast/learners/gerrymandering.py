@@ -39,9 +39,9 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
         Number of rows of the map, by default n_features. For ``parameterization="L"`` only.
     parameterization : {"L", "M"}, default="L"
         Learn the map L; or the matrix :math:`M = L^T L`, with eigenvalues below zero set to zero
-        before every step. "M" needs dense points, ``n_components=None``, ``solver="sgd"`` and
-        another regularizer than "factors", and learns more slowly at the same `learning_rate`:
-        .1 suits it where .03 suits "L".
+        before every step. "M" needs dense points, ``n_components=None``, another solver than
+        "lbfgs" and another regularizer than "factors", and learns more slowly at the same
+        `learning_rate`: .1 suits it where .03 suits "L".
     loss_matrix : array-like of shape (n_classes, n_classes), optional
         ``loss_matrix[i, j]`` is the cost of the answer j where i is right, of the sorted classes.
         By default 1 for every wrong answer.
@@ -53,27 +53,31 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
         "greedy" is the heuristic of the literature, for comparison.
     C : float, default=1.0
         Weight of the loss.
-    regularizer : {"frobenius2", "frobenius", "notes", "factors2", "factors"} or None, \
+    regularizer : {"frobenius2", "frobenius", "notes", "factors2", "factors", "trace"} or None, \
             default="frobenius2"
         :math:`\Omega`: the squared norm of M, its norm, or, for "factors" (not with
-        ``parameterization="M"``), the norm of L. For one map, "notes" and "factors2" are
-        "frobenius2".
+        ``parameterization="M"``), the norm of L. "trace" is that of M, the squared norm of L. For
+        one map, "notes" and "factors2" are "frobenius2".
     init : {"auto", "pca", "lda", "identity", "random"} or array-like, default="auto"
         The map to start from, as of `metricfast.NCA`. All but an array are scaled so that the sum
         of `n_neighbors` squared distances is about the largest loss.
-    solver : {"sgd", "lbfgs"}, default="sgd"
-        "sgd" takes a step for every mini-batch of queries, against all points; "lbfgs" looks at
-        all points in every step, for data that are not many.
+    solver : {"sgd", "lbfgs", "subgradient"}, default="sgd"
+        "sgd" takes a step of Adam for every mini-batch of queries, against all points;
+        "subgradient" takes a plain step :math:`L \leftarrow L - \eta_t g_t`, with g_t the gradient
+        at the t-th batch and :math:`\eta_t = \eta_1 / t^p`; "lbfgs" looks at all points in every
+        step, for data that are not many.
     batch_size : int, optional
         Queries in a batch, by default a twentieth of the points, from 32 to 1000.
     max_iter : int, default=100
         Iterations of "lbfgs".
     max_epochs : int, default=50
-        Passes over the points, of "sgd".
+        Passes over the points, of "sgd" and "subgradient".
     learning_rate : float, default=0.03
-        First step of "sgd", relative to the size of the initial map.
+        First step of these, relative to the size of the initial map. That of "subgradient" is as
+        long: :math:`\eta_1` is `learning_rate` times the norm of the initial map over that of the
+        first gradient. It is slower than "sgd" at the same rate, and diverges sooner: try .1.
     tol : float, default=1e-4
-        "sgd" stops after 10 epochs in which the objective (with early stopping, the validation
+        These stop after 10 epochs in which the objective (with early stopping, the validation
         error) has not fallen by this share; "lbfgs" where it falls by less in an iteration.
     early_stopping : bool, default=False
         Hold points out, and keep the map of their least error in place of the least objective.
@@ -91,6 +95,8 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
     callbacks : iterable of callables, optional
         Each is called with a `metricfast.solvers.SolverState` after every epoch or iteration. One
         that returns True ends the training.
+    power_t : float, default=0.5
+        The exponent p of "subgradient": .5 suits any convex objective, 1 a strongly convex one.
 
     Attributes
     ----------
@@ -173,6 +179,7 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
+        power_t: float = 0.5,
     ) -> None:
         super().__init__(preprocessor)
         self.n_neighbors = n_neighbors
@@ -197,6 +204,7 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.callbacks = callbacks
+        self.power_t = power_t
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None

@@ -44,7 +44,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: 
         As of `NeighborhoodGerrymandering`; "lda" is no `init`.
     max_epochs, learning_rate, tol, early_stopping, validation_fraction, warm_start
         As of `NeighborhoodGerrymandering`.
-    preprocessor, verbose, random_state, n_jobs, callbacks
+    preprocessor, verbose, random_state, n_jobs, callbacks, power_t
         As of `NeighborhoodGerrymandering`.
 
     Attributes
@@ -105,6 +105,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: 
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
+        power_t: float = 0.5,
     ) -> None:
         super().__init__(preprocessor)
         self.n_neighbors = n_neighbors
@@ -129,6 +130,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: 
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.callbacks = callbacks
+        self.power_t = power_t
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
