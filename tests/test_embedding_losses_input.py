@@ -128,7 +128,7 @@ def bad(loss, y=None, message="", **arguments):
         bad(losses.LogRatio(ties="keep"), message="ties must be"),
         bad(losses.LogRatio(ties="epsilon", eps_log=0), message="needs eps_log above 0"),
         bad(losses.LogRatio(eps_distance=-1), message="eps_distance must be finite"),
-        bad(losses.LogRatio(label_distance="cosine"), message="label_distance must be one of"),
+        bad(losses.LogRatio(label_distance="cosines"), message="label_distance must be one of"),
         bad(
             losses.LogRatio(label_distance="precomputed"),
             np.zeros((18, 3)),

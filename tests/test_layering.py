@@ -43,8 +43,10 @@ PYTHON_LAYERS = [
         *(
             "_deprecation",
             "_files",
+            "_label_binding",
             "_label_distance",
             "_label_neighbors",
+            "_named_distances",
             "_pair_draws",
             "_prior",
             "_scaling",

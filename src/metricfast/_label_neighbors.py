@@ -9,31 +9,35 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from metricfast._arrays import as_threads, scaled_alike
+from metricfast._label_distance import LabelDistance, block_rows
+from metricfast._named_distances import TREE, named_distance
 from metricfast.neighbors import kneighbors
 
 __all__ = ["label_neighbors"]
 
-# From more dimensions on, a tree looks at most of the points anyway.
-_TREE = 8
-
 
 def label_neighbors(
-    y: NDArray[np.float64],
+    y: NDArray[Any],
     k: int,
     *,
+    distance: LabelDistance | None = None,
     ties: str = "keep",
     rng: np.random.RandomState | None = None,
     n_jobs: int | None = None,
 ) -> NDArray[np.int64]:
-    """Return the k points of the nearest labels (Euclidean) for each point, itself left out.
+    """Return the k points of the nearest labels for each point, itself left out.
 
-    The search is one among different labels; points of the same label are taken in cyclic order of
-    a random arrangement, each point beginning with those after it, so that none is left out.
+    Where labels can be searched as points, the search is one among different ones; otherwise it
+    goes through blocks of all distances. Points of the same label are taken in cyclic order of a
+    random arrangement, each point beginning with those after it, so that none is left out.
 
     Parameters
     ----------
     y : ndarray of shape (n,) or (n, n_labels)
+        Labels as the distance takes them.
     k : int
+    distance : LabelDistance, optional
+        By default the Euclidean one.
     ties : {"keep", "drop"}
         Whether points of the same label as the anchor are neighbours.
     rng : RandomState, optional
@@ -46,8 +50,15 @@ def label_neighbors(
         Nearest label first; -1 where there are fewer (other labels).
     """
     n = len(y)
-    labels, group = _different(scaled_alike(y)[0])
-    near = _nearest(labels, min(k, len(labels) - 1), as_threads(n_jobs))
+    distance = named_distance("euclidean") if distance is None else distance
+    places = distance.places(y)
+    if places is None:
+        return _by_blocks(
+            y, k, distance, ties == "drop", np.arange(n) if rng is None else rng.permutation(n)
+        )
+    points, how = places
+    labels, group = _different(points if "boxsize" in how else scaled_alike(points)[0])
+    near = _nearest(labels, min(k, len(labels) - 1), as_threads(n_jobs), how)
     if len(labels) == n:
         only = np.empty(n, np.int64)
         only[group] = np.arange(n)
@@ -94,20 +105,18 @@ def _different(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.
     return y[order[np.concatenate([[True], changes])]], group
 
 
-def _nearest(labels: NDArray[Any], k: int, threads: int) -> NDArray[np.int64]:
-    """Return the k nearest others of different labels."""
+def _nearest(labels: NDArray[Any], k: int, threads: int, how: dict[str, Any]) -> NDArray[np.int64]:
+    """Return the k nearest others of different labels; `how` is of a tree's search."""
     if k == 0:
         return np.empty((len(labels), 0), np.int64)
-    if labels.ndim == 1:
+    if labels.ndim == 1 and not how:
         return _nearest_sorted(labels, k)
-    if labels.shape[1] > _TREE:
+    labels = labels.reshape(len(labels), -1)
+    if labels.shape[1] > TREE:
         return kneighbors(labels, n_neighbors=k, n_jobs=threads)[1]
     # Different labels are apart, so that each is its own nearest; but their squares may underflow.
-    found = (
-        KDTree(labels, balanced_tree=False, compact_nodes=False)
-        .query(labels, k + 1, workers=threads)[1]
-        .astype(np.int64)
-    )
+    tree = KDTree(labels, balanced_tree=False, compact_nodes=False, boxsize=how.get("boxsize"))
+    found = tree.query(labels, k + 1, p=how.get("p", 2), workers=threads)[1].astype(np.int64)
     own = found == np.arange(len(labels))[:, None]
     own[~own.any(axis=1), -1] = True
     return np.asarray(found[~own].reshape(len(labels), k))
@@ -125,3 +134,37 @@ def _nearest_sorted(labels: NDArray[np.float64], k: int) -> NDArray[np.int64]:
         low -= left
         high += ~left
     return found
+
+
+def _by_blocks(
+    y: NDArray[Any], k: int, distance: LabelDistance, drop: bool, order: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the k nearest by the distances of a block of labels to all of them at a time."""
+    n, labels = len(y), distance.encode(y)
+    found = np.full((n, k), -1)
+    step = block_rows(2 * n)
+    for start in range(0, n, step):
+        places = np.arange(start, min(start + step, n))
+        distances = distance.between(labels[order[places]], labels)
+        # The others of each, from the one after it in the arrangement round to the one before.
+        others = order[(places[:, None] + np.arange(1, n)) % n]
+        away = np.take_along_axis(distances, others, axis=1)
+        if drop:
+            away[away == 0] = np.inf
+        chosen = _smallest(away, k)
+        nearest = np.take_along_axis(others, chosen, axis=1)
+        nearest[np.isinf(np.take_along_axis(away, chosen, axis=1))] = -1
+        found[order[places]] = nearest
+    return found
+
+
+def _smallest(values: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+    """Return where the k smallest values of each row are, in order, the first of equal ones."""
+    if k == 0:
+        return np.empty((len(values), 0), np.int64)
+    last = np.partition(values, k - 1, axis=1)[:, k - 1, None]
+    below, equal = values < last, values == last
+    taken = below | (equal & (np.cumsum(equal, axis=1) <= k - below.sum(axis=1, keepdims=True)))
+    columns = np.nonzero(taken)[1].reshape(len(values), k)
+    order = np.argsort(np.take_along_axis(values, columns, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(columns, order, axis=1)

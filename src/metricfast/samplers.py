@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_random_state
 
+from metricfast._label_binding import SaidDistance, bind_labels
 from metricfast._label_neighbors import label_neighbors
 from metricfast.solvers import batch_count, class_batches
 
@@ -194,11 +195,15 @@ class DenseTriplet(Sampler):
     ties : {"keep", "drop"}, default="keep"
         Whether points with the very label of the anchor are among its neighbours. Which of several
         points of the same label are taken is drawn, once.
+    label_distance : str, tuple or callable, optional
+        By which neighbours are near, as of :class:`metricfast.losses.LogRatio`; by default the
+        Euclidean one. In a learner it is that of the loss, and need not be said again.
 
     Notes
     -----
     Neighbours are found once: by sorting if labels are one number each, by a k-d tree up to 8
-    numbers, else by `metricfast.kneighbors`. Memory grows with n_samples times n_neighbors.
+    numbers, else by `metricfast.kneighbors`; by functions, matrices and distances of other labels,
+    from blocks of all of their distances. Memory grows with n_samples times n_neighbors.
 
     References
     ----------
@@ -222,17 +227,22 @@ class DenseTriplet(Sampler):
         n_anchors: int = 1,
         all_anchors: bool = False,
         ties: str = "keep",
+        label_distance: SaidDistance | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.batch_size = batch_size
         self.n_anchors = n_anchors
         self.all_anchors = all_anchors
         self.ties = ties
+        self.label_distance = label_distance
 
     def _prepare(
         self, y: ArrayLike, size: int, random_state: RandomState, n_jobs: int | None
     ) -> Epoch:
-        labels = _numbers(y)
+        if self.label_distance is None:
+            distance, labels = None, _numbers(y)
+        else:
+            distance, labels, _ = bind_labels(self.label_distance, y)
         n, k = len(labels), _count("n_neighbors", self.n_neighbors, 0)
         anchors = _count("n_anchors", self.n_anchors, 1)
         if self.ties not in ("keep", "drop"):
@@ -246,6 +256,7 @@ class DenseTriplet(Sampler):
         near = label_neighbors(
             labels,
             min(k, n - 1),
+            distance=distance,
             ties=self.ties,
             rng=check_random_state(random_state),
             n_jobs=n_jobs,
@@ -292,7 +303,10 @@ def _numbers(y: ArrayLike) -> NDArray[np.float64]:
             y, dtype=np.float64, ensure_2d=False, input_name="y"
         )
     except (TypeError, ValueError) as error:
-        raise ValueError(f"y must hold numbers for DenseTriplet: {error}") from error
+        raise ValueError(
+            f"y must hold numbers for DenseTriplet: {error}. Say how far other "
+            "labels are apart by label_distance."
+        ) from error
     return labels
 
 

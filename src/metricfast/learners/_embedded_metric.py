@@ -12,6 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from metricfast._checks import check_points
 from metricfast._dispatch import get_kernels
+from metricfast._label_binding import bind_labels, is_precomputed
+from metricfast._label_distance import LabelDistance
 from metricfast._mahalanobis import as_vectors
 from metricfast._targets import check_class_labels, check_comparable
 from metricfast._tuples import index_tuples
@@ -101,6 +103,8 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         `mean_query_` is, where there is one.
     n_components_ : int
     """
+
+    _said_label_distance: Any = None  # of labels that are no classes, where one has been chosen
 
     embedding_: Embedding
     parameters_: list[Array]
@@ -251,11 +255,11 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features)
-        y : array-like of shape (n_queries,) or (n_queries, n_labels)
-            Labels.
+        y : array-like of shape (n_queries,) or (n_queries, n_labels), or sequence of objects
+            Labels; or their distances, (n_queries, n_database), where these are precomputed.
         X_database, y_database : array-like, optional
-            Points to retrieve, and their labels; by default the queries themselves, each left out
-            of its own neighbours.
+            Points to retrieve, and their labels, unless distances are precomputed; by default the
+            queries themselves, each left out of its own neighbours.
 
         Returns
         -------
@@ -263,7 +267,8 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
             Of classes, `metricfast.metrics.precision_at_1`: the share of queries whose nearest
             point is of their class, among those that have a point of their class to find. Of
             continuous labels, the negative `metricfast.metrics.mean_label_distance_at_k` of the 10
-            nearest points. Greater is better.
+            nearest points, by the label distance that was chosen (Euclidean where none was).
+            Greater is better.
 
         Raises
         ------
@@ -272,13 +277,20 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
             with fractions) or text on one side alone, there is a single point and no database, or
             no query has a point of its class to find.
         """
-        if (X_database is None) != (y_database is None):
+        precomputed = is_precomputed(self._said_label_distance)
+        if (X_database is None or precomputed) != (y_database is None):
             raise ValueError("X_database and y_database must be given together.")
         queries, database, exclude = self._both_sides(X, X_database)
         if X_database is None and len(queries) < 2:
             raise ValueError(
                 "X must hold at least 2 points, which are searched for among each other: found 1. "
                 "Give more, or X_database and y_database."
+            )
+        if not self._has_classes:
+            sizes = len(queries), len(database)
+            distance, *both = self._bind_labels(y, y_database, sizes)
+            return self._retrieval_score(
+                queries, both[0], database, both[1], exclude, label_distance=distance
             )
         labels = np.asarray(y)
         of_database = labels if y_database is None else np.asarray(y_database)
@@ -291,9 +303,8 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
                     f"{name} must hold one label a point: expected {len(points)}, found shape "
                     f"{given.shape}."
                 )
-            if self._has_classes:
-                check_class_labels(given, name)
-                check_comparable(given, labels, name)
+            check_class_labels(given, name)
+            check_comparable(given, labels, name)
         return self._retrieval_score(queries, labels, database, of_database, exclude)
 
     def _retrieval_score(
@@ -303,16 +314,30 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         database: Array,
         y_database: Array,
         exclude: NDArray[np.int64] | None = None,
+        label_distance: LabelDistance | None = None,
     ) -> float:
-        """Score embedded points."""
+        """Score embedded points, of classes or of labels that are so far apart."""
         if self._has_classes:
             return precision_at_1(
                 queries, y, database, y_database, exclude=exclude, n_jobs=self.n_jobs
             )
         k = min(_NEIGHBORS, len(database) - (exclude is not None))
         return -mean_label_distance_at_k(
-            queries, y, database, y_database, k=k, exclude=exclude, n_jobs=self.n_jobs
+            queries,
+            y,
+            database,
+            y_database,
+            k=k,
+            exclude=exclude,
+            label_distance=label_distance,
+            n_jobs=self.n_jobs,
         )
+
+    def _bind_labels(
+        self, y: Any, y_database: Any = None, sizes: tuple[int, int] | None = None
+    ) -> tuple[LabelDistance, Array, Array]:
+        """Return the distance of continuous labels, and the labels as it takes them."""
+        return bind_labels("euclidean", y, y_database, sizes=sizes)
 
     def _both_sides(self, X: Any, X_database: Any) -> tuple[Array, Array, NDArray[np.int64] | None]:
         X = self._points(X)

@@ -13,6 +13,8 @@ from sklearn.utils import check_array
 
 from metricfast._arrays import as_threads
 from metricfast._checks import check_points
+from metricfast._label_binding import agreed, bind_labels
+from metricfast._label_distance import LabelDistance
 from metricfast._targets import check_classification_target, check_regression_target
 from metricfast.embeddings import Embedding
 from metricfast.learners._checkpoint import Checkpoint
@@ -21,9 +23,10 @@ from metricfast.learners._linear import check_count, check_range
 from metricfast.learners._objective import is_continuous, is_learnable
 from metricfast.learners._own_parts import check_labels
 from metricfast.losses import MLKR
+from metricfast.losses._call import Loss
 from metricfast.samplers import Sampler
 
-__all__ = ["EmbeddingInput"]
+__all__ = ["EmbeddingInput", "share_label_distance"]
 
 Array = NDArray[Any]
 # Parameters that do not change what a training does, or tell only when it ends.
@@ -53,6 +56,7 @@ class EmbeddingInput(EmbeddedMetricMixin):
     verbose: bool = False
     random_state: int | np.random.RandomState | None = None
     n_jobs: int | None = None
+    label_distance: Any = None
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         """Return loss, embedding and sampler."""
@@ -61,6 +65,31 @@ class EmbeddingInput(EmbeddedMetricMixin):
     @property
     def _has_classes(self) -> bool:  # type: ignore[override]
         return not is_continuous(self._parts()[0])
+
+    @property
+    def _said_label_distance(self) -> Any:
+        """What is said of label distances, by the learner, the loss or the sampler."""
+        loss, _, sampler = self._parts()
+        parts = {"the learner": self, "loss": loss, "sampler": sampler}
+        said = agreed({name: getattr(part, "label_distance", None) for name, part in parts.items()})
+        own = not isinstance(loss, Loss)  # one of the user's may do as it likes
+        if said is not None and not (
+            is_continuous(loss) and (own or hasattr(loss, "label_distance"))
+        ):
+            raise ValueError(
+                f"label_distance must be None with {type(loss).__name__}, which compares no "
+                f"distances of labels: found {said!r}. Choose another loss, such as LogRatio."
+            )
+        return said
+
+    def _bind_labels(
+        self, y: Any, y_database: Any = None, sizes: tuple[int, int] | None = None
+    ) -> tuple[LabelDistance, Array, Array]:
+        said = self._said_label_distance
+        if said is None:
+            said = getattr(self._parts()[0], "_default_label_distance", "euclidean")
+            said = said.removeprefix("sq")  # scores are in the unit of the labels
+        return bind_labels(said, y, y_database, sizes=sizes)
 
     def _check_parameters(self) -> tuple[Any, Embedding, Sampler]:
         loss, embedding, sampler = self._parts()
@@ -100,17 +129,12 @@ class EmbeddingInput(EmbeddedMetricMixin):
                 "the database of this loss is a table of its own: give an embedding of one kind of "
                 "points, not Asymmetric."
             )
-        if getattr(loss, "label_distance", None) == "precomputed":
-            raise ValueError(
-                "label_distance must not be 'precomputed' here, where losses are called with the "
-                "labels of some points at a time: give a function of the labels."
-            )
         if not getattr(loss, "has_anchors", True):
             self._check_pairs(loss, embedding, sampler)
         if self.checkpoint is not None and self.solver == "lbfgs":
             raise ValueError("checkpoint needs solver 'adam' or 'sgd'.")
         as_threads(self.n_jobs)
-        return clone(loss, safe=False), clone(embedding), sampler
+        return clone(loss, safe=False), clone(embedding), clone(sampler, safe=False)
 
     def _check_pairs(self, loss: Any, embedding: Embedding, sampler: Sampler) -> None:
         """Refuse what a loss of pairs among the points of a batch has no use for."""
@@ -135,38 +159,38 @@ class EmbeddingInput(EmbeddedMetricMixin):
 
     def _check_data(
         self, X: Any, y: Any, loss: Any, classes: ArrayLike | None = None, reset: bool = True
-    ) -> tuple[Any, Array]:
-        """Return points, and class codes or numbers; sets `classes_`."""
+    ) -> tuple[Any, Array, LabelDistance | None]:
+        """Return points, class codes or continuous labels, and how far these are apart.
+
+        Sets `classes_`.
+        """
         continuous = is_continuous(loss)
-        how: dict[str, Any] = {"accept_sparse": "csr", "multi_output": continuous}
+        said = self._said_label_distance
+        how: dict[str, Any] = {"accept_sparse": "csr"}
+        apart = said is not None and y is not None  # labels that scikit-learn may not know
+        if not apart:
+            how["multi_output"] = continuous
+        labels = "no_validation" if apart else y
         if reset:
-            X, y = self._prepare_inputs(X, y, ensure_min_samples=2, **how)
+            checked = self._prepare_inputs(X, labels, ensure_min_samples=2, **how)
         else:
-            X, y = check_points(
-                self, X, y, preprocessor=self.preprocessor_, reset=False, order="C", **how
+            checked = check_points(
+                self, X, labels, preprocessor=self.preprocessor_, reset=False, order="C", **how
             )
+        X, labels = (checked, y) if apart else checked
         X = csr_array(X) if issparse(X) else X
         if continuous:
-            if isinstance(loss, MLKR) and np.ndim(y) == 2:
-                if y.shape[1] > 1:
-                    raise ValueError(
-                        f"y must hold one number a point for MLKR, got shape {y.shape}: give one "
-                        "column, or choose another loss, such as LogRatio."
-                    )
-                y = y[:, 0]
-            numbers = _numbers(y, reset)
-            if reset:
-                self._label_shape = numbers.shape[1:]
-            known = getattr(self, "_label_shape", numbers.shape[1:])
-            if numbers.shape[1:] != known:
-                raise ValueError(
-                    f"y has labels of shape {numbers.shape[1:]}, and those before had {known}: "
-                    "call fit to begin with others."
-                )
-            return X, numbers
+            if not apart:
+                labels = _numbers(_one_column(labels, loss), reset)
+            distance, labels, _ = self._bind_labels(labels, sizes=(X.shape[0],) * 2)
+            self._check_label_shape(labels, reset)
+            if apart and reset and not distance(labels[:1], labels).any():
+                raise ValueError("y must not be constant: all labels are at distance 0.")
+            return X, labels, distance
+        y = labels
         if classes is None and reset:
             self.classes_, codes = check_classification_target(y)
-            return X, codes
+            return X, codes, None
         if reset:
             self.classes_ = check_classification_target(np.asarray(classes))[0]
         labels = np.asarray(y)
@@ -177,10 +201,20 @@ class EmbeddingInput(EmbeddedMetricMixin):
                 f"y holds {labels[unknown][0]}, which is none of the classes of the first call: "
                 "give all of them there as `classes`."
             )
-        return X, codes.astype(np.int64)
+        return X, codes.astype(np.int64), None
+
+    def _check_label_shape(self, labels: Array, reset: bool) -> None:
+        if reset:
+            self._label_shape = labels.shape[1:]
+        known = getattr(self, "_label_shape", labels.shape[1:])
+        if labels.shape[1:] != known:
+            raise ValueError(
+                f"y has labels of shape {labels.shape[1:]}, and those before had {known}: "
+                "call fit to begin with others."
+            )
 
     def _checkpoint(
-        self, X: Any, y: Array, loss: Any, embedding: Embedding, sampler: Sampler
+        self, X: Any, y: Any, loss: Any, embedding: Embedding, sampler: Sampler
     ) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
@@ -215,6 +249,29 @@ class EmbeddingInput(EmbeddedMetricMixin):
                 "more points of a class, or set early_stopping=False."
             )
         return X[train], y[train], (X[test], y[test])
+
+
+def share_label_distance(
+    distance: LabelDistance | None, loss: Any, sampler: Any, said: Any
+) -> None:
+    """Tell loss and sampler how far labels are apart; a loss knows what it says by default."""
+    if distance is None:
+        return
+    if hasattr(sampler, "label_distance"):
+        sampler.label_distance = distance
+    if said is not None and hasattr(loss, "label_distance"):
+        loss.label_distance = distance.kernel or distance
+
+
+def _one_column(y: Any, loss: Any) -> Any:
+    if not isinstance(loss, MLKR) or np.ndim(y) != 2:
+        return y
+    if y.shape[1] > 1:
+        raise ValueError(
+            f"y must hold one number a point for MLKR, got shape {y.shape}: give one column, or "
+            "choose another loss, such as LogRatio."
+        )
+    return y[:, 0]
 
 
 def _numbers(y: Any, vary: bool) -> NDArray[np.float64]:

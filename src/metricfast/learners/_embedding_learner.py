@@ -17,10 +17,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
+from metricfast._label_binding import is_precomputed
+from metricfast._label_distance import LabelDistance
 from metricfast.embeddings import Embedding
 from metricfast.learners._continuation import check_continuation
 from metricfast.learners._embedded_metric import embed
-from metricfast.learners._embedding_input import EmbeddingInput
+from metricfast.learners._embedding_input import EmbeddingInput, share_label_distance
 from metricfast.learners._linear import check_callbacks
 from metricfast.learners._minibatch import (
     DivergedError,
@@ -97,8 +99,11 @@ class BaseEmbeddingLearner(EmbeddingInput):
         kept = self._start_from() if self.warm_start else None
         for name in _FITTED:
             self.__dict__.pop(name, None)
-        X, y = self._check_data(X, y, loss)
-        checkpoint = self._checkpoint(X, y, loss, embedding, sampler)
+        said, given = self._said_label_distance, y
+        X, y, distance = self._check_data(X, y, loss)
+        what = given if is_precomputed(said) else y
+        checkpoint = self._checkpoint(X, what, loss, embedding, sampler)
+        share_label_distance(distance, loss, sampler, said)
         found = None if checkpoint is None else checkpoint.read(self.max_epochs)
         if found is None:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -112,7 +117,8 @@ class BaseEmbeddingLearner(EmbeddingInput):
         X = X if issparse(X) else X - self.mean_.astype(X.dtype, copy=False)
         X, y, held_out = self._hold_out(X, y, rng)
         start = self._initialize(X, y, loss, embedding, rng, kept and kept[0])
-        task = self._task(X, y, loss, embedding, [array.shape for array in start], callbacks)
+        shapes = [array.shape for array in start]
+        task = self._task(X, y, loss, embedding, shapes, callbacks, distance)
         if self.solver == "lbfgs":
             self._full_batch(task, flat(start), held_out)
             return self
@@ -171,8 +177,8 @@ class BaseEmbeddingLearner(EmbeddingInput):
         begun = hasattr(self, "parameters_")
         if begun:
             check_continuation(self, loss, embedding)
-        X, y = self._check_data(X, y, loss, classes, reset=not begun)
-        if begun and not self._has_classes and (y == y[0]).all():
+        X, y, distance = self._check_data(X, y, loss, classes, reset=not begun)
+        if begun and distance is not None and not distance(y[:1], y).any():
             warnings.warn(
                 "All labels of this call are the same, which tells nothing of distances: nothing "
                 "is learned from it. Give more points at a time.",
@@ -183,6 +189,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
         if not begun:
             self.mean_ = np.zeros(X.shape[1], X.dtype) if issparse(X) else _mean(X)
         X = X if issparse(X) else X - self.mean_.astype(X.dtype, copy=False)
+        share_label_distance(distance, loss, sampler, self._said_label_distance)
         if begun:
             start = [*self.parameters_, *([self.proxies_] if is_learnable(loss) else [])]
             start = [array.astype(X.dtype, copy=False) for array in start]
@@ -190,7 +197,8 @@ class BaseEmbeddingLearner(EmbeddingInput):
         else:
             rng = np.random.RandomState(check_random_state(self.random_state).randint(2**31 - 1))
             start = self._initialize(X, y, loss, embedding, rng)
-        task = self._task(X, y, loss, embedding, [array.shape for array in start], callbacks)
+        shapes = [array.shape for array in start]
+        task = self._task(X, y, loss, embedding, shapes, callbacks, distance)
         stepper = self._stepper(task)
         training: Training | None = getattr(self, "_training", None)
         if training is None or training.vector.dtype != X.dtype:
@@ -255,12 +263,13 @@ class BaseEmbeddingLearner(EmbeddingInput):
         embedding: Embedding,
         shapes: list[tuple[int, ...]],
         callbacks: tuple[Any, ...],
+        distance: LabelDistance | None,
     ) -> Task:
         n_classes = len(self.classes_) if is_learnable(loss) else None
         objective = EmbeddedLoss(embedding, loss, n_classes, self.n_jobs)
         decays = embedding.decays(self.weight_decay)
         decays += [0.0] * (len(shapes) - len(decays))
-        return Task(X, y, objective, shapes, decays, callbacks)
+        return Task(X, y, objective, shapes, decays, callbacks, distance)
 
     def _stepper(self, task: Task) -> Stepper:
         def rate(epoch: int, step: int) -> float:
@@ -327,7 +336,10 @@ class BaseEmbeddingLearner(EmbeddingInput):
         if held_out is not None:
             queries = embed(self.embedding_, arrays, held_out[0], n_jobs=self.n_jobs)
             database = embed(self.embedding_, arrays, task.X, "database", self.n_jobs)
-            training.record(self._retrieval_score(queries, held_out[1], database, task.y))
+            score = self._retrieval_score(
+                queries, held_out[1], database, task.y, label_distance=task.label_distance
+            )
+            training.record(score)
         epoch, value = len(training.curve), training.curve[-1]
         if progress is not None:
             progress(epoch, value)

@@ -57,6 +57,8 @@ class _Description:
         elif isinstance(value, np.ndarray) and value.dtype != object:
             self._name(f"{value.dtype.str}{value.shape}")
             self.digest.update(np.ascontiguousarray(value).data)
+        elif isinstance(value, np.ndarray):
+            self.add([value.shape, value.ravel().tolist()])
         elif isinstance(value, (list, tuple)):
             self._name(f"[{len(value)}")
             for item in value:

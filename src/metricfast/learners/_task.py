@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metricfast._label_distance import LabelDistance
 from metricfast.learners._minibatch import EpochState, flat, parts
 from metricfast.learners._objective import EmbeddedLoss
 from metricfast.samplers import Batch
@@ -21,7 +22,10 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained on: points, labels, the loss, weight decays by parameter, callbacks."""
+    """What is trained on: points, labels, the loss, weight decays by parameter, callbacks.
+
+    The label distance is None where labels are those of classes.
+    """
 
     X: Any
     y: Array
@@ -29,6 +33,7 @@ class Task:
     shapes: list[tuple[int, ...]]
     decays: list[float]
     callbacks: tuple[Callable[[EpochState], object], ...]
+    label_distance: LabelDistance | None
 
     def of_batch(
         self, parameters: list[Array], batch: Batch, database: str

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from metricfast._label_binding import SaidDistance
 from metricfast.embeddings import Embedding, Linear
 from metricfast.learners._embedding_learner import BaseEmbeddingLearner
 from metricfast.learners._minibatch import EpochState
@@ -82,6 +83,13 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         For the start, the held-out points and the batches.
     n_jobs : int, optional
         Number of threads; results do not depend on it. By default all that the process may use.
+    label_distance : str, tuple or callable, optional
+        How far continuous labels are apart, as of `metricfast.losses.LogRatio`, which says what it
+        may be, and what labels may then be. It is said once, here or of the loss or of the sampler,
+        and is that of the loss, of the sampler, of `score` and early stopping, and of
+        `metricfast.metrics.cross_validate_retrieval`. By default each loss has its own, and scores
+        are of Euclidean distances ("cityblock" with `RankNContrast`). With "precomputed", `y` is
+        the matrix of all distances, (n_samples, n_samples), which may be a memory map.
 
     Attributes
     ----------
@@ -156,6 +164,7 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         verbose: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        label_distance: SaidDistance | None = None,
     ) -> None:
         super().__init__(preprocessor)
         self.loss = loss
@@ -179,6 +188,7 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         self.verbose = verbose
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.label_distance = label_distance
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         default = Uniform() if is_continuous(self.loss) else ClassBalanced()

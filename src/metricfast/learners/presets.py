@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from metricfast import losses
+from metricfast._label_binding import SaidDistance
 from metricfast.embeddings import MLP, Embedding, Linear
 from metricfast.learners._embedding_learner import BaseEmbeddingLearner
 from metricfast.learners._minibatch import EpochState
@@ -57,6 +58,8 @@ class LogRatioLearner(_Preset):
             validation_fraction, n_iter_no_change, database, checkpoint, callbacks, warm_start, \
             preprocessor, verbose, random_state, n_jobs
         As of `EmbeddingLearner`, which takes any other combination.
+    label_distance : str, tuple or callable, optional
+        As of `EmbeddingLearner`, of the loss, the sampler and scores; by default "euclidean".
 
     Attributes
     ----------
@@ -104,12 +107,15 @@ class LogRatioLearner(_Preset):
         verbose: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        label_distance: SaidDistance | None = None,
     ) -> None:
         self._take(locals())
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         sampler = DenseTriplet(self.n_neighbors, n_anchors=self.n_anchors, ties="drop")
-        return losses.LogRatio(), self._embedding(), sampler
+        # The default of the loss squares both distances; one that is said is not squared.
+        squared = self.label_distance in (None, "sqeuclidean")
+        return losses.LogRatio(squared), self._embedding(), sampler
 
 
 class TripletLearner(_Preset):

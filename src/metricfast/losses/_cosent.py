@@ -9,7 +9,7 @@ from metricfast._arrays import as_numbers, as_points
 from metricfast._dispatch import get_kernels
 from metricfast.exceptions import LossOverflowError
 from metricfast.losses._call import Call, Gradient, Loss, positive
-from metricfast.losses._labels import LabelDistance, label_arguments
+from metricfast.losses._labels import SaidDistance, label_arguments
 
 __all__ = ["CoSENT"]
 
@@ -26,9 +26,8 @@ class CoSENT(Loss):
     Parameters
     ----------
     scale : float, default=20.0
-    label_distance : {"sqeuclidean", "euclidean", "cityblock", "precomputed"} or callable, \
-default="sqeuclidean"
-        Where pairs have no scores of their own; see :class:`LogRatio`.
+    label_distance : str, tuple or callable, optional
+        As of :class:`LogRatio`, where pairs have no scores of their own; by default "sqeuclidean".
 
     Attributes
     ----------
@@ -60,8 +59,9 @@ default="sqeuclidean"
 
     labels = "continuous"
     has_anchors = False
+    _default_label_distance = "sqeuclidean"
 
-    def __init__(self, scale: float = 20.0, label_distance: LabelDistance = "sqeuclidean") -> None:
+    def __init__(self, scale: float = 20.0, label_distance: SaidDistance | None = None) -> None:
         self.scale = scale
         self.label_distance = label_distance
 
@@ -103,7 +103,7 @@ default="sqeuclidean"
     def _all_pairs(self, Z: ArrayLike, y: ArrayLike, n_jobs: int | None) -> tuple[float, Gradient]:
         call = Call(Z, y, None, None, None, None, n_jobs, labels="unchecked")
         points = call.queries.astype(np.float64)
-        metric, labels, _ = label_arguments(self.label_distance, call, y, None)
+        metric, labels, _ = label_arguments(self, call, y, None)
         rows, columns = np.triu_indices(len(points), 1)
         rounding = 0.0
         if metric == "precomputed":

@@ -8,21 +8,23 @@ from numpy.typing import ArrayLike
 
 from metricfast._dispatch import get_kernels
 from metricfast.losses._call import Call, Totals, positive
-from metricfast.losses._labels import LabelDistance, LabelLoss, label_arguments
+from metricfast.losses._labels import LabelLoss, SaidDistance, label_arguments
 
 __all__ = ["BoundedRatio", "LogRatio", "Ratio"]
 
 _PARAMETERS = """Parameters
     ----------
     squared : bool, default=True
-        Whether embedded distances are squared; if not, ``delta_ij = sqrt(D_ij + eps_distance)``.
-    label_distance : {"sqeuclidean", "euclidean", "cityblock", "precomputed"} or callable, \
-default="sqeuclidean"
-        Distance between labels, of shape (n,) or (n, n_label_dimensions). With "precomputed", y
-        holds the distances themselves, of shape (n, m), and there is no y_database. A function is
-        called as ``f(y, y_database)`` and returns the distances of all labels, (n, m), as
-        :func:`scipy.spatial.distance.cdist` does. Labels of shape (n,) it may take as they are, or
-        as a column. `metricfast.metrics` takes the same functions.
+        Whether embedded distances are squared, as label distances are by default; if not,
+        ``delta_ij = sqrt(D_ij + eps_distance)``.
+    label_distance : str, tuple or callable, optional
+        How far labels are apart. A name: "sqeuclidean" (the default here), "euclidean",
+        "cityblock", "cosine", "hamming" (share of columns that differ), "jaccard" (of sets, or rows
+        of 0 and 1), "haversine" (latitude and longitude in radians), ``("angular", period)``
+        (angles; the period of each column, or one for all), or another metric of
+        :func:`scipy.spatial.distance.cdist`. A function of two labels, which may be anything, or of
+        two arrays of labels that returns all distances, (n, m). "precomputed": y holds the
+        distances themselves, of shape (n, m), and there is no y_database.
     ties : {"drop", "epsilon"}, default="drop"
         Neighbours whose label is the anchor's, but for rounding, are left out of its row, or
         ``eps_log`` times the anchor's mean label distance is added to all of its label distances.
@@ -48,7 +50,7 @@ class _OfRatios(LabelLoss):
     def __init__(
         self,
         squared: bool = True,
-        label_distance: LabelDistance = "sqeuclidean",
+        label_distance: SaidDistance | None = None,
         ties: str = "drop",
         eps_distance: float | None = None,
         eps_log: float = 1e-6,
@@ -72,7 +74,7 @@ class _OfRatios(LabelLoss):
         eps_distance = 1e-4 / call.queries.shape[1]
         if self.eps_distance is not None:
             eps_distance = positive(self.eps_distance, "eps_distance", zero=True)
-        labels = label_arguments(self.label_distance, call, y, y_database)
+        labels = label_arguments(self, call, y, y_database)
         totals: Any = get_kernels().ratio(
             *call.engine(reduction), *labels, call.weight, self._form, bool(self.squared),
             self.ties == "drop", eps_distance, eps_log,

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from metricfast._dispatch import get_kernels
 from metricfast.losses._call import Call, Totals, positive
-from metricfast.losses._labels import LabelDistance, LabelLoss, label_arguments
+from metricfast.losses._labels import LabelLoss, SaidDistance, label_arguments
 
 __all__ = ["RankNContrast"]
 
@@ -24,9 +24,8 @@ class RankNContrast(LabelLoss):
     Parameters
     ----------
     temperature : float, default=2.0
-    label_distance : {"sqeuclidean", "euclidean", "cityblock", "precomputed"} or callable, \
-default="cityblock"
-        See :class:`LogRatio`.
+    label_distance : str, tuple or callable, optional
+        As of :class:`LogRatio`; by default "cityblock".
     reduction : {"mean", "sum"}, default="mean"
         Over anchors.
 
@@ -55,10 +54,12 @@ default="cityblock"
     0.498
     """
 
+    _default_label_distance = "cityblock"
+
     def __init__(
         self,
         temperature: float = 2.0,
-        label_distance: LabelDistance = "cityblock",
+        label_distance: SaidDistance | None = None,
         reduction: str = "mean",
     ) -> None:
         self.temperature = temperature
@@ -68,7 +69,7 @@ default="cityblock"
     def _run(
         self, call: Call, reduction: str, y: ArrayLike, y_database: ArrayLike | None
     ) -> Totals:
-        labels = label_arguments(self.label_distance, call, y, y_database)
+        labels = label_arguments(self, call, y, y_database)
         totals: Any = get_kernels().rank_n_contrast(
             *call.engine(reduction), *labels, call.weight, positive(self.temperature, "temperature")
         )

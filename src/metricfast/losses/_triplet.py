@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from metricfast._dispatch import get_kernels
 from metricfast.losses._call import Call, RowLoss, Totals, positive
-from metricfast.losses._labels import LabelDistance, label_arguments
+from metricfast.losses._labels import SaidDistance, label_arguments
 
 __all__ = ["Triplet"]
 
@@ -36,9 +36,8 @@ class Triplet(RowLoss):
         Whether distances are squared.
     reduction : {"mean_nonzero", "mean", "sum"}, default="mean_nonzero"
         Divide by the number of triplets with a loss above 0, or of anchors that have any triplet.
-    label_distance : {"sqeuclidean", "euclidean", "cityblock", "precomputed"} or callable, \
-default="sqeuclidean"
-        Of dense labels; see :class:`LogRatio`.
+    label_distance : str, tuple or callable, optional
+        Of dense labels, as of :class:`LogRatio`; by default "sqeuclidean".
 
     Attributes
     ----------
@@ -68,6 +67,7 @@ default="sqeuclidean"
     (True, 3)
     """
 
+    _default_label_distance = "sqeuclidean"
     _reductions = ("mean_nonzero", "mean", "sum")
 
     def __init__(
@@ -77,7 +77,7 @@ default="sqeuclidean"
         labels: str = "class",
         squared: bool = True,
         reduction: str = "mean_nonzero",
-        label_distance: LabelDistance = "sqeuclidean",
+        label_distance: SaidDistance | None = None,
     ) -> None:
         self.margin = margin
         self.mining = mining
@@ -102,10 +102,12 @@ default="sqeuclidean"
         settings = positive(self.margin, "margin", zero=True), self.mining, bool(self.squared)
         kernels: Any = get_kernels()
         if self.labels == "class":
+            if self.label_distance is not None:
+                raise ValueError("label_distance needs labels='dense'; found labels='class'.")
             return kernels.triplet(  # type: ignore[no-any-return]
                 *call.engine(reduction), call.y, call.y_database, call.weight, *settings
             )
-        labels = label_arguments(self.label_distance, call, y, y_database)
+        labels = label_arguments(self, call, y, y_database)
         return kernels.dense_triplet(  # type: ignore[no-any-return]
             *call.engine(reduction), *labels, call.weight, *settings
         )

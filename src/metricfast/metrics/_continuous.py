@@ -9,49 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 from scipy.stats import rankdata
 
-from metricfast._label_distance import distances_by
+from metricfast._label_distance import LabelDistance
 from metricfast.metrics._ranking import Block
 
-__all__ = ["CONTINUOUS_METRICS", "ContinuousMetric", "LabelDistances", "as_function"]
+__all__ = ["CONTINUOUS_METRICS", "ContinuousMetric", "LabelDistances"]
 
 Values = NDArray[Any]
-Distance = Callable[[Values, Values], Values]
-
-
-def as_function(metric: Any, labels: Values, references: Values) -> Distance:
-    """Return a label distance as a function of two arrays of labels.
-
-    A function of two labels and one of two arrays are told apart by a call with some labels, of
-    numbers that differ from each other and from that of their dimensions.
-    """
-    if callable(metric):
-
-        def between(a: Values, b: Values) -> Values:
-            return distances_by(metric, *((a[:, 0], b[:, 0]) if a.shape[1] == 1 else (a, b)))
-
-        width = labels.shape[1]
-        some = np.resize(labels, (width + 2, width)), np.resize(references, (width + 1, width))
-        try:
-            if between(*some).shape == (width + 2, width + 1):
-                return between
-        except Exception:  # what a function of two labels does with others
-            pass
-    return partial(cdist, metric=metric)
 
 
 class LabelDistances:
     """The label distances of a block of queries."""
 
     def __init__(
-        self, block: Block, labels: Values, references: Values, distance: Distance, k: int
+        self, block: Block, labels: Any, references: Any, distance: LabelDistance, k: int
     ) -> None:
         self.block, self.k = block, k
         self._labels, self._references, self._distance = labels, references, distance
@@ -59,13 +36,16 @@ class LabelDistances:
     @cached_property
     def found(self) -> Values:
         """Those of the references found."""
-        rows = zip(self.block.rows, self.block.indices, strict=True)
-        return np.concatenate([self._between(row, self._references[found]) for row, found in rows])
+        if self.block.indices.shape[1] == self.block.n_candidates:
+            return np.take_along_axis(self.all, self.block.indices, axis=1)
+        rows = zip(self.block.rows[:, None], self.block.indices, strict=True)
+        between, references = self._distance.between, self._references
+        return np.concatenate([between(self._labels[row], references[near]) for row, near in rows])
 
     @cached_property
     def all(self) -> Values:
         """Those of all references."""
-        distances = self._between(self.block.rows, self._references)
+        distances = self._distance.between(self._labels[self.block.rows], self._references)
         if self.block.exclude is not None:
             distances[np.arange(len(distances)), self.block.exclude] = np.inf
         return distances
@@ -75,15 +55,6 @@ class LabelDistances:
         """The k smallest, in order."""
         found: Values = np.sort(np.partition(self.all, self.k - 1, axis=1)[:, : self.k], axis=1)
         return found
-
-    def _between(self, rows: Any, references: Values) -> Values:
-        distances = np.array(self._distance(np.atleast_2d(self._labels[rows]), references), float)
-        if not np.isfinite(distances).all() or (distances < 0).any():
-            raise ValueError(
-                "label_distance must give finite distances, none negative; "
-                f"found {distances.min()} to {distances.max()}."
-            )
-        return distances
 
 
 @dataclass(frozen=True)

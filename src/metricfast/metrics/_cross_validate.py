@@ -8,20 +8,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.cluster import KMeans
 from sklearn.model_selection import GroupKFold
-from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state
-from sklearn.utils.multiclass import type_of_target
 
+from metricfast._label_binding import bind_labels, label_sequence
+from metricfast._label_distance import subset
+from metricfast._named_distances import KERNELS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
+from metricfast.metrics._labels import are_continuous, label_distance_of, takes_numbers
 from metricfast.metrics._report import chosen_metrics, report_of, retrieval_report
 from metricfast.metrics._score import RetrievalReport, Score
 
 __all__ = ["CrossValidation", "cross_validate_retrieval", "label_disjoint_folds"]
 
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
+# So many labels tell how far apart all others are.
+_LANDMARKS = 64
 
 
 class CrossValidation(RetrievalReport):
@@ -42,21 +46,27 @@ def label_disjoint_folds(
     *,
     continuous: bool | None = None,
     random_state: int | np.random.RandomState | None = None,
+    label_distance: Any = None,
 ) -> list[Fold]:
     """Split points so that a test fold has labels which its training points do not have.
 
     Parameters
     ----------
-    y : array-like of shape (n,) or (n, q)
+    y : array-like of shape (n,) or (n, q), or sequence of n objects
         Classes, which are divided among the folds, or continuous labels: numbers, whose order is
         cut into blocks of about the same size, or vectors, which k-means divides after every
-        column has been scaled to unit variance. Equal labels are in one fold.
+        column has been scaled to unit variance. Those of another `label_distance` are cut in the
+        order of the principal component of their distances to some of them. Equal labels are in one
+        fold.
     n_splits : int, default=5
     continuous : bool, optional
         Whether labels are continuous; by default, vectors and numbers that are not all integers:
         say True where numbers to predict happen to be whole.
     random_state : int, RandomState or None, default=None
-        Of the choice of classes, which None bases on their sizes alone, and of k-means.
+        Of the choice of classes, which None bases on their sizes alone, of k-means, and of the
+        labels that others are compared with.
+    label_distance : str, tuple or callable, optional
+        How far continuous labels are apart, as of :class:`metricfast.losses.LogRatio`.
 
     Returns
     -------
@@ -75,9 +85,12 @@ def label_disjoint_folds(
     >>> test
     array([0, 2])
     """
+    if label_distance is not None and not _is_straight(label_distance):
+        y = _main_order(y, label_distance, check_random_state(random_state))
+        continuous = True
     labels = np.asarray(y)
     if continuous is None:
-        continuous = labels.ndim > 1 or type_of_target(labels).startswith("continuous")
+        continuous = label_distance is not None or are_continuous(labels, "y")
     n_labels = len(np.unique(labels, axis=0))
     if not 2 <= n_splits <= n_labels:
         raise ValueError(
@@ -89,6 +102,22 @@ def label_disjoint_folds(
         return list(shuffled.split(labels, groups=labels))
     blocks = _blocks(labels.reshape(len(labels), -1).astype(np.float64), n_splits, random_state)
     return [(np.flatnonzero(blocks != i), np.flatnonzero(blocks == i)) for i in range(n_splits)]
+
+
+def _is_straight(label_distance: Any) -> bool:
+    return isinstance(label_distance, str) and label_distance in KERNELS
+
+
+def _main_order(y: Any, label_distance: Any, rng: np.random.RandomState) -> NDArray[np.float64]:
+    """Return a number for each label, the same for those of distance 0 from each other."""
+    distance, labels, _ = bind_labels(label_distance, y)
+    some = rng.permutation(len(labels))[:_LANDMARKS]
+    away = distance(labels, labels[some])
+    # Equal labels have equal rows, but for rounding.
+    rows, own = np.unique(np.round(away / max(away.max(), 1e-300), 12), axis=0, return_inverse=True)
+    centred = rows - rows.mean(axis=0)
+    order: NDArray[np.float64] = centred @ np.linalg.svd(centred.T @ centred)[0][:, 0]
+    return order[own.ravel()]
 
 
 def _blocks(labels: NDArray[np.float64], n_blocks: int, random_state: Any) -> NDArray[np.int64]:
@@ -131,8 +160,9 @@ def cross_validate_retrieval(
         Cloned for every fold; it must have `fit` and `transform`, as all learners and pipelines of
         transformers do.
     X : {array-like, sparse matrix} of shape (n, d)
-    y : array-like of shape (n,) or (n, q)
-        Classes or continuous labels.
+    y : array-like of shape (n,) or (n, q), or sequence of n objects
+        Classes or continuous labels, or the distances of these, of shape (n, n), where the label
+        distance is "precomputed".
     folds : int or iterable of (train, test), default=5
         A number stands for :func:`label_disjoint_folds`, so that no test label has been trained on.
     metrics, k
@@ -148,7 +178,8 @@ def cross_validate_retrieval(
     confidence : float, default=0.95
         Of the intervals, over the folds.
     **search
-        Further keywords of :func:`retrieval_report`.
+        Further keywords of :func:`retrieval_report`. A `label_distance` need not be given where the
+        estimator has one, and must not be another.
 
     Returns
     -------
@@ -175,41 +206,35 @@ def cross_validate_retrieval(
     >>> len(found["map_at_r"].values), sorted(found) == sorted(found.untrained)
     (5, True)
     """
-    labels = np.asarray(y)
-    if continuous is None and _takes_numbers(estimator):
+    said = label_distance_of(estimator, search.get("label_distance"))
+    labels: Any = np.asarray(y) if said is None else label_sequence(said, y, "y")
+    if continuous is None and (said is not None or takes_numbers(estimator)):
         continuous = True
     names = chosen_metrics(metrics, labels, continuous)
     if continuous is None and labels.dtype.kind in "iuf" and set(names) <= set(CONTINUOUS_METRICS):
         continuous = True
+    search["label_distance"] = said
     options = {"metrics": names, "k": k, "confidence": confidence, **search}
     if isinstance(folds, (int, np.integer)):
         folds = label_disjoint_folds(
-            labels, int(folds), continuous=continuous, random_state=random_state
+            labels,
+            int(folds),
+            continuous=continuous,
+            random_state=random_state,
+            label_distance=said,
         )
     trained, untrained = [], []
     for train, test in folds:
-        fitted = clone(estimator).fit(_safe_indexing(X, train), labels[train])
+        fitted = clone(estimator).fit(_safe_indexing(X, train), subset(labels, train))
         held_out = _safe_indexing(X, test)
-        trained.append(report_of(fitted, held_out, labels[test], **options))
+        trained.append(report_of(fitted, held_out, subset(labels, test), **options))
         if not issparse(X):
-            untrained.append(retrieval_report(held_out, labels[test], **options))
+            untrained.append(retrieval_report(held_out, subset(labels, test), **options))
     if not trained:
         raise ValueError("folds must hold at least one (train, test).")
     result = CrossValidation(_over_folds(trained, names, confidence))
     result.untrained = RetrievalReport(_over_folds(untrained, names, confidence))
     return result
-
-
-def _takes_numbers(estimator: Any) -> bool:
-    """Tell whether the labels of an estimator, or of the one that it wraps, are numbers."""
-    inside = estimator
-    while inside is not None:
-        estimator = inside
-        if isinstance(estimator, Pipeline):
-            inside = estimator.steps[-1][1]
-        else:
-            inside = getattr(estimator, "estimator", getattr(estimator, "learner", None))
-    return not getattr(estimator, "_has_classes", not isinstance(estimator, RegressorMixin))
 
 
 def _over_folds(

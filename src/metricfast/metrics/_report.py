@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
-from sklearn.utils.multiclass import type_of_target
 
-from metricfast._arrays import as_codes, as_exclude, as_points, as_real
+from metricfast._arrays import as_codes, as_exclude, as_points
+from metricfast._label_binding import bind_labels, is_precomputed
 from metricfast.metrics._classes import CLASS_METRICS, ClassMetric
-from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances, as_function
+from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances
+from metricfast.metrics._labels import are_continuous, label_distance_of
 from metricfast.metrics._ranking import Block, ranked_blocks
 from metricfast.metrics._score import RetrievalReport, Score
 from metricfast.solvers import Progress
@@ -63,7 +64,7 @@ def retrieval_report(
     U: ArrayLike | None = None,
     V: ArrayLike | None = None,
     exclude: ArrayLike | None = None,
-    label_distance: Any = "euclidean",
+    label_distance: Any = None,
     confidence: float = 0.95,
     baselines: bool = True,
     n_jobs: int | None = None,
@@ -78,15 +79,16 @@ def retrieval_report(
     ----------
     queries : array-like of shape (n, d)
         Points, embedded or to be embedded by `L`, or `U` and `V`.
-    labels : array-like of shape (n,) or (n, q)
-        Classes, or for the metrics of continuous labels numbers or vectors of numbers.
+    labels : array-like of shape (n,) or (n, q), or sequence of n objects
+        Classes; or for the metrics of continuous labels numbers, vectors of numbers, or whatever
+        `label_distance` takes.
     database : array-like of shape (m, d), optional
         By default the queries themselves, each left out of its own results by index.
     database_labels : array-like of shape (m,) or (m, q)
-        Given if, and only if, `database` is.
+        Given if, and only if, `database` is; see `label_distance`.
     metrics : str or sequence of str, optional
-        By default all that fit the labels: those of continuous labels for vectors and for numbers
-        that are not all integers, otherwise those of classes.
+        By default all that fit the labels: those of continuous labels for vectors, for numbers that
+        are not all integers and where `label_distance` is given, otherwise those of classes.
 
         With R the number of references of the query's class, "precision_at_1"; "r_precision", the
         share of hits in the first R; "map_at_r", the precisions at the hits in the first R, summed
@@ -102,10 +104,10 @@ def retrieval_report(
         Maps, as for :func:`metricfast.pairwise_distances`.
     exclude : array-like of int of shape (n,), optional
         For each query a database index to leave out, -1 for none.
-    label_distance : str or callable, default="euclidean"
-        Distance of continuous labels, any `metric` of :func:`scipy.spatial.distance.cdist`; or a
-        function of the labels of several points, as `label_distance` of the losses, such as
-        :class:`metricfast.losses.LogRatio`.
+    label_distance : str, tuple or callable, optional
+        How far continuous labels are apart, as of :class:`metricfast.losses.LogRatio`; by default
+        "euclidean". With "precomputed", `labels` holds the distances themselves, of shape (n, m),
+        and there are no `database_labels`.
     confidence : float, default=0.95
         Of the intervals.
     baselines : bool, default=True
@@ -125,8 +127,8 @@ def retrieval_report(
     Raises
     ------
     ValueError
-        If a metric is unknown, `k` exceeds the number of references, no query can be judged, or an
-        array is not as above.
+        If a metric is unknown, `k` exceeds the number of references, no query can be judged, an
+        array is not as above, or labels are one-hot encoded classes.
 
     Notes
     -----
@@ -150,17 +152,18 @@ def retrieval_report(
     True
     """
     points = as_points(queries, "queries")
+    given = is_precomputed(label_distance)
     if database is None and database_labels is None:
-        references, database_labels = points, labels
+        references, database_labels = points, None if given else labels
         exclude = np.arange(len(points)) if exclude is None else exclude
-    elif database is None or database_labels is None:
+    elif database is None or (database_labels is None) != given:
         raise ValueError("database and database_labels must be given together.")
     else:
         references = as_points(database, "database", width=points.shape[1])
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1; found {confidence!r}.")
     left_out = as_exclude(exclude, len(points), len(references))
-    names = chosen_metrics(metrics, labels)
+    names = chosen_metrics(metrics, labels, None if label_distance is None else True)
     search = _Search(
         points, references, left_out, k, {"L": L, "U": U, "V": V, "n_jobs": n_jobs}, verbose
     )
@@ -181,8 +184,9 @@ def report_of(estimator: Any, X: Any, labels: ArrayLike, **options: Any) -> Retr
     """Search points among themselves, as a fitted transformer embeds them.
 
     One that embeds queries and database points differently is asked for both, be it the last step
-    of a pipeline or what a search has chosen.
+    of a pipeline or what a search has chosen. The label distance is that of the estimator.
     """
+    options["label_distance"] = label_distance_of(estimator, options.get("label_distance"))
     final = _innermost(estimator)
     if not getattr(getattr(final, "embedding_", None), "asymmetric", False):
         return retrieval_report(estimator.transform(X), labels, **options)
@@ -192,7 +196,8 @@ def report_of(estimator: Any, X: Any, labels: ArrayLike, **options: Any) -> Retr
         estimator = _inside(estimator)
     queries, database = (final.transform(X, side=side) for side in ("query", "database"))
     own = np.arange(len(queries))
-    return retrieval_report(queries, labels, database, labels, exclude=own, **options)
+    references = None if is_precomputed(options["label_distance"]) else labels
+    return retrieval_report(queries, labels, database, references, exclude=own, **options)
 
 
 def _inside(estimator: Any) -> Any:
@@ -213,9 +218,7 @@ def chosen_metrics(
 ) -> list[str]:
     """Names of the metrics, those that fit the labels where none are given."""
     if metrics is None:
-        array = np.asarray(labels)
-        if continuous is None:
-            continuous = array.ndim > 1 or type_of_target(array).startswith("continuous")
+        continuous = are_continuous(labels) if continuous is None else continuous
         return list(CONTINUOUS_METRICS if continuous else CLASS_METRICS)
     names = [metrics] if isinstance(metrics, str) else list(metrics)
     unknown = [name for name in names if name not in METRICS]
@@ -259,8 +262,8 @@ def _empty(names: list[str], n: int) -> Found:
 def _judge_classes(
     search: _Search,
     names: list[str],
-    labels: ArrayLike,
-    database_labels: ArrayLike,
+    labels: Any,
+    database_labels: Any,
     baselines: bool,
 ) -> Found:
     n, m = len(search.queries), len(search.database)
@@ -300,24 +303,23 @@ def _chance(metric: ClassMetric, relevant: NDArray[Any], n: int, k: int) -> NDAr
 def _judge_continuous(
     search: _Search,
     names: list[str],
-    labels: ArrayLike,
-    database_labels: ArrayLike,
+    labels: Any,
+    database_labels: Any,
     label_distance: Any,
     baselines: bool,
 ) -> Found:
     n, m = len(search.queries), len(search.database)
-    own = _label_vectors(labels, "labels", n)
-    references = _label_vectors(database_labels, "database_labels", m)
-    if own.shape[1] != references.shape[1]:
-        raise ValueError(
-            f"labels and database_labels must have as many columns; "
-            f"found {own.shape[1]} and {references.shape[1]}."
-        )
+    distance, own, references = bind_labels(
+        "euclidean" if label_distance is None else label_distance,
+        labels,
+        database_labels,
+        sizes=(n, m),
+        names=("labels", "database_labels"),
+    )
+    own, references = distance.encode(own), distance.encode(references)
     metrics = {name: CONTINUOUS_METRICS[name] for name in names}
     whole = any(metric.depth == "all" for metric in metrics.values())
     found = _empty(names, n)
-
-    distance = as_function(label_distance, own, references)
 
     def judge(block: Block) -> None:
         given = LabelDistances(block, own, references, distance, search.k)
@@ -328,17 +330,3 @@ def _judge_continuous(
 
     search.blocks(None if whole else search.k, m, judge)
     return found
-
-
-def _label_vectors(labels: ArrayLike, name: str, size: int) -> NDArray[Any]:
-    array = as_real(labels, name)
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2 or len(array) != size or array.shape[1] == 0:
-        raise ValueError(
-            f"{name} must hold one label a point: expected shape ({size},) or ({size}, q), "
-            f"found {np.shape(np.asarray(labels))}."
-        )
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} contains NaN or infinity.")
-    return array
