@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from reference import lmnn, nca, numeric_gradient, squared_distances
@@ -106,6 +109,36 @@ def test_lmnn(dtype, k, weighted, listed):
     assert value == pytest.approx(smooth(Z), rel=RTOL[dtype])
     expected = numeric_gradient(smooth, Z.astype(float), 1e-7)
     np.testing.assert_allclose(grad, expected, rtol=100 * RTOL[dtype], atol=1e-3)
+
+
+@pytest.mark.parametrize("margin", [1e-3, 1e3], ids=["few", "many"])
+def test_lmnn_of_whole_rows_is_that_of_lists(margin):
+    Z, y = problem(2500, 6, 40)
+    Z = Z.astype(np.float32)
+    targets = LMNN.find_targets(Z, y, 3)
+    loss = LMNN(margin=margin)
+    lists = LMNN.find_impostors(Z, y, targets, margin=margin)
+    value, grad = loss(Z, y, targets=targets)
+    active = loss.counts_["terms"]
+    expected, expected_grad = loss(Z, y, targets=targets, impostors=lists)
+    assert active == pytest.approx(loss.counts_["terms"], rel=1e-3)
+    assert value == pytest.approx(expected, rel=1e-5)
+    np.testing.assert_allclose(grad, expected_grad, atol=1e-4 * np.abs(expected_grad).max())
+
+
+def test_many_impostors_take_no_more_memory_than_few():
+    status = Path("/proc/self/status")
+    if not status.exists():
+        pytest.skip("peak memory is read as Linux has it")
+    Z, y = problem(4000, 6, 40)
+    targets = LMNN.find_targets(Z, y, 3)
+
+    def peak(margin: float) -> int:
+        status.with_name("clear_refs").write_text("5")
+        LMNN(margin=margin)(Z, y, targets=targets)
+        return int(re.search(r"VmHWM:\s+(\d+)", status.read_text())[1]) >> 10
+
+    assert peak(1e3) < peak(1e-3) + 100
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS)

@@ -12,12 +12,13 @@ __all__ = ["ImpostorLists"]
 
 # Work on a listed pair, in units of a pair of the full search: that runs at the speed of a product
 # of matrices, while points of a listed pair are fetched from anywhere in memory.
-_PAIR_COST = 128
-# Lists of a greater share of all pairs are not worth making, and with slack, of a share that costs
-# more than a search in each evaluation.
-_MAX_SHARE = 1 / 8
+_PAIR_COST = 40
+# From this share of all pairs on, products of whole rows cost less than a search and its lists; with
+# slack, lists of a smaller share cost as much as a search in each evaluation.
+_MAX_SHARE = 1 / 32
 _MAX_SHARE_WITH_SLACK = 1 / 400
-_MAX_CANDIDATES = 32_000_000
+# 8 bytes each are kept, and up to 24 while lists are made.
+_MAX_CANDIDATES = 16_000_000
 _MAX_WAIT = 8
 
 
@@ -39,8 +40,9 @@ class ImpostorLists:
     slack is twice that if the search cost more than the evaluations that its lists served, else
     half, which keeps the two in balance. Where lists of that slack are likely to be too long (for
     the memory, or to be worth making), it is zero: the points move too fast for lists to be of use
-    twice, and a search without slack costs least. Where even that finds too many, evaluations are
-    left to search for themselves, and lists are tried again after 1, 2, 4, then every 8 of them.
+    twice, and a search without slack costs least. Where even that finds too many, as where classes
+    overlap, evaluations look at whole rows, and lists are tried again after 1, 2, 4, then every 8
+    of them.
 
     Parameters
     ----------

@@ -88,6 +88,7 @@ inline CandidateLists find_impostors(const Points &points, const std::int64_t *l
                 break;
         }
         total += hits.size();
+        hits.shrink_to_fit();
     });
     CandidateLists lists;
     if (total > limit) {

@@ -96,7 +96,7 @@ template <class T> class RowEngine {
             lanes, control_,
             [&](Index l, Worker &worker) {
                 Lane &lane = work[l];
-                lane.database.set_capacity(problem_.memory_budget / 4 / lane_limit);
+                lane.database.set_capacity(kept_bytes());
                 for (Index b = l; b < blocks; b += lanes) {
                     const Index first = b * rows;
                     run_block(lane, first, std::min(rows, n() - first), grad_queries);
@@ -130,7 +130,6 @@ template <class T> class RowEngine {
         DatabaseShare<T> database;
         RowTotals totals;
         RowMatrix<T> values;
-        std::vector<RowEntry<T>> entries;
         AlignedVector<T>
             listed; // aligned: vectorised exp peels unaligned ends, which round otherwise
         WindowLists near;
@@ -191,18 +190,25 @@ template <class T> class RowEngine {
 
     bool small() const {
         const std::size_t bytes = static_cast<std::size_t>(n()) * n() * sizeof(T);
-        return problem_.symmetric && whole_rows() && !loss_.sparse() &&
+        return problem_.symmetric && whole_rows() &&
                bytes <= std::min(problem_.memory_budget / 4, std::size_t(1) << 24);
     }
 
     /// Fixed by the problem's size and the memory budget alone.
     Index lane_count() const {
-        if (loss_.sparse() || near_)
+        if (!whole_rows() || near_)
             return lane_limit; // accumulators are rarely needed
         const std::size_t each =
             static_cast<std::size_t>(m()) * static_cast<std::size_t>(p() + 1) * sizeof(double);
         const std::size_t fit = problem_.memory_budget / 2 / std::max<std::size_t>(each, 1);
         return static_cast<Index>(std::max<std::size_t>(1, std::min<std::size_t>(fit, lane_limit)));
+    }
+
+    /// What a lane's weights may take while they are kept one by one: as much as their sums would.
+    std::size_t kept_bytes() const {
+        const std::size_t most = problem_.memory_budget / 4 / lane_limit,
+                          sums = static_cast<std::size_t>(m() * p()) * sizeof(double);
+        return std::min(most, std::max(most / 8, sums));
     }
 
     Index rows_per_block() const {
@@ -229,7 +235,7 @@ template <class T> class RowEngine {
         if (!whole_rows()) {
             for (Index i = first; i < first + count; ++i)
                 run_listed_row(lane, i, given.columns + given.row_starts[i],
-                               given.row_starts[i + 1] - given.row_starts[i], grad_queries.row(i));
+                               given.row_starts[i + 1] - given.row_starts[i], grad_queries);
             return;
         }
         // A listed entry costs about eight times one of a whole row. Where windows hold more, as
@@ -244,8 +250,7 @@ template <class T> class RowEngine {
             lane.failures = 0;
             for (Index r = 0; r < count; ++r)
                 run_listed_row(lane, first + r, lane.near.columns.data() + lane.near.starts[r],
-                               lane.near.starts[r + 1] - lane.near.starts[r],
-                               grad_queries.row(first + r));
+                               lane.near.starts[r + 1] - lane.near.starts[r], grad_queries);
             return;
         }
         lane.failures += search ? 1 : 0;
@@ -279,16 +284,25 @@ template <class T> class RowEngine {
                 problem_.exclude != nullptr ? problem_.exclude[first + r] : -1;
             if (excluded >= 0)
                 values[excluded] = problem_.kind == RowKind::distance ? nowhere : -nowhere;
-            lane.entries.clear();
-            Row<T> row{first + r, m(), nullptr, values, &lane.entries};
+            Row<T> row{first + r, m(), nullptr, values};
             count_row(lane, loss_.evaluate(row));
-            if (loss_.sparse())
-                spread(lane, first + r, grad_queries.row(first + r));
-            else if (excluded >= 0)
+            if (excluded >= 0)
                 values[excluded] = T(0);
         }
-        if (!loss_.sparse() && !keeps)
+        if (keeps)
+            return;
+        if (loss_.sparse() && few(lane.values))
+            for (Index r = 0; r < count; ++r)
+                spread(lane, {first + r, m(), nullptr, lane.values.row(r).data()}, grad_queries);
+        else
             multiply(lane, first, count, grad_queries);
+    }
+
+    /// Whether products with these weights cost more than those that are not zero one by one.
+    static bool few(const RowMatrix<T> &weights) {
+        constexpr Index cost = 32;
+        const Index zeros = std::count(weights.data(), weights.data() + weights.size(), T(0));
+        return (weights.size() - zeros) * cost < weights.size();
     }
 
     static void count_row(Lane &lane, const RowValue &value) {
@@ -302,7 +316,7 @@ template <class T> class RowEngine {
 
     /// Distances to the listed columns only, from differences.
     void run_listed_row(Lane &lane, Index i, const std::int64_t *columns, std::int64_t count,
-                        T *grad) const {
+                        View<T> grad_queries) const {
         lane.listed.resize(static_cast<std::size_t>(count));
         const T *query = problem_.queries.row(i);
         const std::int64_t excluded = problem_.exclude != nullptr ? problem_.exclude[i] : -1;
@@ -310,25 +324,26 @@ template <class T> class RowEngine {
             lane.listed[e] = columns[e] == excluded
                                  ? std::numeric_limits<T>::infinity()
                                  : squared_distance(query, problem_.database.row(columns[e]), p());
-        lane.entries.clear();
-        Row<T> row{i, static_cast<Index>(count), columns, lane.listed.data(), &lane.entries};
+        Row<T> row{i, static_cast<Index>(count), columns, lane.listed.data()};
         count_row(lane, loss_.evaluate(row));
-        if (!loss_.sparse())
-            for (std::int64_t e = 0; e < count; ++e)
-                if (lane.listed[e] != T(0) && columns[e] != excluded)
-                    lane.entries.push_back({static_cast<Index>(columns[e]), lane.listed[e]});
-        spread(lane, i, grad);
+        spread(lane, row, grad_queries);
     }
 
-    /// Sparse weights of anchor i: its own gradient now, the database's later.
-    void spread(Lane &lane, Index i, T *grad) const {
+    /// Weights of an anchor one by one: its own gradient now, the database's later.
+    void spread(Lane &lane, const Row<T> &weights, View<T> grad_queries) const {
+        const Index i = weights.anchor;
+        const Index excluded = problem_.exclude != nullptr ? problem_.exclude[i] : -1;
         std::vector<double> own(static_cast<std::size_t>(p()), 0.0);
-        for (const auto &[j, weight] : lane.entries) {
+        for (Index e = 0; e < weights.count; ++e) {
+            const Index j = weights.columns != nullptr ? static_cast<Index>(weights.columns[e]) : e;
+            const T weight = weights.values[e];
+            if (weight == T(0) || j == excluded)
+                continue;
             sides_->add_to_query(weight, i, j, own.data());
             lane.database.add(*sides_, i, j, weight);
         }
         for (Index k = 0; k < p(); ++k)
-            grad[k] = static_cast<T>(own[k]);
+            grad_queries.row(i)[k] = static_cast<T>(own[k]);
     }
 
     /// Dense weights W of a block: dZq = 2 (diag(W 1) Zq - W Zd), dZd = 2 (diag(1 W) Zd - W^T Zq);

@@ -55,6 +55,10 @@ template <class T> struct Vec {
     friend Vec where_equal(Vec a, Vec b, Vec x) {
         return map([&](int i) { return a.v[i] == b.v[i] ? x.v[i] : T(0); });
     }
+    /// x where a < b, else 0.
+    friend Vec where_less(Vec a, Vec b, Vec x) {
+        return map([&](int i) { return a.v[i] < b.v[i] ? x.v[i] : T(0); });
+    }
     /// Bit i is set where a[i] < b[i].
     friend unsigned less(Vec a, Vec b) {
         unsigned mask = 0;
@@ -72,7 +76,7 @@ template <class T> struct Vec {
     }
 };
 
-#define METRICFAST_VEC(T, REG, OP, SUFFIX, WIDTH, REGISTERS, FMA, LESS, EQUAL)                     \
+#define METRICFAST_VEC(T, REG, OP, SUFFIX, WIDTH, REGISTERS, FMA, LESS, EQUAL, WHERE_LESS)         \
     template <> struct Vec<T> {                                                                    \
         static constexpr int width = WIDTH;                                                        \
         static constexpr int registers = REGISTERS;                                                \
@@ -90,27 +94,34 @@ template <class T> struct Vec {
         friend Vec sqrt(Vec a) { return {OP##_sqrt_##SUFFIX(a.v)}; }                               \
         friend unsigned less(Vec a, Vec b) { return static_cast<unsigned>(LESS); }                 \
         friend Vec where_equal(Vec a, Vec b, Vec x) { return {EQUAL}; }                            \
+        friend Vec where_less(Vec a, Vec b, Vec x) { return {WHERE_LESS}; }                        \
     };
 
 #if METRICFAST_ISA_LEVEL == 4
 METRICFAST_VEC(float, __m512, _mm512, ps, 16, 32, _mm512_fmadd_ps(a.v, b.v, c.v),
                _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ),
-               _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ), x.v))
+               _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ), x.v),
+               _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), x.v))
 METRICFAST_VEC(double, __m512d, _mm512, pd, 8, 32, _mm512_fmadd_pd(a.v, b.v, c.v),
                _mm512_cmp_pd_mask(a.v, b.v, _CMP_LT_OQ),
-               _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a.v, b.v, _CMP_EQ_OQ), x.v))
+               _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a.v, b.v, _CMP_EQ_OQ), x.v),
+               _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a.v, b.v, _CMP_LT_OQ), x.v))
 #elif METRICFAST_ISA_LEVEL == 3
 METRICFAST_VEC(float, __m256, _mm256, ps, 8, 16, _mm256_fmadd_ps(a.v, b.v, c.v),
                _mm256_movemask_ps(_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)),
-               _mm256_and_ps(_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ), x.v))
+               _mm256_and_ps(_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ), x.v),
+               _mm256_and_ps(_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ), x.v))
 METRICFAST_VEC(double, __m256d, _mm256, pd, 4, 16, _mm256_fmadd_pd(a.v, b.v, c.v),
                _mm256_movemask_pd(_mm256_cmp_pd(a.v, b.v, _CMP_LT_OQ)),
-               _mm256_and_pd(_mm256_cmp_pd(a.v, b.v, _CMP_EQ_OQ), x.v))
+               _mm256_and_pd(_mm256_cmp_pd(a.v, b.v, _CMP_EQ_OQ), x.v),
+               _mm256_and_pd(_mm256_cmp_pd(a.v, b.v, _CMP_LT_OQ), x.v))
 #elif defined(__SSE2__) || defined(_M_X64)
 METRICFAST_VEC(float, __m128, _mm, ps, 4, 16, _mm_add_ps(_mm_mul_ps(a.v, b.v), c.v),
-               _mm_movemask_ps(_mm_cmplt_ps(a.v, b.v)), _mm_and_ps(_mm_cmpeq_ps(a.v, b.v), x.v))
+               _mm_movemask_ps(_mm_cmplt_ps(a.v, b.v)), _mm_and_ps(_mm_cmpeq_ps(a.v, b.v), x.v),
+               _mm_and_ps(_mm_cmplt_ps(a.v, b.v), x.v))
 METRICFAST_VEC(double, __m128d, _mm, pd, 2, 16, _mm_add_pd(_mm_mul_pd(a.v, b.v), c.v),
-               _mm_movemask_pd(_mm_cmplt_pd(a.v, b.v)), _mm_and_pd(_mm_cmpeq_pd(a.v, b.v), x.v))
+               _mm_movemask_pd(_mm_cmplt_pd(a.v, b.v)), _mm_and_pd(_mm_cmpeq_pd(a.v, b.v), x.v),
+               _mm_and_pd(_mm_cmplt_pd(a.v, b.v), x.v))
 #endif
 #undef METRICFAST_VEC
 

@@ -63,7 +63,7 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
             distances.fill(b * rows, view(d), true, half ? b * rows : 0);
             for (Index r = 0; r < d.rows(); ++r) {
                 const Index i = b * rows + r;
-                Row<T> row{i, d.cols(), nullptr, d.row(r).data(), nullptr};
+                Row<T> row{i, d.cols(), nullptr, d.row(r).data()};
                 const auto counts = hinge(row, half ? i : 0);
                 const double by = half ? 2.0 : weight(i);
                 sums[i] = {by * static_cast<double>(counts[0]),

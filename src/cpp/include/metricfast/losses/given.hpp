@@ -46,7 +46,7 @@ template <class T> class SparseWeightsLoss : public RowLoss<T> {
         const T *w = weights_ + row_starts_[row.anchor];
         for (Index r = 0; r < row.count; ++r) {
             result.value += static_cast<double>(w[r]) * static_cast<double>(row.values[r]);
-            row.entries->push_back({static_cast<Index>(row.columns[r]), w[r]});
+            row.values[r] = w[r];
         }
         result.terms = row.count;
         return result;

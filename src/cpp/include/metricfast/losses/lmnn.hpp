@@ -5,14 +5,13 @@
 #include <cmath>
 
 #include "metricfast/losses/row_loss.hpp"
+#include "metricfast/simd.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
 /// Anchor i with targets T_i:
 ///   s_i ( reg sum_t D_it + (1 - reg) sum_t sum_{l: y_l != y_i} [margin + D_it - D_il]_+ ).
 /// Rows may be whole, or lists of columns that contain every target and every active l.
-/// One pass over the row: with the k hinge points margin + D_it sorted, an impostor at D_il is
-/// active for a suffix of them, so it costs O(log k) and not O(k).
 template <class T> class LmnnLoss : public RowLoss<T> {
   public:
     /// \param targets (n x k) database rows of each anchor's targets, -1 for none.
@@ -35,69 +34,91 @@ template <class T> class LmnnLoss : public RowLoss<T> {
     }
 
     RowValue evaluate(Row<T> &row) const override {
-        struct Target {
-            double hinge; ///< margin + D_it
-            Index column;
-            double impostors; ///< active ones whose suffix starts here, then: at all
-        };
         RowValue result;
         const double s = anchor_weights_ != nullptr ? anchor_weights_[row.anchor] : 1.0;
+        const double pull = s * regularization_, push = s * (1 - regularization_);
         std::vector<Target> targets;
         const std::int64_t *wanted = targets_ + row.anchor * k_;
         for (Index t = 0; t < k_; ++t)
             if (wanted[t] >= 0) {
-                const double d = static_cast<double>(value_at(row, wanted[t]));
-                targets.push_back({margin_ + d, static_cast<Index>(wanted[t]), 0});
-                result.value += s * regularization_ * d;
+                const Index place = place_of(row, wanted[t]);
+                const double d = static_cast<double>(row.values[place]);
+                targets.push_back({static_cast<T>(margin_ + d), place, 0});
+                result.value += pull * d;
             }
         result.skipped = targets.empty();
         result.weight = s;
-        if (s == 0 || targets.empty())
+        if (s == 0 || targets.empty()) {
+            std::fill(row.values, row.values + row.count, T(0));
             return result;
-        std::sort(targets.begin(), targets.end(),
-                  [](const Target &a, const Target &b) { return a.hinge < b.hinge; });
-        const std::size_t k = targets.size();
-        std::vector<double> suffix(k + 1, 0.0);
-        for (std::size_t t = k; t-- > 0;)
-            suffix[t] = suffix[t + 1] + targets[t].hinge;
-        const double push = s * (1 - regularization_);
-        const T reach = static_cast<T>(targets.back().hinge);
-        const std::int64_t label = query_labels_[row.anchor];
-        for (Index r = 0; r < row.count; ++r) {
-            if (!(row.values[r] < reach))
-                continue;
-            const Index l = row.columns != nullptr ? static_cast<Index>(row.columns[r]) : r;
-            if (database_labels_[l] == label)
-                continue;
-            const double d = static_cast<double>(row.values[r]);
-            std::size_t first = 0;
-            while (first < k && !(targets[first].hinge > d))
-                ++first;
-            if (first == k)
-                continue;
-            const double active = static_cast<double>(k - first);
-            targets[first].impostors += 1;
-            result.value += push * (suffix[first] - active * d);
-            result.terms += static_cast<Index>(k - first);
-            row.entries->push_back({l, static_cast<T>(-push * active)});
         }
-        double impostors = 0;
+        std::sort(targets.begin(), targets.end(),
+                  [](const Target &a, const Target &b) { return a.hinge > b.hinge; });
+        for (Index first = 0; first < row.count; first += stretch)
+            result.value += push * find_active(row, first, targets, -push);
         for (const Target &target : targets) {
-            impostors += target.impostors;
-            row.entries->push_back(
-                {target.column, static_cast<T>(s * regularization_ + push * impostors)});
+            result.terms += target.impostors;
+            row.values[target.place] +=
+                static_cast<T>(pull + push * static_cast<double>(target.impostors));
         }
         return result;
     }
 
   private:
-    static T value_at(const Row<T> &row, std::int64_t column) {
+    static constexpr Index stretch = 512; ///< columns that stay in the nearest cache
+
+    struct Target {
+        T hinge;     ///< margin + D_it
+        Index place; ///< in the row
+        Index impostors;
+    };
+
+    static Index place_of(const Row<T> &row, std::int64_t column) {
         if (row.columns == nullptr)
-            return row.values[column];
+            return static_cast<Index>(column);
         const std::int64_t *end = row.columns + row.count;
         const std::int64_t *found = std::find(row.columns, end, column);
         require(found != end, "LMNN: a row's candidates must contain its targets");
-        return row.values[found - row.columns];
+        return found - row.columns;
+    }
+
+    /// Sum of the hinges of a stretch of columns, whose values become `unit` times the number of
+    /// hinges that each is active in. Targets come with the largest hinge first.
+    double find_active(Row<T> &row, Index first, std::vector<Target> &targets, double unit) const {
+        constexpr int W = Vec<T>::width;
+        const Index count = std::min(stretch, row.count - first), full = (count + W - 1) / W * W;
+        T *values = row.values + first;
+        alignas(64) T d[stretch], active[stretch];
+        const std::int64_t label = query_labels_[row.anchor];
+        constexpr T nowhere = std::numeric_limits<T>::infinity();
+        if (row.columns != nullptr)
+            for (Index r = 0; r < count; ++r)
+                d[r] = database_labels_[row.columns[first + r]] == label ? nowhere : values[r];
+        else
+            for (Index r = 0; r < count; ++r)
+                d[r] = database_labels_[first + r] == label ? nowhere : values[r];
+        std::fill(d + count, d + full, nowhere);
+        std::fill(active, active + full, T(0));
+        const Vec<T> zero = Vec<T>::broadcast(T(0)), one = Vec<T>::broadcast(T(1));
+        double sum = 0;
+        for (Target &target : targets) {
+            const Vec<T> hinge = Vec<T>::broadcast(target.hinge);
+            Vec<T> hinges = zero, impostors = zero;
+            for (Index j = 0; j < full; j += W) {
+                const Vec<T> x = Vec<T>::load(d + j), is = where_less(x, hinge, one);
+                hinges = hinges + max(hinge - x, zero);
+                impostors = impostors + is;
+                (Vec<T>::load(active + j) + is).store(active + j);
+            }
+            const Index found = static_cast<Index>(horizontal_sum(impostors));
+            if (found == 0)
+                break;
+            target.impostors += found;
+            sum += horizontal_sum(hinges);
+        }
+        for (Index r = 0; r < count; ++r)
+            values[r] = static_cast<T>(unit) * active[r];
+        return sum;
     }
 
     double regularization_;

@@ -110,7 +110,7 @@ template <class T> class LogRatioLoss : public RatioLoss<T> {
         }
         e *= takes_part;
         const double n = static_cast<double>(used);
-        Row<T> errors{row.anchor, row.count, nullptr, e.data(), nullptr};
+        Row<T> errors{row.anchor, row.count, nullptr, e.data()};
         const double mean = sum_of_values(errors) / n;
         e = (e - static_cast<T>(mean)) * takes_part;
         d *= takes_part * e * static_cast<T>(4 * weight / (n - 1));

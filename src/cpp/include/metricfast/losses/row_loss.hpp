@@ -16,11 +16,6 @@ struct RowValue {
     bool skipped = false; ///< the anchor has no part in the loss (no neighbour it could use)
 };
 
-template <class T> struct RowEntry {
-    Index column; ///< database row
-    T weight;
-};
-
 /// One anchor's row, as a loss sees it.
 template <class T> struct Row {
     Index anchor = 0;
@@ -28,10 +23,8 @@ template <class T> struct Row {
     /// Database rows of the entries; null for all of 0..count-1.
     const std::int64_t *columns = nullptr;
     /// In: squared distances (or inner products); the excluded point's is +inf (-inf).
-    /// Out, for losses with dense weights: d loss / d value, in place, for the columns given.
+    /// Out: d loss / d value, in place, for the columns given.
     T *values = nullptr;
-    /// Out, for losses with sparse weights: the non-zero weights, by database row.
-    std::vector<RowEntry<T>> *entries = nullptr;
 };
 
 /// The one call through which the engine, compiled once per precision, reaches every loss.
@@ -40,7 +33,7 @@ template <class T> class RowLoss {
     virtual ~RowLoss() = default;
     /// Throws std::invalid_argument unless the loss is one of so many queries and database points.
     virtual void check(Index /*queries*/, Index /*database*/) const {}
-    /// True: weights go to `entries`; false: they replace `values`.
+    /// True: most weights may be zero, and rows may be lists of the columns whose weights are not.
     virtual bool sparse() const = 0;
     /// Columns whose distance exceeds the row's smallest by more than this change neither value nor
     /// weights in T, and may be left out; infinite where every column matters.
