@@ -1,0 +1,76 @@
+"""Model files and checkpoints that are damaged, and what becomes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+
+import metricfast as mf
+from metricfast import losses
+
+
+class Damage(NamedTuple):
+    """What happens to a file: where, as a share of its bytes or of its header, and how."""
+
+    kind: str
+    where: float
+    byte: int
+
+    def __call__(self, content: bytes) -> bytes:
+        size = len(content)
+        header = 8 + int.from_bytes(content[:8], "little")
+        place = min(int(self.where * (header if self.kind == "header" else size)), size - 1)
+        if self.kind == "cut":
+            return content[:place]
+        if self.kind == "longer":
+            return content + bytes([self.byte]) * 8
+        if self.kind == "zeros":
+            return content[:place] + bytes(min(16, size - place)) + content[place + 16 :]
+        if self.kind == "digit":  # some number of the header
+            digits = [i for i, c in enumerate(content[:header]) if 48 <= c < 58] or [place]
+            place = digits[int(self.where * (len(digits) - 1))]
+            return content[:place] + bytes([48 + self.byte % 10]) + content[place + 1 :]
+        return content[:place] + bytes([self.byte]) + content[place + 1 :]
+
+
+def damages() -> st.SearchStrategy[Damage]:
+    kinds = st.sampled_from(("byte", "byte", "header", "header", "digit", "cut", "longer", "zeros"))
+    return st.builds(Damage, kinds, st.floats(0, 1, width=32), st.integers(0, 255))
+
+
+def load_damaged(model: Any, damage: Damage) -> tuple[bool, Any]:
+    """Whether the damage changed the file, and what is loaded from it."""
+    path = Path("path-of-model")
+    mf.save(model, path)
+    content = path.read_bytes()
+    path.write_bytes(damage(content))
+    return damage(content) != content, mf.load(path)
+
+
+def round_trip(X: Any, y: Any) -> list[Any]:
+    """What a learner makes of the points, and what it makes of them once it was saved."""
+    model = mf.NCMML(max_iter=2).fit(X, y)
+    mf.save(model, "model")
+    again = mf.load("model")
+    return [(model.transform(X), model.classes_ if hasattr(model, "classes_") else None),
+            (again.transform(X), again.classes_ if hasattr(again, "classes_") else None)]  # fmt: skip
+
+
+def resume_damaged(damage: Damage) -> list[Any]:
+    """The parameters of a training that went on from a damaged file, and of one that did not."""
+    rng = np.random.default_rng(0)
+    X, y, path = rng.normal(size=(20, 3)), np.arange(20) % 2, Path("path-of-checkpoint")
+
+    def train(epochs: int) -> Any:
+        return mf.EmbeddingLearner(
+            losses.NCA(), max_epochs=epochs, batch_size=10, checkpoint=path, random_state=0
+        ).fit(X, y)
+
+    train(2)
+    content = path.read_bytes()
+    expected = train(4).parameters_
+    path.write_bytes(damage(content))
+    return [train(4).parameters_, expected]

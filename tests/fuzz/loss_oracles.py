@@ -1,0 +1,108 @@
+"""Values of losses by their references, and their slopes by differences of these."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import reference
+import reference_losses
+
+Arguments = dict[str, Any]
+_ALIKE = {
+    "LogRatio": reference_losses.log_ratio,
+    "Ratio": reference_losses.ratio,
+    "Contrastive": reference_losses.contrastive,
+    "MultiSimilarity": reference_losses.multi_similarity,
+    "SupCon": reference_losses.supcon,
+    "NTXent": reference_losses.ntxent,
+    "GeneralizedLifted": reference_losses.lifted,
+    "RankNContrast": reference_losses.rank_n_contrast,
+    "ProxyNCA": reference_losses.proxy_nca,
+    "ProxyAnchor": reference_losses.proxy_anchor,
+    "CoSENT": reference_losses.cosent,
+    "Triplet": reference_losses.triplet,
+}
+_OF_OWN = {
+    "NCA": lambda Z, y, form="sum": reference.nca(Z, y, form),
+    "MLKR": reference.mlkr,
+    "MCML": reference.mcml,
+    "LDML": lambda Z, y, bias=1.0: reference.ldml(Z, y, bias),
+}
+_EPS = {"LogRatio": ("eps_distance", "eps_log"), "Ratio": ("eps_distance",)}
+_MOST = 14  # points; the references look at all triplets
+
+
+def loss(name: str) -> Callable[[Arguments, Any], str | None]:
+    """The oracle of a loss."""
+
+    def oracle(a: Arguments, result: Any) -> str | None:
+        value = _reference(name, a)
+        Z, y = np.asarray(a["Z"]), np.asarray(a["y"])
+        own = a.get("Z_database") is None
+        B = Z if own else np.asarray(a["Z_database"])
+        yb = y if a.get("y_database") is None else np.asarray(a["y_database"])
+        if name == "CoSENT" and not own and a.get("y_database") is None:
+            yb = None
+        size = max(abs(A.astype(float)).max() for A in (Z, B))
+        large = y.dtype.kind in "fiu" and abs(y.astype(float)).max() > 1e3
+        if value is None or max(len(Z), len(B)) > _MOST or large or not (size == 0 or 1e-2 < size < 50):
+            return ""
+        single = Z.dtype.itemsize == B.dtype.itemsize == 4 and Z.dtype.kind == B.dtype.kind == "f"
+        Z, B = Z.astype(float), B.astype(float)
+        y = y if y.dtype.kind in "USO" else y.astype(float)
+        yb = yb if yb is None or yb.dtype.kind in "USO" else yb.astype(float)
+
+        def f(A: np.ndarray, C: np.ndarray) -> float:
+            with np.errstate(all="ignore"):
+                return float(value(A, y, A if own else C, yb, own))
+
+        expected = f(Z, B)
+        rtol = 2e-3 if single else 1e-6
+        if not np.isclose(result[0], expected, rtol=rtol, atol=rtol * (1 + size**2)):
+            return f"value {result[0]!r}, should be {expected!r}"
+        return None if single else _slope(f, Z, B, own, result[1], expected)
+
+    return oracle
+
+
+def _slope(f: Any, Z: np.ndarray, B: np.ndarray, own: bool, grad: Any, value: float) -> str | None:
+    """Compare the slope in one direction, where there is one."""
+    rng = np.random.default_rng(0)
+    u, v = rng.normal(size=Z.shape), rng.normal(size=B.shape)
+    h = 1e-6
+    ahead, behind = f(Z + h * u, B + h * v) - value, value - f(Z - h * u, B - h * v)
+    if not np.isclose(ahead, behind, rtol=1e-3, atol=1e-12) or abs(ahead) < 1e-9 * abs(value):
+        return ""
+    given = (grad * u).sum() if own else (grad[0] * u).sum() + (grad[1] * v).sum()
+    expected = (ahead + behind) / 2 / h
+    if np.isclose(given, expected, rtol=1e-2, atol=1e-5 * (1 + abs(value))):
+        return None
+    return f"slope {given!r}, should be {expected!r}"
+
+
+def _reference(name: str, a: Arguments) -> Any:
+    """The reference with the parameters of this call; None where there is none."""
+    if a.get("sample_weight") is not None or a.get("exclude") is not None:
+        return None
+    if name in _OF_OWN:
+        if a.get("Z_database") is not None or a.get("reduction", "sum") != "sum":
+            return None
+        options = {k: a[k] for k in ("form", "bias") if k in a}
+        return lambda A, y, B, yb, own: _OF_OWN[name](A, y, **options)
+    if name not in _ALIKE or any(a.get(eps) is None for eps in _EPS.get(name, ())):
+        return None
+    make, given = _ALIKE[name], dict(a)
+    for name_of_call in ("Z", "y", "Z_database", "y_database", "n_jobs", "sample_weight", "exclude"):
+        given.pop(name_of_call, None)
+    if "label_distance" in given:
+        given["metric"] = given.pop("label_distance")
+    if name == "Triplet":
+        given["dense"] = given.pop("labels", "class") == "dense"
+    if name == "Ratio" and given.pop("eps_log", None) != 0:
+        return None
+    if given.pop("ties", "drop") != "drop" or not given.keys() <= inspect.signature(make).parameters.keys():
+        return None
+    return make(**given)

@@ -1,0 +1,271 @@
+"""What the answer should have been, by the slow references of tests/ and by brute force.
+
+An oracle is given the arguments and the result, and returns a complaint; None where the answer is
+right, and "" where it does not know.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import reference
+from scipy.sparse import issparse
+from scipy.stats import spearmanr
+
+from .loss_oracles import loss
+
+__all__ = [
+    *("METRICS", "augmented", "both", "epoch", "gradient", "loss", "neighbors"),
+    *("neighbors_per_class", "paired", "pairwise", "retrieval", "same", "targeted", "undamaged"),
+]
+
+Arguments = dict[str, Any]
+_SETS = 500  # no brute force beyond
+
+
+def _points(value: Any) -> np.ndarray:
+    array = value.toarray() if issparse(value) else np.asarray(value)
+    return array.astype(np.longdouble)
+
+
+def _sides(a: Arguments, first: str, second: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Embedded points of both sides, and how much rounding of each embedded value is fair."""
+    X = _points(a[first])
+    Y = X if a.get(second) is None else _points(a[second])
+    U = a.get("L") if a.get("U") is None else a["U"]
+    V = a.get("L") if a.get("V") is None else a["V"]
+    if U is None:
+        return X, Y, np.zeros((len(X), len(Y)))
+    U, V = _points(U), _points(V)
+    sizes = [np.linalg.norm((abs(S) @ abs(M).T).astype(float), axis=1) for S, M in ((X, U), (Y, V))]
+    return X @ U.T, Y @ V.T, np.add.outer(*sizes)
+
+
+def _distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    return np.sqrt(((A[:, None] - B[None]) ** 2).sum(axis=2)).astype(np.longdouble)
+
+
+def _off(found: Any, D: np.ndarray, size: np.ndarray, width: int, squared: Any) -> str | None:
+    """Complain of distances that differ by more than rounding."""
+    found = np.asarray(found)
+    eps, least = np.finfo(found.dtype).eps, np.finfo(found.dtype).tiny
+    given = np.sqrt(found.astype(np.longdouble)) if squared else found
+    least = math.sqrt(float(least)) if squared else float(least)
+    wrong = abs(given - D) > 16 * (width + 2) * eps * (D + size) + 4 * least
+    if not wrong.any():
+        return None
+    at = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return f"distance {float(given[at])!r} at {at}, should be {float(D[at])!r}"
+
+
+def pairwise(a: Arguments, result: Any) -> str | None:
+    A, B, size = _sides(a, "X", "Y")
+    return _off(result, _distances(A, B), size, _points(a["X"]).shape[1], a.get("squared"))
+
+
+def paired(a: Arguments, result: Any) -> str | None:
+    A, B, size = _sides(a, "X", "Y")
+    rows, columns = np.arange(len(A)), np.arange(len(B))
+    if a.get("pairs") is not None:
+        rows, columns = np.asarray(a["pairs"]).astype(int).reshape(-1, 2).T
+    D = np.sqrt(((A[rows] - B[columns]) ** 2).sum(axis=1))
+    return _off(result, D, size[rows, columns], _points(a["X"]).shape[1], a.get("squared"))
+
+
+def _searched(
+    a: Arguments, found: Any, indices: Any, D: np.ndarray, size: np.ndarray, B: np.ndarray,
+    columns: np.ndarray,
+) -> str | None:  # fmt: skip
+    """Complain of neighbours among some columns: of what is found, how far it is, and its order."""
+    exclude = a.get("exclude")
+    if exclude is None and a.get("database") is None:
+        exclude = np.arange(len(D))
+    exact = not (D.astype(float) ** 2 % 1).any() and abs(B).max() < 1e3 and not (B % 1).any()
+    eps = np.finfo(np.asarray(found).dtype).eps
+    for i, (row, got) in enumerate(zip(D, indices, strict=True)):
+        left = [j for j in columns if exclude is None or j != np.asarray(exclude)[i]]
+        want = sorted(left, key=lambda j: (row[j], j))[: len(got)]
+        got = [int(j) for j in got if j >= 0]
+        if len(got) != len(want) or not set(got) <= set(left) or len(set(got)) != len(got):
+            return f"row {i}: neighbours {got}, should be {want}"
+        room = 64 * (B.shape[1] + 2) * eps * (row + size[i])
+        away = [abs(row[g] - row[w]) > room[g] + room[w] for g, w in zip(got, want, strict=True)]
+        if any(away) or (exact and got != want):
+            return f"row {i}: neighbours {got}, should be {want}"
+        for j in got:  # equal rows are found in their order
+            for same in (s for s in left if s < j and (B[s] == B[j]).all()):
+                if same not in got[: got.index(j)]:
+                    return f"row {i}: neighbours {got}, where {same} is equal to {j}"
+        complaint = _off(found[i][: len(got)], row[got], size[i][got], B.shape[1], a.get("squared"))
+        if complaint:
+            return f"row {i}: {complaint}"
+    return None
+
+
+def neighbors(a: Arguments, result: Any) -> str | None:
+    A, B, size = _sides(a, "queries", "database")
+    return _searched(a, *result, _distances(A, B), size, B, np.arange(len(B)))
+
+
+def neighbors_per_class(a: Arguments, result: Any) -> str | None:
+    A, B, size = _sides(a, "queries", "database")
+    labels, D = np.asarray(a["labels"]), _distances(A, B)
+    for c, label in enumerate(np.unique(labels)):
+        found = (part[:, c] for part in result)
+        complaint = _searched(a, *found, D, size, B, np.flatnonzero(labels == label))
+        if complaint:
+            return f"class {label}: {complaint}"
+    return None
+
+
+def gradient(a: Arguments, result: Any) -> str | None:
+    X = _points(a["X"])
+    Y = X if a.get("Y") is None else _points(a["Y"])
+    W = _points(a["weights"])
+    if a.get("U") is None:  # both move together
+        X, Y = X - Y.mean(axis=0), Y - Y.mean(axis=0)
+    U, V = (a.get("U"), a.get("V")) if a.get("L") is None else (a["L"], a["L"])
+    U, V = (np.eye(X.shape[1]) if M is None else _points(M) for M in (U, V))
+    A, B = X @ U.T, Y @ V.T
+    R = A[:, None] - B[None]
+    S = np.linalg.norm(abs(X) @ abs(U).T, axis=1)[:, None] + np.linalg.norm(abs(Y) @ abs(V).T, axis=1)
+    of_query = 2 * np.einsum("ij,ijp,id->pd", W, R, X)
+    of_database = -2 * np.einsum("ij,ijp,jd->pd", W, R, Y)
+    room = 2 * np.einsum("ij,ij,id->d", abs(W), S, abs(X))
+    room = room + 2 * np.einsum("ij,ij,jd->d", abs(W), S, abs(Y))
+    single = all(
+        getattr(np.asarray(a[k]), "dtype", None) in ("f4", ">f4") for k in ("X", "Y")
+        if a.get(k) is not None
+    )  # fmt: skip
+    room = room * (X.shape[1] + 4) * 64 * np.finfo(np.float32 if single else float).eps + 1e-300
+    whole = (of_query + of_database) / (2 if a.get("M") is not None else 1)
+    pairs = zip(result, (of_query, of_database), strict=True) if isinstance(result, tuple) else [
+        (result, whole)
+    ]  # fmt: skip
+    for found, expected in pairs:
+        if (abs(found - expected) > room).any():
+            return f"gradient {found.tolist()}, should be {expected.astype(float).tolist()}"
+    return None
+
+
+def _infer(a: Arguments, result: Any, which: int) -> str | None:
+    from reference_inference import brute_force
+
+    if a.get("method", "exact") != "exact" or a.get("loss_matrix") is not None:
+        return ""
+    if a.get("metric", "sqeuclidean") == "precomputed":
+        D = _points(a["queries"]).astype(float)
+    else:
+        A, B, _ = _sides(a, "queries", "database")
+        D = reference.squared_distances(A, B)
+    k, known = int(a["n_neighbors"]), np.asarray(a["query_labels"])
+    labels = np.asarray(a["database_labels"])
+    if math.comb(D.shape[1], k) > _SETS or not np.isfinite(D).all():
+        return ""
+    classes, codes = np.unique(np.concatenate([known, labels]), return_inverse=True)
+    queries, database = codes[: len(known)], codes[len(known) :]
+    exclude = a.get("exclude")
+    if exclude is None:
+        own = a.get("database") is None and a.get("metric") != "precomputed"
+        exclude = np.arange(len(D)) if own else np.full(len(D), -1)
+    for i, row in enumerate(D):
+        delta = np.where(np.arange(len(classes)) == queries[i], 0.0, 1.0)
+        ties = a.get("ties", "pessimistic")
+        best = brute_force(row, database, delta, k, ties, int(np.asarray(exclude)[i]))[which]
+        if (best is not None) != bool(result.feasible[i]):
+            return f"query {i}: feasible {result.feasible[i]}, should be {best is not None}"
+        # Values are sums of squares, in the precision of the points.
+        if best is not None and abs(best - result.values[i]) > 1e-5 * (abs(row[row < np.inf]).sum() + 1):
+            return f"query {i}: value {result.values[i]}, should be {best}"
+    return None
+
+
+def targeted(a: Arguments, result: Any) -> str | None:
+    return _infer(a, result, 0)
+
+
+def augmented(a: Arguments, result: Any) -> str | None:
+    return _infer(a, result, 1)
+
+
+def both(a: Arguments, result: Any) -> str | None:
+    return _infer(a, result[0], 0) or _infer(a, result[1], 1)
+
+
+def _precision(hits: np.ndarray, i: int) -> float:
+    return float(hits[: i + 1].mean())
+
+
+METRICS: dict[str, Callable[[np.ndarray, int, int], float]] = {
+    "precision_at_1": lambda hits, relevant, k: float(hits[0]),
+    "r_precision": lambda hits, relevant, k: float(hits[:relevant].mean()),
+    "map_at_r": lambda hits, relevant, k: sum(
+        _precision(hits, i) for i in range(relevant) if hits[i]) / relevant,
+    "mean_average_precision": lambda hits, relevant, k: sum(
+        _precision(hits, i) for i in np.flatnonzero(hits)) / relevant,
+    "mean_reciprocal_rank": lambda hits, relevant, k: 1 / (int(hits.argmax()) + 1),
+    "recall_at_k": lambda hits, relevant, k: float(hits[:k].any()),
+    "mean_label_distance_at_k": lambda found, _, k: float(found[:k].mean()),
+    "ndcg_at_k": lambda found, _, k: float(
+        (1 / (1 + found[:k]) / np.log2(np.arange(2, 2 + len(found[:k])))).sum()
+        / (1 / (1 + np.sort(found)[:k]) / np.log2(np.arange(2, 2 + len(found[:k])))).sum()),
+    "spearman": lambda found, _, k: math.nan,
+}  # fmt: skip
+_OF_NUMBERS = ("mean_label_distance_at_k", "ndcg_at_k", "spearman")
+
+
+def retrieval(name: str) -> Callable[[Arguments, Any], str | None]:
+    def oracle(a: Arguments, result: Any) -> str | None:
+        A, B, _ = _sides(a, "queries", "database")
+        D, labels = _distances(A, B), np.asarray(a["labels"])
+        known = labels if a.get("database") is None else np.asarray(a["database_labels"])
+        if labels.ndim != 1 or (a.get("L") is not None or a.get("U") is not None):
+            return ""
+        exclude = a.get("exclude")
+        if exclude is None:
+            exclude = np.arange(len(D)) if a.get("database") is None else np.full(len(D), -1)
+        values = []
+        for row, label, out in zip(D, labels, np.asarray(exclude), strict=True):
+            order = [j for j in np.lexsort((np.arange(len(row)), row)) if j != out]
+            if name in _OF_NUMBERS:
+                found = abs(known[order].astype(float) - float(label))
+                if name == "spearman":
+                    rank = spearmanr(row[order].astype(float), found).statistic
+                    values.append(0.0 if np.isnan(rank) else rank)
+                    continue
+            else:
+                found = known[order] == label
+            if name in _OF_NUMBERS or found.any():
+                values.append(METRICS[name](found, int(found.sum()), int(a.get("k", 10))))
+        expected = np.mean(values) if values else np.nan
+        if np.isclose(float(result), expected, rtol=1e-6, atol=1e-9, equal_nan=True):
+            return None
+        return f"{name} {result!r}, should be {expected!r}"
+
+    return oracle
+
+
+def epoch(a: Arguments, batches: Any) -> str | None:
+    rows = [batch.rows for batch in batches]
+    n = len(np.asarray(a["y"]))
+    if any(len(set(r.tolist())) != len(r) or r.min() < 0 or r.max() >= n for r in rows):
+        return "a batch repeats a point, or has one that there is not"
+    anchors = np.concatenate([batch.rows[: batch.n_anchors] for batch in batches])
+    if not a.get("all_anchors") and sorted(anchors.tolist()) != list(range(n)):
+        return "a point is not an anchor exactly once"
+    return None
+
+
+def same(_: Arguments, result: Any) -> str | None:
+    """Two lists of arrays that must be equal to the last bit."""
+    for one, two in zip(*result, strict=True):
+        if (one is None) != (two is None) or not np.array_equal(one, two):
+            return "the result differs from what it was before"
+    return None
+
+
+def undamaged(_: Arguments, result: Any) -> str | None:
+    return "loads a damaged file" if result[0] else None

@@ -1,0 +1,60 @@
+"""What a run found: bad verdicts grouped by cause, each with a call to repeat."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from .runner import Finding
+from .verdicts import BAD, OURS
+
+_WIDTH = 400
+
+
+class Report:
+    """Findings as they come."""
+
+    def __init__(self, seed: int, table: str, only: str | None) -> None:
+        self._again = f"--seed {seed}" + (f" --only {only}" if only else "")
+        self._again += f" --table {table}" if table != "targets" else ""
+        self._verdicts: Counter[str] = Counter()
+        self._targets: dict[tuple[str, str], Counter[str]] = {}
+        self._first: dict[tuple[str, str], Finding] = {}
+
+    def add(self, finding: Finding) -> None:
+        self._verdicts[finding.verdict] += 1
+        if finding.verdict in BAD:
+            cause = finding.verdict, shape_of(finding.why) or finding.target
+            self._targets.setdefault(cause, Counter())[finding.target] += 1
+            known = self._first.get(cause)
+            if known is None or len(finding.case) < len(known.case):
+                self._first[cause] = finding
+
+    @property
+    def bad(self) -> int:
+        return sum(self._verdicts[verdict] for verdict in BAD)
+
+    def summary(self) -> str:
+        found = ", ".join(f"{count} {verdict}" for verdict, count in self._verdicts.most_common())
+        return f"{self._verdicts.total()} calls: {found}"
+
+    def __str__(self) -> str:
+        lines = []
+        for (verdict, _), targets in sorted(
+            self._targets.items(), key=lambda item: (item[0][0], -item[1].total())
+        ):
+            first = self._first[verdict, _]
+            names = ", ".join(f"{name} {count}" for name, count in targets.most_common(6))
+            more = f" and {len(targets) - 6} more" if len(targets) > 6 else ""
+            lines.append(
+                f"{verdict}, {targets.total()} times: {first.why[-_WIDTH:] if verdict == OURS else first.why[:_WIDTH]}\n    in {names}{more}\n"
+                f"    {first.case[:_WIDTH]}\n"
+                f"    python -m tests.fuzz {self._again} --replay {first.call}"
+            )
+        return "\n".join([*lines, self.summary()])
+
+
+def shape_of(why: str) -> str:
+    """What is alike in messages of one cause: no numbers, no quoted words, only the first line."""
+    text = re.sub(r"'[^']*'|\"[^\"]*\"|\[.*\]|<.*>", "…", why.rstrip().split("\n")[-1 if why.startswith("Traceback") else 0])
+    return re.sub(r"[-+]?\d[\d.e+-]*|\bnan\b|\binf\b", "#", text)[:120]

@@ -1,0 +1,303 @@
+"""The table of what is called: every public function, class and method, by its name."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import metricfast as mf
+from metricfast import constraints, embeddings, inference, learners, losses, metrics, samplers
+from metricfast import plotting, thresholds
+
+from . import files, oracles
+from .arguments import (
+    Factory, Role, array, classes, indices, numbers, one_of, points, roles_of, weights,
+)  # fmt: skip
+
+Oracle = Callable[[dict[str, Any], Any], str | None]
+CONTINUOUS = ("MLKR", "NeighborhoodGerrymanderingRegressor", "LogRatioLearner")
+METHODS = (
+    *("transform", "predict", "predict_proba", "score", "partial_fit", "kneighbors"),
+    *("pair_distance", "pair_score", "score_pairs", "predict_pairs", "decision_function"),
+    *("calibrate_threshold", "set_threshold"),
+)
+# What an error may speak of in place of an argument.
+_COMMON_WORDS = {
+    *("X", "y", "class", "classes", "label", "labels", "point", "points", "query", "tuples"),
+    *("pairs", "triplets", "quadruplets", "sample", "samples", "features", "path", "seed"),
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something to call.
+
+    `words` may be in clear errors, `written` names arguments that are there to be changed,
+    `unread` those that a call may leave alone, and `width` is the only number of features.
+    """
+
+    name: str
+    call: Callable[..., Any]
+    roles: dict[str, Role]
+    oracle: Oracle | None = None
+    nonfinite_ok: bool = False
+    written: tuple[str, ...] = ("out",)
+    unread: tuple[str, ...] = ()
+    width: int | None = None
+    words: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        words = {*_COMMON_WORDS, *self.roles, *self.name.split(".")}
+        object.__setattr__(self, "words", frozenset(map(str.lower, words)))
+
+
+def method(
+    owner: type, name: str, oracle: Oracle | None = None, prefix: str = "", **given: Factory
+) -> Target:
+    """Make an object with arguments of its class, and call a method with its own."""
+    made = roles_of(owner, **given)
+    called = roles_of(getattr(owner, name), **given)
+
+    def call(**arguments: Any) -> Any:
+        maker = owner(**{k: arguments.pop(k) for k in made if k in arguments})
+        return getattr(maker, name)(**arguments)
+
+    shown = f"{prefix}{owner.__name__}" + ("" if name == "__call__" else f".{name}")
+    return Target(shown, call, made | called, oracle)
+
+
+def of_functions() -> list[Target]:
+    search = roles_of(metrics.retrieval_report)
+    for name in ("metrics", "k", "confidence", "baselines", "verbose"):
+        del search[name]
+    of_labels: dict[str, Factory] = {
+        "database_labels": lambda w: st.none() if w.own else classes(w.m),
+        "label_distance": one_of("euclidean", "cityblock"),
+        "metrics": one_of(None, "map_at_r", "spearman", ["recall_at_k"], "all"),
+    }
+    index_pairs: dict[str, Factory] = {"pairs": lambda w: indices(w.r, 2, below=w.n)}
+    sides: dict[str, Factory] = {
+        "constraints": lambda w: st.tuples(*(indices(w.r, below=w.n) for _ in range(4)))
+    }
+    gradient_weights: dict[str, Factory] = {
+        "weights": lambda w: points(w.n, w.m) | array(w.n, w.m, values=("lattice", "zero")),
+    }
+    votes: dict[str, Factory] = {
+        "database": lambda w: st.none() if w.own or w.maps == "M" else array(w.m, w.d),
+        "metric": lambda w: st.just("sqeuclidean"),
+    }
+    table = [
+        (mf.pairwise_distances, oracles.pairwise, {}),
+        (mf.paired_distances, oracles.paired, index_pairs),
+        (mf.kneighbors, oracles.neighbors, {}),
+        (mf.kneighbors_per_class, oracles.neighbors_per_class, {"labels": lambda w: classes(w.m)}),
+        (mf.metric_gradient, oracles.gradient, gradient_weights),
+        (inference.targeted, oracles.targeted, votes),
+        (inference.loss_augmented, oracles.augmented, votes),
+        (inference.both, oracles.both, votes),
+        (inference.check_loss_matrix, None, {"matrix": lambda w: array(w.p, w.p, values=("zero",))}),
+        (metrics.label_disjoint_folds, None, {}),
+        (metrics.cross_validate_retrieval, None, {"metrics": of_labels["metrics"]}),
+        (metrics.retrieval_report, None, of_labels),
+        (constraints.wrap_pairs, None, {"constraints": lambda w: sides["constraints"](w)}),
+        (constraints.wrap_indices, None, sides),
+        (plotting.plot_before_after, None, {}),
+        (thresholds.check_calibration, None, {}),
+        (thresholds.check_calibration_params, None, {"params": one_of(None, {"beta": 1.0})}),
+    ]
+    found = [
+        Target(f.__name__, f, roles_of(f, **given), oracle, f in _MAY_HOLD_NAN)
+        for f, oracle, given in table
+    ]
+    for name in metrics.__all__:
+        function = getattr(metrics, name)
+        if name in oracles.METRICS:
+            roles = roles_of(function, **of_labels) | search
+            oracle = oracles.retrieval(name)
+            found.append(Target(f"metrics.{name}", function, roles, oracle, nonfinite_ok=True))
+    return found
+
+
+# Where there is no such neighbour, set or query, distances, values and metrics are not finite.
+_MAY_HOLD_NAN = (
+    *(mf.kneighbors_per_class, inference.targeted, inference.loss_augmented, inference.both),
+    *(metrics.retrieval_report, metrics.cross_validate_retrieval),
+)
+
+
+def of_losses() -> list[Target]:
+    found = []
+    for name in losses.__all__:
+        loss = getattr(losses, name)
+        draw = classes if loss.labels == "class" else numbers
+        given: dict[str, Factory] = {
+            "y": lambda w, draw=draw: draw(w.n),
+            "y_database": lambda w, draw=draw: st.none() if w.own else draw(w.m),
+            "targets": lambda w: indices(w.n, w.p, below=w.n),
+        }
+        if name == "MLKR":
+            given |= {"y": lambda w: array(w.n), "y_database": lambda w: array(w.m)}
+        found.append(method(loss, "__call__", oracles.loss(name), "losses.", **given))
+    of_targets: dict[str, Factory] = {
+        "targets": lambda w: indices(w.n, 1, below=w.n), "max_candidates": one_of(1000, 1)
+    }  # fmt: skip
+    for name in ("find_targets", "find_impostors"):
+        function = getattr(losses.LMNN, name)
+        found.append(Target(f"losses.LMNN.{name}", function, roles_of(function, **of_targets)))
+    return [*found, method(losses.Gerrymander, "weights", None, "losses.")]
+
+
+def of_embeddings() -> list[Target]:
+    found = []
+    for name in ("Linear", "MLP"):
+        embedding = getattr(embeddings, name)
+        given: dict[str, Factory] = {"X": lambda w: points(w.n, w.d), "parameters": one_of(None)}
+        made = roles_of(embedding, **given)
+        found.append(method(embedding, "initialize", **given))
+        for step in ("forward", "backward"):
+
+            def call(embedding: Any = embedding, made: Any = made, step: str = step, **rest: Any):
+                maker = embedding(**{k: rest.pop(k) for k in made if k in rest})
+                points = np.random.default_rng(0).normal(size=(9, 3))
+                parameters = maker.initialize(points, np.arange(9) % 3, 0)
+                if rest.get("parameters") is None:
+                    rest["parameters"] = parameters
+                if step == "forward":
+                    return maker.forward(**rest)[0]
+                rest["cache"] = maker.forward(parameters, points)[1]
+                return maker.backward(**rest)
+
+            roles = made | roles_of(getattr(embedding, step), **given)
+            roles.pop("cache", None)
+            if step == "backward":
+                roles["upstream"] = Role(lambda w: array(9, w.p))
+            found.append(Target(f"{name}.{step}", call, roles, width=3))
+    return found
+
+
+def of_samplers() -> list[Target]:
+    found = []
+    for name in ("Uniform", "ClassBalanced", "DenseTriplet"):
+        given: dict[str, Factory] = (
+            {"y": lambda w: numbers(w.n)} if name == "DenseTriplet" else {}
+        )  # fmt: skip
+        prepare = method(getattr(samplers, name), "prepare", **given)
+
+        def call(prepare: Target = prepare, **arguments: Any) -> Any:
+            return list(prepare.call(**arguments)(np.random.RandomState(0)))
+
+        found.append(Target(prepare.name, call, prepare.roles, oracles.epoch,
+                            unread=("y",) if name == "Uniform" else ()))  # fmt: skip
+    for name in ("chunks", "generate_knntriplets", "positive_negative_pairs"):
+        found.append(method(mf.Constraints, name))
+    return found
+
+
+def _labels(learner: type) -> dict[str, Factory]:
+    """How the labels of a learner are drawn, and the weights that go with its points."""
+    size = getattr(learner, "_tuple_size", None)
+    if isinstance(size, int):
+        return {
+            "y": (lambda w: array(w.r, values=("signs",), dtype=("int64", "float64", "int8")))
+            if size == 2 else one_of(None),
+            **dict.fromkeys(("sample_weight", "weights"), lambda w: weights(w.r)),
+        }  # fmt: skip
+    given: dict[str, Factory] = {"X": lambda w: points(w.n, w.d)}
+    if learner.__name__ in CONTINUOUS:
+        given["y"] = lambda w: array(w.n)
+    given["chunks"] = lambda w: array(w.n, values=("classes",), dtype=("int64", "int8"))
+    return given
+
+
+def of_learners() -> list[Target]:
+    found = []
+    for name in learners.__all__:
+        learner = getattr(learners, name)
+        given = _labels(learner)
+        made, called = roles_of(learner, **given), roles_of(learner.fit, **given)
+
+        def fit(learner: type = learner, made: Any = made, **arguments: Any) -> Any:
+            model = learner(**{k: arguments.pop(k) for k in made if k in arguments})
+            model.fit(**arguments)
+            X = arguments.get("X")
+            return model if X is None or not hasattr(model, "transform") else (
+                model, model.transform(X)
+            )  # fmt: skip
+
+        found.append(Target(f"{name}.fit", fit, made | called, unread=("weights",)))
+        for step in METHODS:
+            if callable(getattr(learner, step, None)) and hasattr(fitted(learner), step):
+
+                def call(learner: type = learner, step: str = step, **arguments: Any) -> Any:
+                    return getattr(fitted(learner), step)(**arguments)
+
+                roles = roles_of(getattr(learner, step), **given)
+                found.append(Target(f"{name}.{step}", call, roles, width=3))
+        found.append(Target(
+            f"{name}.get_metric",
+            lambda u, v, learner=learner: fitted(learner).get_metric()(u, v),
+            dict.fromkeys("uv", Role(lambda w: array(w.d))), width=3,
+        ))  # fmt: skip
+    return found
+
+
+def fitted(learner: type) -> Any:
+    """A learner that was fitted to thirty points, always the same."""
+    return pickle.loads(_pickled(learner))
+
+
+@cache
+def _pickled(learner: type) -> bytes:
+    quick = {"max_iter": 3, "max_epochs": 1, "n_basis": 20, "output_iter": 1, "random_state": 0}
+    quick |= {"loss": losses.NCA(), "learner": mf.NCA(max_iter=3)}
+    known = inspect.signature(learner).parameters
+    model = learner(**{name: value for name, value in quick.items() if name in known})
+    rng, y = np.random.default_rng(0), np.arange(30) % 3
+    size = getattr(learner, "_tuple_size", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if isinstance(size, int):
+            model.fit(rng.normal(size=(30, size, 3)), *([2 * (y > 0) - 1] if size == 2 else []))
+        else:
+            model.fit(rng.normal(size=(30, 3)), y)
+    if hasattr(model, "set_threshold"):
+        model.set_threshold(1.0)
+    return pickle.dumps(model)
+
+
+def of_files() -> list[Target]:
+    """Saving and loading, of damaged files too."""
+    some = [getattr(learners, name) for name in ("NCA", "EmbeddingLearner", "ITML", "OASIS")]
+    damage = Role(lambda _: files.damages(), may_be_spoilt=False)
+    return [
+        Target("io.save", lambda path, i=0: mf.save(fitted(some[i]), path), {
+            "path": Role(one_of("model.safetensors", "a b.bin", "ü" * 110, "missing/file")),
+            "i": Role(one_of(0, 1, 2, 3), False, may_be_spoilt=False),
+        }),
+        Target("io.load", mf.load, roles_of(mf.load, path=one_of("model", ".", "a/b"))),
+        Target("io.round_trip", files.round_trip, {
+            "X": Role(lambda w: points(w.n, w.d)), "y": Role(lambda w: classes(w.n)),
+        }, oracles.same),
+        *(
+            Target(f"io.damaged.{learner.__name__}", lambda damage, learner=learner: (
+                files.load_damaged(fitted(learner), damage)), {"damage": damage}, oracles.undamaged)
+            for learner in some
+        ),
+        Target("checkpoint.damaged", files.resume_damaged, {"damage": damage}, oracles.same),
+    ]  # fmt: skip
+
+
+def every_target() -> dict[str, Target]:
+    groups = (of_functions, of_losses, of_embeddings, of_samplers, of_learners, of_files)
+    return {target.name: target for group in groups for target in group()}
+
+
+TARGETS = every_target()

@@ -1,0 +1,137 @@
+"""What is to be said of a call: the verdicts, and how they are come by."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from numbers import Number
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+from metricfast.exceptions import LossOverflowError, NonPSDError, PreprocessorError
+
+from .cases import Case
+from .targets import Target
+from .values import DAMAGED, build
+
+CLEAR, RIGHT, DONE = "clear error", "right", "no complaint"
+CRASH, HANG, NAN, WRONG = "crash", "hang", "silent NaN", "wrong"
+CHANGED, INSIDE = "changed input", "error from inside"
+OURS = "the fuzzer failed"
+BAD = (CRASH, HANG, NAN, WRONG, CHANGED, INSIDE, OURS)
+
+_CLEAR_ERRORS = {
+    *(ValueError, TypeError, MemoryError, NotFittedError, np.linalg.LinAlgError),
+    *(LossOverflowError, NonPSDError, PreprocessorError),
+}
+_FROM_BELOW = re.compile(
+    r"incompatible function arguments|Invoked with|not supported between instances|"
+    r"object has no attribute|object is not (callable|iterable|subscriptable)|unsupported operand"
+)
+# No function has a meaning for an array that holds one of these.
+_REFUSED = ("nan", "inf", "none", "complex", "datetime", "masked", "ragged", "word", *DAMAGED)
+
+
+class Outcome(NamedTuple):
+    """A verdict, and why."""
+
+    verdict: str
+    why: str = ""
+
+
+def judge(target: Target, case: Case) -> Outcome:
+    """Make the call and judge it; crashes and hangs are seen from outside."""
+    arguments = {name: build(value) for name, value in case.arguments.items()}
+    before = _digests(target, arguments)
+    try:
+        result = target.call(**arguments)
+        outcome = None
+    except MemoryError:
+        outcome = Outcome(CLEAR, "MemoryError")
+    except (Exception, SystemExit) as error:
+        outcome = _of_error(error, target, arguments)
+    changed = [name for name, digest in _digests(target, arguments).items() if digest != before[name]]
+    if changed:
+        return Outcome(CHANGED, f"changed {', '.join(changed)}")
+    return outcome or _of_result(result, target, case, arguments)
+
+
+def _of_error(error: BaseException, target: Target, arguments: dict[str, Any]) -> Outcome:
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, OSError) and {"path", "checkpoint"} & arguments.keys():
+        return Outcome(CLEAR, text)
+    if type(error) not in _CLEAR_ERRORS:
+        return Outcome(INSIDE, text)
+    words = set(re.findall(r"\w+", str(error).lower()))
+    if _FROM_BELOW.search(text) or not words & target.words:
+        return Outcome(INSIDE, f"names no argument: {text}")
+    return Outcome(CLEAR, text)
+
+
+def _of_result(result: Any, target: Target, case: Case, arguments: dict[str, Any]) -> Outcome:
+    for name, value in case.arguments.items():
+        poison = getattr(value, "poison", None)
+        if poison in _REFUSED and 0 not in value.shape and name not in target.unread:
+            return Outcome(WRONG, f"accepts {name} with {poison}")
+    given = (value for value in arguments.values() if isinstance(value, float))
+    if not target.nonfinite_ok and all(map(math.isfinite, given)):
+        found = next(_nonfinite(result), None)
+        if found is not None:
+            return Outcome(NAN, f"{found} in the result")
+    if target.oracle is None:
+        return Outcome(DONE)
+    complaint = target.oracle(arguments, result)
+    if complaint is None:
+        return Outcome(RIGHT)
+    return Outcome(WRONG, complaint) if complaint else Outcome(DONE)
+
+
+def _digests(target: Target, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {k: digest(v) for k, v in arguments.items() if k not in target.written}
+
+
+def digest(value: Any) -> Any:
+    """What can be compared to tell whether an argument was changed."""
+    if isinstance(value, np.ma.MaskedArray):
+        return digest(value.data), digest(np.ma.getmaskarray(value))
+    if isinstance(value, np.ndarray):
+        content = repr(value.tolist()) if value.dtype.kind == "O" else value.tobytes()
+        return value.shape, value.dtype.str, value.flags.writeable, content
+    if sparse.issparse(value):
+        parts = ("data", "indices", "indptr", "coords", "rows", "row", "col")
+        return value.format, *(digest(getattr(value, part, None)) for part in parts)
+    if isinstance(value, (pd.DataFrame, pd.Series, pl.DataFrame, pl.Series)):
+        return repr(getattr(value, "columns", None)), digest(value.to_numpy())
+    if isinstance(value, (list, tuple)):
+        return type(value), [digest(item) for item in value]
+    return repr(value) if isinstance(value, (Number, str, bytes, dict)) else type(value)
+
+
+def _nonfinite(result: Any, name: str = "") -> Iterator[str]:
+    """Where a result holds a NaN or an infinity."""
+    if isinstance(result, (pd.DataFrame, pl.DataFrame)):
+        result = result.to_numpy()
+    if sparse.issparse(result):
+        result = result.data
+    if isinstance(result, (float, np.floating)) and not np.isfinite(result):
+        yield f"{name} {result}".strip()
+    elif isinstance(result, np.ndarray) and result.dtype.kind in "fc":
+        if not np.isfinite(result).all():
+            yield f"{name} {result[~np.isfinite(result)][0]}".strip()
+    elif isinstance(result, dict):
+        for key, value in result.items():
+            yield from _nonfinite(value, f"{name}[{key!r}]")
+    elif isinstance(result, (list, tuple)):
+        for value in result:
+            yield from _nonfinite(value, f"{name}[]")
+    elif hasattr(result, "get_params"):
+        for key, value in vars(result).items():
+            if key.endswith("_") and not key.startswith("_"):
+                yield from _nonfinite(value, f"{name}.{key}")
+
