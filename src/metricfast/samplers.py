@@ -6,7 +6,8 @@ A sampler is asked once, with the labels, and then gives the batches of one epoc
     for batch in epoch(np.random.RandomState(0)):
         batch.rows, batch.n_anchors
 
-In an epoch each point is an anchor exactly once.
+In an epoch each point is drawn as an anchor exactly once. With
+``DenseTriplet(all_anchors=True)`` the other points of a batch are anchors too.
 """
 
 from __future__ import annotations

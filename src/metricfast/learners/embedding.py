@@ -24,13 +24,14 @@ class EmbeddingLearner(BaseEmbeddingLearner):
     Parameters
     ----------
     loss : loss
-        One of `metricfast.losses`, or a function that is called and answers as they do, with an
-        attribute ``labels`` that is "class" or "continuous".
+        One of `metricfast.losses`, or a function ``loss(Z, y)`` of your own that returns value and
+        gradient, with an attribute ``labels`` that is "class" or "continuous". Where anchors are
+        compared with other points, it is called as those of `metricfast.losses` are.
     embedding : Embedding, optional
-        One of `metricfast.embeddings`; by default `Linear()`.
+        One of `metricfast.embeddings`, or of a class of your own; by default `Linear()`.
     sampler : Sampler, optional
-        One of `metricfast.samplers`; by default `ClassBalanced()` for losses of classes, else
-        `Uniform()`. "lbfgs" has no use for it.
+        One of `metricfast.samplers`, or of a class of your own; by default `ClassBalanced()`
+        for losses of classes, else `Uniform()`. "lbfgs" has no use for it.
     solver : {"adam", "sgd", "lbfgs"}, default="adam"
         "adam" and "sgd" (gradient descent with momentum) take a step for each batch. "lbfgs" looks
         at all points in every step, for losses that are smooth and data that are not many.
