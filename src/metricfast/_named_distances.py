@@ -125,9 +125,10 @@ def _angular(period: Any) -> LabelDistance:
         angles = encode(labels)
         if angles.shape[1] > TREE:
             return None
-        within = np.mod(angles, periods)
-        within[within >= periods] = 0  # what was a trifle below it
-        sizes = np.where(np.isinf(periods), 0.0, periods)
+        cyclic = np.isfinite(periods)
+        within = np.where(cyclic, np.mod(angles, periods), angles)
+        within[cyclic & (within >= periods)] = 0  # what was a trifle below 0
+        sizes = np.where(cyclic, periods, 0.0)
         return within, {"boxsize": np.broadcast_to(sizes, angles.shape[1])}
 
     return LabelDistance(between, encode, places)

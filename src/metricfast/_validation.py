@@ -15,6 +15,8 @@ from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils.multiclass import type_of_target
 
 from metricfast._checks import check_points
+from metricfast._label_binding import label_sequence
+from metricfast._label_distance import subset
 from metricfast._pair_draws import draw_different_pairs
 from metricfast.neighbors import kneighbors, paired_distances
 
@@ -62,8 +64,8 @@ def validate_fit(
     learner : estimator
         Fitted; a clone of it is fitted to the rest of the data. Learners on points are judged by
         the error of 3 nearest neighbours (for a continuous target, its mean squared error),
-        learners on tuples by their own score. Of learners on chunks, chunks are held out, and
-        judged is how well distances tell pairs within one from pairs across two.
+        learners of embeddings and on tuples by their own score. Of learners on chunks, chunks are
+        held out, and judged is how well distances tell pairs within one from pairs across two.
     X, y, sample_weight, **params
         What was given to its `fit`; `weights` are those of tuples.
 
@@ -86,7 +88,11 @@ def validate_fit(
             learner, X, preprocessor=learner.preprocessor_, reset=False, accept_sparse="csr"
         )
     X = X if issparse(X) else np.asarray(X)
-    y = None if y is None else np.asarray(y, np.int64 if kind._on_chunks else None)
+    retrieves = hasattr(kind, "_retrieval_score")
+    if retrieves and not kind._has_classes:
+        y = label_sequence(kind._said_label_distance, y, "y")
+    else:
+        y = None if y is None else np.asarray(y, np.int64 if kind._on_chunks else None)
     if y is not None and kind._partial_labels and y.dtype.kind in "if":
         known = y >= 0
         X, y = X[known], y[known]
@@ -102,13 +108,15 @@ def validate_fit(
     trained = clone(learner)
     if on_points:
         trained.set_params(preprocessor=None)
+    if retrieves:
+        trained.set_params(checkpoint=None, callbacks=None)
     for name, weights in (
         ("sample_weight", sample_weight),
         ("weights", params.pop("weights", None)),
     ):
         if weights is not None:
             params[name] = np.asarray(weights)[train]
-    labels = () if y is None else (y[train],)
+    labels = () if y is None else (subset(y, train),)
     try:
         trained.fit(X[train], *labels, **params)
     except ValueError as error:
@@ -122,6 +130,11 @@ def validate_fit(
         measure, sign = "area under the ROC curve of pairs", -1
         embedded = (each.transform(X[test]) for each in (trained, euclidean))
         values = [_chunk_score(Z, y[test]) for Z in embedded]
+    elif retrieves:
+        nearest = (
+            "precision at 1" if kind._has_classes else "negative label distance of the nearest"
+        )
+        measure, sign, values = nearest, -1, _retrieval_scores(trained, X, y, train, test)
     elif on_points:
         measure, sign = f"{_NEIGHBORS}-NN {'mean squared ' if numeric else ''}error", 1
         values = [_error(each, X, y, numeric, train, test) for each in (trained, euclidean)]
@@ -208,6 +221,21 @@ def _chunk_score(embedded: NDArray[Any], chunks: NDArray[np.int64]) -> float:
     similar = np.repeat([True, False], [len(pairs) for pairs in drawn])
     distances = paired_distances(embedded, pairs=np.concatenate(drawn))
     return float(roc_auc_score(similar, -distances))
+
+
+def _retrieval_scores(
+    trained: Any, X: Any, y: Any, train: NDArray[Any], test: NDArray[Any]
+) -> list[float]:
+    """Return the score of points as they are embedded, and as they came."""
+    how = {}
+    if not trained._has_classes:
+        how["label_distance"], y, _ = trained._bind_labels(y)
+    raw = X.toarray() if issparse(X) else X
+    embedded = trained.transform(X[test]), trained.transform(X[train], side="database")
+    return [
+        trained._retrieval_score(queries, y[test], database, y[train], **how)
+        for queries, database in (embedded, (raw[test], raw[train]))
+    ]
 
 
 def _error(

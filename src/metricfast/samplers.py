@@ -12,7 +12,7 @@ In an epoch each point is drawn as an anchor exactly once. With
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from typing import NamedTuple
 
 import numpy as np
@@ -64,7 +64,7 @@ class Sampler(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+        y : array-like of shape (n_samples,) or (n_samples, n_labels), or sequence of objects
             Labels.
         random_state : int, RandomState or None, default=0
             Decides what is drawn once and for all. All else is drawn from the generator that each
@@ -84,7 +84,7 @@ class Sampler(BaseEstimator):  # type: ignore[misc]
         ValueError
             If a parameter has a value that cannot be used, or does not fit the labels.
         """
-        if np.ndim(y) == 0 or len(y) == 0:  # type: ignore[arg-type]
+        if not isinstance(y, Sized) or getattr(y, "ndim", 1) == 0 or len(y) == 0:
             raise ValueError(f"y must hold one label a point, got shape {np.shape(y)}.")
         size = _count("batch_size", self.batch_size if batch_size is None else batch_size, 1)
         return self._prepare(y, size, random_state, n_jobs)
@@ -120,7 +120,7 @@ class Uniform(Sampler):
     def _prepare(
         self, y: ArrayLike, size: int, random_state: RandomState, n_jobs: int | None
     ) -> Epoch:
-        n = len(np.asarray(y))
+        n = len(y)  # type: ignore[arg-type]
 
         def epoch(rng: np.random.RandomState) -> Iterator[Batch]:
             for rows in np.array_split(rng.permutation(n), batch_count(n, size)):

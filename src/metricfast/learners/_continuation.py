@@ -1,18 +1,21 @@
-"""What `partial_fit` goes on with, and may not change."""
+"""What an earlier fit has left, to go on with."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+from numpy.typing import NDArray
 
 from metricfast.embeddings import Embedding
 from metricfast.learners._fingerprint import fingerprint
 from metricfast.learners._objective import is_continuous, is_learnable
 
-__all__ = ["check_continuation"]
+__all__ = ["check_continuation", "earlier_fit"]
 
 
 def check_continuation(learner: Any, loss: Any, embedding: Embedding) -> None:
-    """Refuse parameters that do not go with what has been learned.
+    """Refuse parameters that do not go with what `partial_fit` goes on with.
 
     Parameters
     ----------
@@ -40,3 +43,16 @@ def check_continuation(learner: Any, loss: Any, embedding: Embedding) -> None:
                 "longer ask for: call fit, with warm_start=True to keep what was learned where "
                 "that fits."
             )
+
+
+def earlier_fit(learner: Any) -> tuple[list[NDArray[Any]], NDArray[Any]] | None:
+    """Return the parameters and the mean of an earlier fit to start from, if there was one."""
+    if not hasattr(learner, "parameters_"):
+        return None
+    if learner.checkpoint is not None and Path(learner.checkpoint).exists():
+        raise ValueError(
+            f"checkpoint {learner.checkpoint} is there already, and warm_start asks to start from "
+            "the last fit instead: name another file, delete it, or set warm_start=False."
+        )
+    proxies = [learner.proxies_] if hasattr(learner, "proxies_") else []
+    return [*learner.parameters_, *proxies], learner.mean_

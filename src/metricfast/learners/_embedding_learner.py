@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from metricfast._label_binding import is_precomputed
 from metricfast._label_distance import LabelDistance
 from metricfast.embeddings import Embedding
-from metricfast.learners._continuation import check_continuation
+from metricfast.learners._continuation import check_continuation, earlier_fit
 from metricfast.learners._embedded_metric import embed
 from metricfast.learners._embedding_input import EmbeddingInput, share_label_distance
 from metricfast.learners._linear import check_callbacks
@@ -62,7 +61,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
     A learner defines `_parts`, and has parameters of those names below that it lets one choose.
     """
 
-    def fit(self, X: Any, y: ArrayLike) -> BaseEmbeddingLearner:
+    def fit(self, X: Any, y: Any, *, validate: bool = False) -> BaseEmbeddingLearner:
         """Learn the embedding.
 
         Parameters
@@ -70,9 +69,13 @@ class BaseEmbeddingLearner(EmbeddingInput):
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
                 preprocessor
             Points. float32 is computed with as it is, everything else as float64.
-        y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            Class labels, of at least two classes; or numbers, not all equal, where the loss is one
-            of continuous labels.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels), or sequence of objects
+            Class labels, of at least two classes; or labels, not all equal, where the loss is one
+            of continuous labels: numbers, or whatever the label distance takes.
+        validate : bool, default=False
+            Also fit a clone to four fifths of the points, `score` it on the others as queries among
+            those, as well as the points as they were given, keep the numbers in `validation_`, and
+            warn if it is worse.
 
         Returns
         -------
@@ -93,10 +96,18 @@ class BaseEmbeddingLearner(EmbeddingInput):
             If training diverged: the last parameters with a finite loss are kept. If the loss has
             risen more than tenfold since the first step, without early stopping. With "lbfgs": if
             it ended before convergence.
+        UserWarning
+            With `validate`, if the embedding is worse than none.
         """
+        self._train(X, y)
+        if validate:
+            self._validate_fit(X, y)
+        return self
+
+    def _train(self, X: Any, y: Any) -> None:
         loss, embedding, sampler = self._check_parameters()
         callbacks = check_callbacks(self.callbacks, "an EpochState")
-        kept = self._start_from() if self.warm_start else None
+        kept = earlier_fit(self) if self.warm_start else None
         for name in _FITTED:
             self.__dict__.pop(name, None)
         said, given = self._said_label_distance, y
@@ -121,7 +132,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
         task = self._task(X, y, loss, embedding, shapes, callbacks, distance)
         if self.solver == "lbfgs":
             self._full_batch(task, flat(start), held_out)
-            return self
+            return
         epochs = prepared(
             sampler, y, self.batch_size, self.n_jobs, random_state=rng.randint(2**31 - 1)
         )
@@ -136,7 +147,6 @@ class BaseEmbeddingLearner(EmbeddingInput):
                     checkpoint.write(seed, training)
             if training.best is None:
                 training.warn_of_rise()
-        return self
 
     @_available_for_batches
     def partial_fit(
@@ -148,7 +158,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             The mean of those of the first call is the one that is subtracted from all.
-        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+        y : array-like of shape (n_samples,) or (n_samples, n_labels), or sequence of objects
         classes : array-like of shape (n_classes,), optional
             All classes there will be, for the first call; by default those of `y`.
 
@@ -209,18 +219,6 @@ class BaseEmbeddingLearner(EmbeddingInput):
             stepper.epoch(training, checked_batches(epochs, training.rng, len(y)))
             self._after_epoch(training, task, None, report)
         return self
-
-    def _start_from(self) -> tuple[list[Array], Array] | None:
-        """Return the parameters and the mean of an earlier fit, if there was one."""
-        if not hasattr(self, "parameters_"):
-            return None
-        if self.checkpoint is not None and Path(self.checkpoint).exists():
-            raise ValueError(
-                f"checkpoint {self.checkpoint} is there already, and warm_start asks to start from "
-                "the last fit instead: name another file, delete it, or set warm_start=False."
-            )
-        proxies = [self.proxies_] if hasattr(self, "proxies_") else []
-        return [*self.parameters_, *proxies], self.mean_
 
     def _initialize(
         self,

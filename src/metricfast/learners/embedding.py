@@ -114,6 +114,9 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         of neighbours votes right. They are left out of the loss, and warned of.
     validation_scores_ : list of float
         The score of the held-out points after each epoch, with early stopping.
+    validation_ : dict
+        Only after ``fit(..., validate=True)``: the score of the embedding and of the points as they
+        were given, on a fifth of the points that a clone has not seen.
     n_iter_ : int
         Number of epochs, or iterations, done.
     n_features_in_, feature_names_in_, preprocessor_

@@ -198,6 +198,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         if self._tuple_size is None:
             if y is None and not self.learner._requires_y:
                 points, labels = self._prepare_inputs(X), None
+            elif y is not None and not self.learner._has_classes:
+                points, labels = self._prepare_inputs(X, "no_validation"), y  # as the learner likes
             else:
                 points, labels = self._prepare_inputs(X, y)
             self._fit_map(points)
@@ -360,4 +362,6 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
 def _can_validate(learner: Any) -> bool:
     while isinstance(learner, KernelizedMetricLearner):
         learner = learner.learner
-    return bool(has_fit_parameter(learner, "validate"))
+    # One of an embedding is judged by its own score, of its own points.
+    scores = hasattr(learner, "_retrieval_score")
+    return bool(has_fit_parameter(learner, "validate")) and not scores
