@@ -102,6 +102,10 @@ LEARNER_CASES = {
     "learner-batch-large": all_points,
     "learner-diverges": diverging,
     "learner-score-length": lambda learner: fit(learner).score(X, Y[:-1]),
+    "learner-distance-twice": lambda learner: fit(
+        learner, label_distance="cosine", sampler=DenseTriplet(label_distance="euclidean")
+    ),
+    "class-distance": lambda learner: fit(learner, label_distance="cosine"),
     "class-y-continuous": lambda learner: fit(learner, y=NUMBERS),
     "class-y-nan": lambda learner: fit(learner, y=np.where(Y == 0, np.nan, Y)),
     "class-y-2d": lambda learner: fit(learner, y=np.c_[Y, Y]),
@@ -117,6 +121,10 @@ LEARNER_CASES = {
     "number-y-constant": lambda learner: fit(learner, y=np.full(150, 2.5)),
     "number-y-tied": lambda learner: finite(fit(learner, y=1.0 * (np.arange(150) == 0))),
     "number-y-3d": lambda learner: fit(learner, y=np.ones((150, 2, 2))),
+    "number-distance-width": lambda learner: fit(learner, label_distance="haversine"),
+    "number-distance-rows": lambda learner: fit(
+        learner, X[:140], np.ones((150, 150))[:140], label_distance="precomputed"
+    ),
     "number-batch-small": lambda learner: fit(learner, batch_size=20),
 }
 SAMPLER_CASES = {

@@ -68,7 +68,17 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 def learner(said, **params):
     how = {"max_epochs": 3, "early_stopping": True, "random_state": 0, "batch_size": 20}
-    return LogRatioLearner(2, n_anchors=2, label_distance=said, **{**how, **params})
+    how = {**how, "n_components": 2, "n_anchors": 2, **params}
+    return LogRatioLearner(label_distance=said, **how)
+
+
+OF_LABELS = [
+    losses.LogRatio(),
+    losses.Ratio(),
+    losses.RankNContrast(),
+    losses.CoSENT(),
+    losses.Triplet(labels="dense"),
+]
 
 
 def same(a, b):
@@ -203,7 +213,7 @@ def test_a_loss_of_ones_own_sees_the_labels():
         seen.append(y)
         return float((Z**2).sum()), 2 * Z
 
-    loss.labels = "continuous"
+    loss.labels, loss.label_distance = "continuous", None
     EmbeddingLearner(loss, max_epochs=1, label_distance="jaccard").fit(X, SETS)
     assert all(any(label is one for one in SETS) for label in np.concatenate(seen))
 
@@ -218,6 +228,18 @@ def test_labels_of_any_kind_in_parts(kind, tmp_path):
         alike = np.zeros((9, 9))
     with pytest.warns(UserWarning, match="All labels of this call are the same"):
         model.partial_fit(X[:9], alike)
+
+
+@pytest.mark.parametrize("loss", OF_LABELS, ids=str)
+def test_every_loss_of_labels(loss):
+    sampler = DenseTriplet(3, 20, all_anchors=True)
+    models = [
+        EmbeddingLearner(
+            loss, Linear(2), sampler, max_epochs=2, random_state=0, label_distance=said
+        ).fit(X, labels)
+        for said, labels in (("jaccard", SETS), ("precomputed", MATRIX))
+    ]
+    same(*models)
 
 
 @pytest.mark.parametrize("solver", ["adam", "lbfgs"])
@@ -292,19 +314,19 @@ def test_labels_that_do_not_fit(said, labels, message):
         learner(said).fit(X, labels)
 
 
-@pytest.mark.parametrize("kind", ["sets", "matrix", "classes"])
-def test_validation_scores_with_the_label_distance(kind):
-    if kind == "classes":
-        model, labels = TripletLearner(2, max_epochs=1, random_state=0), np.arange(N) % 2
-    else:
-        make, said = KINDS[kind]
-        model, labels = (
-            learner(said, early_stopping=False, max_epochs=30, learning_rate=0.05),
-            make(None),
+@pytest.mark.filterwarnings("ignore:The distance that")
+def test_validation_is_by_the_label_distance():
+    found = [
+        learner(said, early_stopping=False).fit(X, make(None), validate=True).validation_
+        for make, said in (KINDS["sets"], KINDS["matrix"])
+    ]
+    assert found[0] == pytest.approx(found[1])
+    assert found[0]["measure"] == "negative label distance of the nearest"
+    assert found[0]["n_held_out"] == 12
+    assert -1 < found[0]["euclidean"] < 0
+    of_classes = TripletLearner(2, max_epochs=1, random_state=0).fit(X, BINARY[:, 1], validate=True)
+    assert of_classes.validation_["measure"] == "precision at 1"
+    with pytest.warns(UserWarning, match="LogRatioLearner learned serves worse"):
+        learner("jaccard", early_stopping=False, learning_rate=1e-9, n_components=1).fit(
+            X, SETS, validate=True
         )
-    noisy = np.c_[X, 10 * RNG.normal(size=(N, 2))]
-    found = model.fit(noisy, labels, validate=True).validation_
-    assert found["measure"].startswith("precision" if kind == "classes" else "negative label")
-    assert found["n_held_out"] == 12
-    if kind != "classes":
-        assert -1 <= found["euclidean"] <= found["learned"] < 0

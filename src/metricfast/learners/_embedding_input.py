@@ -259,8 +259,8 @@ def share_label_distance(
         return
     if hasattr(sampler, "label_distance"):
         sampler.label_distance = distance
-    if said is not None and hasattr(loss, "label_distance"):
-        loss.label_distance = distance.kernel or distance
+    if hasattr(loss, "label_distance") and not (said is None and isinstance(loss, Loss)):
+        loss.label_distance = distance
 
 
 def _one_column(y: Any, loss: Any) -> Any:

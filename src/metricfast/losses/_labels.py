@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metricfast._arrays import as_labels, scaled_alike
 from metricfast._label_binding import SaidDistance, bind_labels, is_precomputed
+from metricfast._label_distance import LabelDistance
 from metricfast._named_distances import KERNELS
 from metricfast.losses._call import Call, RowLoss
 
@@ -34,6 +35,8 @@ def label_arguments(
     said = loss.label_distance
     if said is None:
         said = loss._default_label_distance
+    if isinstance(said, LabelDistance) and said.kernel is not None:
+        said = said.kernel
     n, m = len(call.queries), call.m
     if not is_precomputed(said) and call.symmetric != (y_database is None):
         raise ValueError("Z_database and y_database must be given together.")

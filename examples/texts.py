@@ -1,0 +1,91 @@
+"""Text retrieval: find notes about the same things, whatever words they use.
+
+The label of a note is the set of things that it is about, and two notes are as far apart as these
+sets are by Jaccard's distance: one less the share of things that they have in common. A note names
+each thing by one of several words, among words that mean nothing here, so that notes that share
+words need not share a subject. X is sparse: counts of words. The labels are a list of sets, no
+vectors. The learner is told the label distance once, for its loss, its batches and its score.
+"""
+
+import sys
+
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+import metricfast
+from metricfast.embeddings import Linear
+from metricfast.losses import LogRatio
+from metricfast.metrics import retrieval_report
+from metricfast.samplers import DenseTriplet
+
+THINGS = """
+dog hound puppy pooch; cat kitten tabby tomcat; horse pony mare stallion; bird sparrow robin finch
+child kid toddler boy; woman lady mother aunt; man gentleman father uncle; crowd people audience mob
+car automobile sedan taxi; boat ship ferry yacht; train tram railway locomotive; bike bicycle cycle
+house cottage cabin villa; street road lane avenue; forest woods grove jungle; beach shore coast
+ball football sphere; book novel diary volume; phone mobile handset; hat cap bonnet beret
+food meal lunch dinner; coffee espresso mocha latte; fruit apple pear plum; cake pie pastry tart
+rain shower drizzle storm; snow frost sleet blizzard; sun sunshine daylight; night evening dusk
+run jog sprint race; sleep nap doze rest; sing hum chant croon; fight quarrel brawl wrestle
+"""
+SYNONYMS = [group.split() for line in THINGS.strip().splitlines() for group in line.split(";")]
+FILLERS = (
+    "a the some this that one here there now then still again once seen near by with and at in on "
+    "very quite really just maybe nice old new big small our my your two three several often today"
+)
+
+
+def make_notes(n, rng):
+    """Write notes, and the sets of things that they are about."""
+    notes, about = [], []
+    # Things come in threes that go together, and now and then another one.
+    subjects = [rng.choice(len(SYNONYMS), 5, replace=False) for _ in range(40)]
+    for _ in range(n):
+        things = {*rng.choice(subjects[rng.integers(40)], 3, replace=False)}
+        things |= {*rng.choice(len(SYNONYMS), rng.integers(2))}
+        words = [rng.choice(SYNONYMS[thing]) for thing in things] + list(
+            rng.choice(FILLERS.split(), 8)
+        )
+        notes.append(" ".join(rng.permutation(words)))
+        about.append({SYNONYMS[thing][0] for thing in things})
+    return notes, about
+
+
+rng = np.random.default_rng(0)
+notes, about = make_notes(2000, rng)
+X = TfidfVectorizer(token_pattern=r"\w+").fit_transform(notes)
+train, query, gallery = np.split(np.arange(2000), [1400, 1500])
+
+
+def some(labels, rows):
+    """Take some of a list."""
+    return [labels[row] for row in rows]
+
+
+learner = metricfast.EmbeddingLearner(
+    LogRatio(squared=False),
+    Linear(32, init="random"),
+    DenseTriplet(5, n_anchors=10),
+    label_distance="jaccard",
+    learning_rate=0.02,
+    schedule="cosine",
+    max_epochs=10,
+    random_state=0,
+).fit(X[train], some(about, train))
+
+embedded, found = {"words": X.toarray(), "learned": learner.transform(X)}, {}
+for name, Z in embedded.items():
+    found[name] = retrieval_report(
+        Z[query], some(about, query), Z[gallery], some(about, gallery), k=5,
+        label_distance="jaccard",
+    )  # fmt: skip
+    print(f"{name}: subjects of the 5 nearest notes\n{found[name]}\n")
+
+away = [report["mean_label_distance_at_k"].values for report in found.values()]
+shown = query[[np.argmax(away[0] - away[1])]]
+print(f"A note: {notes[shown[0]]}")
+for name, Z in embedded.items():
+    nearest = metricfast.kneighbors(Z[shown], Z[gallery], n_neighbors=1)[1][0, 0]
+    print(f"  nearest by {name}: {notes[gallery[nearest]]}")
+if found["learned"]["ndcg_at_k"].interval[0] <= found["words"]["ndcg_at_k"].interval[1]:
+    sys.exit("the learned map finds subjects no better than words do")
