@@ -231,7 +231,10 @@ def _retrieval_scores(
     if not trained._has_classes:
         how["label_distance"], y, _ = trained._bind_labels(y)
     raw = X.toarray() if issparse(X) else X
-    embedded = trained.transform(X[test]), trained.transform(X[train], side="database")
+    embedded = (
+        trained.transform(X[test], side="query"),
+        trained.transform(X[train], side="database"),
+    )
     return [
         trained._retrieval_score(queries, y[test], database, y[train], **how)
         for queries, database in (embedded, (raw[test], raw[train]))

@@ -73,11 +73,9 @@ def learner(said, **params):
 
 
 OF_LABELS = [
-    losses.LogRatio(),
-    losses.Ratio(),
-    losses.RankNContrast(),
-    losses.CoSENT(),
-    losses.Triplet(labels="dense"),
+    loss.set_params(**({"labels": "dense"} if "labels" in loss.get_params() else {}))
+    for loss in (getattr(losses, name)() for name in losses.__all__)
+    if hasattr(loss, "label_distance")
 ]
 
 
