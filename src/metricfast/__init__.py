@@ -19,6 +19,7 @@ _MODULE_OF = {
     "Covariance": "learners.covariance",
     "DMLMJ": "learners.dmlmj",
     "EmbeddingLearner": "learners.embedding",
+    "FixedDatabase": "learners.fixed_database",
     "GMML": "learners.gmml",
     "GMML_Supervised": "learners.gmml",
     "ITML": "learners.itml",

@@ -20,6 +20,7 @@ from metricfast._tuples import index_tuples
 from metricfast.base import BaseMetricLearner, MetricTransformer
 from metricfast.embeddings import Embedding
 from metricfast.embeddings._base import check_side
+from metricfast.learners._callers import refuse_passed_on
 from metricfast.metrics import mean_label_distance_at_k, precision_at_1
 from metricfast.neighbors import kneighbors, paired_distances
 from metricfast.thresholds import ThresholdMixin
@@ -340,6 +341,7 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         return bind_labels("euclidean", y, y_database, sizes=sizes)
 
     def _both_sides(self, X: Any, X_database: Any) -> tuple[Array, Array, NDArray[np.int64] | None]:
+        refuse_passed_on(self, X, X_database)
         X = self._points(X)
         queries = self._embed(X)
         if X_database is None:

@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from metricfast._targets import check_sample_weight
+from metricfast.learners._callers import refuse_passed_on
 from metricfast.learners._voting import vote
 from metricfast.neighbors import kneighbors
 
@@ -162,6 +163,7 @@ class VotesOfDatabase(ClassifierMixin):  # type: ignore[misc]
         self, X: Any, X_database: Any, y_database: ArrayLike | None
     ) -> tuple[NDArray[np.int64], Array]:
         check_is_fitted(self, "database_embedding_")
+        refuse_passed_on(self, X, X_database)
         queries = self._embed(self._points(X))
         if (X_database is None) != (y_database is None):
             raise ValueError("X_database and y_database must be given together.")

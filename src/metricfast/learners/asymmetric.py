@@ -24,6 +24,7 @@ from metricfast.learners._asymmetric_fit import (
     mean_of_points,
     mean_of_queries,
 )
+from metricfast.learners._callers import refuse_passed_on
 from metricfast.learners._embedded_metric import EmbeddedMetricMixin
 from metricfast.learners._linear import check_bool, check_callbacks
 from metricfast.learners._minibatch import EpochState
@@ -211,7 +212,8 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
         y : array-like of shape (n_samples,)
             Their classes.
         X_database : {array-like, sparse matrix} of shape (n_database, n_features), optional
-            By default the queries, each left out of its own neighbours.
+            By default the queries, each left out of its own neighbours. In pipelines, searches and
+            cross-validation, `FixedDatabase` holds it.
         y_database : array-like of shape (n_database,), optional
             Given with `X_database`: at least the classes of `y`.
         sample_weight : array-like of shape (n_samples,), optional
@@ -224,8 +226,9 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
         Raises
         ------
         ValueError
-            If an argument or parameter has a value that cannot be used, or no set of neighbours is
-            right for any query. A parameter that is refused before the data are looked at leaves an
+            If an argument or parameter has a value that cannot be used, no set of neighbours is
+            right for any query, or a tool of scikit-learn has passed `X_database` on other than
+            `X`. A parameter that is refused before the data are looked at leaves an
             earlier fit as it was; after any other error the learner is not fitted.
 
         Warns
@@ -236,6 +239,7 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
             If training diverged: the best maps are kept. With "lbfgs": if it ended before
             convergence.
         """
+        refuse_passed_on(self, X, X_database)
         check_vote_parameters(self)
         check_bool("warm_start", self.warm_start)
         callbacks: tuple[Any, ...] = check_callbacks(self.callbacks)
