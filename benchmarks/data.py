@@ -7,6 +7,7 @@ __all__ = [
     "digits",
     "folder",
     "indexed_pairs",
+    "load",
     "mnist",
     "official",
     "synthetic",
@@ -108,7 +109,8 @@ def indexed_pairs() -> Arrays:
     return {"X": x, "L": linear, "index": rng.randint(len(x), size=(1_000_000, 2))}
 
 
-def _load(name: str) -> Arrays:
+def load(name: str) -> Arrays:
+    """Return a data set as it is, with its official split."""
     with np.load(folder() / f"{name}.npz") as saved:
         x, y, test = saved["X"], saved["y"], saved["split"] == 1
     return {"X": x[~test], "y": y[~test], "X_test": x[test], "y_test": y[test]}
@@ -121,7 +123,7 @@ def official(name: str, components: int | None = None) -> Arrays:
     squared distance to the third nearest point of the class becomes 1, the natural unit of LMNN's
     margin and of NCA's softmax.
     """
-    arrays = _load(name)
+    arrays = load(name)
     x, x_test = (arrays[key].astype(np.float64) for key in ("X", "X_test"))
     mean = x.mean(axis=0)
     x, x_test = x - mean, x_test - mean
@@ -138,5 +140,5 @@ def official(name: str, components: int | None = None) -> Arrays:
 
 def mnist() -> Arrays:
     """Return MNIST with intensities from 0 to 1 in float32."""
-    arrays = _load("mnist")
+    arrays = load("mnist")
     return arrays | {name: arrays[name].astype(np.float32) / 255 for name in ("X", "X_test")}

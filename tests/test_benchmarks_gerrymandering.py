@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import benchmarks.gerrymandering
+import numpy as np
 import pytest
 from benchmarks.gerrymandering import METHODS, Results, compare, main
 from sklearn.datasets import load_iris
@@ -29,6 +31,17 @@ def test_what_is_there_is_not_computed_again(tmp_path, capsys, monkeypatch):
     assert "| iris |" in printed
     assert "| other |" not in printed  # a method is missing
     assert not Results(path, again=True).errors
+
+
+def test_equal_distances_of_whole_numbers_stay_equal(tmp_path, monkeypatch):
+    monkeypatch.setenv("METRICFAST_DATA", str(tmp_path))
+    monkeypatch.setattr(benchmarks.gerrymandering, "METHODS", {"Euclidean": None})
+    # The query is as far from the first point as from the second.
+    points = np.array([[1, 0], [0, 1], [15, 9], [0, 0]], np.uint8)
+    np.savez(tmp_path / "letter.npz", X=points, y=[1, 0, 2, 1], split=[0, 0, 0, 1])
+    results = Results(tmp_path / "errors.json", again=True)
+    compare(results, "letter", 0, (X, Y, X_TEST, Y_TEST), [1])
+    assert results.errors == {"k = 1/Euclidean/letter/0": 0}
 
 
 def refused(capsys, *arguments):
