@@ -211,6 +211,19 @@ def test_weights_of_perceptrons_are_traded_against_the_loss(regularizer, tied):
     assert sizes[0] < 0.9 * sizes[1]
 
 
+@pytest.mark.parametrize("activation", ["relu", "identity"])
+def test_a_perceptron_starts_at_the_scale_of_the_votes_with_layers_of_one_norm(activation):
+    model = clone(QUICK).set_params(query=MLP((8, 6), 3, activation), tied=True, max_epochs=1)
+    model.set_params(learning_rate=1e-12).fit(X, Y)
+    assert (model.kneighbors()[0] ** 2).sum(axis=1).mean() == pytest.approx(1)
+    weights = model.parameters_[::2]
+    norms = [np.linalg.norm(weight) for weight in weights]
+    assert norms == pytest.approx(norms[:1] * 3)
+    drawn = model.embedding_.initialize(X - model.mean_, random_state=0)
+    for weight, first in zip(weights, drawn[::2], strict=True):
+        np.testing.assert_allclose(weight / weight[0, 0], first / first[0, 0])
+
+
 def test_one_perceptron_of_both_sides():
     data = seen_by_another_sensor()
     model = clone(QUICK).set_params(query=MLP((8,), 3), tied=True).fit(*data)

@@ -211,11 +211,21 @@ def _contiguous(X: Any) -> Any:
 
 
 def _scaled(embedding: Embedding, arrays: list[Array], factor: float) -> list[Array]:
-    """Make embedded points longer, where they have no length of their own."""
+    """Make embedded points longer, where they have no length of their own.
+
+    Biases are zero at the start. So where the function between layers scales, all layers get the
+    same norm, of which the penalty of the whole is about the least.
+    """
     if getattr(embedding, "normalize", False):
         return arrays
-    last = 2 if isinstance(embedding, MLP) else 1
-    return [
-        *arrays[:-last],
-        *((array * factor).astype(array.dtype) for array in arrays[-last:]),
+    layers = slice(0, None, 2) if isinstance(embedding, MLP) else slice(-1, None)
+    norms = np.array([float(np.linalg.norm(weight)) for weight in arrays[layers]])
+    factors = np.append(np.ones(len(norms) - 1), factor)
+    if getattr(embedding, "activation", "identity") != "tanh" and norms.all():
+        factors = np.exp(np.log(norms * factors).mean()) / norms
+    scaled = list(arrays)
+    scaled[layers] = [
+        (weight * by).astype(weight.dtype)
+        for weight, by in zip(arrays[layers], factors, strict=True)
     ]
+    return scaled
