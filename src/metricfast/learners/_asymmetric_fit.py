@@ -177,8 +177,10 @@ class DatabaseTraining:
 
 
 def mean_of_points(X: Array, weight: NDArray[np.float64] | None = None) -> Array:
-    """Return a mean of which large values do not round away the digits."""
-    return np.asarray(X[0] + np.average((X - X[0]).astype(np.float64), axis=0, weights=weight))
+    """Return a mean, computed relative to a point, so that large values keep their digits."""
+    if weight is None:
+        return np.asarray(X[0] + (X - X[0]).mean(axis=0, dtype=np.float64))
+    return np.asarray(X[0] + weight @ (X - X[0]) / weight.sum())
 
 
 def mean_of_queries(
@@ -190,15 +192,16 @@ def mean_of_queries(
 ) -> Array:
     """Return what corresponds, among the queries, to the mean of the database.
 
-    The mean of queries whose classes are as frequent as in the database; of classes that there are
-    no queries of, the place is that in the database relative to the others.
+    The mean of queries whose classes are as frequent as in the database; a class that there are no
+    queries of is thought to be where it is in the database, relative to the others.
     """
     own = np.bincount(y, weight, y_database.max() + 1)
     known = own > 0
     shares = np.divide(np.bincount(y_database), own, out=np.zeros(len(own)), where=known)[y]
-    alike = database[known[y_database]]
-    shift = mean_of_points(X, shares if weight is None else shares * weight) - mean_of_points(alike)
-    return np.asarray(mean_of_points(database) + shift)
+    mean = mean_of_points(X, shares if weight is None else shares * weight)
+    if not known.all():
+        mean += mean_of_points(database) - mean_of_points(database[known[y_database]])
+    return mean
 
 
 def is_linear(embedding: Embedding) -> bool:
