@@ -32,6 +32,7 @@ from metricfast.learners.asymmetric import AsymmetricSimilarity as AsymmetricSim
 from metricfast.learners.covariance import Covariance as Covariance
 from metricfast.learners.dmlmj import DMLMJ as DMLMJ
 from metricfast.learners.embedding import EmbeddingLearner as EmbeddingLearner
+from metricfast.learners.fixed_database import FixedDatabase as FixedDatabase
 from metricfast.learners.gerrymandering import (
     NeighborhoodGerrymandering as NeighborhoodGerrymandering,
 )
