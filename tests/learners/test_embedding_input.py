@@ -151,7 +151,7 @@ def test_dense_batches_of_pairs():
 def test_text_is_not_compared_with_numbers():
     model = fitted(Linear(2))
     text = Y.astype(str)
-    assert model.score(X, text, X, text) == 1
+    assert model.score(X[::2], text[::2], X[1::2], text[1::2]) > 0.9
     for y, database in ((Y, text), (text, Y), (Y, text.astype(object)), (text.astype(object), Y)):
         with pytest.raises(ValueError, match=r"y_database holds .*text, and the labels"):
             model.score(X, y, X, database)

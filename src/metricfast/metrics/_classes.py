@@ -22,7 +22,7 @@ Values = NDArray[Any]
 
 @dataclass(frozen=True)
 class ClassMetric:
-    """How to compute a metric of each query; the best possible order has 1 by all of them.
+    """How to compute a metric of each query, from 0 to 1, which the best possible order has.
 
     Attributes
     ----------
@@ -32,11 +32,15 @@ class ClassMetric:
         From one R, the number of candidates and k to the expectation over random orders.
     depth : {"one", "k", "relevant", "all"}
         How many places the value looks at.
+    binary : bool
+        Whether it is 0 or 1.
     """
 
     value: Callable[[Hits, Counts, int], Values]
     chance: Callable[[int, int, int], float]
     depth: str
+    binary: bool = False
+    bounds = (0.0, 1.0)
 
 
 def _at(cumulated: Values, relevant: Counts) -> Values:
@@ -85,7 +89,7 @@ def _reciprocal_rank_by_chance(relevant: int, n: int, k: int) -> float:
 
 CLASS_METRICS = {
     "precision_at_1": ClassMetric(
-        lambda hits, relevant, k: hits[:, 0].astype(float), _precision_by_chance, "one"
+        lambda hits, relevant, k: hits[:, 0].astype(float), _precision_by_chance, "one", True
     ),
     "r_precision": ClassMetric(
         lambda hits, relevant, k: _at(np.cumsum(hits, axis=1), relevant) / relevant,
@@ -107,5 +111,6 @@ CLASS_METRICS = {
         lambda hits, relevant, k: hits[:, :k].any(axis=1).astype(float),
         lambda relevant, n, k: 1 - float(_no_hit(relevant, n)[k]),
         "k",
+        True,
     ),
 }

@@ -59,41 +59,43 @@ class LabelDistances:
 
 @dataclass(frozen=True)
 class ContinuousMetric:
-    """How to compute a metric, and how many places it looks at ("k" or "all")."""
+    """How to compute a metric at k, how many places it looks at ("k" or "all"), and its bounds."""
 
-    value: Callable[[LabelDistances], Values]
-    chance: Callable[[LabelDistances], Values]
-    oracle: Callable[[LabelDistances], Values]
+    value: Callable[[LabelDistances, int], Values]
+    chance: Callable[[LabelDistances, int], Values]
+    oracle: Callable[[LabelDistances, int], Values]
     depth: str
+    bounds: tuple[float, float]
+    binary = False
 
 
-def _discount(given: LabelDistances) -> Values:
-    found: Values = 1 / np.log2(np.arange(2, given.k + 2))
+def _discount(k: int) -> Values:
+    found: Values = 1 / np.log2(np.arange(2, k + 2))
     return found
 
 
-def _ideal_gain(given: LabelDistances) -> Values:
-    found: Values = (1 / (1 + given.nearest)) @ _discount(given)
+def _ideal_gain(given: LabelDistances, k: int) -> Values:
+    found: Values = (1 / (1 + given.nearest[:, :k])) @ _discount(k)
     return found
 
 
-def _ndcg(given: LabelDistances) -> Values:
-    found: Values = (1 / (1 + given.found[:, : given.k])) @ _discount(given)
-    return found / _ideal_gain(given)
+def _ndcg(given: LabelDistances, k: int) -> Values:
+    found: Values = (1 / (1 + given.found[:, :k])) @ _discount(k)
+    return found / _ideal_gain(given, k)
 
 
-def _ndcg_by_chance(given: LabelDistances) -> Values:
+def _ndcg_by_chance(given: LabelDistances, k: int) -> Values:
     mean_gain: Values = (1 / (1 + given.all)).sum(axis=1) / given.block.n_candidates
-    found: Values = mean_gain * _discount(given).sum() / _ideal_gain(given)
+    found: Values = mean_gain * _discount(k).sum() / _ideal_gain(given, k)
     return found
 
 
-def _mean_label_distance(given: LabelDistances) -> Values:
+def _mean_label_distance(given: LabelDistances, k: int) -> Values:
     found: Values = np.where(np.isinf(given.all), 0, given.all).sum(axis=1)
     return found / given.block.n_candidates
 
 
-def _spearman(given: LabelDistances) -> Values:
+def _spearman(given: LabelDistances, k: int) -> Values:
     """Pearson's correlation of ranks, ties sharing their mean rank."""
     centre = (given.block.n_candidates + 1) / 2
     by_distance = rankdata(given.block.distances, axis=1) - centre
@@ -104,21 +106,22 @@ def _spearman(given: LabelDistances) -> Values:
     return value
 
 
-def _zeros(given: LabelDistances) -> Values:
+def _zeros(given: LabelDistances, k: int) -> Values:
     return np.zeros(len(given.block.rows))
 
 
-def _ones(given: LabelDistances) -> Values:
+def _ones(given: LabelDistances, k: int) -> Values:
     return np.ones(len(given.block.rows))
 
 
 CONTINUOUS_METRICS = {
-    "ndcg_at_k": ContinuousMetric(_ndcg, _ndcg_by_chance, _ones, "k"),
+    "ndcg_at_k": ContinuousMetric(_ndcg, _ndcg_by_chance, _ones, "k", (0.0, 1.0)),
     "mean_label_distance_at_k": ContinuousMetric(
-        lambda given: given.found[:, : given.k].mean(axis=1),
+        lambda given, k: given.found[:, :k].mean(axis=1),
         _mean_label_distance,
-        lambda given: given.nearest.mean(axis=1),
+        lambda given, k: given.nearest[:, :k].mean(axis=1),
         "k",
+        (0.0, np.inf),
     ),
-    "spearman": ContinuousMetric(_spearman, _zeros, _ones, "all"),
+    "spearman": ContinuousMetric(_spearman, _zeros, _ones, "all", (-1.0, 1.0)),
 }

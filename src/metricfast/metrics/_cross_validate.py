@@ -18,8 +18,9 @@ from metricfast._label_distance import subset
 from metricfast._named_distances import KERNELS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
 from metricfast.metrics._labels import are_continuous, label_distance_of, takes_numbers
-from metricfast.metrics._report import chosen_metrics, report_of, retrieval_report
+from metricfast.metrics._report import report_of, retrieval_report
 from metricfast.metrics._score import RetrievalReport, Score
+from metricfast.metrics._wanted import chosen_metrics
 
 __all__ = ["CrossValidation", "cross_validate_retrieval", "label_disjoint_folds"]
 
@@ -146,7 +147,7 @@ def cross_validate_retrieval(
     *,
     folds: int | Iterable[Fold] = 5,
     metrics: str | Sequence[str] | None = None,
-    k: int = 10,
+    k: int | Sequence[int] = 10,
     continuous: bool | None = None,
     random_state: int | np.random.RandomState | None = None,
     confidence: float = 0.95,
@@ -232,14 +233,12 @@ def cross_validate_retrieval(
             untrained.append(retrieval_report(held_out, subset(labels, test), **options))
     if not trained:
         raise ValueError("folds must hold at least one (train, test).")
-    result = CrossValidation(_over_folds(trained, names, confidence))
-    result.untrained = RetrievalReport(_over_folds(untrained, names, confidence))
+    result = CrossValidation(_over_folds(trained, confidence))
+    result.untrained = RetrievalReport(_over_folds(untrained, confidence))
     return result
 
 
-def _over_folds(
-    reports: list[RetrievalReport], names: list[str], confidence: float
-) -> dict[str, Score]:
+def _over_folds(reports: list[RetrievalReport], confidence: float) -> dict[str, Score]:
     def mean(name: str, part: str) -> NDArray[np.float64]:
         return np.array([getattr(report[name], part) for report in reports])
 
@@ -251,6 +250,7 @@ def _over_folds(
             float(mean(name, "chance").mean()),
             float(mean(name, "oracle").mean()),
             confidence,
+            score.bounds,
         )
-        for name in names
+        for name, score in reports[0].items()
     }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,15 +15,15 @@ from metricfast._arrays import as_codes, as_exclude, as_points
 from metricfast._label_binding import bind_labels, is_precomputed
 from metricfast.metrics._classes import CLASS_METRICS, ClassMetric
 from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances
-from metricfast.metrics._labels import are_continuous, label_distance_of
+from metricfast.metrics._labels import label_distance_of
 from metricfast.metrics._ranking import Block, ranked_blocks
 from metricfast.metrics._score import RetrievalReport, Score
+from metricfast.metrics._wanted import METRICS, Wanted, chosen_metrics, scores_of
 from metricfast.solvers import Progress
 
-__all__ = ["chosen_metrics", "report_of", "retrieval_report"]
+__all__ = ["report_of", "retrieval_report"]
 
 Found = dict[str, tuple[NDArray[Any], ...]]
-METRICS = (*CLASS_METRICS, *CONTINUOUS_METRICS)
 
 
 @dataclass
@@ -30,7 +31,7 @@ class _Search:
     queries: NDArray[Any]
     database: NDArray[Any]
     exclude: NDArray[np.int64] | None
-    k: int
+    k: int  # the largest
     options: dict[str, Any]
     verbose: bool
 
@@ -59,7 +60,7 @@ def retrieval_report(
     database_labels: ArrayLike | None = None,
     *,
     metrics: str | Sequence[str] | None = None,
-    k: int = 10,
+    k: int | Sequence[int] = 10,
     L: ArrayLike | None = None,
     U: ArrayLike | None = None,
     V: ArrayLike | None = None,
@@ -98,8 +99,9 @@ def retrieval_report(
         and discount ``1 / log2(rank + 1)``, which depends on the unit of the labels;
         "mean_label_distance_at_k", where less is better; "spearman", the rank correlation of
         distances and label distances over all references.
-    k : int, default=10
-        The k of all metrics "at k".
+    k : int or sequence of int, default=10
+        The k of all metrics "at k". Of several, each gives a score, named by it: "recall_at_1",
+        "recall_at_5".
     L, U, V : array-like of shape (p, d), optional
         Maps, as for :func:`metricfast.pairwise_distances`.
     exclude : array-like of int of shape (n,), optional
@@ -120,15 +122,20 @@ def retrieval_report(
     Returns
     -------
     RetrievalReport
-        A dictionary of :class:`Score` by metric; ``print(report)`` shows a table. Queries without a
-        reference of their class are left out of the class metrics, and queries whose label
-        distances are all equal of "spearman"; ``score.n_undefined`` counts them.
+        A dictionary of :class:`Score` by metric, which is shown as a table; `to_frame` gives it to
+        pandas. Queries without a reference of their class are left out of the class metrics, and
+        queries whose label distances are all equal of "spearman"; `n_undefined` counts them.
 
     Raises
     ------
     ValueError
         If a metric is unknown, `k` exceeds the number of references, no query can be judged, an
         array is not as above, or labels are one-hot encoded classes.
+
+    Warns
+    -----
+    UserWarning
+        If the database holds the queries themselves and nothing is excluded: each finds itself.
 
     Notes
     -----
@@ -164,20 +171,31 @@ def retrieval_report(
         raise ValueError(f"confidence must lie between 0 and 1; found {confidence!r}.")
     left_out = as_exclude(exclude, len(points), len(references))
     names = chosen_metrics(metrics, labels, None if label_distance is None else True)
+    wanted = scores_of(names, k)
     search = _Search(
-        points, references, left_out, k, {"L": L, "U": U, "V": V, "n_jobs": n_jobs}, verbose
-    )
-    _check_k(k, names, search)
+        points, references, left_out, max(each for _, each in wanted.values()),
+        {"L": L, "U": U, "V": V, "n_jobs": n_jobs}, verbose,
+    )  # fmt: skip
+    _check_candidates(wanted, search)
     found: Found = {}
-    classes = [name for name in names if name in CLASS_METRICS]
+    classes = {key: of for key, of in wanted.items() if of[0] in CLASS_METRICS}
     if classes:
         found |= _judge_classes(search, classes, labels, database_labels, baselines)
-    continuous = [name for name in names if name in CONTINUOUS_METRICS]
+    continuous = {key: of for key, of in wanted.items() if of[0] in CONTINUOUS_METRICS}
     if continuous:
         found |= _judge_continuous(
             search, continuous, labels, database_labels, label_distance, baselines
         )
-    return RetrievalReport((name, _score(name, found[name], confidence)) for name in names)
+    if exclude is None and np.array_equal(points, references):
+        warnings.warn(
+            "database holds the queries themselves, and nothing is excluded: each query finds "
+            "itself. Leave database out, or give exclude=np.arange(n).",
+            UserWarning,
+            stacklevel=2,
+        )
+    return RetrievalReport(
+        (key, _score(name, found[key], confidence)) for key, (name, _) in wanted.items()
+    )
 
 
 def report_of(estimator: Any, X: Any, labels: ArrayLike, **options: Any) -> RetrievalReport:
@@ -213,30 +231,15 @@ def _innermost(estimator: Any) -> Any:
     return estimator
 
 
-def chosen_metrics(
-    metrics: str | Sequence[str] | None, labels: ArrayLike, continuous: bool | None = None
-) -> list[str]:
-    """Names of the metrics, those that fit the labels where none are given."""
-    if metrics is None:
-        continuous = are_continuous(labels) if continuous is None else continuous
-        return list(CONTINUOUS_METRICS if continuous else CLASS_METRICS)
-    names = [metrics] if isinstance(metrics, str) else list(metrics)
-    unknown = [name for name in names if name not in METRICS]
-    if unknown or not names:
-        raise ValueError(f"metrics must be among {', '.join(METRICS)}; found {unknown}.")
-    return names
-
-
-def _check_k(k: object, names: list[str], search: _Search) -> None:
-    if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
-        raise ValueError(f"k must be a positive integer; found {k!r}.")
+def _check_candidates(wanted: Wanted, search: _Search) -> None:
     left_out = search.exclude is not None and bool((search.exclude >= 0).any())
     available = len(search.database) - left_out
     if available < 1:
         raise ValueError("database must hold a reference besides the query: it holds only itself.")
-    if k > available and any(name.endswith("_at_k") for name in names):
+    if search.k > available and any(name.endswith("_at_k") for name, _ in wanted.values()):
         raise ValueError(
-            f"k must be at most {available}, the references that a query may have; found {k}."
+            f"k must be at most {available}, the references that a query may have; "
+            f"found {search.k}."
         )
 
 
@@ -251,17 +254,18 @@ def _score(name: str, results: tuple[NDArray[Any], ...], confidence: float) -> S
             "metrics of continuous labels"
         )
         raise ValueError(f"{name} is not defined: {needs}.")
-    return Score(values, float(chance[defined].mean()), float(oracle[defined].mean()), confidence)
+    means = float(chance[defined].mean()), float(oracle[defined].mean())
+    return Score(values, *means, confidence, METRICS[name].bounds, METRICS[name].binary)
 
 
-def _empty(names: list[str], n: int) -> Found:
-    """Values, chance and oracle of each metric, not known yet."""
-    return {name: tuple(np.full(n, np.nan) for _ in range(3)) for name in names}
+def _empty(keys: Iterable[str], n: int) -> Found:
+    """Values, chance and oracle of each score, not known yet."""
+    return {key: tuple(np.full(n, np.nan) for _ in range(3)) for key in keys}
 
 
 def _judge_classes(
     search: _Search,
-    names: list[str],
+    wanted: Wanted,
     labels: Any,
     database_labels: Any,
     baselines: bool,
@@ -273,10 +277,10 @@ def _judge_classes(
     relevant = np.bincount(references, minlength=len(known))[codes]
     if search.exclude is not None:
         relevant -= (search.exclude >= 0) & (references[search.exclude] == codes)
-    metrics = {name: CLASS_METRICS[name] for name in names}
+    metrics = {key: (CLASS_METRICS[name], k) for key, (name, k) in wanted.items()}
     places = {"one": 1, "k": search.k, "relevant": max(int(relevant.max()), 1), "all": m}
-    depth = max(places[metric.depth] for metric in metrics.values())
-    found = _empty(names, n)
+    depth = max(places[metric.depth] for metric, _ in metrics.values())
+    found = _empty(wanted, n)
 
     def judge(block: Block) -> None:
         hits = references[block.indices] == codes[block.rows, None]
@@ -284,11 +288,11 @@ def _judge_classes(
         rows, counts = block.rows[some], relevant[block.rows[some]]
         if not len(rows):
             return
-        for name, metric in metrics.items():
-            values, chance, oracle = found[name]
-            values[rows] = metric.value(hits[some], counts, search.k)
+        for key, (metric, k) in metrics.items():
+            values, chance, oracle = found[key]
+            values[rows] = metric.value(hits[some], counts, k)
             if baselines:
-                chance[rows] = _chance(metric, counts, block.n_candidates, search.k)
+                chance[rows] = _chance(metric, counts, block.n_candidates, k)
                 oracle[rows] = 1
 
     search.blocks(depth, min(depth, m), judge)
@@ -302,7 +306,7 @@ def _chance(metric: ClassMetric, relevant: NDArray[Any], n: int, k: int) -> NDAr
 
 def _judge_continuous(
     search: _Search,
-    names: list[str],
+    wanted: Wanted,
     labels: Any,
     database_labels: Any,
     label_distance: Any,
@@ -317,16 +321,16 @@ def _judge_continuous(
         names=("labels", "database_labels"),
     )
     own, references = distance.encode(own), distance.encode(references)
-    metrics = {name: CONTINUOUS_METRICS[name] for name in names}
-    whole = any(metric.depth == "all" for metric in metrics.values())
-    found = _empty(names, n)
+    metrics = {key: (CONTINUOUS_METRICS[name], k) for key, (name, k) in wanted.items()}
+    whole = any(metric.depth == "all" for metric, _ in metrics.values())
+    found = _empty(wanted, n)
 
     def judge(block: Block) -> None:
         given = LabelDistances(block, own, references, distance, search.k)
-        for name, metric in metrics.items():
+        for key, (metric, k) in metrics.items():
             parts = (metric.value, metric.chance, metric.oracle)[: 3 if baselines else 1]
-            for array, part in zip(found[name], parts, strict=False):
-                array[block.rows] = part(given)
+            for array, part in zip(found[key], parts, strict=False):
+                array[block.rows] = part(given, k)
 
     search.blocks(None if whole else search.k, m, judge)
     return found

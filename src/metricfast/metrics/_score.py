@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +27,18 @@ class Score:
         The mean of what the best possible order would have.
     confidence : float
         Of :attr:`interval`.
+    bounds : (float, float)
+        Between which the metric lies.
+    binary : bool
+        Whether every value is 0 or 1.
     """
 
     values: NDArray[np.float64]
     chance: float
     oracle: float
     confidence: float = 0.95
+    bounds: tuple[float, float] = (-np.inf, np.inf)
+    binary: bool = False
 
     @property
     def defined(self) -> NDArray[np.float64]:
@@ -51,18 +58,50 @@ class Score:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Student's t-interval of the mean; of a single value, the whole line."""
-        n = len(self.defined)
+        """Of the mean: Student's, cut at the bounds of the metric; Wilson's of binary values.
+
+        Student's of a single value is all that lies between the bounds.
+        """
+        n, (least, most) = len(self.defined), self.bounds
+        if self.binary:
+            hits = stats.binomtest(int(self.defined.sum()), n)
+            low, high = hits.proportion_ci(self.confidence, method="wilson")
+            return float(low), float(high)
         if n < 2:
-            return -np.inf, np.inf
+            return self.bounds
         half = stats.t.ppf((1 + self.confidence) / 2, n - 1) * stats.sem(self.defined)
-        return self.mean - float(half), self.mean + float(half)
+        return max(least, self.mean - float(half)), min(most, self.mean + float(half))
 
 
 class RetrievalReport(dict[str, Score]):
-    """Scores by the name of their metric; printing it prints a table."""
+    """Scores by the name of their metric, which are shown as a table."""
 
-    def __str__(self) -> str:
+    def to_frame(self) -> Any:
+        """Return the table as a pandas DataFrame, one row a metric.
+
+        Returns
+        -------
+        DataFrame
+            With the columns "mean", "low" and "high" (the interval), "chance", "oracle", "n" (the
+            values that are defined) and "left_out" (those that are not).
+
+        Raises
+        ------
+        ImportError
+            Without pandas.
+        """
+        try:
+            from pandas import DataFrame
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas: pip install pandas") from error
+        columns = ["mean", "low", "high", "chance", "oracle", "n", "left_out"]
+        rows = [
+            (s.mean, *s.interval, s.chance, s.oracle, len(s.defined), s.n_undefined)
+            for s in self.values()
+        ]
+        return DataFrame(rows, list(self), columns)
+
+    def __repr__(self) -> str:
         """Return the table."""
         width = max(map(len, self), default=0)
         lines = [f"{'':{width}}    mean  interval          chance  oracle  left out"]

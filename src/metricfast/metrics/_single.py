@@ -8,7 +8,9 @@ from typing import Any
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from metricfast.metrics._report import chosen_metrics, report_of, retrieval_report
+from metricfast.metrics._report import report_of, retrieval_report
+from metricfast.metrics._score import RetrievalReport
+from metricfast.metrics._wanted import chosen_metrics
 
 __all__ = [
     "map_at_r",
@@ -317,7 +319,15 @@ def spearman(
 
 
 def _mean(name: str, *arrays: Any, **search: Any) -> float:
-    return retrieval_report(*arrays, metrics=name, baselines=False, **search)[name].mean
+    return _only(retrieval_report(*arrays, metrics=name, baselines=False, **search))
+
+
+def _only(report: RetrievalReport) -> float:
+    if len(report) != 1:
+        raise ValueError(
+            "k must be one integer for a single metric; retrieval_report takes several."
+        )
+    return next(iter(report.values())).mean
 
 
 def retrieval_scorer(metric: str, **search: Any) -> Any:
@@ -359,5 +369,5 @@ def retrieval_scorer(metric: str, **search: Any) -> Any:
 def _scored(
     estimator: BaseEstimator, X: ArrayLike, y: ArrayLike, *, name: str, search: dict[str, Any]
 ) -> float:
-    score = report_of(estimator, X, y, metrics=name, baselines=False, **search)[name].mean
+    score = _only(report_of(estimator, X, y, metrics=name, baselines=False, **search))
     return -score if name in _LESS_IS_BETTER else score
