@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = ["report"]
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,37 +13,69 @@ import numpy as np
 from metricfast.metrics import Score
 
 METRIC = "ndcg_at_k"
-# Two methods that differ in one thing, for which the braces stand.
+# Two methods; one that names no dimension stands for its mean over all.
 CONTRASTS = {
-    "dense sampling against uniform, log-ratio raw": "log-ratio, {}, raw: dense, uniform",
-    "dense sampling against uniform, log-ratio L2": "log-ratio, {}, L2: dense, uniform",
-    "dense sampling against uniform, triplet raw": "triplet, {}, raw: dense, uniform",
-    "dense sampling against uniform, triplet L2": "triplet, {}, L2: dense, uniform",
-    "log-ratio against ratio, raw": "{}, dense, raw: log-ratio, ratio",
-    "log-ratio against ratio, L2": "{}, dense, L2: log-ratio, ratio",
-    "log-ratio against triplet, raw": "{}, dense, raw: log-ratio, triplet",
-    "log-ratio against triplet, L2": "{}, dense, L2: log-ratio, triplet",
-    "triplet against binary triplet, raw": "{}, dense, raw: triplet, binary triplet",
-    "triplet against binary triplet, L2": "{}, dense, L2: triplet, binary triplet",
-    "L2 against raw, log-ratio": "log-ratio, dense, {}: L2, raw",
-    "L2 against raw, triplet": "triplet, dense, {}: L2, raw",
+    "dense sampling against uniform, log-ratio raw": ("log-ratio, {}, raw", "dense", "uniform"),
+    "dense sampling against uniform, log-ratio L2": ("log-ratio, {}, L2", "dense", "uniform"),
+    "dense sampling against uniform, triplet raw": ("triplet, {}, raw", "dense", "uniform"),
+    "dense sampling against uniform, triplet L2": ("triplet, {}, L2", "dense", "uniform"),
+    "log-ratio against ratio, raw": ("{}, dense, raw", "log-ratio", "ratio"),
+    "log-ratio against ratio, L2": ("{}, dense, L2", "log-ratio", "ratio"),
+    "log-ratio against bounded ratio, raw": ("{}, dense, raw", "log-ratio", "bounded ratio"),
+    "log-ratio against bounded ratio, L2": ("{}, dense, L2", "log-ratio", "bounded ratio"),
+    "bounded ratio against ratio, raw": ("{}, dense, raw", "bounded ratio", "ratio"),
+    "bounded ratio against ratio, L2": ("{}, dense, L2", "bounded ratio", "ratio"),
+    "log-ratio against triplet, raw": ("{}, dense, raw", "log-ratio", "triplet"),
+    "log-ratio against triplet, L2": ("{}, dense, L2", "log-ratio", "triplet"),
+    "triplet against binary triplet, raw": ("{}, dense, raw", "triplet", "binary triplet"),
+    "triplet against binary triplet, L2": ("{}, dense, L2", "triplet", "binary triplet"),
+    "L2 against raw, log-ratio": ("log-ratio, dense, {}", "L2", "raw"),
+    "L2 against raw, bounded ratio": ("bounded ratio, dense, {}", "L2", "raw"),
+    "L2 against raw, triplet": ("triplet, dense, {}", "L2", "raw"),
+    "128 dimensions against 8, log-ratio raw": ("log-ratio, dense, raw/{}", "128", "8"),
+    "128 dimensions against 8, log-ratio L2": ("log-ratio, dense, L2/{}", "128", "8"),
+    "128 dimensions against 8, bounded ratio raw": ("bounded ratio, dense, raw/{}", "128", "8"),
+    "128 dimensions against 8, bounded ratio L2": ("bounded ratio, dense, L2/{}", "128", "8"),
+    "128 dimensions against 8, triplet raw": ("triplet, dense, raw/{}", "128", "8"),
+    "128 dimensions against 8, triplet L2": ("triplet, dense, L2/{}", "128", "8"),
+    "128 dimensions against 16, log-ratio raw": ("log-ratio, dense, raw/{}", "128", "16"),
+    "log-ratio raw in 16 against triplet L2 in 128": (
+        *("{}", "log-ratio, dense, raw/16", "triplet, dense, L2/128"),
+    ),
 }
+EXPLAINED = ("log-ratio, dense, raw", "log-ratio, dense, L2")
 
 Kept = dict[str, Any]
 
 
-def _values(kept: Kept, method: str, dimension: int) -> np.ndarray:
+def _values(kept: Kept, method: str, dimension: int, metric: str = METRIC) -> np.ndarray:
     seeds = kept.get(f"{method}/{dimension}", {}).get("seeds", {})
-    return np.array([seeds[seed][METRIC] for seed in sorted(seeds, key=int)])
+    return np.array([seeds[seed][metric] for seed in sorted(seeds, key=int)])
+
+
+def _over(kept: Kept, method: str, dimensions: tuple[int, ...]) -> np.ndarray:
+    """Return the values of a method in one dimension, or their means over all there are."""
+    method, _, one = method.partition("/")
+    found = [_values(kept, method, p) for p in ((int(one),) if one else dimensions)]
+    found = [values for values in found if len(values)]
+    return np.mean(found, axis=0) if len({len(values) for values in found}) == 1 else np.array([])
 
 
 def _mean(values: np.ndarray) -> str:
+    if not len(values):
+        return ""
     score = Score(values, 0.0, 1.0)
-    return f"{score.mean:.4f} ± {score.interval[1] - score.mean:.4f}"
+    return f"{score.mean:.3f} ± {score.interval[1] - score.mean:.3f}"
 
 
 def _methods(kept: Kept) -> list[str]:
     return list(dict.fromkeys(key.split("/")[0] for key in kept if "/" in key))
+
+
+def _rows(columns: Iterable[object], lines: dict[str, list[str]]) -> str:
+    head = ["", *map(str, columns)]
+    rows = [head, ["---"] * len(head), *([name, *cells] for name, cells in lines.items())]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
 def table(name: str, kept: Kept, dimensions: tuple[int, ...]) -> str:
@@ -51,36 +84,44 @@ def table(name: str, kept: Kept, dimensions: tuple[int, ...]) -> str:
     chance, before = (
         np.mean([found[key] for found in untrained]) for key in (f"chance {METRIC}", METRIC)
     )
-    lines = [
-        f"\n### {name}: nDCG, points as they come {before:.4f}, chance {chance:.4f}\n",
-        "| method | " + " | ".join(map(str, dimensions)) + " |",
-        "|---" * (len(dimensions) + 1) + "|",
-    ]
-    for method in _methods(kept):
-        cells = [_values(kept, method, dimension) for dimension in dimensions]
-        shown = (_mean(values) if len(values) else "" for values in cells)
-        lines.append(f"| {method} | " + " | ".join(shown) + " |")
-    return "\n".join(lines)
+    lines = {
+        method: [_mean(_values(kept, method, p)) for p in dimensions] for method in _methods(kept)
+    }
+    title = f"\n### {name}\n\nPoints as they come: {before:.3f}; chance: {chance:.3f}.\n\n"
+    return title + _rows(dimensions, lines)
 
 
-def contrasts(kept: Kept, dimensions: tuple[int, ...]) -> str:
-    """Return differences of methods, the mean over dimensions of the same seed and split."""
-    lines = ["\n| difference of nDCG | " + " | ".join(map(str, dimensions)) + " | all |"]
-    lines.append("|---" * (len(dimensions) + 2) + "|")
-    for question, contrast in CONTRASTS.items():
-        pattern, choices = contrast.split(": ")
-        first, second = (pattern.format(choice) for choice in choices.split(", "))
-        cells = []
-        for dimension in dimensions:
-            a, b = (_values(kept, method, dimension) for method in (first, second))
-            cells.append(a - b if len(a) == len(b) > 0 else None)
-        known = [cell for cell in cells if cell is not None]
-        overall = (
-            [np.mean(known, axis=0)] if known and len({len(c) for c in known}) == 1 else [None]
-        )
-        shown = ("" if cell is None else _mean(cell) for cell in cells + overall)
-        lines.append(f"| {question} | " + " | ".join(shown) + " |")
-    return "\n".join(lines)
+def contrasts(found: dict[str, Kept], dimensions: tuple[int, ...]) -> str:
+    """Return differences of methods on the same seed and split: a line each, a column a set."""
+    lines = {}
+    for question, (pattern, *choices) in CONTRASTS.items():
+        lines[question] = []
+        for kept in found.values():
+            a, b = (_over(kept, pattern.format(choice), dimensions) for choice in choices)
+            lines[question].append(_mean(a - b) if len(a) == len(b) else "")
+    return "\n" + _rows(found, lines)
+
+
+def explanation(found: dict[str, Kept], dimensions: tuple[int, ...], method: str) -> str:
+    """Return what tells why the dimension matters to a method: a column a dimension."""
+    most, lines = max(dimensions), {}
+    for name, kept in found.items():
+        fewer = [p for p in dimensions if p < most]
+        cut = [_mean(_values(kept, method, most, f"cut to {p}")) for p in fewer]
+        lines |= {
+            f"{name}: trained in so many": [_mean(_values(kept, method, p)) for p in dimensions],
+            f"{name}: {most}, cut to so many by PCA": [*cut, _mean(_values(kept, method, most))],
+            f"{name}: training points": [
+                _mean(_values(kept, method, p, "train")) for p in dimensions
+            ],
+            f"{name}: effective dimension": [
+                f"{_values(kept, method, p, 'effective dimension').mean():.1f}"
+                if len(_values(kept, method, p))
+                else ""
+                for p in dimensions
+            ],
+        }
+    return f"\n### {method}\n\n" + _rows(dimensions, lines)
 
 
 def plot(path: Path, found: dict[str, Kept], dimensions: tuple[int, ...]) -> None:
@@ -127,9 +168,10 @@ def plot(path: Path, found: dict[str, Kept], dimensions: tuple[int, ...]) -> Non
 
 def report(found: dict[str, Kept], dimensions: tuple[int, ...], picture: Path) -> str:
     """Return the tables of all data sets, and draw the plot."""
-    text = []
-    for name, kept in found.items():
-        text += [table(name, kept, dimensions), contrasts(kept, dimensions)]
-    if found:
-        plot(picture, found, dimensions)
+    if not found:
+        return ""
+    plot(picture, found, dimensions)
+    text = [contrasts(found, dimensions)]
+    text += [explanation(found, dimensions, method) for method in EXPLAINED]
+    text += [table(name, kept, dimensions) for name, kept in found.items()]
     return "\n".join(text)

@@ -67,7 +67,8 @@ def test_the_study_goes_on_where_it_was_stopped(small, monkeypatch, tmp_path):
         for scores in kept[f"{method.name}/2"]["seeds"].values():
             assert 0 < scores["ndcg_at_k"] <= 1
     text = study_tables.report({"x": kept}, (2,), tmp_path / "plot.png")
-    assert "### x: nDCG, points as they come 0." in text
+    assert "### x\n\nPoints as they come: 0." in text
+    assert "| x: training points | 0." in text
     assert all(f"| {method.name} | 0." in text for method in study.METHODS)
     assert (tmp_path / "plot.png").stat().st_size > 1000
 
@@ -77,11 +78,16 @@ def test_contrasts_pair_seeds():
         return {"seeds": {str(i): {"ndcg_at_k": value} for i, value in enumerate(values)}}
 
     kept = {
-        "log-ratio, dense, raw/2": entry(0.5, 0.7),
-        "log-ratio, uniform, raw/2": entry(0.4, 0.6),
+        "log-ratio, dense, raw/8": entry(0.5, 0.7),
+        "log-ratio, uniform, raw/8": entry(0.4, 0.6),
+        "log-ratio, dense, raw/128": entry(0.7, 0.9),
     }
-    line = study_tables.contrasts(kept, (2, 4)).splitlines()[3]
-    assert line.startswith("| dense sampling against uniform, log-ratio raw | 0.1000 ± 0.0000 |  |")
+    found = {"one": kept, "none": {}}
+    lines = study_tables.contrasts(found, (8, 128)).splitlines()
+    assert lines[1] == "|  | one | none |"
+    assert lines[3].endswith("log-ratio raw | 0.200 ± 0.000 |  |")
+    (of_dimensions,) = (line for line in lines if "128 dimensions against 8, log-ratio raw" in line)
+    assert of_dimensions.endswith("| 0.200 ± 0.000 |  |")
 
 
 def test_binary_triplet_is_its_definition():
