@@ -20,11 +20,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 
-from metricfast import _tuples
+from metricfast import OASIS, EmbeddingLearner, KernelizedMetricLearner, RCA_Supervised, _tuples
 from metricfast._initialize import components_from_metric, initialize_components
 from metricfast._targets import check_classification_target, check_sample_weight
 from metricfast.base import BaseMetricLearner, MahalanobisMixin, MetricTransformer
 from metricfast.exceptions import PreprocessorError
+from metricfast.losses import NCA
 
 X, Y = load_iris(return_X_y=True)
 PAIRS = np.random.default_rng(0).integers(0, 150, (400, 2))
@@ -336,8 +337,33 @@ def test_metric_takes_vectors_of_one_width_only(points):
     metric = Whitening().fit(X).get_metric()
     with pytest.raises(ValueError, match="u and v must have one length"):
         metric(points, X[0])
-    with pytest.raises(ValueError, match="not aligned"):
+    with pytest.raises(ValueError, match="u and v must have 4 values"):
         metric(points, points)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        Whitening(),
+        OASIS(max_iter=1, random_state=0),
+        EmbeddingLearner(NCA(), max_epochs=1, random_state=0),
+        KernelizedMetricLearner(RCA_Supervised(n_chunks=9, random_state=0), random_state=0),
+    ],
+    ids=lambda learner: type(learner).__name__,
+)
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(np.nan, "NaN"), (np.inf, "infinity"), (1j, "omplex"), ("a", "numbers"), (1e308, "large")],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_metric_of_what_has_no_distance(learner, value, message):
+    fitted = learner.fit(X[:120].reshape(40, 3, 4)) if type(learner) is OASIS else learner.fit(X, Y)
+    metric = fitted.get_metric()
+    point = np.array([value, *X[0, 1:]], object if value == "a" else None)
+    other = np.full(4, -1e3)
+    for pair in ((point, other), (other, point)):
+        with pytest.raises(ValueError, match=message):
+            metric(*pair)
 
 
 def test_metric_outlives_changes_of_the_learner_and_copies():

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["MahalanobisMetric", "as_vectors"]
+from metricfast._arrays import as_real
+
+__all__ = ["MahalanobisMetric", "as_vectors", "finite_between"]
 
 _DOUBLE = np.dtype(np.float64)
 
@@ -41,21 +43,40 @@ class MahalanobisMetric:
         float
         """
         # Called for every pair of a search: two vectors pay for little but the arithmetic.
-        try:
-            usual = u.dtype is v.dtype is _DOUBLE and u.ndim == 1 and u.shape == v.shape
-        except AttributeError:
-            usual = False
-        if not usual:
-            u, v = as_vectors(u, v)
+        if not (
+            type(u) is type(v) is np.ndarray
+            and u.dtype is v.dtype is _DOUBLE
+            and u.shape == v.shape == self._components.shape[1:]
+        ):
+            u, v = as_vectors(u, v, self._components.shape[1])
         embedded = self._components.dot(u - v)
         distance = float(embedded.dot(embedded))
+        if not math.isfinite(distance):
+            finite_between(distance, u, v)
         return distance if squared else math.sqrt(distance)
 
 
-def as_vectors(*points: ArrayLike) -> list[NDArray[np.float64]]:
-    vectors = [np.atleast_1d(np.asarray(point, dtype=np.float64).squeeze()) for point in points]
-    if any(vector.ndim > 1 for vector in vectors):
-        raise ValueError("Input vector should be 1-D.")
-    if len({vector.shape for vector in vectors}) > 1:
-        raise ValueError(f"u and v must have one length, got {[len(v) for v in vectors]}.")
+def as_vectors(u: ArrayLike, v: ArrayLike, width: int) -> list[NDArray[np.float64]]:
+    """Return two points as vectors of a width; columns, and numbers where it is 1, will do."""
+    vectors = []
+    for name, point in (("u", u), ("v", v)):
+        vector = np.atleast_1d(as_real(point, name).squeeze()).astype(np.float64)
+        if vector.ndim > 1:
+            raise ValueError("Input vector should be 1-D.")
+        vectors.append(vector)
+    lengths = [len(vector) for vector in vectors]
+    if lengths[0] != lengths[1]:
+        raise ValueError(f"u and v must have one length, got {lengths}.")
+    if lengths[0] != width:
+        raise ValueError(f"u and v must have {width} values, one a feature; got {lengths[0]}.")
     return vectors
+
+
+def finite_between(value: float, u: NDArray[Any], v: NDArray[Any]) -> float:
+    """Return what is between two points, unless it is not finite, which is an error."""
+    if math.isfinite(value):
+        return value
+    for name, point in (("u", u), ("v", v)):
+        if not np.isfinite(point).all():
+            raise ValueError(f"{name} contains NaN or infinity; remove or impute these values.")
+    raise ValueError("u and v are too large: what is between them overflows. Divide all points.")

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
-from metricfast._mahalanobis import as_vectors
+from metricfast._mahalanobis import as_vectors, finite_between
 from metricfast._tuples import index_tuples
 from metricfast.base import BaseMetricLearner
 
@@ -45,8 +45,8 @@ class BilinearSimilarity:
         -------
         float
         """
-        u, v = as_vectors(u, v)
-        return float(u @ self._matrix @ v)
+        u, v = as_vectors(u, v, len(self._matrix))
+        return finite_between(float(u @ self._matrix @ v), u, v)
 
 
 class BilinearMixin(BaseMetricLearner):

@@ -200,7 +200,9 @@ def _by_default(function: Callable[..., Any], name: str, default: Any) -> Factor
 
 def _words(function: Callable[..., Any], name: str) -> list[str]:
     """The words that the docstring says a parameter may be."""
-    line = re.search(rf"^\s*(?:\w+, )*{name}(?:, \w+)* : (.*)", function.__doc__ or "", re.MULTILINE)
+    line = re.search(
+        rf"^\s*(?:\w+, )*{name}(?:, \w+)* : (.*)", function.__doc__ or "", re.MULTILINE
+    )
     braces = _NAMED.search(line[1]) if line else None
     return re.findall(r'"(\w+)"', braces[1]) if braces else []
 
@@ -220,7 +222,9 @@ def spoilt(draw: Any, name: str, value: Any) -> Any:
         poison = form if form in DAMAGED else None
         return value._replace(form=form, values="normal", dtype="float64", poison=poison)
     if kind == "values":
-        return value._replace(values=draw(st.sampled_from(FAIR)), dtype=draw(st.sampled_from(DTYPES)))
+        return value._replace(
+            values=draw(st.sampled_from(FAIR)), dtype=draw(st.sampled_from(DTYPES))
+        )
     return value._replace(poison=draw(st.sampled_from(POISON)))
 
 

@@ -48,7 +48,8 @@ def loss(name: str) -> Callable[[Arguments, Any], str | None]:
             yb = None
         size = max(abs(A.astype(float)).max() for A in (Z, B))
         large = y.dtype.kind in "fiu" and abs(y.astype(float)).max() > 1e3
-        if value is None or max(len(Z), len(B)) > _MOST or large or not (size == 0 or 1e-2 < size < 50):
+        small = 2 <= len(Z) and max(len(Z), len(B)) <= _MOST
+        if value is None or not small or large or not (size == 0 or 1e-2 < size < 50):
             return ""
         single = Z.dtype.itemsize == B.dtype.itemsize == 4 and Z.dtype.kind == B.dtype.kind == "f"
         Z, B = Z.astype(float), B.astype(float)
@@ -95,7 +96,15 @@ def _reference(name: str, a: Arguments) -> Any:
     if name not in _ALIKE or any(a.get(eps) is None for eps in _EPS.get(name, ())):
         return None
     make, given = _ALIKE[name], dict(a)
-    for name_of_call in ("Z", "y", "Z_database", "y_database", "n_jobs", "sample_weight", "exclude"):
+    for name_of_call in (
+        "Z",
+        "y",
+        "Z_database",
+        "y_database",
+        "n_jobs",
+        "sample_weight",
+        "exclude",
+    ):
         given.pop(name_of_call, None)
     if "label_distance" in given:
         given["metric"] = given.pop("label_distance")
@@ -103,6 +112,9 @@ def _reference(name: str, a: Arguments) -> Any:
         given["dense"] = given.pop("labels", "class") == "dense"
     if name == "Ratio" and given.pop("eps_log", None) != 0:
         return None
-    if given.pop("ties", "drop") != "drop" or not given.keys() <= inspect.signature(make).parameters.keys():
+    if (
+        given.pop("ties", "drop") != "drop"
+        or not given.keys() <= inspect.signature(make).parameters.keys()
+    ):
         return None
     return make(**given)

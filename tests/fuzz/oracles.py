@@ -131,7 +131,9 @@ def gradient(a: Arguments, result: Any) -> str | None:
     U, V = (np.eye(X.shape[1]) if M is None else _points(M) for M in (U, V))
     A, B = X @ U.T, Y @ V.T
     R = A[:, None] - B[None]
-    S = np.linalg.norm(abs(X) @ abs(U).T, axis=1)[:, None] + np.linalg.norm(abs(Y) @ abs(V).T, axis=1)
+    S = np.linalg.norm(abs(X) @ abs(U).T, axis=1)[:, None] + np.linalg.norm(
+        abs(Y) @ abs(V).T, axis=1
+    )
     of_query = 2 * np.einsum("ij,ijp,id->pd", W, R, X)
     of_database = -2 * np.einsum("ij,ijp,jd->pd", W, R, Y)
     room = 2 * np.einsum("ij,ij,id->d", abs(W), S, abs(X))
@@ -178,7 +180,9 @@ def _infer(a: Arguments, result: Any, which: int) -> str | None:
         if (best is not None) != bool(result.feasible[i]):
             return f"query {i}: feasible {result.feasible[i]}, should be {best is not None}"
         # Values are sums of squares, in the precision of the points.
-        if best is not None and abs(best - result.values[i]) > 1e-5 * (abs(row[row < np.inf]).sum() + 1):
+        if best is not None and abs(best - result.values[i]) > 1e-5 * (
+            abs(row[row < np.inf]).sum() + 1
+        ):
             return f"query {i}: value {result.values[i]}, should be {best}"
     return None
 
@@ -234,7 +238,7 @@ def retrieval(name: str) -> Callable[[Arguments, Any], str | None]:
                 found = abs(known[order].astype(float) - float(label))
                 if name == "spearman":
                     rank = spearmanr(row[order].astype(float), found).statistic
-                    values.append(0.0 if np.isnan(rank) else rank)
+                    values += [] if np.isnan(rank) else [rank]
                     continue
             else:
                 found = known[order] == label

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 
-from .runner import Finding
+from .runner import Finding, Plan
 from .verdicts import BAD, OURS
 
 _WIDTH = 400
@@ -14,9 +15,12 @@ _WIDTH = 400
 class Report:
     """Findings as they come."""
 
-    def __init__(self, seed: int, table: str, only: str | None) -> None:
-        self._again = f"--seed {seed}" + (f" --only {only}" if only else "")
-        self._again += f" --table {table}" if table != "targets" else ""
+    def __init__(self, plan: Plan) -> None:
+        self._again = "".join(
+            f" --{name} {shlex.quote(str(value))}"
+            for name, value in plan._asdict().items()
+            if value != plan._field_defaults[name]
+        )
         self._verdicts: Counter[str] = Counter()
         self._targets: dict[tuple[str, str], Counter[str]] = {}
         self._first: dict[tuple[str, str], Finding] = {}
@@ -49,12 +53,16 @@ class Report:
             lines.append(
                 f"{verdict}, {targets.total()} times: {first.why[-_WIDTH:] if verdict == OURS else first.why[:_WIDTH]}\n    in {names}{more}\n"
                 f"    {first.case[:_WIDTH]}\n"
-                f"    python -m tests.fuzz {self._again} --replay {first.call}"
+                f"    python -m tests.fuzz{self._again} --replay {first.call}"
             )
         return "\n".join([*lines, self.summary()])
 
 
 def shape_of(why: str) -> str:
     """What is alike in messages of one cause: no numbers, no quoted words, only the first line."""
-    text = re.sub(r"'[^']*'|\"[^\"]*\"|\[.*\]|<.*>", "…", why.rstrip().split("\n")[-1 if why.startswith("Traceback") else 0])
+    text = re.sub(
+        r"'[^']*'|\"[^\"]*\"|\[.*\]|<.*>",
+        "…",
+        why.rstrip().split("\n")[-1 if why.startswith("Traceback") else 0],
+    )
     return re.sub(r"[-+]?\d[\d.e+-]*|\bnan\b|\binf\b", "#", text)[:120]

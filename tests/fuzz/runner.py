@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import itertools
 import multiprocessing
 import os
 import random
@@ -27,12 +26,24 @@ from typing import Any, NamedTuple
 import hypothesis
 
 BLOCK = 20
-CPU_SECONDS = 20.0  # of one call; a hundredth of it is usual
 MEMORY = 6 << 30
-_ENDED = {
-    -signal.SIGPROF: ("hang", f"{CPU_SECONDS:g} s of CPU time"),
-    -signal.SIGALRM: ("hang", f"{10 * CPU_SECONDS:g} s, asleep"),
-}
+_ENDED = {-signal.SIGPROF: ("hang", "of CPU time"), -signal.SIGALRM: ("hang", "asleep")}
+
+
+class Plan(NamedTuple):
+    """Which calls are made: the seed, the module with the targets, a part of their names.
+
+    `seconds` of CPU time are given to each call, a thousand times as many as is usual.
+    """
+
+    seed: int = 0
+    table: str = "targets"
+    only: str = ""
+    seconds: float = 20.0
+
+    def targets(self) -> dict[str, Any]:
+        targets = importlib.import_module(f"{__package__}.{self.table}").TARGETS
+        return {name: target for name, target in targets.items() if self.only in name}
 
 
 class Finding(NamedTuple):
@@ -46,19 +57,20 @@ class Finding(NamedTuple):
 
 
 def cases_of(targets: dict[str, Any], seed: int, block: int) -> list[Any]:
-    """The cases of a block; each target has its turn before any has another."""
+    """The cases of a block; every target has its turns before any has more."""
     from .cases import cases
 
     found: list[Any] = []
-    turn, place = divmod(block, len(targets))
-    names = random.Random(f"{seed} {turn}").sample(sorted(targets), len(targets))
+    turns = [name for name in sorted(targets) for _ in range(targets[name].turns)]
+    again, place = divmod(block, len(turns))
+    name = random.Random(f"{seed} {again}").sample(turns, len(turns))[place]
 
     @hypothesis.seed(hash((seed, block)))
     @hypothesis.settings(
         max_examples=BLOCK, database=None, deadline=None, phases=[hypothesis.Phase.generate],
         suppress_health_check=list(hypothesis.HealthCheck),
     )  # fmt: skip
-    @hypothesis.given(cases(targets[names[place]]))
+    @hypothesis.given(cases(targets[name]))
     def draw(case: Any) -> None:
         found.append(case)
 
@@ -66,20 +78,14 @@ def cases_of(targets: dict[str, Any], seed: int, block: int) -> list[Any]:
     return found[:BLOCK]
 
 
-def table_of(name: str, only: str | None) -> dict[str, Any]:
-    """The targets of a module of this package."""
-    targets = importlib.import_module(f"{__package__}.{name}").TARGETS
-    return {k: v for k, v in targets.items() if only is None or only in k}
-
-
-def make_call(targets: dict[str, Any], case: Any) -> Any:
+def make_call(target: Any, case: Any, seconds: float) -> Any:
     """Judge one call, in an empty folder, with a limit on its time."""
     from .verdicts import OURS, Outcome, judge
 
     try:
-        signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
-        signal.setitimer(signal.ITIMER_REAL, 10 * CPU_SECONDS)
-        return judge(targets[case.target], case)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        signal.setitimer(signal.ITIMER_REAL, 10 * seconds)
+        return judge(target, case)
     except Exception:
         return Outcome(OURS, traceback.format_exc())
     finally:
@@ -98,34 +104,34 @@ def prepare_process() -> None:
     os.chdir(tempfile.mkdtemp(dir=os.environ.get("METRICFAST_FUZZ_FOLDER")))
 
 
-def work(connection: Connection, table: str, only: str | None, seed: int) -> None:
+def work(connection: Connection, plan: Plan) -> None:
     """Make the calls of blocks that are asked for, from some call on, and tell of each."""
     prepare_process()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(nowhere, stream)
-    targets = table_of(table, only)
+    targets = plan.targets()
     with contextlib.suppress(EOFError):
         while True:
             block, first, last = connection.recv()
-            for i, case in enumerate(cases_of(targets, seed, block)[first:last], first):
+            for i, case in enumerate(cases_of(targets, plan.seed, block)[first:last], first):
                 call = block * BLOCK + i
                 connection.send((call, case.target, repr(case)))
-                connection.send(make_call(targets, case))
+                connection.send(make_call(targets[case.target], case, plan.seconds))
             connection.send(None)
 
 
 class Worker:
     """A process that makes calls, and another one when it died."""
 
-    def __init__(self, table: str, only: str | None, seed: int) -> None:
-        self._arguments = (table, only, seed)
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
         self._start()
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=work, args=(theirs, *self._arguments), daemon=True)
+        self._process = context.Process(target=work, args=(theirs, self._plan), daemon=True)
         self._process.start()
         theirs.close()
 
@@ -155,7 +161,7 @@ class Worker:
         self._process.join()
 
 
-def run(calls: int, seed: int, jobs: int, table: str, only: str | None) -> Iterator[Finding]:
+def run(plan: Plan, calls: int, jobs: int = 1) -> Iterator[Finding]:
     """Verdicts on all calls, in the order in which they end."""
     blocks = iter(range(-(-calls // BLOCK)))
     lock, arrived = threading.Condition(), []
@@ -164,7 +170,7 @@ def run(calls: int, seed: int, jobs: int, table: str, only: str | None) -> Itera
 
         def work_off() -> None:
             try:
-                worker = Worker(table, only, seed)
+                worker = Worker(plan)
                 while True:
                     with lock:
                         block = next(blocks, None)
@@ -193,13 +199,11 @@ def run(calls: int, seed: int, jobs: int, table: str, only: str | None) -> Itera
             yield from (f for f in found if f is not None)
 
 
-def replay(call: int, seed: int, table: str, only: str | None) -> Finding:
+def replay(plan: Plan, call: int) -> Finding:
     """Make one call again in this process, where its output is seen and a debugger can look."""
-    targets = table_of(table, only)
-    case = next(itertools.islice(cases_of(targets, seed, call // BLOCK), call % BLOCK, None))
+    targets = plan.targets()
+    case = cases_of(targets, plan.seed, call // BLOCK)[call % BLOCK]
     print(case, flush=True)
     prepare_process()
-    outcome = make_call(targets, case)
-    return Finding(call, case.target, outcome.verdict, outcome.why, repr(case))
-
-
+    outcome = make_call(targets[case.target], case, plan.seconds)
+    return Finding(call, case.target, *outcome, repr(case))

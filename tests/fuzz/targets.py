@@ -6,7 +6,7 @@ import inspect
 import pickle
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -33,6 +33,7 @@ METHODS = (
 _COMMON_WORDS = {
     *("X", "y", "class", "classes", "label", "labels", "point", "points", "query", "tuples"),
     *("pairs", "triplets", "quadruplets", "sample", "samples", "features", "path", "seed"),
+    *("vector", "calibration_params", "loss_matrix"),
 }
 
 
@@ -41,7 +42,8 @@ class Target:
     """Something to call.
 
     `words` may be in clear errors, `written` names arguments that are there to be changed,
-    `unread` those that a call may leave alone, and `width` is the only number of features.
+    `unread` those that a call may leave alone, `width` is the only number of features, and `turns`
+    is how often it is called for each call of others.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Target:
     written: tuple[str, ...] = ("out",)
     unread: tuple[str, ...] = ()
     width: int | None = None
+    turns: int = 1
     words: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,9 +78,6 @@ def method(
 
 
 def of_functions() -> list[Target]:
-    search = roles_of(metrics.retrieval_report)
-    for name in ("metrics", "k", "confidence", "baselines", "verbose"):
-        del search[name]
     of_labels: dict[str, Factory] = {
         "database_labels": lambda w: st.none() if w.own else classes(w.m),
         "label_distance": one_of("euclidean", "cityblock"),
@@ -103,11 +103,15 @@ def of_functions() -> list[Target]:
         (inference.targeted, oracles.targeted, votes),
         (inference.loss_augmented, oracles.augmented, votes),
         (inference.both, oracles.both, votes),
-        (inference.check_loss_matrix, None, {"matrix": lambda w: array(w.p, w.p, values=("zero",))}),
+        (
+            inference.check_loss_matrix,
+            None,
+            {"matrix": lambda w: array(w.p, w.p, values=("zero",))},
+        ),
         (metrics.label_disjoint_folds, None, {}),
         (metrics.cross_validate_retrieval, None, {"metrics": of_labels["metrics"]}),
         (metrics.retrieval_report, None, of_labels),
-        (constraints.wrap_pairs, None, {"constraints": lambda w: sides["constraints"](w)}),
+        (constraints.wrap_pairs, None, sides),
         (constraints.wrap_indices, None, sides),
         (plotting.plot_before_after, None, {}),
         (thresholds.check_calibration, None, {}),
@@ -117,6 +121,9 @@ def of_functions() -> list[Target]:
         Target(f.__name__, f, roles_of(f, **given), oracle, f in _MAY_HOLD_NAN)
         for f, oracle, given in table
     ]
+    search = roles_of(metrics.retrieval_report, **of_labels)
+    for name in ("metrics", "k", "confidence", "baselines", "verbose"):
+        del search[name]
     for name in metrics.__all__:
         function = getattr(metrics, name)
         if name in oracles.METRICS:
@@ -224,8 +231,8 @@ def of_learners() -> list[Target]:
         given = _labels(learner)
         made, called = roles_of(learner, **given), roles_of(learner.fit, **given)
 
-        def fit(learner: type = learner, made: Any = made, **arguments: Any) -> Any:
-            model = learner(**{k: arguments.pop(k) for k in made if k in arguments})
+        def fit(_learner: type = learner, _made: Any = made, **arguments: Any) -> Any:
+            model = _learner(**{k: arguments.pop(k) for k in _made if k in arguments})
             model.fit(**arguments)
             X = arguments.get("X")
             return model if X is None or not hasattr(model, "transform") else (
@@ -236,8 +243,8 @@ def of_learners() -> list[Target]:
         for step in METHODS:
             if callable(getattr(learner, step, None)) and hasattr(fitted(learner), step):
 
-                def call(learner: type = learner, step: str = step, **arguments: Any) -> Any:
-                    return getattr(fitted(learner), step)(**arguments)
+                def call(_learner: type = learner, _step: str = step, **arguments: Any) -> Any:
+                    return getattr(fitted(_learner), _step)(**arguments)
 
                 roles = roles_of(getattr(learner, step), **given)
                 found.append(Target(f"{name}.{step}", call, roles, width=3))
@@ -296,8 +303,10 @@ def of_files() -> list[Target]:
 
 
 def every_target() -> dict[str, Target]:
-    groups = (of_functions, of_losses, of_embeddings, of_samplers, of_learners, of_files)
-    return {target.name: target for group in groups for target in group()}
+    """The targets by name; there are five methods of learners for each function or loss."""
+    often = [replace(target, turns=5) for target in (*of_functions(), *of_losses())]
+    others = (*of_embeddings(), *of_samplers(), *of_learners(), *of_files())
+    return {target.name: target for target in (*often, *others)}
 
 
 TARGETS = every_target()

@@ -51,7 +51,8 @@ class Array(NamedTuple):
         return f"Array({', '.join(parts)})"
 
     def build(self) -> Any:
-        array = _cast(_numbers(self.values, self.shape, np.random.default_rng(self.seed)), self)
+        numbers = _numbers(self.values, self.shape, np.random.default_rng(self.seed))
+        array = np.asarray(_cast(np.asarray(numbers), self))
         if self.poison is not None:
             array = _poisoned(array, self.poison)
         return array if isinstance(array, list) else _formed(array, self.form)
@@ -148,16 +149,22 @@ def _poisoned(array: np.ndarray, poison: str) -> Any:
     if poison in ones:
         number = array.dtype.kind in "biuf"
         fits = number and poison in ("nan", "inf")
-        array = array.astype((array.dtype if array.dtype.kind == "f" else float) if fits else object)
+        array = array.astype(
+            (array.dtype if array.dtype.kind == "f" else float) if fits else object
+        )
         if array.size:
             array.flat[array.size // 2] = ones[poison] if number or poison != "word" else 1
         return array
     if poison == "masked":
         return np.ma.masked_array(array, mask=np.arange(array.size).reshape(array.shape) == 0)
+    if poison in DAMAGED:
+        return array  # its form is what is wrong with it
     if poison == "ragged":
         return [list(range(i % 2 + 1)) for i in range(len(array) if array.ndim else 2)]
     counted = np.arange(array.size).reshape(array.shape)
-    return counted.astype({"text": "U", "bytes": "S", "complex": complex, "datetime": "M8[s]"}[poison])
+    return counted.astype(
+        {"text": "U", "bytes": "S", "complex": complex, "datetime": "M8[s]"}[poison]
+    )
 
 
 def _formed(array: np.ndarray, form: str) -> Any:

@@ -30,11 +30,8 @@ _CLEAR_ERRORS = {
     *(ValueError, TypeError, MemoryError, NotFittedError, np.linalg.LinAlgError),
     *(LossOverflowError, NonPSDError, PreprocessorError),
 }
-_FROM_BELOW = re.compile(
-    r"incompatible function arguments|Invoked with|not supported between instances|"
-    r"object has no attribute|object is not (callable|iterable|subscriptable)|unsupported operand"
-)
-# No function has a meaning for an array that holds one of these.
+_SIGNATURE = re.compile(r"incompatible function arguments|Invoked with")
+# No function has a meaning for an array of several numbers that holds one of these.
 _REFUSED = ("nan", "inf", "none", "complex", "datetime", "masked", "ragged", "word", *DAMAGED)
 
 
@@ -56,7 +53,9 @@ def judge(target: Target, case: Case) -> Outcome:
         outcome = Outcome(CLEAR, "MemoryError")
     except (Exception, SystemExit) as error:
         outcome = _of_error(error, target, arguments)
-    changed = [name for name, digest in _digests(target, arguments).items() if digest != before[name]]
+    changed = [
+        name for name, digest in _digests(target, arguments).items() if digest != before[name]
+    ]
     if changed:
         return Outcome(CHANGED, f"changed {', '.join(changed)}")
     return outcome or _of_result(result, target, case, arguments)
@@ -69,7 +68,7 @@ def _of_error(error: BaseException, target: Target, arguments: dict[str, Any]) -
     if type(error) not in _CLEAR_ERRORS:
         return Outcome(INSIDE, text)
     words = set(re.findall(r"\w+", str(error).lower()))
-    if _FROM_BELOW.search(text) or not words & target.words:
+    if _SIGNATURE.search(text) or not words & target.words:
         return Outcome(INSIDE, f"names no argument: {text}")
     return Outcome(CLEAR, text)
 
@@ -77,7 +76,7 @@ def _of_error(error: BaseException, target: Target, arguments: dict[str, Any]) -
 def _of_result(result: Any, target: Target, case: Case, arguments: dict[str, Any]) -> Outcome:
     for name, value in case.arguments.items():
         poison = getattr(value, "poison", None)
-        if poison in _REFUSED and 0 not in value.shape and name not in target.unread:
+        if poison in _REFUSED and math.prod(value.shape) > 1 and name not in target.unread:
             return Outcome(WRONG, f"accepts {name} with {poison}")
     given = (value for value in arguments.values() if isinstance(value, float))
     if not target.nonfinite_ok and all(map(math.isfinite, given)):
@@ -134,4 +133,3 @@ def _nonfinite(result: Any, name: str = "") -> Iterator[str]:
         for key, value in vars(result).items():
             if key.endswith("_") and not key.startswith("_"):
                 yield from _nonfinite(value, f"{name}.{key}")
-

@@ -14,7 +14,7 @@ from metricfast._checks import check_points
 from metricfast._dispatch import get_kernels
 from metricfast._label_binding import bind_labels, is_precomputed
 from metricfast._label_distance import LabelDistance
-from metricfast._mahalanobis import as_vectors
+from metricfast._mahalanobis import as_vectors, finite_between
 from metricfast._targets import check_class_labels, check_comparable
 from metricfast._tuples import index_tuples
 from metricfast.base import BaseMetricLearner, MetricTransformer
@@ -81,13 +81,12 @@ class EmbeddedDistance:
         -------
         float
         """
+        points = as_vectors(u, v, len(self._means[0]))
         ends = [
             self._embedding.forward(self._parameters, (point - mean)[None], side=side)[0][0]
-            for point, mean, side in zip(
-                as_vectors(u, v), self._means, ("query", "database"), strict=True
-            )
+            for point, mean, side in zip(points, self._means, ("query", "database"), strict=True)
         ]
-        distance = float(np.sum((ends[0] - ends[1]) ** 2))
+        distance = finite_between(float(np.sum((ends[0] - ends[1]) ** 2)), *points)
         return distance if squared else float(np.sqrt(distance))
 
 

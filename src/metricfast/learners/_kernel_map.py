@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.decomposition import KernelPCA
 from sklearn.kernel_approximation import Nystroem
 
+from metricfast._mahalanobis import as_vectors
+
 __all__ = ["KernelizedMetric", "fit_kernel_map", "map_points"]
 
 _OF_ABSOLUTE_DIFFERENCES = ("laplacian", "chi2")
@@ -141,5 +143,6 @@ class KernelizedMetric:
         -------
         float
         """
-        left, right = self._map.transform(np.vstack([u, v]))
+        points = np.stack(as_vectors(u, v, self._map.n_features_in_))
+        left, right = self._map.transform(points)
         return self._metric(left, right, squared=True) if squared else self._metric(left, right)

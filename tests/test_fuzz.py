@@ -1,0 +1,58 @@
+"""The fuzzer: that it sees what goes wrong, and that little does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("resource", reason="calls are limited in time and memory as POSIX has it")
+from fuzz.report import Report
+from fuzz.runner import BLOCK, Plan, Worker, cases_of, run
+
+ROOT = Path(__file__).parents[1]
+SABOTEURS = Plan(table="saboteurs", seconds=0.1)
+
+
+def test_every_verdict_is_given_where_it_is_deserved(monkeypatch, tmp_path):
+    monkeypatch.setenv("METRICFAST_FUZZ_FOLDER", str(tmp_path))
+    worker = Worker(SABOTEURS)
+    names = list(SABOTEURS.targets())
+    found = [finding for block in range(len(names)) for finding in worker.run(block, 1)]
+    worker.close()
+    assert sorted(finding.target for finding in found) == sorted(names)
+    for finding in found:
+        assert finding.target.startswith(finding.verdict)
+
+
+def test_a_call_can_be_repeated():
+    plan = Plan(only="neighbors")
+    cases = [repr(case) for case in cases_of(plan.targets(), 5, 3)]
+    assert len(cases) == BLOCK
+    assert cases == [repr(case) for case in cases_of(plan.targets(), 5, 3)]
+    assert cases != [repr(case) for case in cases_of(plan.targets(), 6, 3)]
+    command = [sys.executable, "-m", "tests.fuzz", "--only", "neighbors", "--seed", "5"]
+    replayed = subprocess.run(
+        [*command, "--replay", str(3 * BLOCK + 2)], cwd=ROOT, check=True, capture_output=True
+    )
+    assert replayed.stdout.decode().startswith(f"{cases[2]}\n")
+
+
+def test_reports_tell_causes_apart():
+    plan = SABOTEURS._replace(only="error from")
+    report = Report(plan)
+    for finding in run(plan, 4 * BLOCK):
+        report.add(finding)
+    assert report.bad == 4 * BLOCK
+    for cause in ("IndexError: X", "names no argument: ValueError", "SystemExit: X"):
+        assert f"error from inside, {BLOCK} times: {cause}" in str(report)
+    assert "--table saboteurs --only 'error from' --seconds 0.1 --replay " in str(report)
+
+
+def test_a_short_run_finds_nothing():
+    report = Report(Plan())
+    for finding in run(Plan(), 5_000):
+        report.add(finding)
+    assert report.bad == 0, str(report)
