@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.decomposition import KernelPCA
 from sklearn.kernel_approximation import Nystroem
 
-from metricfast._mahalanobis import as_vectors
+from metricfast._mahalanobis import as_vectors, finite_between
 
 __all__ = ["KernelizedMetric", "fit_kernel_map", "map_points"]
 
@@ -143,6 +143,7 @@ class KernelizedMetric:
         -------
         float
         """
-        points = np.stack(as_vectors(u, v, self._map.n_features_in_))
-        left, right = self._map.transform(points)
+        points = as_vectors(u, v, self._map.n_features_in_)
+        left, right = mapped = self._map.transform(np.stack(points))
+        finite_between(float(mapped.sum()), *points)
         return self._metric(left, right, squared=True) if squared else self._metric(left, right)
