@@ -88,6 +88,13 @@ def test_decisions(preprocessor):
     assert learner.score(same) == 0.5
 
 
+@pytest.mark.parametrize("bad", [[1, -1], [1] * 200, ["a", "b"] * 100, 1, [[1, -1]] * 100, None])
+def test_score_of_labels_that_are_none_of_pairs(bad):
+    learner, data, *_ = fitted(Pairs)
+    with pytest.raises(ValueError, match="y must hold 1 or -1 for each of 200 pairs, and both"):
+        learner.score(data, bad)
+
+
 def rates(distances, y, threshold):
     chosen = distances <= threshold
     return chosen[y == 1].mean(), (~chosen[y == -1]).mean()

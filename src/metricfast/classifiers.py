@@ -109,8 +109,20 @@ class PairsClassifierMixin(ThresholdMixin, _TuplesClassifierMixin):
         Returns
         -------
         float
+
+        Raises
+        ------
+        ValueError
+            Unless y holds a label of each pair, and there are pairs of both kinds.
         """
-        return float(roc_auc_score(y, self.decision_function(pairs)))
+        decisions = self.decision_function(pairs)
+        labels = np.asarray(y)
+        if labels.shape != decisions.shape or set(labels.tolist()) != {-1, 1}:
+            raise ValueError(
+                f"y must hold 1 or -1 for each of {len(decisions)} pairs, and both of them; got "
+                f"{np.unique(labels.astype(str))[:5].tolist()}, shape {labels.shape}."
+            )
+        return float(roc_auc_score(labels == 1, decisions))
 
 
 class TripletsClassifierMixin(_TuplesClassifierMixin):

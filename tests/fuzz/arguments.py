@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 from metricfast import LMNN, NCA, RCA_Supervised, embeddings, losses, samplers
 
 from .values import (
-    CLASS_DTYPES, CLASSES, DAMAGED, DTYPES, FAIR, FORMS, JUNK, POISON, SPARSE, Array, Made,
+    CLASS_DTYPES,
+    CLASSES,
+    DAMAGED,
+    DTYPES,
+    FAIR,
+    FORMS,
+    JUNK,
+    POISON,
+    SPARSE,
+    Array,
+    Made,
 )  # fmt: skip
 
 Strategy = st.SearchStrategy[Any]
@@ -107,7 +117,6 @@ def made(module: Any, *leave_out: str, **arguments: Any) -> Factory:
     return lambda _: st.sampled_from(known)
 
 
-_queries: Factory = lambda w: array(w.n, w.d)
 _embedding = made(embeddings, "Embedding", "Asymmetric", n_components=2, hidden_layer_sizes=(4,))
 _learners = (
     Made(NCA, {"max_iter": 3}),
@@ -115,7 +124,7 @@ _learners = (
     Made(RCA_Supervised, {}),
 )
 ROLES: dict[str, Factory] = {
-    **dict.fromkeys(("X", "Z", "queries", "before", "after"), _queries),
+    **dict.fromkeys(("X", "Z", "queries", "before", "after"), lambda w: array(w.n, w.d)),
     **dict.fromkeys(
         ("Y", "database", "X_database", "Z_database"), of_database(lambda w: array(w.m, w.d))
     ),

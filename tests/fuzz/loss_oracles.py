@@ -48,7 +48,7 @@ def loss(name: str) -> Callable[[Arguments, Any], str | None]:
             yb = None
         size = max(abs(A.astype(float)).max() for A in (Z, B))
         large = y.dtype.kind in "fiu" and abs(y.astype(float)).max() > 1e3
-        small = 2 <= len(Z) and max(len(Z), len(B)) <= _MOST
+        small = len(Z) >= 2 and max(len(Z), len(B)) <= _MOST
         if value is None or not small or large or not (size == 0 or 1e-2 < size < 50):
             return ""
         single = Z.dtype.itemsize == B.dtype.itemsize == 4 and Z.dtype.kind == B.dtype.kind == "f"

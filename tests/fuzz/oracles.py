@@ -15,13 +15,6 @@ import reference
 from scipy.sparse import issparse
 from scipy.stats import spearmanr
 
-from .loss_oracles import loss
-
-__all__ = [
-    *("METRICS", "augmented", "both", "epoch", "gradient", "loss", "neighbors"),
-    *("neighbors_per_class", "paired", "pairwise", "retrieval", "same", "targeted", "undamaged"),
-]
-
 Arguments = dict[str, Any]
 _SETS = 500  # no brute force beyond
 
@@ -85,10 +78,10 @@ def _searched(
         exclude = np.arange(len(D))
     exact = not (D.astype(float) ** 2 % 1).any() and abs(B).max() < 1e3 and not (B % 1).any()
     eps = np.finfo(np.asarray(found).dtype).eps
-    for i, (row, got) in enumerate(zip(D, indices, strict=True)):
-        left = [j for j in columns if exclude is None or j != np.asarray(exclude)[i]]
-        want = sorted(left, key=lambda j: (row[j], j))[: len(got)]
-        got = [int(j) for j in got if j >= 0]
+    for i, row in enumerate(D):
+        left = [j for j in columns.tolist() if exclude is None or j != np.asarray(exclude)[i]]
+        want = sorted(left, key=lambda j: (row[j], j))[: len(indices[i])]
+        got = [j for j in indices[i].tolist() if j >= 0]
         if len(got) != len(want) or not set(got) <= set(left) or len(set(got)) != len(got):
             return f"row {i}: neighbours {got}, should be {want}"
         room = 64 * (B.shape[1] + 2) * eps * (row + size[i])

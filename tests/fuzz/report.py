@@ -44,14 +44,15 @@ class Report:
 
     def __str__(self) -> str:
         lines = []
-        for (verdict, _), targets in sorted(
+        for (verdict, cause), targets in sorted(
             self._targets.items(), key=lambda item: (item[0][0], -item[1].total())
         ):
-            first = self._first[verdict, _]
+            first = self._first[verdict, cause]
             names = ", ".join(f"{name} {count}" for name, count in targets.most_common(6))
-            more = f" and {len(targets) - 6} more" if len(targets) > 6 else ""
+            why = first.why[-_WIDTH:] if verdict == OURS else first.why[:_WIDTH]
             lines.append(
-                f"{verdict}, {targets.total()} times: {first.why[-_WIDTH:] if verdict == OURS else first.why[:_WIDTH]}\n    in {names}{more}\n"
+                f"{verdict}, {targets.total()} times: {why}\n    in {names}"
+                f"{f' and {len(targets) - 6} more' if len(targets) > 6 else ''}\n"
                 f"    {first.case[:_WIDTH]}\n"
                 f"    python -m tests.fuzz{self._again} --replay {first.call}"
             )

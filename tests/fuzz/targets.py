@@ -14,12 +14,30 @@ import numpy as np
 from hypothesis import strategies as st
 
 import metricfast as mf
-from metricfast import constraints, embeddings, inference, learners, losses, metrics, samplers
-from metricfast import plotting, thresholds
+from metricfast import (
+    constraints,
+    embeddings,
+    inference,
+    learners,
+    losses,
+    metrics,
+    plotting,
+    samplers,
+    thresholds,
+)
 
-from . import files, oracles
+from . import files, loss_oracles, oracles
 from .arguments import (
-    Factory, Role, array, classes, indices, numbers, one_of, points, roles_of, weights,
+    Factory,
+    Role,
+    array,
+    classes,
+    indices,
+    numbers,
+    one_of,
+    points,
+    roles_of,
+    weights,
 )  # fmt: skip
 
 Oracle = Callable[[dict[str, Any], Any], str | None]
@@ -152,7 +170,7 @@ def of_losses() -> list[Target]:
         }
         if name == "MLKR":
             given |= {"y": lambda w: array(w.n), "y_database": lambda w: array(w.m)}
-        found.append(method(loss, "__call__", oracles.loss(name), "losses.", **given))
+        found.append(method(loss, "__call__", loss_oracles.loss(name), "losses.", **given))
     of_targets: dict[str, Factory] = {
         "targets": lambda w: indices(w.n, 1, below=w.n), "max_candidates": one_of(1000, 1)
     }  # fmt: skip
