@@ -16,9 +16,8 @@ ROOT = Path(__file__).parents[1]
 SABOTEURS = Plan(table="saboteurs", seconds=0.1)
 
 
-def test_every_verdict_is_given_where_it_is_deserved(monkeypatch, tmp_path):
-    monkeypatch.setenv("METRICFAST_FUZZ_FOLDER", str(tmp_path))
-    worker = Worker(SABOTEURS)
+def test_every_verdict_is_given_where_it_is_deserved(tmp_path):
+    worker = Worker(SABOTEURS, str(tmp_path))
     names = list(SABOTEURS.targets())
     found = [finding for block in range(len(names)) for finding in worker.run(block, 1)]
     worker.close()

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from reference_ranking import by_definition, of_hits, of_label_distances
 from scipy.spatial.distance import cdist
 from scipy.stats import spearmanr
 from sklearn.metrics import average_precision_score, ndcg_score
@@ -17,51 +18,6 @@ from metricfast.metrics._continuous import CONTINUOUS_METRICS
 
 K = 3
 NAMES = [*CLASS_METRICS, *CONTINUOUS_METRICS]
-
-
-def of_hits(name: str, hits: list[bool], relevant: int) -> float:
-    """A class metric of one query, from whether each place holds a reference of its class."""
-    precision = [sum(hits[: i + 1]) / (i + 1) for i in range(len(hits))]
-    if name == "precision_at_1":
-        return float(hits[0])
-    if name == "r_precision":
-        return sum(hits[:relevant]) / relevant
-    if name == "map_at_r":
-        return sum(p for p, hit in zip(precision[:relevant], hits, strict=False) if hit) / relevant
-    if name == "mean_average_precision":
-        return sum(p for p, hit in zip(precision, hits, strict=True) if hit) / relevant
-    if name == "mean_reciprocal_rank":
-        return 1 / (hits.index(True) + 1)
-    return float(any(hits[:K]))
-
-
-def of_label_distances(name: str, found: list[float], distances: list[float]) -> float:
-    """A metric of continuous labels of one query, from the label distances in the order found."""
-    if name == "mean_label_distance_at_k":
-        return float(np.mean(found[:K]))
-    if name == "spearman":
-        return float(spearmanr(distances, found).statistic)
-    gains = [1 / (1 + d) for d in found]
-    ideal = [1 / (1 + d) for d in sorted(found)]
-    discount = [1 / np.log2(rank + 1) for rank in range(1, K + 1)]
-    return float(np.dot(gains[:K], discount) / np.dot(ideal[:K], discount))
-
-
-def by_definition(name, queries, labels, database, database_labels, exclude):
-    """The metric of each query, NaN without a reference of the class."""
-    values = []
-    for query, label, out in zip(queries, labels, exclude, strict=True):
-        squared = [
-            float(sum((a - b) ** 2 for a, b in zip(query, x, strict=True))) for x in database
-        ]
-        order = sorted((d, j) for j, d in enumerate(squared) if j != out)
-        if name in CLASS_METRICS:
-            hits = [bool(database_labels[j] == label) for _, j in order]
-            values.append(of_hits(name, hits, sum(hits)) if any(hits) else np.nan)
-        else:
-            found = [abs(float(database_labels[j] - label)) for _, j in order]
-            values.append(of_label_distances(name, found, [d for d, _ in order]))
-    return np.array(values)
 
 
 def points(n: int, d: int = 2, *, levels: int = 4, seed: int = 0):
@@ -89,7 +45,7 @@ def test_values_are_those_of_the_definition(name, exclusion):
         report = retrieval_report(
             queries, labels, database, database_labels, metrics=name, k=K, exclude=exclude
         )
-    expected = by_definition(name, queries, labels, database, database_labels, exclude)
+    expected = by_definition(name, queries, labels, database, database_labels, exclude, K)
     np.testing.assert_allclose(report[name].values, expected, rtol=1e-12)
 
 
@@ -107,7 +63,7 @@ def test_chance_of_classes_is_the_mean_over_all_orders(name, relevant):
     """Every order of the references is a choice of the places of the hits."""
     n = 7
     values = [
-        of_hits(name, [i in places for i in range(n)], relevant)
+        of_hits(name, [i in places for i in range(n)], relevant, K)
         for places in itertools.combinations(range(n), relevant)
     ]
     database = np.arange(n + 1.0)[:, None]
@@ -123,7 +79,7 @@ def test_chance_and_oracle_of_continuous_labels_are_those_of_all_orders(name):
     places = np.arange(1.0, 6.0)
     report = retrieval_report([[0.0]], [0.0], places[:, None], labels, metrics=name, k=K)
     values = [
-        of_label_distances(name, list(order), list(places))
+        of_label_distances(name, list(order), list(places), K)
         for order in itertools.permutations(labels)
     ]
     best = min(values) if name == "mean_label_distance_at_k" else max(values)

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 import reference
+from reference_inference import brute_force
+from reference_ranking import OF_NUMBERS, by_definition
 from scipy.sparse import issparse
-from scipy.stats import spearmanr
 
 Arguments = dict[str, Any]
 _SETS = 500  # no brute force beyond
@@ -147,8 +148,6 @@ def gradient(a: Arguments, result: Any) -> str | None:
 
 
 def _infer(a: Arguments, result: Any, which: int) -> str | None:
-    from reference_inference import brute_force
-
     if a.get("method", "exact") != "exact" or a.get("loss_matrix") is not None:
         return ""
     if a.get("metric", "sqeuclidean") == "precomputed":
@@ -192,52 +191,23 @@ def both(a: Arguments, result: Any) -> str | None:
     return _infer(a, result[0], 0) or _infer(a, result[1], 1)
 
 
-def _precision(hits: np.ndarray, i: int) -> float:
-    return float(hits[: i + 1].mean())
-
-
-METRICS: dict[str, Callable[[np.ndarray, int, int], float]] = {
-    "precision_at_1": lambda hits, relevant, k: float(hits[0]),
-    "r_precision": lambda hits, relevant, k: float(hits[:relevant].mean()),
-    "map_at_r": lambda hits, relevant, k: sum(
-        _precision(hits, i) for i in range(relevant) if hits[i]) / relevant,
-    "mean_average_precision": lambda hits, relevant, k: sum(
-        _precision(hits, i) for i in np.flatnonzero(hits)) / relevant,
-    "mean_reciprocal_rank": lambda hits, relevant, k: 1 / (int(hits.argmax()) + 1),
-    "recall_at_k": lambda hits, relevant, k: float(hits[:k].any()),
-    "mean_label_distance_at_k": lambda found, _, k: float(found[:k].mean()),
-    "ndcg_at_k": lambda found, _, k: float(
-        (1 / (1 + found[:k]) / np.log2(np.arange(2, 2 + len(found[:k])))).sum()
-        / (1 / (1 + np.sort(found)[:k]) / np.log2(np.arange(2, 2 + len(found[:k])))).sum()),
-    "spearman": lambda found, _, k: math.nan,
-}  # fmt: skip
-_OF_NUMBERS = ("mean_label_distance_at_k", "ndcg_at_k", "spearman")
-
-
 def retrieval(name: str) -> Callable[[Arguments, Any], str | None]:
     def oracle(a: Arguments, result: Any) -> str | None:
-        A, B, _ = _sides(a, "queries", "database")
-        D, labels = _distances(A, B), np.asarray(a["labels"])
-        known = labels if a.get("database") is None else np.asarray(a["database_labels"])
-        if labels.ndim != 1 or (a.get("L") is not None or a.get("U") is not None):
+        labels = np.asarray(a["labels"])
+        if labels.ndim != 1 or not {"L", "U"}.isdisjoint(k for k in a if a[k] is not None):
             return ""
-        exclude = a.get("exclude")
+        own = a.get("database") is None
+        first, second, exclude = _points(a["queries"]), a.get("database"), a.get("exclude")
         if exclude is None:
-            exclude = np.arange(len(D)) if a.get("database") is None else np.full(len(D), -1)
-        values = []
-        for row, label, out in zip(D, labels, np.asarray(exclude), strict=True):
-            order = [j for j in np.lexsort((np.arange(len(row)), row)) if j != out]
-            if name in _OF_NUMBERS:
-                found = abs(known[order].astype(float) - float(label))
-                if name == "spearman":
-                    rank = spearmanr(row[order].astype(float), found).statistic
-                    values += [] if np.isnan(rank) else [rank]
-                    continue
-            else:
-                found = known[order] == label
-            if name in _OF_NUMBERS or found.any():
-                values.append(METRICS[name](found, int(found.sum()), int(a.get("k", 10))))
-        expected = np.mean(values) if values else np.nan
+            exclude = np.arange(len(first)) if own else np.full(len(first), -1)
+        known = labels if own else np.asarray(a["database_labels"])
+        if name in OF_NUMBERS:
+            labels, known = labels.astype(float), known.astype(float)
+        values = by_definition(
+            name, first, labels, first if own else _points(second), known, np.asarray(exclude),
+            a.get("k", 10),
+        )  # fmt: skip
+        expected = values[~np.isnan(values)].mean() if not np.isnan(values).all() else np.nan
         if np.isclose(float(result), expected, rtol=1e-6, atol=1e-9, equal_nan=True):
             return None
         return f"{name} {result!r}, should be {expected!r}"

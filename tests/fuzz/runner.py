@@ -8,26 +8,27 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import multiprocessing
 import os
 import random
 import resource
 import shutil
 import signal
 import tempfile
-import threading
 import traceback
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import hypothesis
 
 BLOCK = 20
 MEMORY = 6 << 30
-_ENDED = {-signal.SIGPROF: ("hang", "of CPU time"), -signal.SIGALRM: ("hang", "asleep")}
+_HANG = {-signal.SIGPROF: "it used up its CPU time", -signal.SIGALRM: "it slept"}
 
 
 class Plan(NamedTuple):
@@ -67,9 +68,12 @@ def cases_of(targets: dict[str, Any], seed: int, block: int) -> list[Any]:
 
     @hypothesis.seed(hash((seed, block)))
     @hypothesis.settings(
-        max_examples=BLOCK, database=None, deadline=None, phases=[hypothesis.Phase.generate],
+        max_examples=BLOCK,
+        database=None,
+        deadline=None,
+        phases=[hypothesis.Phase.generate],
         suppress_health_check=list(hypothesis.HealthCheck),
-    )  # fmt: skip
+    )
     @hypothesis.given(cases(targets[name]))
     def draw(case: Any) -> None:
         found.append(case)
@@ -79,7 +83,7 @@ def cases_of(targets: dict[str, Any], seed: int, block: int) -> list[Any]:
 
 
 def make_call(target: Any, case: Any, seconds: float) -> Any:
-    """Judge one call, in an empty folder, with a limit on its time."""
+    """Judge one call, in an empty folder; the process does not outlive the limits on its time."""
     from .verdicts import OURS, Outcome, judge
 
     try:
@@ -95,18 +99,19 @@ def make_call(target: Any, case: Any, seconds: float) -> Any:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def prepare_process() -> None:
+def prepare_process(folder: str) -> None:
     """Quiet, in a folder of its own, and with less memory than the machine has."""
     os.environ["MPLBACKEND"] = "Agg"
     warnings.simplefilter("ignore")
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.chdir(tempfile.mkdtemp(dir=os.environ.get("METRICFAST_FUZZ_FOLDER")))
+    for limit, most in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CORE, 0)):
+        with contextlib.suppress(ValueError, OSError):  # a platform that has no such limit
+            resource.setrlimit(limit, (most, resource.getrlimit(limit)[1]))
+    os.chdir(tempfile.mkdtemp(dir=folder))
 
 
-def work(connection: Connection, plan: Plan) -> None:
+def work(connection: Connection, plan: Plan, folder: str) -> None:
     """Make the calls of blocks that are asked for, from some call on, and tell of each."""
-    prepare_process()
+    prepare_process(folder)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(nowhere, stream)
@@ -115,8 +120,7 @@ def work(connection: Connection, plan: Plan) -> None:
         while True:
             block, first, last = connection.recv()
             for i, case in enumerate(cases_of(targets, plan.seed, block)[first:last], first):
-                call = block * BLOCK + i
-                connection.send((call, case.target, repr(case)))
+                connection.send((block * BLOCK + i, case.target, repr(case)))
                 connection.send(make_call(targets[case.target], case, plan.seconds))
             connection.send(None)
 
@@ -124,14 +128,14 @@ def work(connection: Connection, plan: Plan) -> None:
 class Worker:
     """A process that makes calls, and another one when it died."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    def __init__(self, plan: Plan, folder: str) -> None:
+        self._arguments = plan, folder
         self._start()
 
     def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=work, args=(theirs, self._plan), daemon=True)
+        self._process = context.Process(target=work, args=(theirs, *self._arguments), daemon=True)
         self._process.start()
         theirs.close()
 
@@ -143,16 +147,14 @@ class Worker:
                 self._connection.send((block, first, calls))
                 while (about := self._connection.recv()) is not None:
                     call, target, case = about
-                    outcome = self._connection.recv()
-                    yield Finding(call, target, outcome.verdict, outcome.why, case)
+                    yield Finding(call, target, *self._connection.recv(), case)
                 return
             except (EOFError, ConnectionError):
                 self._process.join()
                 if about is None:
                     raise RuntimeError("the process that makes the calls does not start") from None
-                code, (call, target, case) = self._process.exitcode or 0, about
-                name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-                yield Finding(call, target, *_ENDED.get(code, ("crash", name)), case)
+                call, target, case = about
+                yield Finding(call, target, *_death(self._process.exitcode or 0), case)
                 first = call % BLOCK + 1
                 self._start()
 
@@ -161,42 +163,30 @@ class Worker:
         self._process.join()
 
 
+def _death(code: int) -> tuple[str, str]:
+    if code in _HANG:
+        return "hang", _HANG[code]
+    return "crash", signal.Signals(-code).name if code < 0 else f"exit code {code}"
+
+
 def run(plan: Plan, calls: int, jobs: int = 1) -> Iterator[Finding]:
-    """Verdicts on all calls, in the order in which they end."""
-    blocks = iter(range(-(-calls // BLOCK)))
-    lock, arrived = threading.Condition(), []
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["METRICFAST_FUZZ_FOLDER"] = folder
+    """Verdicts on all calls, in their order."""
+    idle: SimpleQueue[Worker] = SimpleQueue()
 
-        def work_off() -> None:
-            try:
-                worker = Worker(plan)
-                while True:
-                    with lock:
-                        block = next(blocks, None)
-                    if block is None:
-                        break
-                    for finding in worker.run(block, min(BLOCK, calls - block * BLOCK)):
-                        with lock:
-                            arrived.append(finding)
-                            lock.notify()
-                worker.close()
-            finally:
-                with lock:
-                    arrived.append(None)
-                    lock.notify()
+    def run_block(block: int) -> list[Finding]:
+        worker = idle.get()
+        try:
+            return list(worker.run(block, min(BLOCK, calls - block * BLOCK)))
+        finally:
+            idle.put(worker)
 
-        threads = [threading.Thread(target=work_off, daemon=True) for _ in range(jobs)]
-        for thread in threads:
-            thread.start()
-        running = jobs
-        while running:
-            with lock:
-                while not arrived:
-                    lock.wait()
-                found, arrived[:] = list(arrived), []
-            running -= found.count(None)
-            yield from (f for f in found if f is not None)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as threads:
+        for _ in range(jobs):
+            idle.put(Worker(plan, folder))
+        for findings in threads.map(run_block, range(-(-calls // BLOCK))):
+            yield from findings
+        for _ in range(jobs):
+            idle.get().close()
 
 
 def replay(plan: Plan, call: int) -> Finding:
@@ -204,6 +194,7 @@ def replay(plan: Plan, call: int) -> Finding:
     targets = plan.targets()
     case = cases_of(targets, plan.seed, call // BLOCK)[call % BLOCK]
     print(case, flush=True)
-    prepare_process()
-    outcome = make_call(targets[case.target], case, plan.seconds)
+    with tempfile.TemporaryDirectory() as folder:
+        prepare_process(folder)
+        outcome = make_call(targets[case.target], case, plan.seconds)
     return Finding(call, case.target, *outcome, repr(case))
