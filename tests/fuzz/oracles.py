@@ -22,7 +22,7 @@ _SETS = 500  # no brute force beyond
 
 def _points(value: Any) -> np.ndarray:
     array = value.toarray() if issparse(value) else np.asarray(value)
-    return array.astype(np.longdouble)
+    return array.astype(np.float64).astype(np.longdouble)
 
 
 def _sides(a: Arguments, first: str, second: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -197,16 +197,22 @@ def retrieval(name: str) -> Callable[[Arguments, Any], str | None]:
         if labels.ndim != 1 or not {"L", "U"}.isdisjoint(k for k in a if a[k] is not None):
             return ""
         own = a.get("database") is None
-        first, second, exclude = _points(a["queries"]), a.get("database"), a.get("exclude")
+        first, second, exclude = (
+            _points(a["queries"]).astype(float),
+            a.get("database"),
+            a.get("exclude"),
+        )
         if exclude is None:
             exclude = np.arange(len(first)) if own else np.full(len(first), -1)
         known = labels if own else np.asarray(a["database_labels"])
         if name in OF_NUMBERS:
             labels, known = labels.astype(float), known.astype(float)
         values = by_definition(
-            name, first, labels, first if own else _points(second), known, np.asarray(exclude),
+            name, first, labels, first if own else _points(second).astype(float), known, np.asarray(exclude),
             a.get("k", 10),
         )  # fmt: skip
+        if name == "spearman" and np.isnan(values).any():  # of ties alone
+            return ""
         expected = values[~np.isnan(values)].mean() if not np.isnan(values).all() else np.nan
         if np.isclose(float(result), expected, rtol=1e-6, atol=1e-9, equal_nan=True):
             return None
