@@ -281,6 +281,7 @@ def test_an_interrupted_fit_leaves_the_best_so_far(learner):
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
     assert model.transform(X).shape == (120, 5)
+    assert model.predict(X).shape == (120,)
     assert model.n_iter_ == 1
 
 

@@ -295,8 +295,8 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
     def _side(self, side: str | None) -> str:
         if side is None and self.embedding_.asymmetric and self._own_queries() is None:
             raise ValueError(
-                "side must be 'query' or 'database': queries and the database were embedded by two "
-                "maps in fit, and points of one map are not searched with those of the other."
+                "side must be 'query' or 'database': fit had a database, and there are two maps. "
+                "Points that are searched in are of the database."
             )
         return super()._side(side)
 
