@@ -10,6 +10,7 @@ __all__ = [
     "load",
     "mnist",
     "official",
+    "overlapping",
     "synthetic",
     "tuples",
 ]
@@ -50,6 +51,27 @@ def synthetic(n: int) -> Arrays:
         class_sep=1.5,
         random_state=0,
     )
+    return {"X": x[:n], "y": y[:n], "X_test": x[n:], "y_test": y[n:]}
+
+
+def overlapping(
+    n: int, classes: int = 300, features: int = 128, spread: float = 0.8, n_test: int = TEST_SIZE
+) -> Arrays:
+    """Return n training points, float32, of classes of two clusters each that overlap.
+
+    The centres of clusters differ in a quarter of the directions, as random as the points around
+    them in all directions are, but times `spread`; an even mix of all directions with unequal
+    scales hides which.
+    """
+    rng = np.random.default_rng(0)
+    informative = max(1, features // 4)
+    centres = np.zeros((2 * classes, features))
+    centres[:, :informative] = spread * rng.standard_normal((2 * classes, informative))
+    cluster = rng.integers(2 * classes, size=n + n_test)
+    mix = np.linalg.qr(rng.standard_normal((features, features)))[0]
+    x = centres[cluster] + rng.standard_normal((n + n_test, features))
+    x = (x * np.exp(rng.standard_normal(features) / 2) @ mix).astype(np.float32)
+    y = cluster // 2
     return {"X": x[:n], "y": y[:n], "X_test": x[n:], "y_test": y[n:]}
 
 

@@ -6,7 +6,7 @@ the thread limits in its environment, so no two packages share a thread pool, a 
 
 from __future__ import annotations
 
-__all__ = ["main"]
+__all__ = ["main", "memory", "new_peak"]
 
 import gc
 import importlib
@@ -39,19 +39,19 @@ PACKAGES = {
 }
 
 
-def _memory(field: str) -> int:
+def memory(field: str) -> int:
     """Return a field of this process's memory status in bytes."""
     with Path("/proc/self/status").open() as lines:
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
 
 
-def _new_peak() -> int | None:
+def new_peak() -> int | None:
     """Forget the highest memory use so far; return the present one, None where Linux is not."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
         return None
-    return _memory("VmRSS")
+    return memory("VmRSS")
 
 
 def _touch(size: int) -> None:
@@ -95,11 +95,11 @@ class Session:
         """Time the call once; save the digest of its result where asked to."""
         gc.collect()
         _touch(self.peak)
-        before = _new_peak()
+        before = new_peak()
         cpu_start, start = time.process_time(), time.perf_counter()
         result = self.call.run()
         seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
-        peak = None if before is None else max(0, _memory("VmHWM") - before)
+        peak = None if before is None else max(0, memory("VmHWM") - before)
         self.peak = max(self.peak, peak or 0)
         if digest is not None:
             numbers: dict[str, Any] = self.call.digest(result)

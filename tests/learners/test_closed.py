@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_iris, make_classification
+from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
@@ -159,3 +160,28 @@ def test_whitening_is_a_root_of_the_pseudo_inverse(precision):
     definite = np.cov(rng.normal(size=(8, 50))) * units * units[:, None]
     W = whitening(definite, np.dtype(precision))
     np.testing.assert_allclose(W @ definite @ W.T, np.eye(8), atol=1e-9)
+
+
+# The data of metric-learn's gallery, whose features of noise vary most; its own LFDA, with these
+# parameters, is right in .94 of the points, its RCA_Supervised in .98.
+@pytest.mark.parametrize(
+    ("learner", "least"),
+    [
+        (RCA_Supervised(random_state=0), 0.97),
+        (LFDA(), 0.96),
+        (LFDA(k=2, n_components=2), 0.93),
+    ],
+    ids=["RCA_Supervised", "LFDA", "LFDA-2"],
+)
+def test_default_shrinkage_suits_features_of_any_scale(learner, least):
+    found = []
+    for seed in range(10):
+        points, labels = make_classification(
+            100, 5, n_informative=3, n_redundant=0, n_classes=3, class_sep=4.0,
+            scale=[1, 1, 20, 20, 20], random_state=seed,
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # fewer chunks than asked for
+            model = make_pipeline(learner, KNeighborsClassifier(3))
+            found.append(cross_val_score(model, points, labels).mean())
+    assert np.mean(found) > least

@@ -146,10 +146,10 @@ def test_constant_columns_of_digits_have_no_weight():
     digits, labels = load_digits(return_X_y=True)
     constant = digits.std(axis=0) == 0
     assert constant.any()
-    model = LFDA().fit(digits, labels)
+    model = LFDA(shrinkage=0).fit(digits, labels)
     assert np.isfinite(model.components_).all()
     assert not model.components_[:, constant].any()
-    fewer = LFDA().fit(digits[:, ~constant], labels)
+    fewer = LFDA(shrinkage=0).fit(digits[:, ~constant], labels)
     expected, found = fewer.get_mahalanobis_matrix(), model.get_mahalanobis_matrix()
     found = found[~constant][:, ~constant]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
@@ -160,8 +160,12 @@ def test_linear_combinations_of_features_add_nothing():
     # The same neighbours in the same distances, up to the units of the data.
     basis = np.linalg.qr(np.linalg.qr(points.T, mode="complete")[0][:, :5])[0]
     _, _, axes = np.linalg.svd(points - points.mean(0), full_matrices=False)
-    expected = LFDA().fit(points @ axes[:4].T, Y).transform((points - points.mean(0)) @ axes[:4].T)
-    found = LFDA().fit(points, Y)
+    expected = (
+        LFDA(shrinkage=0)
+        .fit(points @ axes[:4].T, Y)
+        .transform((points - points.mean(0)) @ axes[:4].T)
+    )
+    found = LFDA(shrinkage=0).fit(points, Y)
     assert basis.shape == (5, 5)
     assert not found.components_[4].any()
     assert_same_rows(found.transform(points - points.mean(0)).T[:4], expected.T, 1e-6)
@@ -169,7 +173,7 @@ def test_linear_combinations_of_features_add_nothing():
 
 def test_a_feature_that_is_constant_within_classes_comes_first():
     points = np.c_[X, np.array([0.0, 1.0, 5.0])[Y]]
-    model = LFDA().fit(points, Y)
+    model = LFDA(shrinkage=0).fit(points, Y)
     assert np.isfinite(model.components_).all()
     direction = np.abs(model.components_[0])
     assert direction.argmax() == 4
@@ -180,7 +184,8 @@ def test_repeated_points():
     points, labels = np.r_[X, np.repeat(X[:1], 20, axis=0)], np.r_[Y, np.zeros(20, int)]
     sizes, vectors = expected_directions(points, labels, 7)
     assert_same_rows(
-        LFDA().fit(points, labels).components_, vectors * np.sqrt(np.maximum(sizes, 0))[:, None]
+        LFDA(shrinkage=0).fit(points, labels).components_,
+        vectors * np.sqrt(np.maximum(sizes, 0))[:, None],
     )
 
 
@@ -194,19 +199,21 @@ def test_shrinkage():
 
 def test_weights_that_are_not_whole():
     weights = np.random.RandomState(0).uniform(0.01, 1, len(X))
-    found = LFDA().fit(X, Y, sample_weight=weights).components_
-    np.testing.assert_allclose(LFDA().fit(X, Y, sample_weight=5 * weights).components_, found)
-    nearly = LFDA().fit(X, Y, sample_weight=np.full(150, 2.5)).components_
-    np.testing.assert_allclose(nearly, LFDA().fit(X, Y).components_)
+    found = LFDA(shrinkage=0).fit(X, Y, sample_weight=weights).components_
+    np.testing.assert_allclose(
+        LFDA(shrinkage=0).fit(X, Y, sample_weight=5 * weights).components_, found
+    )
+    nearly = LFDA(shrinkage=0).fit(X, Y, sample_weight=np.full(150, 2.5)).components_
+    np.testing.assert_allclose(nearly, LFDA(shrinkage=0).fit(X, Y).components_)
 
 
 def test_memory_grows_with_points_only():
     points, labels = make_classification(
         8000, 8, n_informative=6, n_redundant=0, n_classes=2, random_state=0
     )
-    LFDA().fit(points[:500], labels[:500])
+    LFDA(shrinkage=0).fit(points[:500], labels[:500])
     tracemalloc.start()
-    LFDA().fit(points, labels)
+    LFDA(shrinkage=0).fit(points, labels)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     # One matrix over the pairs of a class would take 128 MB.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -12,10 +13,23 @@ from metricfast._scaling import center_and_rescale, undo_scale
 from metricfast._scatter import repetitions
 from metricfast._targets import check_sample_weight
 from metricfast.base import MahalanobisMixin
+from metricfast.neighbors import kneighbors
 
-__all__ = ["ClosedFormLearner", "check_fraction", "check_whole", "shrunk"]
+__all__ = [
+    "ClosedFormLearner",
+    "check_fraction",
+    "check_shrinkage",
+    "check_whole",
+    "least_error",
+    "neighbor_error",
+    "shrunk",
+]
 
 _Floats = NDArray[np.float64]
+
+# Points that are judged by their nearest neighbours, and how many of those.
+_JUDGED = 1000
+_NEIGHBORS = 3
 
 
 class ClosedFormLearner(MahalanobisMixin):
@@ -52,10 +66,71 @@ class ClosedFormLearner(MahalanobisMixin):
         self.components_ = undo_scale(components, exponent, precision)
 
 
-def shrunk(scatter: _Floats, shrinkage: float) -> _Floats:
-    """Move a scatter matrix towards the multiple of the identity that has the same trace."""
-    level = np.trace(scatter) / len(scatter)
-    return np.asarray((1 - shrinkage) * scatter + shrinkage * level * np.eye(len(scatter)))
+def shrunk(scatter: _Floats, shrinkage: float, target: _Floats | None = None) -> _Floats:
+    """Move a scatter matrix towards the multiple of another that has the same trace.
+
+    By default that of the identity.
+    """
+    if target is None:
+        target = np.eye(len(scatter))
+    share = shrinkage * np.trace(scatter) / np.trace(target)
+    return np.asarray((1 - shrinkage) * scatter + share * target)
+
+
+def least_error(
+    scatter: _Floats,
+    targets: Mapping[str, tuple[_Floats, Sequence[float]]],
+    error: Callable[[_Floats], float],
+) -> tuple[str, float, _Floats]:
+    """Return the target, the fraction and the scatter moved so that have the least error.
+
+    Each target comes with the fractions to try; the first of equals is taken.
+    """
+    tried = [
+        (name, fraction, shrunk(scatter, fraction, target))
+        for name, (target, fractions) in targets.items()
+        for fraction in fractions
+    ]
+    return min(tried, key=lambda found: error(found[2]))
+
+
+def neighbor_error(
+    points: NDArray[Any],
+    codes: NDArray[np.int64],
+    weights: _Floats,
+    chunks: NDArray[np.int64] | None = None,
+) -> Callable[[_Floats], float]:
+    """Return a judge of maps: the share of other classes among the 3 nearest points.
+
+    It looks at 1000 points at most, those of classes from 0 on. Points of a chunk, from 0 on, and
+    equal points of a class are no neighbours of each other.
+    """
+    rows = np.random.RandomState(0).permutation(np.flatnonzero(codes >= 0))[:_JUDGED]
+    chunk = np.full(len(rows), -1) if chunks is None else chunks[rows]
+    distinct, place = np.unique(
+        np.column_stack([codes[rows], chunk, points[rows]]), axis=0, return_inverse=True
+    )
+    y, chunk, X = distinct[:, 0], distinct[:, 1], distinct[:, 2:]
+    weight = np.bincount(place.ravel(), weights[rows])
+    own = np.where(chunk >= 0, chunk, -1 - np.arange(len(y)))
+    largest = np.unique(own, return_counts=True)[1].max()
+    n_neighbors = min(len(y), _NEIGHBORS + int(largest))
+
+    def error(L: _Floats) -> float:
+        Z = X @ L.T
+        near = kneighbors(Z, Z, n_neighbors)[1]
+        others = weight[near] * (own[near] != own[:, None])
+        votes = np.clip(_NEIGHBORS - (others.cumsum(axis=1) - others), 0, others)
+        wrong = votes * (y[near] != y[:, None])
+        return float(weight @ wrong.sum(axis=1) / max(weight @ votes.sum(axis=1), 1e-300))
+
+    return error
+
+
+def check_shrinkage(value: Any) -> float | None:
+    """Return the fraction, or None for "auto"."""
+    automatic = isinstance(value, str) and value == "auto"
+    return None if automatic else check_fraction("shrinkage", value)
 
 
 def check_fraction(name: str, value: Any) -> float:

@@ -13,8 +13,8 @@ __all__ = ["ImpostorLists"]
 # Work on a listed pair, in units of a pair of the full search: that runs at the speed of a product
 # of matrices, while points of a listed pair are fetched from anywhere in memory.
 _PAIR_COST = 40
-# From this share of all pairs on, products of whole rows cost less than a search and its lists; with
-# slack, lists of a smaller share cost as much as a search in each evaluation.
+# From this share of all pairs on, products of whole rows cost less than a search and its lists;
+# with slack, lists of a smaller share cost as much as a search in each evaluation.
 _MAX_SHARE = 1 / 32
 _MAX_SHARE_WITH_SLACK = 1 / 400
 # 8 bytes each are kept, and up to 24 while lists are made.

@@ -13,7 +13,13 @@ from metricfast._dispatch import get_kernels
 from metricfast._initialize import check_n_components
 from metricfast._scatter import group_means, scatter_matrix, whitening, with_signs
 from metricfast._targets import check_classification_target
-from metricfast.learners._closed import ClosedFormLearner, check_fraction, shrunk
+from metricfast.learners._closed import (
+    ClosedFormLearner,
+    check_shrinkage,
+    least_error,
+    neighbor_error,
+    shrunk,
+)
 from metricfast.learners._linear import check_count
 
 __all__ = ["LFDA"]
@@ -62,9 +68,13 @@ class LFDA(ClosedFormLearner):
         :math:`\sqrt{\max(\lambda, 0)}`; "orthonormalized" makes them orthonormal, in order.
     preprocessor : array-like or callable, optional
         Gives the points when `X` holds indicators of points.
-    shrinkage : float from 0 to 1, default=0.0
+    shrinkage : float from 0 to 1 or "auto", default="auto"
         Move :math:`S^w` towards the multiple of the identity that has the same trace by this
-        fraction. Directions along which points hardly differ then count for less.
+        fraction. Directions along which points hardly differ then count for less. 0 is the
+        published algorithm. "auto" tries 0 and several fractions, towards the identity, towards
+        the scatter around the means of the classes, and towards that of all points, and takes
+        what makes the share of other classes among the 3 nearest neighbours of up to 1000 of the
+        points lowest.
     n_jobs : int, optional
         Number of threads; results do not depend on it. By default all that the process may use.
 
@@ -74,6 +84,10 @@ class LFDA(ClosedFormLearner):
         The map, in float32 for float32 points, else in float64. Rows are zero where there are
         fewer directions along which points differ, and for "weighted" where
         :math:`\lambda \le 0`, which needs shrinkage.
+    shrinkage_ : float
+        The fraction in use.
+    shrinkage_target_ : {"identity", "within", "total"}
+        Towards what.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -89,9 +103,9 @@ class LFDA(ClosedFormLearner):
 
     Without shrinkage, the result does not depend on units of features except through the
     neighbours. But "weighted" and "plain" then let directions of noise count as much as the
-    informative ones, if there are many: nearest neighbours may become worse than in the Euclidean
-    distance. If the features have comparable units, ``shrinkage=0.3`` often helps a great deal;
-    so does an `n_components` that leaves out what does not separate.
+    informative ones, if there are many, and :math:`S^w` of few points' neighbours is itself noisy:
+    nearest neighbours may become worse than in the Euclidean distance. An `n_components` that
+    leaves out what does not separate helps as well.
 
     Memory is proportional to the number of points.
 
@@ -118,7 +132,7 @@ class LFDA(ClosedFormLearner):
         embedding_type: str = "weighted",
         preprocessor: Any = None,
         *,
-        shrinkage: float = 0.0,
+        shrinkage: float | str = "auto",
         n_jobs: int | None = None,
     ) -> None:
         super().__init__(preprocessor)
@@ -165,7 +179,7 @@ class LFDA(ClosedFormLearner):
             raise ValueError(f"Invalid embedding_type: {self.embedding_type!r}")
         k = _NEIGHBORS if self.k is None else self.k
         check_count("k", k)
-        shrinkage = check_fraction("shrinkage", self.shrinkage)
+        fraction = check_shrinkage(self.shrinkage)
         as_threads(self.n_jobs)
         points, labels, weights, exponent = self._prepare(X, y, sample_weight)
         classes, codes = check_classification_target(labels)
@@ -173,9 +187,30 @@ class LFDA(ClosedFormLearner):
         mixed, within = self._scatters(points, codes, weights, len(classes), k)
         if not np.trace(within) > 0:
             raise ValueError("y must hold a class with two different points.")
-        rows = self._directions(mixed, shrunk(within, shrinkage), points.dtype)[:n_components]
+
+        def directions(scatter: _Floats) -> _Floats:
+            rows = self._directions(mixed, scatter, points.dtype)[:n_components]
+            if self.embedding_type == "orthonormalized":
+                return np.asarray(with_signs(np.linalg.qr(rows.T)[0].T))
+            return rows
+
+        if fraction is None:
+            means = group_means(points, weights, codes, len(classes))
+            targets = {
+                "identity": (np.eye(len(within)), (0.0, 0.03, 0.3)),
+                "within": (scatter_matrix(points, weights, codes, means), (0.1, 0.3, 1.0)),
+                "total": (mixed, (0.1, 0.3, 0.6)),
+            }
+            error = neighbor_error(points, codes, weights)
+            self.shrinkage_target_, self.shrinkage_, shrunken = least_error(
+                within, targets, lambda scatter: error(directions(scatter))
+            )
+        else:
+            self.shrinkage_target_, self.shrinkage_ = "identity", fraction
+            shrunken = shrunk(within, fraction)
+        rows = directions(shrunken)
         if self.embedding_type == "orthonormalized":
-            rows, exponent = with_signs(np.linalg.qr(rows.T)[0].T), 0
+            exponent = 0
         self._keep(rows, n_components, exponent, points.dtype)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
