@@ -73,6 +73,14 @@ def test_an_epoch_has_each_point_as_anchor_once(sampler, n):
     assert sorted(seen) == list(range(n))
 
 
+def test_all_points_of_a_batch_may_be_anchors():
+    epoch = DenseTriplet(3, 30, 5, all_anchors=True).prepare(np.arange(100.0))
+    batches = list(epoch(np.random.RandomState(0)))
+    assert sorted(row for batch in batches for row in batch.rows[:5]) == list(range(100))
+    times = np.bincount(np.concatenate([batch.rows[: batch.n_anchors] for batch in batches]))
+    assert times.mean() == 30 / 5 and times.min() > 1
+
+
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
 def test_the_same_seed_gives_the_same_batches(sampler):
     y = np.arange(50) % 7

@@ -14,6 +14,7 @@ Arguments = dict[str, Any]
 _ALIKE = {
     "LogRatio": reference_losses.log_ratio,
     "Ratio": reference_losses.ratio,
+    "BoundedRatio": reference_losses.bounded_ratio,
     "Contrastive": reference_losses.contrastive,
     "MultiSimilarity": reference_losses.multi_similarity,
     "SupCon": reference_losses.supcon,
@@ -31,7 +32,9 @@ _OF_OWN = {
     "MCML": reference.mcml,
     "LDML": lambda Z, y, bias=1.0: reference.ldml(Z, y, bias),
 }
-_EPS = {"LogRatio": ("eps_distance", "eps_log"), "Ratio": ("eps_distance",)}
+_EPS = {"LogRatio": ("eps_distance", "eps_log")} | dict.fromkeys(
+    ("Ratio", "BoundedRatio"), ("eps_distance",)
+)
 _MOST = 14  # points; the references look at all triplets
 
 
@@ -110,7 +113,7 @@ def _reference(name: str, a: Arguments) -> Any:
         given["metric"] = given.pop("label_distance")
     if name == "Triplet":
         given["dense"] = given.pop("labels", "class") == "dense"
-    if name == "Ratio" and given.pop("eps_log", None) != 0:
+    if name in ("Ratio", "BoundedRatio") and given.pop("eps_log", None) != 0:
         return None
     if (
         given.pop("ties", "drop") != "drop"
