@@ -72,7 +72,7 @@ def bind_labels(
     given = ((y, names[0]), (y_database, names[1]))[: 1 if y_database is None else 2]
     arrays = [label_array(labels, name) for labels, name in given]
     for array, name, size in zip(arrays, names, sizes or (None, None), strict=False):
-        if array.ndim == 0 or len(array) != (len(array) if size is None else size):
+        if size not in (None, len(array)):
             raise ValueError(
                 f"{name} must hold one label a point: expected {size}, found shape {array.shape}."
             )

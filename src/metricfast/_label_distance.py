@@ -141,6 +141,8 @@ def label_array(y: Any, name: str) -> Labels:
         point; an array of other things as it is; else of shape (n,), the objects of a sequence.
     """
     array = _as_array(y)
+    if array.ndim == 0 or len(array) == 0:
+        raise ValueError(f"{name} must hold one label a point, found shape {array.shape}.")
     if array.dtype.kind == "O" and array.ndim == 1:
         if any(item is None for item in array):
             raise ValueError(f"{name} must hold a label for each point, but contains None.")

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_random_state
 
@@ -84,7 +85,8 @@ class Sampler(BaseEstimator):  # type: ignore[misc]
         ValueError
             If a parameter has a value that cannot be used, or does not fit the labels.
         """
-        if not isinstance(y, Sized) or getattr(y, "ndim", 1) == 0 or len(y) == 0:
+        sized = isinstance(y, Sized) and getattr(y, "ndim", 1) > 0 and not issparse(y)
+        if not sized or len(y) == 0:  # type: ignore[arg-type]
             raise ValueError(f"y must hold one label a point, got shape {np.shape(y)}.")
         size = _count("batch_size", self.batch_size if batch_size is None else batch_size, 1)
         return self._prepare(y, size, random_state, n_jobs)

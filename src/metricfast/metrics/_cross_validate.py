@@ -14,7 +14,7 @@ from sklearn.model_selection import GroupKFold
 from sklearn.utils import _safe_indexing, check_random_state
 
 from metricfast._label_binding import bind_labels, label_sequence
-from metricfast._label_distance import subset
+from metricfast._label_distance import label_array, subset
 from metricfast._named_distances import KERNELS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
 from metricfast.metrics._labels import are_continuous, label_distance_of, takes_numbers
@@ -89,9 +89,12 @@ def label_disjoint_folds(
     if label_distance is not None and not _is_straight(label_distance):
         y = _main_order(y, label_distance, check_random_state(random_state))
         continuous = True
-    labels = np.asarray(y)
+    elif label_distance is not None:
+        _, y, _ = bind_labels(label_distance, y)
+        continuous = True
+    labels = label_array(y, "y")
     if continuous is None:
-        continuous = label_distance is not None or are_continuous(labels, "y")
+        continuous = are_continuous(labels, "y")
     n_labels = len(np.unique(labels, axis=0))
     if not 2 <= n_splits <= n_labels:
         raise ValueError(
@@ -208,7 +211,7 @@ def cross_validate_retrieval(
     (5, True)
     """
     said = label_distance_of(estimator, search.get("label_distance"))
-    labels: Any = np.asarray(y) if said is None else label_sequence(said, y, "y")
+    labels = label_sequence(said, y, "y")
     if continuous is None and (said is not None or takes_numbers(estimator)):
         continuous = True
     names = chosen_metrics(metrics, labels, continuous)

@@ -23,7 +23,7 @@ def are_continuous(labels: Any, name: str = "labels") -> bool:
     ValueError
         If they are rows that encode classes, or objects that are neither classes nor numbers.
     """
-    array = label_array(labels, name) if isinstance(labels, (list, tuple)) else np.asarray(labels)
+    array = label_array(labels, name)
     if array.ndim == 2 and array.shape[1] > 1 and array.dtype.kind in "biuf":
         if np.isin(array, (0, 1)).all() and (array.sum(axis=1) == 1).all():
             raise ValueError(
