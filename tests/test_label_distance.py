@@ -218,11 +218,27 @@ def test_labels_without_such_a_distance(said, labels, message):
         DenseTriplet(1, label_distance=said).prepare(labels)
 
 
+def test_what_a_function_gives():
+    for found, message in ((-1.0, "from 0 on; found -1.0"), (np.nan, "finite distances")):
+        distance, labels, _ = bind_labels(lambda a, b, found=found: found, SETS)
+        with pytest.raises(ValueError, match=message):
+            distance(labels, labels)
+    distance, labels, _ = bind_labels(lambda a, b: np.zeros((len(a) % 8, len(b) % 8)), VECTORS)
+    with pytest.raises(ValueError, match=r"of shape \(40, 40\); found \(0, 0\)"):
+        distance(labels, labels)
+
+
 def test_two_sides_of_another_width_or_given_twice():
     with pytest.raises(ValueError, match="as many columns"):
         bind_labels("cosine", VECTORS, VECTORS[:, :2])
     with pytest.raises(ValueError, match="y_database must be None"):
         bind_labels("precomputed", np.eye(3), [1, 2, 3])
+    for call in (
+        lambda y: DenseTriplet(1, label_distance="precomputed").prepare(y),
+        lambda y: label_disjoint_folds(y, 2, label_distance="precomputed"),
+    ):
+        with pytest.raises(ValueError, match=r"of shape \(3, 3\); found \(3, 4\)"):
+            call(np.ones((3, 4)))
 
 
 @pytest.mark.parametrize(

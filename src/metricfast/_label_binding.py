@@ -28,7 +28,11 @@ def is_precomputed(said: Any) -> bool:
 
 def label_sequence(said: Any, y: Any, name: str) -> Any:
     """Return labels of which :func:`subset` takes some: an array, or a table of distances."""
-    return Table.of(y, name) if is_precomputed(said) else label_array(y, name)
+    if not is_precomputed(said):
+        return label_array(y, name)
+    table = Table.of(y, name)
+    _check_shape(table, (len(table), len(table)), name)
+    return table
 
 
 def bind_labels(
@@ -103,12 +107,16 @@ def _given(
             "distances of all labels, of shape (n, m)."
         )
     table = Table.of(y, names[0])
-    if sizes is not None and table.shape != sizes:
-        raise ValueError(
-            f"{names[0]} must hold the distances of all labels, of shape {sizes}; "
-            f"found {table.shape}."
-        )
+    if sizes is not None:
+        _check_shape(table, sizes, names[0])
     return LabelDistance(table.block), np.arange(table.shape[0]), np.arange(table.shape[1])
+
+
+def _check_shape(table: Table, shape: tuple[int, int], name: str) -> None:
+    if table.shape != shape:
+        raise ValueError(
+            f"{name} must hold the distances of all labels, of shape {shape}; found {table.shape}."
+        )
 
 
 def agreed(said: dict[str, Any]) -> Any:

@@ -62,12 +62,24 @@ class LabelDistance:
     def between(self, a: Any, b: Any) -> NDArray[np.float64]:
         """Return the distances of encoded labels, (n, m), a new array."""
         distances = np.array(self._between(a, b), np.float64)
+        shape = a.shape[0], b.shape[0]
+        if distances.shape != shape:
+            raise ValueError(
+                f"label_distance must give the distances of all labels, of shape {shape}; "
+                f"found {distances.shape}."
+            )
         if not np.isfinite(distances).all() or (distances < 0).any():
             raise ValueError(
                 "label_distance must give finite distances, from 0 on; "
                 f"found {distances.min()} to {distances.max()}."
             )
         return distances
+
+    def all_zero(self, labels: Labels) -> bool:
+        """Tell whether labels are all the same, by their distances from the first."""
+        if self.kernel is not None:  # in which squares may overflow, or vanish
+            return bool((labels == labels[0]).all())
+        return not self(labels[:1], labels).any()
 
     def __call__(self, a: Labels, b: Labels) -> NDArray[np.float64]:
         """Return the distances of labels, (n, m)."""

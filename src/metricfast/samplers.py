@@ -245,7 +245,7 @@ class DenseTriplet(Sampler):
         if self.label_distance is None:
             distance, labels = None, _numbers(y)
         else:
-            distance, labels, _ = bind_labels(self.label_distance, y)
+            distance, labels, _ = bind_labels(self.label_distance, y, sizes=(len(y),) * 2)  # type: ignore[arg-type]
         n, k = len(labels), _count("n_neighbors", self.n_neighbors, 0)
         anchors = _count("n_anchors", self.n_anchors, 1)
         if self.ties not in ("keep", "drop"):

@@ -184,7 +184,7 @@ class EmbeddingInput(EmbeddedMetricMixin):
                 labels = _numbers(_one_column(labels, loss), reset)
             distance, labels, _ = self._bind_labels(labels, sizes=(X.shape[0],) * 2)
             self._check_label_shape(labels, reset)
-            if apart and reset and not distance(labels[:1], labels).any():
+            if apart and reset and distance.all_zero(labels):
                 raise ValueError("y must not be constant: all labels are at distance 0.")
             return X, labels, distance
         y = labels

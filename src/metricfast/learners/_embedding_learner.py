@@ -188,7 +188,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
         if begun:
             check_continuation(self, loss, embedding)
         X, y, distance = self._check_data(X, y, loss, classes, reset=not begun)
-        if begun and distance is not None and not distance(y[:1], y).any():
+        if begun and distance is not None and distance.all_zero(y):
             warnings.warn(
                 "All labels of this call are the same, which tells nothing of distances: nothing "
                 "is learned from it. Give more points at a time.",

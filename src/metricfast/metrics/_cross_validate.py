@@ -87,6 +87,7 @@ def label_disjoint_folds(
     array([0, 2])
     """
     if label_distance is not None and not _is_straight(label_distance):
+        y = label_sequence(label_distance, y, "y")
         y = _main_order(y, label_distance, check_random_state(random_state))
         continuous = True
     elif label_distance is not None:
