@@ -75,6 +75,12 @@ def test_examples_run(example, capsys):
     assert capsys.readouterr().out
 
 
+def test_an_example_without_its_data_fails(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["poses.py", "missing.npz"])
+    with pytest.raises(SystemExit, match=r"no file missing\.npz"):
+        runpy.run_path(str(ROOT / "examples/poses.py"), run_name="__main__")
+
+
 def test_every_example_is_on_the_page_of_uses():
     uses = (ROOT / "docs/uses.md").read_text(encoding="utf-8")
     for example in EXAMPLES:
