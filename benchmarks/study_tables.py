@@ -53,12 +53,12 @@ def _values(kept: Kept, method: str, dimension: int, metric: str = METRIC) -> np
     return np.array([seeds[seed][metric] for seed in sorted(seeds, key=int)])
 
 
-def _over(kept: Kept, method: str, dimensions: tuple[int, ...]) -> np.ndarray:
-    """Return the values of a method in one dimension, or their means over all there are."""
-    method, _, one = method.partition("/")
-    found = [_values(kept, method, p) for p in ((int(one),) if one else dimensions)]
-    found = [values for values in found if len(values)]
-    return np.mean(found, axis=0) if len({len(values) for values in found}) == 1 else np.array([])
+def _difference(kept: Kept, methods: list[str], dimensions: tuple[int, ...]) -> np.ndarray:
+    """Return the difference of two methods, its mean over the dimensions that both have."""
+    named = [method.partition("/")[::2] for method in methods]
+    both = [[_values(kept, name, int(own or p)) for name, own in named] for p in dimensions]
+    known = [a - b for a, b in both if len(a) == len(b) > 0]
+    return np.mean(known, axis=0) if len({len(values) for values in known}) == 1 else np.array([])
 
 
 def _mean(values: np.ndarray) -> str:
@@ -95,10 +95,8 @@ def contrasts(found: dict[str, Kept], dimensions: tuple[int, ...]) -> str:
     """Return differences of methods on the same seed and split: a line each, a column a set."""
     lines = {}
     for question, (pattern, *choices) in CONTRASTS.items():
-        lines[question] = []
-        for kept in found.values():
-            a, b = (_over(kept, pattern.format(choice), dimensions) for choice in choices)
-            lines[question].append(_mean(a - b) if len(a) == len(b) else "")
+        methods = [pattern.format(choice) for choice in choices]
+        lines[question] = [_mean(_difference(kept, methods, dimensions)) for kept in found.values()]
     return "\n" + _rows(found, lines)
 
 
