@@ -118,6 +118,16 @@ struct Crew {
     }
 };
 
+/// Readies this thread to throw; false where there is no memory for it. What exceptions need of a
+/// thread is allocated when it first does, and where that fails, the C library ends the process.
+inline bool can_throw() {
+    void *volatile room = std::malloc(1 << 16);
+    if (room == nullptr)
+        return false;
+    std::free(room);
+    return std::uncaught_exceptions() == 0;
+}
+
 } // namespace detail
 
 /// One thread's part in a parallel_blocks call.
@@ -168,7 +178,8 @@ void parallel_blocks(Index blocks, const Control &control, F &&f, Index units = 
         }
     };
     const auto help = [&](int id) {
-        work(id);
+        if (detail::can_throw())
+            work(id);
         const std::lock_guard<std::mutex> lock(crew.mutex);
         --crew.running;
         crew.left.notify_one();

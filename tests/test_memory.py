@@ -1,0 +1,58 @@
+"""Out of memory, a call raises MemoryError, whichever of its threads has found none.
+
+This file is also the program, of a process of its own, that has ever more memory: it prints how
+each call ended.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import metricfast as mf
+
+resource = pytest.importorskip("resource", reason="the system has no limits of memory")
+
+MEGABYTE = 1 << 20
+STEPS = 40
+X = np.random.default_rng(0).normal(size=(6000, 60))
+Y = np.arange(len(X)) % 10
+CALLS: dict[str, Callable[[np.ndarray, np.ndarray], object]] = {
+    "kneighbors": lambda X, y: mf.kneighbors(X, n_neighbors=50, n_jobs=4),
+    "inference": lambda X, y: mf.inference.both(X, None, y, y, 20, n_jobs=4),
+    "NCA": lambda X, y: mf.losses.NCA()(X, y, n_jobs=4),
+}
+
+
+def main(name: str) -> None:
+    CALLS[name](X[:60], Y[:60])  # what is imported is there
+    status = Path("/proc/self/status").read_text().splitlines()
+    used = next(int(line.split()[1]) for line in status if line.startswith("VmSize")) * 1024
+    for step in range(STEPS):
+        limit = used + (1 + 3 * step) * MEGABYTE
+        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+        try:
+            CALLS[name](X, Y)
+        except MemoryError:
+            print("MemoryError", flush=True)
+        else:
+            print("done", flush=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("name", CALLS)
+def test_memory_that_ends_in_any_thread_is_a_memory_error(name):
+    found = subprocess.run(
+        [sys.executable, __file__, name], check=False, capture_output=True, text=True
+    )
+    assert found.returncode == 0, found.stderr
+    assert "MemoryError" in found.stdout
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
