@@ -301,3 +301,15 @@ def test_points_in_any_form(embedding):
     assert embedding.initialize(np.float32(points), random_state=0)[0].dtype == np.float32
     with pytest.raises(ValueError, match="X must be a 2-dimensional array"):
         embedding.forward(parameters, [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+@every_embedding
+def test_damaged_sparse_points_are_refused(embedding, form):
+    S = csr_array(X).asformat(form)
+    parameters = embedding.initialize(X, np.arange(len(X)) % 4, 0)
+    (S.col if form == "coo" else S.indices)[0] = 10**8
+    with pytest.raises(ValueError, match="X is a damaged sparse matrix"):
+        embedding.forward(parameters, S)
+    with pytest.raises(ValueError, match="X is a damaged sparse matrix"):
+        embedding.initialize(S, np.arange(len(X)) % 4, 0)

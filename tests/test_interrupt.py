@@ -59,6 +59,13 @@ class Inference:
         mf.inference.both(X, None, y, y, 7)
 
 
+class Gradient:
+    """The gradient of a sum of distances, as a fit."""
+
+    def fit(self, X: np.ndarray, weights: np.ndarray) -> None:
+        mf.metric_gradient(X, weights, L=np.eye(X.shape[1]))
+
+
 POINTS = classes(20000, 64)[0]
 # Each lasts for several seconds, many of them for ever.
 FITS: dict[str, Case] = {
@@ -68,6 +75,7 @@ FITS: dict[str, Case] = {
         labelled(30000, 40),
     ),
     "Inference": (Inference, labelled(120000, 64)),
+    "metric_gradient": (Gradient, lambda: (classes(3000, 3000)[0], np.ones((3000, 3000)))),
     "ITML": (
         lambda: mf.ITML(preprocessor=POINTS, tol=0, max_iter=ENDLESS),
         lambda: pairs(20000, 10000),
@@ -123,7 +131,7 @@ FITS: dict[str, Case] = {
     ),
 }
 # What has nothing to leave before it is done.
-NOTHING = {"ANMM", "Inference", "LFDA", "RCA_Supervised", "SDML"}
+NOTHING = {"ANMM", "Inference", "metric_gradient", "LFDA", "RCA_Supervised", "SDML"}
 
 
 def now() -> np.ndarray:

@@ -41,14 +41,16 @@ def check_structure(X: Any, name: str = "X") -> None:
     Parameters
     ----------
     X : sparse matrix of shape (n_samples, n_features)
-        Only those that hold arrays of indices are looked at: CSR, CSC and COO.
+        Only those that hold arrays of indices are looked at: CSR, CSC, BSR and COO.
     name : str, default="X"
         For the error.
     """
     if X.format == "coo":
         sound = _within(X.row, X.shape[0]) and _within(X.col, X.shape[1])
-    elif X.format in ("csr", "csc"):
-        n_lines, length = X.shape if X.format == "csr" else X.shape[::-1]
+    elif X.format in ("csr", "csc", "bsr"):
+        n_lines, length = X.shape[::-1] if X.format == "csc" else X.shape
+        if X.format == "bsr":
+            n_lines, length = n_lines // X.blocksize[0], length // X.blocksize[1]
         sound = (
             len(X.indptr) == n_lines + 1
             and X.indptr[0] == 0

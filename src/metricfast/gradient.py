@@ -9,8 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from metricfast._arrays import as_maps, as_points, as_real, as_threads, common_precision
 from metricfast._dispatch import get_kernels
+from metricfast._sparse import check_structure
+from metricfast.exceptions import LossOverflowError
 
 __all__ = ["metric_gradient"]
+
+_MOST_FOR_CENTRE = 1000
 
 
 def metric_gradient(
@@ -49,7 +53,8 @@ def metric_gradient(
     Raises
     ------
     ValueError
-        Unless exactly one of L, (U, V) and M is given, with matching shapes.
+        Unless exactly one of L, (U, V) and M is given, with matching shapes; if `weights` is a
+        damaged sparse matrix; as LossOverflowError, if the gradient overflows.
 
     Examples
     --------
@@ -71,21 +76,39 @@ def metric_gradient(
     # Distances of the whole sum do not change when X and Y move together, unless U and V differ.
     centre = np.zeros(width, dtype)
     if U is None:
-        centre = other.mean(0, dtype=np.float64).astype(dtype)
-    x, y = points - centre, other - centre
+        # Of some points: a few that are far away must not make the others lose digits.
+        centre = np.median(other[:: 1 + len(other) // _MOST_FOR_CENTRE], axis=0).astype(dtype)
     if M is not None and as_points(M, "M", width=width).shape[0] != width:
         raise ValueError(f"M must have shape ({width}, {width}).")
-    zq = x if query_map is None else x @ query_map.T.astype(dtype)
-    zd = y if database_map is None else y @ database_map.T.astype(dtype)
-    grad_q, grad_d = np.empty_like(zq), np.empty_like(zd)
-    values, starts, columns = _as_weights(weights, (len(x), len(y)), dtype)
-    get_kernels().given(zq, zd, None, starts, columns, grad_q, grad_d, threads, values)
-    grad_u = np.asarray(get_kernels().linear_backward(grad_q, x, threads))
-    grad_v = np.asarray(get_kernels().linear_backward(grad_d, y, threads))
+    values, starts, columns = _as_weights(weights, (len(points), len(other)), dtype)
+    kernels = get_kernels()
+
+    def embed(x: NDArray[Any], components: NDArray[Any] | None) -> NDArray[Any]:
+        if components is None:
+            return x
+        z = np.empty((len(x), len(components)), dtype)
+        kernels.linear_forward(x, components.astype(dtype, copy=False), z, threads)
+        return z
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        x, y = points - centre, other - centre
+        zq, zd = embed(x, query_map), embed(y, database_map)
+        grad_q, grad_d = np.empty_like(zq), np.empty_like(zd)
+        if all(map(kernels.all_finite, (zq, zd))):
+            kernels.given(zq, zd, None, starts, columns, grad_q, grad_d, threads, values)
+        else:
+            grad_q[:] = grad_d[:] = np.nan
+        grad_u = np.asarray(kernels.linear_backward(grad_q, x, threads))
+        grad_v = np.asarray(kernels.linear_backward(grad_d, y, threads))
+        sums = (grad_u, grad_v) if U is not None else (grad_u + grad_v,)
+    if not all(map(kernels.all_finite, sums)):
+        raise LossOverflowError(
+            f"The gradient overflows {np.dtype(dtype)}: X, Y or the maps are too large. Divide "
+            "them, or the weights."
+        )
     if U is not None:
         return grad_u, grad_v
-    gradient: NDArray[Any] = grad_u + grad_v
-    return 0.5 * gradient if M is not None else gradient
+    return 0.5 * sums[0] if M is not None else sums[0]
 
 
 def _as_weights(
@@ -97,6 +120,7 @@ def _as_weights(
         if dense.shape != shape:
             raise ValueError(f"weights must have shape {shape}; found {dense.shape}.")
         return dense, None, None
+    check_structure(weights, "weights")
     sparse = weights.tocsr()
     if sparse.shape != shape:
         raise ValueError(f"weights must have shape {shape}; found {sparse.shape}.")

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 
 from metricfast._arrays import as_real, as_threads
 from metricfast._dispatch import get_kernels
+from metricfast._sparse import check_structure
 
 __all__ = [
     "Array",
@@ -48,7 +49,19 @@ def as_embeddable(X: Any, dtype: Any = None) -> Any:
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
     dtype : dtype, optional
         By default float32 for float32 points, otherwise float64.
+
+    Raises
+    ------
+    ValueError
+        If X has not two dimensions, or is a damaged sparse matrix.
     """
+    if issparse(X):
+        check_structure(X)
+    return _converted(X, dtype)
+
+
+def _converted(X: Any, dtype: Any) -> Any:
+    """Points that have been checked, as compiled code takes them."""
     if issparse(X):
         if dtype is None:
             dtype = np.float32 if X.dtype == np.float32 else np.float64
@@ -131,7 +144,8 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            If X has no points, another width than the parameters, NaN or infinity.
+            If X has no points, another width than the parameters, NaN or infinity, or is a damaged
+            sparse matrix.
         """
 
     def _forward(
@@ -230,7 +244,7 @@ class LayeredEmbedding(CheckedEmbedding):
     ) -> tuple[Array, Cache]:
         weights, biases = self._layers(parameters)
         dtype = weights[0].dtype
-        X = as_embeddable(X, dtype)
+        X = _converted(X, dtype)
         n = X.shape[0]
         outputs = [np.empty((n, len(weight)), dtype) for weight in weights]
         if issparse(X):

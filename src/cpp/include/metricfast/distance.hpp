@@ -31,6 +31,7 @@ template <class T> class AllPairs {
         : queries_(queries), database_(database), frame_(Frame::of(database, queries)),
           raw_(frame_), packed_(database, frame_, identity_order(database.rows()), {0}, control) {
         std::fill(raw_.centre.begin(), raw_.centre.end(), 0.0);
+        raw_.scale = frame_.fine;
         norms_.resize(static_cast<std::size_t>(packed_.positions()));
         for (Index j = 0; j < packed_.positions(); ++j)
             norms_[j] = packed_.id(j) < 0 ? T(0) : static_cast<T>(packed_.norm(j));
@@ -46,7 +47,7 @@ template <class T> class AllPairs {
     void fill(Index first, View<T> out, bool squared, Index column = 0, bool large = false) const {
         PackedQueries<T> queries(packed_.depth());
         queries.pack(queries_, frame_, nullptr, first, out.rows);
-        const Finish finish{squared, frame_.scale};
+        const Finish finish{squared, frame_.scale}, of_differences{squared, raw_.scale};
         std::vector<std::pair<Index, Index>> cancelled;
         for (Index begin = column / cols; begin < packed_.panels(); begin += panels_in_cache_) {
             const Index end = std::min(begin + panels_in_cache_, packed_.panels());
@@ -55,10 +56,10 @@ template <class T> class AllPairs {
             cancelled.clear();
             if (finish.ordinary() &&
                 by_products(queries, begin, end, out, large, finish, 4 + entries / 100, cancelled))
-                by_differences(first, cancelled, out, finish);
+                by_differences(first, cancelled, out, of_differences);
             else
                 by_difference_tiles(first, begin * cols, std::min(end * cols, database_.rows()),
-                                    out, finish);
+                                    out, of_differences, finish.ordinary());
         }
     }
 
@@ -156,14 +157,14 @@ template <class T> class AllPairs {
                 queries_.read_row(first + i, query.data());
             read = i;
             out.row(i)[j] =
-                finish(exact_squared_distance(query.data(), database_, j, frame_.scale));
+                finish(exact_squared_distance(query.data(), database_, j, finish.scale));
         }
     }
 
-    /// Columns [begin, end) of all rows of `out`, from differences of uncentred points in double;
-    /// where products serve, only those that are marked.
-    void by_difference_tiles(Index first, Index begin, Index end, View<T> out,
-                             const Finish &finish) const {
+    /// Columns [begin, end) of all rows of `out`, or those `marked` alone, from differences of
+    /// uncentred points in double.
+    void by_difference_tiles(Index first, Index begin, Index end, View<T> out, const Finish &finish,
+                             bool marked) const {
         using Shape = TileShape<double>;
         constexpr int W = Vec<double>::width;
         const Index depth = packed_.depth();
@@ -184,7 +185,7 @@ template <class T> class AllPairs {
                                    std::min<Index>(Shape::rows, out.rows - m * Shape::rows), count,
                                    out.stride);
                 const auto wanted = [&](Index r, Index c) {
-                    return !finish.ordinary() || part.row(r)[c] == cancelled_mark;
+                    return !marked || part.row(r)[c] == cancelled_mark;
                 };
                 if (!any(part, wanted))
                     continue;
@@ -214,14 +215,15 @@ template <class T> class AllPairs {
     const Points &queries_;
     const Points &database_;
     Frame frame_;
-    Frame raw_; ///< the same scale, not centred: differences of raw coordinates do not cancel
+    Frame raw_; ///< not centred: differences of raw coordinates do not cancel
     PackedDatabase<T> packed_;
     AlignedVector<T> norms_;
     Index panels_in_cache_;
 };
 
 /// out(i, j) = distance from query i to database row j (Euclidean, or its square).
-/// \param out (queries.rows x database.rows), written; may not overlap the inputs.
+/// \param out (queries.rows x database.rows), written; may not overlap the inputs. Distances that
+///   overflow T are infinite.
 template <class T>
 void pairwise_distances(const Points &queries, const Points &database, bool squared, View<T> out,
                         const Control &control = {}) {

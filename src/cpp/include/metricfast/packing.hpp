@@ -105,32 +105,43 @@ template <class T> T unscaled(double d, double scale, bool squared) {
     return static_cast<T>(squared ? d / scale / scale : std::sqrt(d) / scale);
 }
 
+/// A point in the midst of the others, wherever a few of them are: of each column the median, of
+/// some rows where there are many.
+inline std::vector<double> middle(const Points &points) {
+    const Index p = points.cols(), n = points.rows(), count = std::min<Index>(n, 63);
+    RowMatrix<double> sample(count, p);
+    for (Index i = 0; i < count; ++i)
+        points.read_row(i * n / count, sample.row(i).data());
+    std::vector<double> result(static_cast<std::size_t>(p), 0.0);
+    std::vector<double> column(static_cast<std::size_t>(count));
+    for (Index c = 0; c < p && count > 0; ++c) {
+        for (Index i = 0; i < count; ++i)
+            column[i] = std::isnan(sample(i, c)) ? 0.0 : sample(i, c); // which has no order
+        std::nth_element(column.begin(), column.begin() + count / 2, column.end());
+        result[c] = column[count / 2];
+    }
+    return result;
+}
+
 /// A translation and a power-of-two scale that leave distances as they are, up to the scale.
 /// Distances in the frame are `scale` times the real ones.
 struct Frame {
     std::vector<double> centre;
     double scale = 1.0;
+    /// As large as neither coordinates nor squared distances overflow: where some points are far
+    /// away, differences of the others are small, and their squares may not vanish.
+    double fine = 1.0;
 
-    /// Centred at the mean of `database`; no centred coordinate exceeds 2.
+    /// Centred in the middle of `database`; no centred coordinate exceeds 2.
     static Frame of(const Points &database, const Points &queries) {
         Frame frame;
-        const Index p = database.cols(), n = database.rows();
         frame.scale = difference_scale(queries, database);
-        std::vector<double> first(static_cast<std::size_t>(p), 0.0), sum = first;
-        if (n > 0)
-            database.read_row(0, first.data());
-        for (double &c : first)
-            c *= frame.scale;
-        // Sums of scaled offsets cannot overflow, whatever the units; those of constants are zero.
-        database.visit([&](auto v) {
-            for (Index i = 0; i < n; ++i)
-                for (Index c = 0; c < p; ++c)
-                    sum[c] += static_cast<double>(v.row(i)[c]) * frame.scale - first[c];
-        });
-        frame.centre.resize(sum.size());
-        for (std::size_t c = 0; c < sum.size(); ++c)
-            frame.centre[c] =
-                (first[c] + sum[c] / static_cast<double>(std::max<Index>(n, 1))) / frame.scale;
+        frame.centre = middle(database);
+        double largest = 0;
+        for (const double c : frame.centre)
+            largest = std::max(largest, std::abs(c));
+        frame.fine = std::min(std::min(frame.scale, std::ldexp(1.0, 500)) * std::ldexp(1.0, 500),
+                              std::ldexp(1.0, 1000) / detail::power_of_two_above(largest));
         return frame;
     }
 

@@ -163,16 +163,14 @@ template <class T> class RowEngine {
                     "row engine: a candidate is outside the database");
     }
 
-    /// Gradients of distances do not change with the origin, and lose fewer digits at the mean.
+    /// Gradients of distances do not change with the origin, and lose fewer digits amid the points.
     void centre() {
-        const bool shift = problem_.kind == RowKind::distance;
-        Eigen::RowVectorXd mean = Eigen::RowVectorXd::Zero(p());
-        for (Index j = 0; shift && j < m(); ++j)
-            mean +=
-                problem_.database.eigen().row(j).template cast<double>() / static_cast<double>(m());
+        Eigen::RowVectorXd origin = Eigen::RowVectorXd::Zero(p());
+        if (problem_.kind == RowKind::distance)
+            origin = Eigen::Map<const Eigen::RowVectorXd>(middle(database_points_).data(), p());
         const auto centred = [&](View<const T> z) {
             return RowMatrix<T>(
-                (z.eigen().template cast<double>().rowwise() - mean).template cast<T>());
+                (z.eigen().template cast<double>().rowwise() - origin).template cast<T>());
         };
         centred_database_ = centred(problem_.database);
         if (!problem_.symmetric)

@@ -65,10 +65,11 @@ template <class T, int Rows = TileShape<T>::rows> struct Tile {
     }
 
     /// v[r][c] += sum_k (a[k][r] - b[k][c])^2: slower, and right where the product form cancels.
+    /// Rounded as exact_squared_distance() is.
     METRICFAST_INLINE void accumulate_squared_difference(Index depth, const T *a, const T *b) {
         accumulate(depth, a, b, [](Vec<T> x, Vec<T> y, Vec<T> sum) METRICFAST_INLINE {
             const Vec<T> d = x - y;
-            return fma(d, d, sum);
+            return sum + d * d;
         });
     }
 

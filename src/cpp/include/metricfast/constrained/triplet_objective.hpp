@@ -84,9 +84,8 @@ namespace detail {
 inline void excesses_of_points(const Points &x, const RowMatrix<double> &L,
                                const std::int64_t *triplets, std::vector<double> &e,
                                const Control &control) {
-    Eigen::RowVectorXd centre(x.cols()); // any point: less is lost where the origin is far
-    x.read_row(0, centre.data());
-    const auto z = embed(x, L, centre, Eigen::RowVectorXd::Zero(L.rows()), control);
+    // Any origin: less is lost in the midst of the points.
+    const auto z = embed(x, L, middle(x), control);
     const auto distance = [&](std::int64_t i, std::int64_t j) {
         return squared_distance(&z(i, 0), &z(j, 0), z.cols());
     };

@@ -1,7 +1,7 @@
 /// Linear embeddings: z = L x, forward and backward.
 #pragma once
 
-#include "metricfast/parallel.hpp"
+#include "metricfast/packing.hpp"
 #include "metricfast/product.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -10,12 +10,25 @@ namespace detail {
 /// Rows of a product that one block of work computes.
 inline constexpr Index embedding_block = 256;
 
-template <class T> std::vector<T> column_means(View<const T> x) {
-    std::vector<double> sum(static_cast<std::size_t>(x.cols), 0.0);
-    for (Index i = 0; i < x.rows; ++i)
-        for (Index c = 0; c < x.cols; ++c)
-            sum[c] += static_cast<double>(x.row(i)[c]) / static_cast<double>(x.rows);
-    return {sum.begin(), sum.end()};
+/// In each column the value nearest to zero, where no other is more than twice that; else zero. To
+/// subtract it rounds nothing.
+inline std::vector<double> exact_origin(const Points &points) {
+    const auto width = static_cast<std::size_t>(points.cols());
+    std::vector<double> least(width, std::numeric_limits<double>::infinity()), most(width);
+    std::fill(most.begin(), most.end(), -std::numeric_limits<double>::infinity());
+    points.visit([&](auto v) {
+        for (Index i = 0; i < v.rows; ++i)
+            for (Index c = 0; c < v.cols; ++c) {
+                const double x = static_cast<double>(v.row(i)[c]);
+                least[c] = std::min(least[c], x);
+                most[c] = std::max(most[c], x);
+            }
+    });
+    for (std::size_t c = 0; c < width; ++c)
+        least[c] = least[c] > 0 && most[c] <= 2 * least[c]  ? least[c]
+                   : most[c] < 0 && least[c] >= 2 * most[c] ? most[c]
+                                                            : 0.0;
+    return least;
 }
 } // namespace detail
 
@@ -26,24 +39,36 @@ inline RowMatrix<double> to_double(const Points &points) {
     return m;
 }
 
-/// Z = (X - centre) L^T + offset in double, whatever the precision of X and L (p x d).
-/// \param centre d values, subtracted from each row before the product (so off-centre data lose
-///   nothing); \param offset p values.
+/// Z = (X - origin) L^T in double, whatever the precision of X and L (p x d). Each value is a sum
+/// in the order of the features, wherever its point stands: equal points have equal images.
 inline RowMatrix<double> embed(const Points &x, const RowMatrix<double> &L,
-                               const Eigen::RowVectorXd &centre, const Eigen::RowVectorXd &offset,
-                               const Control &control) {
+                               std::vector<double> origin, const Control &control) {
     require(x.cols() == L.cols(), "embed: points and components differ in width");
+    constexpr Index rows = TileShape<double>::rows, cols = TileShape<double>::cols;
+    constexpr Index block = 20 * rows, width = Vec<double>::width;
+    const Frame as_they_are{std::vector<double>(origin.size(), 0.0)}, frame{std::move(origin)};
+    const PackedDatabase<double> map(Points(view(L)), as_they_are, identity_order(L.rows()), {0},
+                                     {1, {}, {}});
     RowMatrix<double> z(x.rows(), L.rows());
-    constexpr Index block = detail::embedding_block;
     parallel_blocks((x.rows() + block - 1) / block, control, [&](Index b, Worker &) {
-        const Index first = b * block, count = std::min(block, x.rows() - first);
-        RowMatrix<double> rows(count, x.cols());
-        for (Index i = 0; i < count; ++i)
-            x.read_row(first + i, rows.row(i).data());
-        rows.rowwise() -= centre;
-        auto out = z.middleRows(first, count);
-        out.noalias() = rows * L.transpose();
-        out.rowwise() += offset;
+        AlignedVector<double> points(static_cast<std::size_t>(rows * x.cols()));
+        alignas(64) double values[rows][cols];
+        for (Index first = b * block; first < std::min(x.rows(), (b + 1) * block); first += rows) {
+            const Index count = std::min(rows, x.rows() - first);
+            pack_panel<double>(x, frame, nullptr, first, count, rows, 1.0, points.data(), nullptr);
+            for (Index q = 0; q < map.panels(); ++q) {
+                Tile<double> tile;
+                tile.fill(0.0);
+                tile.accumulate_dot(x.cols(), points.data(), map.panel(q));
+                unrolled<rows>([&](auto r) METRICFAST_INLINE {
+                    tile.v[r][0].store(values[r]);
+                    tile.v[r][1].store(values[r] + width);
+                });
+                for (Index r = 0; r < count; ++r)
+                    std::copy(values[r], values[r] + std::min(cols, L.rows() - q * cols),
+                              &z(first + r, q * cols));
+            }
+        }
     });
     return z;
 }
@@ -53,22 +78,19 @@ struct EmbeddedPair {
     RowMatrix<double> queries;
     RowMatrix<double> database;
 
-    /// Both sides are shifted by the database's mean first, which leaves Ux - Vx' as it is.
+    /// Of one map, both sides are shifted first, where that is exact: data far from the origin then
+    /// lose nothing.
     EmbeddedPair(const Points &x, const Points &y, const RowMatrix<double> &U,
                  const RowMatrix<double> &V, const Control &control) {
         require(U.rows() == V.rows(), "embed: U and V must have the same number of rows");
         require(x.cols() == U.cols(), "embed: queries and U differ in width");
         require(y.cols() == V.cols(), "embed: database and V differ in width");
         require(U.cols() == V.cols(), "embed: U and V differ in width");
-        const auto means = y.visit([](auto v) {
-            const auto m = detail::column_means(v);
-            return std::vector<double>(m.begin(), m.end());
-        });
-        const Eigen::RowVectorXd centre =
-            Eigen::Map<const Eigen::RowVectorXd>(means.data(), static_cast<Index>(means.size()));
-        const Eigen::RowVectorXd none = Eigen::RowVectorXd::Zero(V.rows());
-        queries = embed(x, U, centre, centre * (U - V).transpose(), control);
-        database = embed(y, V, centre, none, control);
+        std::vector<double> origin(static_cast<std::size_t>(y.cols()), 0.0);
+        if (&U == &V)
+            origin = detail::exact_origin(y);
+        queries = embed(x, U, origin, control);
+        database = embed(y, V, std::move(origin), control);
     }
 };
 
@@ -90,10 +112,13 @@ void linear_forward(View<const T> x, View<const T> L, View<T> z, const Control &
 template <class T>
 RowMatrix<double> linear_backward(View<const T> dz, View<const T> x, const Control &control = {}) {
     require(x.rows == dz.rows, "linear_backward: dZ and X differ in their number of rows");
-    constexpr Index block = 8 * detail::embedding_block, lanes = 8;
+    constexpr Index lanes = 8, least = detail::embedding_block;
+    // Short of a second, where the product of a block is large.
+    const Index block = std::max(
+        least, std::min(8 * least, (Index(1) << 31) / std::max<Index>(1, dz.cols * x.cols)));
     const Index blocks = (x.rows + block - 1) / block;
     std::vector<RowMatrix<double>> sums(lanes);
-    parallel_blocks(std::min<Index>(lanes, blocks), control, [&](Index lane, Worker &) {
+    const auto sum_lane = [&](Index lane, Worker &worker) {
         sums[lane] = RowMatrix<double>::Zero(dz.cols, x.cols);
         RowMatrix<T> part(dz.cols, x.cols);
         for (Index b = lane; b < blocks; b += lanes) {
@@ -102,8 +127,10 @@ RowMatrix<double> linear_backward(View<const T> dz, View<const T> x, const Contr
                 View<const T>(dz.row(first), count, dz.cols, dz.stride).eigen().transpose() *
                 View<const T>(x.row(first), count, x.cols, x.stride).eigen();
             sums[lane] += part.template cast<double>();
+            worker.advance();
         }
-    });
+    };
+    parallel_blocks(std::min<Index>(lanes, blocks), control, sum_lane, blocks);
     RowMatrix<double> gradient = RowMatrix<double>::Zero(dz.cols, x.cols);
     for (const auto &sum : sums)
         if (sum.size() != 0)
