@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from reference import squared_distances
 from reference_inference import brute_force, vote_losses
 
 from metricfast import inference
@@ -124,8 +125,28 @@ def test_real_numbers_and_methods(ties, method):
         assert (found.values <= best.values + 1e-12).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("ties", TIES)
+def test_repeated_points(ties, dtype):
+    # Of each point about a hundred in each class: more than lists of candidates hold.
+    rng = np.random.default_rng(TIES.index(ties))
+    X, y = rng.integers(0, 2, (1200, 2)).astype(dtype), rng.integers(0, 3, 1200)
+    X[::7] += rng.normal(size=(172, 2)).astype(dtype)
+    queries, exclude = X[:60], np.where(rng.random(60) < 0.5, np.arange(60), -1)
+    D = squared_distances(queries, X)
+    for k in (1, 6):
+        for method in ("exact", "greedy"):
+            how = {"ties": ties, "exclude": exclude, "method": method}
+            given = inference.both(D, None, y[:60], y, k, metric="precomputed", **how)
+            for expected, found in zip(
+                given, inference.both(queries, X, y[:60], y, k, **how), strict=True
+            ):
+                np.testing.assert_array_equal(found.indices, expected.indices)
+                np.testing.assert_array_equal(found.delta, expected.delta)
+                np.testing.assert_allclose(found.values, expected.values, rtol=1e-12)
+
+
 def test_crowds_of_equal_points():
-    # Too many candidates for lists of bounds: every distance is computed.
     X = np.repeat([[0.0, 0.0], [1.0, 0.0], [5.0, 5.0]], 300, axis=0).astype(np.float32)
     y = np.tile([0, 1, 2], 300)
     for ties in TIES:

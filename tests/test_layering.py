@@ -19,7 +19,7 @@ CPP_LAYERS = [
     ["config"],
     ["types"],
     ["parallel", "product", "simd", "tile", "packing"],
-    ["distance", "screen", "smallest", "window", "optimizer", "work"],
+    ["distance", "copies", "screen", "smallest", "window", "optimizer", "work"],
     ["neighbors", "impostors"],
     ["inference", "inference_problem", "inference_bounds", "inference_batch", "class_means"],
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from reference import nearest, numeric_gradient, squared_distances
@@ -9,6 +11,7 @@ from scipy.sparse import csr_array
 
 import metricfast as mf
 from metricfast._dispatch import get_kernels
+from metricfast.exceptions import LossOverflowError
 
 PRECISIONS = [np.float32, np.float64]
 
@@ -52,6 +55,54 @@ def test_given_exclusions():
     np.testing.assert_array_equal(indices, nearest(squared_distances(X, Y), 19, exclude))
 
 
+def in_order(X, Y, k, exclude):
+    """As `nearest`, for many points."""
+    D = squared_distances(X, Y)
+    D[np.flatnonzero(exclude >= 0), exclude[exclude >= 0]] = np.inf
+    return np.argsort(D, axis=1, kind="stable")[:, :k]
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize(("features", "k"), [(1, 1), (1, 70), (2, 5), (4, 9)])
+def test_repeated_rows(features, k, dtype):
+    # Up to 667 copies of a row: more than a list of candidates holds.
+    Y = grid(2000, features, dtype) - dtype(0.5)
+    Y[::9] += points(223, features, dtype)
+    X = np.concatenate([Y[:200], -Y[:50]])
+    exclude = np.random.default_rng(2).integers(-1, 2000, 250)
+    exclude[:200:2] = np.arange(0, 200, 2)
+    _, indices = mf.kneighbors(X, Y, k, exclude=exclude)
+    np.testing.assert_array_equal(indices, in_order(X, Y, k, exclude))
+    labels = np.arange(2000) % 2
+    _, indices = mf.kneighbors_per_class(X, Y, labels, k, exclude=exclude)
+    for label in (0, 1):
+        members = np.flatnonzero(labels == label)
+        own = np.where(labels[exclude] == label, exclude // 2, -1)
+        own[exclude < 0] = -1
+        np.testing.assert_array_equal(indices[:, label], members[in_order(X, Y[members], k, own)])
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        lambda X, y: mf.kneighbors(X, n_neighbors=5, n_jobs=1),
+        lambda X, y: mf.inference.both(X, None, y, y, 5, n_jobs=1),
+        lambda X, y: mf.ANMM(n_jobs=1).fit(X, y),
+    ],
+)
+def test_repeated_rows_take_no_longer(search):
+    X, y = points(10000, 4, np.float64), np.arange(10000) % 5
+
+    def seconds(X):
+        start = time.process_time()
+        search(X, y)
+        return time.process_time() - start
+
+    distinct = seconds(X)
+    for repeated in (grid(10000, 4, np.float64), X.round(1)[:, :1]):
+        assert seconds(repeated) < 10 * distinct + 0.5  # of 60 and more
+
+
 @pytest.mark.parametrize("dtype", PRECISIONS)
 @pytest.mark.parametrize("copies", [200, 3000])
 def test_copies_are_ordered_by_index(dtype, copies):
@@ -71,11 +122,60 @@ def test_float32_cannot_tell_but_float64_can():
     np.testing.assert_array_equal(indices, nearest(squared_distances(X[:40], X), 8, np.arange(40)))
 
 
-def test_one_outlier_does_not_matter():
+@pytest.mark.parametrize("far", [1e9, 1e20, 1e200])
+@pytest.mark.parametrize("maps", [{}, {"L": np.eye(4)}, {"U": np.eye(4), "V": 2 * np.eye(4)}])
+def test_one_outlier_does_not_matter(maps, far):
     X = points(500, 4, np.float64)
-    X[77] = 1e9
-    _, indices = mf.kneighbors(X[:60], X, 5)
-    np.testing.assert_array_equal(indices, nearest(squared_distances(X[:60], X), 5))
+    X[0] = far
+    distances, indices = mf.kneighbors(X[1:60], X, 5, **maps)
+    Y = X @ maps["V"] if "V" in maps else X
+    D = squared_distances(X[1:60], Y[1:])
+    np.testing.assert_array_equal(indices, nearest(D, 5) + 1)
+    np.testing.assert_allclose(distances, np.sqrt(np.sort(D, axis=1)[:, :5]), rtol=1e-12)
+    given = mf.pairwise_distances(X[1:60], X, squared=True, **maps)
+    np.testing.assert_allclose(given[:, 1:], D, rtol=1e-9)
+
+
+@pytest.mark.parametrize("ratio", [1e12, 1e18])
+def test_maps_of_different_units(ratio):
+    rng = np.random.default_rng(0)
+    X, Y, U, V = (rng.normal(size=s) for s in [(30, 4), (50, 4), (3, 4), (3, 4)])
+    D = squared_distances(X, Y, U, V)
+    Y, V = (Y + 5) * ratio, V / ratio
+    D = squared_distances(X, Y, U, V)
+    distances, indices = mf.kneighbors(X, Y, 7, U=U, V=V, squared=True)
+    np.testing.assert_array_equal(indices, nearest(D, 7))
+    np.testing.assert_allclose(distances, np.take_along_axis(D, indices, 1), rtol=1e-12)
+    maps = {"U": U, "V": V, "squared": True}
+    np.testing.assert_allclose(mf.pairwise_distances(X, Y, **maps), D, rtol=1e-7)
+    np.testing.assert_allclose(mf.paired_distances(X, Y[:30], **maps), np.diag(D), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("offset", [0, 1000])
+def test_ties_of_embedded_points_are_by_index(offset, dtype):
+    rng = np.random.default_rng(0)
+    X, Y = grid(60, 3, dtype) + dtype(offset), grid(300, 3, dtype, 1) + dtype(offset)
+    for rows in (1, 2):
+        L, U, V = rng.integers(-2, 3, (3, rows, 3))
+        _, indices = mf.kneighbors(X, Y, 20, L=L)
+        np.testing.assert_array_equal(indices, nearest(squared_distances(X, Y, L, L), 20))
+        _, indices = mf.kneighbors(X, Y, 20, U=U, V=V)
+        np.testing.assert_array_equal(indices, nearest(squared_distances(X, Y, U, V), 20))
+    # Copies are as far as each other, whatever the map rounds.
+    Y = np.tile(points(40, 5, dtype), (30, 1))
+    _, indices = mf.kneighbors(Y[:40], Y, 30, L=rng.normal(size=(3, 5)))
+    np.testing.assert_array_equal(indices, np.arange(40)[:, None] + 40 * np.arange(30))
+
+
+def test_data_far_from_the_origin_lose_nothing_under_a_map():
+    L, X = np.random.default_rng(1).normal(size=(3, 4)), points(50, 4, np.float64)
+    X = (X + 1e9) - 1e9  # exact after the shift below
+    np.testing.assert_allclose(
+        mf.kneighbors(X + 1e9, n_neighbors=3, L=L)[0],
+        mf.kneighbors(X, n_neighbors=3, L=L)[0],
+        rtol=1e-12,
+    )
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
@@ -168,6 +268,30 @@ def test_metric_gradient(sparse, form):
         np.testing.assert_allclose(
             mf.metric_gradient(X, weights, Y, M=np.eye(4)), expected, rtol=1e-10, atol=1e-10
         )
+
+
+def test_metric_gradient_beside_a_point_far_away():
+    X, W = points(40, 3, np.float64), np.ones((40, 40))
+    W[0] = W[:, 0] = 0
+    expected = mf.metric_gradient(X, W, L=np.eye(3))
+    X[0] = 1e20
+    np.testing.assert_allclose(mf.metric_gradient(X, W, L=np.eye(3)), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("maps", [{"L": np.eye(2)}, {"U": np.eye(2), "V": np.eye(2)}])
+@pytest.mark.parametrize(("dtype", "huge"), [(np.float32, 1e25), (np.float64, 1e200)])
+def test_metric_gradient_refuses_to_overflow(maps, dtype, huge):
+    X = np.array([[huge, 0], [0, 1]], dtype)
+    with pytest.raises(LossOverflowError, match="gradient overflows float"):
+        mf.metric_gradient(X, np.ones((2, 2)), **maps)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr"])
+def test_metric_gradient_refuses_damaged_weights(form):
+    W = csr_array(np.ones((6, 6))).asformat(form)
+    (W.row if form == "coo" else W.indices)[0] = 10**8
+    with pytest.raises(ValueError, match="weights is a damaged sparse matrix"):
+        mf.metric_gradient(np.ones((6, 2)), W, L=np.eye(2))
 
 
 def test_neighbors_at_the_end_of_the_range():

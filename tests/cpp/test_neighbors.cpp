@@ -43,6 +43,13 @@ TEST(random_points_and_grids) {
     }
 }
 
+TEST(more_copies_than_lists_hold) {
+    neighbors_match<float>(random_points<float>(40, 2).array().round(),
+                           random_points<float>(3000, 2).array().round(), 7, 2);
+    neighbors_match<double>(random_points<double>(40, 1).array().round(),
+                            random_points<double>(3000, 1).array().round(), 150, 2);
+}
+
 TEST(ties_beyond_every_screen) {
     const RowMatrix<double> x = RowMatrix<double>::Constant(3, 2, 1.0);
     neighbors_match<double>(x, RowMatrix<double>(x.replicate(300, 1)), 5, 2);

@@ -27,6 +27,9 @@ class InferenceSearch {
                 "inference: the database has more than 2^30 points");
         problem.check(queries.rows(), database.rows());
         order_ = order_by_label(problem.database_labels, database.rows(), classes(), &starts_);
+        for (std::size_t s = 0; s < starts_.size(); ++s)
+            sizes_.push_back((s + 1 < starts_.size() ? starts_[s + 1] : database.rows()) -
+                             starts_[s]);
         means_ = ClassMeans(database, frame_, problem.database_labels, classes());
     }
 
@@ -34,8 +37,13 @@ class InferenceSearch {
         const auto all = order_by_label(problem_.query_labels, queries_.rows(), classes(), nullptr);
         const Control quiet{control.threads, control.keep_going, {}};
         auto ids = screened<float>(all, {1, 4, endless}, control);
-        ids = screened<double>(ids, {endless}, quiet);
-        infer_exhaustively(queries_, database_, frame_.scale, problem_, ids, quiet);
+        if (ids.empty())
+            return;
+        // Equal points of a class stand for each other from here on, and crowd no list.
+        InferenceSearch distinct(*this);
+        distinct.copies_ = Copies(database_, distinct.order_, distinct.starts_, quiet);
+        ids = distinct.screened<double>(ids, {endless}, quiet);
+        distinct.exhaustive(ids, quiet);
     }
 
   private:
@@ -46,6 +54,8 @@ class InferenceSearch {
 
     Index k() const { return problem_.options.k; }
     Index classes() const { return problem_.options.loss.classes; }
+    /// Such ties may need more of a class than its k nearest.
+    bool by_nearest() const { return problem_.options.ties == Ties::nearest; }
     Candidate candidate(std::int64_t row, double distance = 0) const {
         return {distance, row, static_cast<std::int32_t>(problem_.database_labels[row])};
     }
@@ -84,7 +94,7 @@ class InferenceSearch {
     };
 
     /// Sweeps with one margin after the other for the queries that the one before was too narrow
-    /// for. Returns those that no sweep could answer.
+    /// for. Returns those that no sweep could answer, and those of too many candidates.
     template <class S>
     std::vector<std::int64_t> screened(std::vector<std::int64_t> ids,
                                        const std::vector<double> &margins,
@@ -96,21 +106,39 @@ class InferenceSearch {
         for (Index j = 0; j < points.packed().positions(); ++j)
             if (points.packed().id(j) >= 0)
                 error = std::max(error, static_cast<double>(k()) * points.slack(j));
+        std::vector<std::int64_t> crowded;
         for (const double margin : margins) {
             const Screen<S> screen{points, margin < endless ? error : endless, margin};
             const Control shown{control.threads, control.keep_going,
                                 margin == margins.front() ? control.progress : nullptr};
             ids = screened_blocks<S>(ids, database_.cols(), k(), shown,
-                                     [&](const std::int64_t *first, Index count, auto &crowded) {
-                                         search_block<S>(screen, first, count, crowded);
+                                     [&](const std::int64_t *first, Index count, auto &unsolved) {
+                                         search_block<S>(screen, first, count, unsolved);
                                      });
+            const auto narrow = std::stable_partition(ids.begin(), ids.end(),
+                                                      [](std::int64_t id) { return id < 0; });
+            for (auto id = ids.begin(); id != narrow; ++id)
+                crowded.push_back(~*id);
+            ids.erase(ids.begin(), narrow);
         }
-        return ids;
+        crowded.insert(crowded.end(), ids.begin(), ids.end());
+        by_class(crowded);
+        return crowded;
     }
 
+    /// Sorts queries, which searches want in the order of their classes.
+    void by_class(std::vector<std::int64_t> &ids) const {
+        std::sort(ids.begin(), ids.end(), [&](std::int64_t a, std::int64_t b) {
+            const auto y = problem_.query_labels[a], z = problem_.query_labels[b];
+            return y < z || (y == z && a < b);
+        });
+    }
+
+    /// Adds to `unsolved` the queries whose search was too narrow, and ~query where there were too
+    /// many candidates.
     template <class S>
     void search_block(const Screen<S> &screen, const std::int64_t *ids, Index count,
-                      std::vector<std::int64_t> &crowded) const {
+                      std::vector<std::int64_t> &unsolved) const {
         PackedQueries<S> queries(database_.cols());
         queries.pack(queries_, frame_, ids, 0, count);
         std::vector<S> thresholds(
@@ -125,7 +153,6 @@ class InferenceSearch {
             rows[i].task = &tasks[t];
             rows[i].bounds.reset(tasks[t]);
         }
-        const bool by_nearest = problem_.options.ties == Ties::nearest;
         Memory<S> memory{std::vector<Index>(static_cast<std::size_t>(classes()), 0), {}};
         const auto sweep = [&](Index s, bool again) {
             std::fill(thresholds.begin(), thresholds.end(), -std::numeric_limits<S>::infinity());
@@ -138,10 +165,13 @@ class InferenceSearch {
                 screen.points.packed().segment_begin(s), screen.points.packed().segment_end(s),
                 queries, thresholds.data(), [&](Index i, Index position, S lower) {
                     // A row's threshold may have sunk since its tile was tested.
-                    if (!(lower < thresholds[i]) ||
-                        problem_.excluded(ids[i], screen.points.packed().id(position)))
+                    if (!(lower < thresholds[i]))
                         return;
-                    rows[i].list.add(lower, screen.points.slack(position), position);
+                    const Index copies = copies_.count(screen.points.packed().id(position),
+                                                       problem_.excluded(ids[i]), k());
+                    if (copies == 0)
+                        return;
+                    rows[i].list.add(lower, screen.points.slack(position), position, copies);
                     thresholds[i] = rows[i].list.threshold();
                 });
             for (Index i = 0; i < count; ++i)
@@ -156,8 +186,7 @@ class InferenceSearch {
         for (Index s = 0; s < classes(); ++s)
             if (first[s])
                 sweep(s, false);
-        // Ties by the nearest member need more of a class than its k nearest.
-        for (Index i = 0; by_nearest && i < count; ++i) {
+        for (Index i = 0; by_nearest() && i < count; ++i) {
             rows[i].scouted = rows[i].limit;
             rows[i].limit = std::numeric_limits<S>::infinity();
             rows[i].bounds.forget_points();
@@ -165,27 +194,24 @@ class InferenceSearch {
             rows[i].other.clear();
         }
         for (const Index s : means_.near_to_far(queries_, ids, count))
-            if (!first[s] || by_nearest)
-                sweep(s, by_nearest);
+            if (!first[s] || by_nearest())
+                sweep(s, by_nearest());
         SetSolver solver(problem_.options);
         Scratch scratch;
         for (Index i = 0; i < count; ++i) {
-            if (rows[i].failed ||
-                !solve<S>(screen, solver, rows[i], static_cast<Index>(ids[i]), scratch))
-                crowded.push_back(ids[i]);
+            if (rows[i].failed)
+                unsolved.push_back(~ids[i]);
+            else if (!solve<S>(screen, solver, rows[i], static_cast<Index>(ids[i]), scratch))
+                unsolved.push_back(ids[i]);
         }
     }
 
     /// Of the classes of some queries, which ascend.
     std::vector<VoteTask> tasks_of(const std::int64_t *ids, Index count) const {
-        std::vector<Index> sizes;
-        for (std::size_t s = 0; s < starts_.size(); ++s)
-            sizes.push_back((s + 1 < starts_.size() ? starts_[s + 1] : database_.rows()) -
-                            starts_[s]);
         std::vector<VoteTask> tasks;
         for (Index i = 0; i < count; ++i)
             if (tasks.empty() || tasks.back().y != problem_.query_labels[ids[i]])
-                tasks.emplace_back(problem_, problem_.query_labels[ids[i]], sizes,
+                tasks.emplace_back(problem_, problem_.query_labels[ids[i]], sizes_,
                                    frame_.scale * frame_.scale);
         return tasks;
     }
@@ -217,8 +243,7 @@ class InferenceSearch {
              double margin = 0) const {
         S result = -std::numeric_limits<S>::infinity();
         if (targeted)
-            result = problem_.options.ties == Ties::nearest ? row.bounds.winners()
-                                                            : row.bounds.targeted();
+            result = by_nearest() ? row.bounds.winners() : row.bounds.targeted();
         if (augmented)
             result = std::max(
                 result,
@@ -250,22 +275,66 @@ class InferenceSearch {
 
     /// Moves the entries below `bound` to the candidates, with exact distances.
     template <class S>
-    void take(const Screen<S> &screen, std::vector<Entry<S>> &entries, S bound,
+    void take(const Screen<S> &screen, Index id, std::vector<Entry<S>> &entries, S bound,
               Scratch &scratch) const {
         const auto beyond = std::partition(entries.begin(), entries.end(),
                                            [&](const Entry<S> &e) { return !(e.lower < bound); });
         if (beyond == entries.end())
             return;
-        auto &candidates = scratch.candidates;
-        const std::size_t old = candidates.size();
+        const std::size_t old = scratch.candidates.size();
         for (auto e = beyond; e != entries.end(); ++e)
-            candidates.push_back(candidate(screen.points.packed().id(e->position)));
+            scratch.candidates.push_back(candidate(
+                copies_.first(screen.points.packed().id(e->position), problem_.excluded(id))));
         entries.erase(beyond, entries.end());
-        set_distances(scratch.query.data(), database_, frame_.scale, candidates.data() + old,
+        measure(id, old, scratch);
+    }
+
+    /// Sets the distances of the candidates from `old` on, and adds their copies.
+    void measure(Index id, std::size_t old, Scratch &scratch) const {
+        auto &candidates = scratch.candidates;
+        set_distances(scratch.query.data(), database_, frame_.fine, candidates.data() + old,
                       candidates.size() - old);
-        const double unit = 1 / frame_.scale;
+        const double unit = 1 / frame_.fine;
         for (std::size_t c = old; c < candidates.size(); ++c)
             candidates[c].distance = candidates[c].distance * unit * unit;
+        copies_.expand(candidates, old, problem_.excluded(id),
+                       by_nearest() ? database_.rows() : k());
+    }
+
+    /// Every distance computed directly: for queries with too many (near-)equal neighbours.
+    void exhaustive(const std::vector<std::int64_t> &ids, const Control &control) const {
+        parallel_blocks(static_cast<Index>(ids.size()), control, [&](Index b, Worker &) {
+            const Index id = static_cast<Index>(ids[b]);
+            Scratch scratch;
+            scratch.query.resize(static_cast<std::size_t>(database_.cols()));
+            queries_.read_row(id, scratch.query.data());
+            auto &candidates = scratch.candidates;
+            for (std::size_t s = 0; s < starts_.size(); ++s) {
+                const std::size_t old = candidates.size();
+                const auto end =
+                    s + 1 < starts_.size() ? order_.begin() + starts_[s + 1] : order_.end();
+                for (auto group = order_.begin() + starts_[s]; group != end; ++group) {
+                    const std::int64_t first = copies_.first(*group, problem_.excluded(id));
+                    if (first >= 0)
+                        candidates.push_back(candidate(first));
+                }
+                measure(id, old, scratch);
+                if (!by_nearest())
+                    keep_nearest(candidates, old);
+            }
+            std::sort(candidates.begin(), candidates.end());
+            SetSolver solver(problem_.options);
+            problem_.solve(solver, id, candidates);
+        });
+    }
+
+    /// Of the candidates from `old` on, those of a class, its k nearest.
+    void keep_nearest(std::vector<Candidate> &candidates, std::size_t old) const {
+        if (static_cast<Index>(candidates.size() - old) <= k())
+            return;
+        const auto first = candidates.begin() + static_cast<Index>(old);
+        std::nth_element(first, first + k(), candidates.end());
+        candidates.resize(old + static_cast<std::size_t>(k()));
     }
 
     /// Exact distances where they matter, and inference. False: the search was too narrow.
@@ -277,8 +346,8 @@ class InferenceSearch {
         auto &candidates = scratch.candidates;
         candidates.clear();
         const auto take_below = [&](S of_right, S of_other) {
-            take(screen, row.right, of_right, scratch);
-            take(screen, row.other, of_other, scratch);
+            take(screen, id, row.right, of_right, scratch);
+            take(screen, id, row.other, of_other, scratch);
             std::sort(candidates.begin(), candidates.end());
         };
         constexpr S everything = std::numeric_limits<S>::infinity();
@@ -307,6 +376,8 @@ class InferenceSearch {
     Frame frame_;
     std::vector<std::int64_t> order_;
     std::vector<Index> starts_;
+    std::vector<Index> sizes_; ///< of the classes
+    Copies copies_;
     ClassMeans means_;
 };
 

@@ -49,8 +49,9 @@ struct InferenceProblem {
                     "inference: database label out of range");
     }
 
-    bool excluded(Index query, std::int64_t row) const {
-        return exclude != nullptr && exclude[query] == row;
+    /// The row that a query leaves out; -1: none.
+    std::int64_t excluded(std::int64_t query) const {
+        return exclude != nullptr ? exclude[query] : -1;
     }
 
     void solve(SetSolver &solver, Index query, const std::vector<Candidate> &candidates) const {
@@ -66,27 +67,6 @@ struct InferenceProblem {
     }
 };
 
-/// Every distance of some queries computed directly: where too many points are (nearly) as near.
-/// \param scale see Frame.
-inline void infer_exhaustively(const Points &queries, const Points &database, double scale,
-                               const InferenceProblem &problem,
-                               const std::vector<std::int64_t> &ids, const Control &control) {
-    parallel_blocks(static_cast<Index>(ids.size()), control, [&](Index b, Worker &) {
-        const Index id = static_cast<Index>(ids[b]);
-        std::vector<double> query(static_cast<std::size_t>(database.cols()));
-        queries.read_row(id, query.data());
-        std::vector<Candidate> candidates;
-        for (Index j = 0; j < database.rows(); ++j)
-            if (!problem.excluded(id, j))
-                candidates.push_back(
-                    {exact_squared_distance(query.data(), database, j, scale) / scale / scale, j,
-                     static_cast<std::int32_t>(problem.database_labels[j])});
-        std::sort(candidates.begin(), candidates.end());
-        SetSolver solver(problem.options);
-        problem.solve(solver, id, candidates);
-    });
-}
-
 /// Inference from squared distances that are given, (queries x database).
 template <class T>
 void infer_from_distances(View<const T> distances, const InferenceProblem &problem,
@@ -99,7 +79,7 @@ void infer_from_distances(View<const T> distances, const InferenceProblem &probl
         for (Index i = b * block; i < std::min(distances.rows, (b + 1) * block); ++i) {
             candidates.clear();
             for (Index j = 0; j < distances.cols; ++j)
-                if (!problem.excluded(i, j))
+                if (problem.excluded(i) != j)
                     candidates.push_back({static_cast<double>(distances.row(i)[j]), j,
                                           static_cast<std::int32_t>(problem.database_labels[j])});
             std::sort(candidates.begin(), candidates.end());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "metricfast/copies.hpp"
 #include "metricfast/distance.hpp"
 #include "metricfast/screen.hpp"
 #include "metricfast/smallest.hpp"
@@ -52,10 +53,14 @@ template <class S> class CandidateList {
     /// Entries below this may still be among the k nearest.
     S threshold() const { return threshold_; }
 
-    /// `slack`: by how much the upper bound exceeds `lower`, without the query's share.
-    void add(S lower, double slack, Index position) {
+    /// `slack`: by how much the upper bound exceeds `lower`, without the query's share. `copies`:
+    /// how many points there are at the position.
+    void add(S lower, double slack, Index position, Index copies) {
         entries_.push_back({lower, static_cast<std::int32_t>(position)});
-        uppers_.add(above<S>(static_cast<double>(lower) + slack + row_slack_));
+        const S upper = above<S>(static_cast<double>(lower) + slack + row_slack_);
+        do
+            uppers_.add(upper);
+        while (--copies > 0 && upper < uppers_.last());
         threshold_ = std::min(
             reach_.limit,
             std::max(reach_.floor, above<S>(static_cast<double>(uppers_.last()) + reach_.extra)));
@@ -166,7 +171,8 @@ class SegmentSearch {
           order_(std::move(order)), segments_(std::move(segments)),
           frame_(Frame::of(database, queries)) {}
 
-    double scale() const { return frame_.scale; }
+    /// By which the distances of neighbours are multiplied.
+    double scale() const { return frame_.fine; }
 
     /// emit(query, segment, sorted neighbours): at most k, fewer where the segment has fewer.
     template <class Emit> void run(const Control &control, Emit &&emit) const {
@@ -174,8 +180,11 @@ class SegmentSearch {
         if (k_ > many && k_ > database_.rows() / 16)
             return exhaustive(all, control, emit);
         const auto crowded = screened<float>(all, control, emit);
-        const auto crowded_still = screened<double>(crowded, quiet(control), emit);
-        exhaustive(crowded_still, quiet(control), emit);
+        if (crowded.empty())
+            return;
+        const SegmentSearch distinct = of_distinct_points(quiet(control));
+        const auto crowded_still = distinct.screened<double>(crowded, quiet(control), emit);
+        distinct.exhaustive(crowded_still, quiet(control), emit);
     }
 
   private:
@@ -184,6 +193,17 @@ class SegmentSearch {
 
     static Control quiet(const Control &control) {
         return {control.threads, control.keep_going, {}};
+    }
+
+    /// The same search, in which equal points stand for each other: they crowd no list.
+    SegmentSearch of_distinct_points(const Control &control) const {
+        SegmentSearch search(*this);
+        search.copies_ = Copies(database_, search.order_, search.segments_, control);
+        return search;
+    }
+
+    std::int64_t excluded(std::int64_t query) const {
+        return exclude_ != nullptr ? exclude_[query] : -1;
     }
 
     /// Searches for `ids` with bounds in S. Returns the queries whose candidates were too many.
@@ -222,10 +242,13 @@ class SegmentSearch {
             screen.sweep(packed.segment_begin(s), packed.segment_end(s), queries, thresholds.data(),
                          [&](Index i, Index position, S lower) {
                              // A row's threshold may have sunk since its tile was tested.
-                             if (!(lower < thresholds[i]) ||
-                                 (exclude_ != nullptr && exclude_[ids[i]] == packed.id(position)))
+                             if (!(lower < thresholds[i]))
                                  return;
-                             lists[i].add(lower, screen.slack(position), position);
+                             const Index copies =
+                                 copies_.count(packed.id(position), excluded(ids[i]), k_);
+                             if (copies == 0)
+                                 return;
+                             lists[i].add(lower, screen.slack(position), position, copies);
                              thresholds[i] = lists[i].threshold();
                          });
             for (Index i = 0; i < count; ++i) {
@@ -239,8 +262,8 @@ class SegmentSearch {
                 queries_.read_row(static_cast<Index>(ids[i]), row.data());
                 auto &best = found[i * packed.segments() + s];
                 for (const auto &entry : lists[i].entries())
-                    best.push_back({0, packed.id(entry.position)});
-                rank(row.data(), best);
+                    best.push_back({0, copies_.first(packed.id(entry.position), excluded(ids[i]))});
+                rank(row.data(), excluded(ids[i]), best);
             }
         }
         for (Index i = 0; i < count; ++i) {
@@ -266,18 +289,22 @@ class SegmentSearch {
                                             ? static_cast<std::size_t>(segments_[s + 1])
                                             : order_.size();
                 std::vector<Neighbor> best;
-                for (std::size_t o = static_cast<std::size_t>(segments_[s]); o < end; ++o)
-                    if (exclude_ == nullptr || exclude_[ids[b]] != order_[o])
-                        best.push_back({0, order_[o]});
-                set_distances(row.data(), database_, frame_.scale, best.data(), best.size());
-                keep_nearest(best);
+                for (std::size_t o = static_cast<std::size_t>(segments_[s]); o < end; ++o) {
+                    const std::int64_t first = copies_.first(order_[o], excluded(ids[b]));
+                    if (first >= 0)
+                        best.push_back({0, first});
+                }
+                rank(row.data(), excluded(ids[b]), best);
                 emit(static_cast<Index>(ids[b]), static_cast<Index>(s), best);
             }
         });
     }
 
-    void rank(const double *query, std::vector<Neighbor> &candidates) const {
-        set_distances(query, database_, frame_.scale, candidates.data(), candidates.size());
+    /// Of groups, each by its lowest row, to the nearest rows: those of the k nearest groups.
+    void rank(const double *query, std::int64_t left_out, std::vector<Neighbor> &candidates) const {
+        set_distances(query, database_, frame_.fine, candidates.data(), candidates.size());
+        keep_nearest(candidates);
+        copies_.expand(candidates, 0, left_out, k_);
         keep_nearest(candidates);
     }
 
@@ -296,6 +323,7 @@ class SegmentSearch {
     std::vector<std::int64_t> order_;
     std::vector<Index> segments_;
     Frame frame_;
+    Copies copies_;
 };
 
 namespace detail {
@@ -324,7 +352,7 @@ void write_neighbors(const std::vector<Neighbor> &found, double scale, bool squa
 /// The k nearest database rows of each query, nearest first, ties by the lower row.
 ///
 /// \tparam T precision of the reported distances; the choice and order of neighbours is that of
-///   sum (a-b)^2 in double, in index order, whatever T is.
+///   sum (a-b)^2 in double, in index order, whatever T is; distances that overflow T are infinite.
 /// \param exclude per query a database row to leave out, -1 for none, or null.
 /// \param distances, indices (queries.rows x k), row-major, written.
 template <class T>
