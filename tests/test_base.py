@@ -117,6 +117,16 @@ def test_transform_of_sparse_points(container, dtype):
     np.testing.assert_allclose(found, learner.transform(points), rtol=1e-5)
 
 
+@pytest.mark.parametrize(("dtype", "huge"), [(np.float32, 1e35), (np.float64, 1e305)])
+@pytest.mark.parametrize("use", ["transform", "pair_distance", "pair_score"])
+def test_points_that_overflow_are_refused(use, dtype, huge):
+    learner = Whitening().fit(X)
+    learner.components_ = learner.components_ * 1e5
+    given = np.full((2, X.shape[1]), huge, dtype) * [[1], [-1]]
+    with pytest.raises(ValueError, match="overflow"):
+        getattr(learner, use)((given if use == "transform" else given[None]).astype(dtype))
+
+
 def test_fit_refuses_sparse_points():
     with pytest.raises(TypeError, match="Sparse data was passed for X"):
         Whitening().fit(csr_array(X))

@@ -79,11 +79,13 @@ def test_near_duplicates_keep_their_digits(dtype, offset):
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
 def test_tight_clusters_far_apart(dtype):
-    # Most pairs are near-duplicates: whole blocks are computed from differences.
+    # Most pairs are near-duplicates, and computed from differences.
     spread = dtype(1e-5)
     X = np.concatenate([points(90, 5, dtype) * spread, points(90, 5, dtype, 1) * spread + dtype(9)])
     np.testing.assert_allclose(
-        mf.pairwise_distances(X, squared=True), squared_distances(X, X), rtol=1e-6
+        mf.pairwise_distances(X, squared=True),
+        squared_distances(X, X),
+        rtol=np.sqrt(np.finfo(dtype).eps),
     )
 
 
@@ -151,6 +153,16 @@ def test_squares_that_overflow_do_not_spoil_zero(dtype, huge):
     X = np.array([[huge, 0], [0, huge], [huge, 0]], dtype)
     expected = [[0, np.inf, 0], [np.inf, 0, np.inf], [0, np.inf, 0]]
     np.testing.assert_array_equal(mf.pairwise_distances(X, squared=True), expected)
+
+
+@pytest.mark.parametrize("maps", [{}, {"L": np.eye(2)}, {"U": np.eye(2), "V": 2 * np.eye(2)}])
+@pytest.mark.parametrize("pairs", [[[0, 1]], [[0, 1]] * 6])
+@pytest.mark.parametrize(("dtype", "huge"), [(np.float32, 1e25), (np.float64, 1e200)])
+def test_pairs_whose_distance_overflows_are_refused(dtype, huge, pairs, maps):
+    X = np.array([[huge, 0], [0, huge]], dtype)
+    assert np.isfinite(mf.paired_distances(X, pairs=pairs, **maps)).all()
+    with pytest.raises(ValueError, match="distances overflow: divide the points"):
+        mf.paired_distances(X, pairs=pairs, squared=True, **maps)
 
 
 @pytest.mark.parametrize("squared", [False, True])

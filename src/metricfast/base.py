@@ -14,6 +14,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._checks import check_points, check_tuples
+from metricfast._dispatch import get_kernels
 from metricfast._initialize import components_from_metric
 from metricfast._mahalanobis import MahalanobisMetric
 from metricfast._preprocessors import check_preprocessor
@@ -255,12 +256,23 @@ class MahalanobisMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         -------
         ndarray of shape (n_samples, n_components)
             float32 for float32 points, otherwise float64.
+
+        Raises
+        ------
+        ValueError
+            If X is not as above, or so large that embedded points overflow.
         """
         check_is_fitted(self, ["preprocessor_", "components_"])
         X = check_points(
             self, X, preprocessor=self.preprocessor_, reset=False, accept_sparse=("csr", "csc")
         )
-        embedded: NDArray[Any] = X @ self.components_.T.astype(X.dtype, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            embedded: NDArray[Any] = X @ self.components_.T.astype(X.dtype, copy=False)
+        if not get_kernels().all_finite(embedded):
+            raise ValueError(
+                f"X is so large that embedded points overflow {embedded.dtype}: scale its features "
+                "as those in fit."
+            )
         return embedded
 
     def pair_distance(self, pairs: ArrayLike) -> NDArray[Any]:

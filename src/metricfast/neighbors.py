@@ -66,6 +66,7 @@ def pairwise_distances(
     -------
     ndarray of shape (n, m)
         Near-duplicates and self-distances are computed from differences, so they keep their digits.
+        Distances that overflow the dtype are infinite.
 
     Raises
     ------
@@ -138,7 +139,8 @@ def paired_distances(
     Raises
     ------
     ValueError
-        If an array has the wrong shape, an index is out of range, or a value is not finite.
+        If an array has the wrong shape, an index is out of range, a value is not finite, or a
+        distance overflows.
 
     Examples
     --------
@@ -211,8 +213,9 @@ def kneighbors(
     distances : ndarray of shape (n, n_neighbors)
         Nearest first.
     indices : ndarray of int64 of shape (n, n_neighbors)
-        In the order of (distance, index), where the distance is the sum of squared differences of
-        the (embedded) points in float64. Memory beyond inputs and results does not grow with n m.
+        In the order of (distance, index), where the distance is the sum of squared differences in
+        float64: of the points, or of the embedded points, which are ``X @ L.T`` in float64. Memory
+        beyond inputs and results does not grow with n m.
 
     Raises
     ------

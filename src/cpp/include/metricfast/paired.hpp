@@ -28,6 +28,15 @@ struct PairList {
 namespace detail {
 inline constexpr Index pair_block = 256;
 
+/// unscaled(), which must be a number of T.
+template <class T> T finite_distance(double d, double scale, bool squared) {
+    const T distance = unscaled<T>(d, scale, squared);
+    require(
+        std::isfinite(distance),
+        "the distances overflow: divide the points by a number that makes their spread about 1");
+    return distance;
+}
+
 /// f(first, count) over blocks of pairs.
 template <class F> void for_pair_blocks(Index count, const Control &control, F &&f) {
     parallel_blocks((count + pair_block - 1) / pair_block, control, [&](Index b, Worker &) {
@@ -67,7 +76,7 @@ void paired_distances(const Points &x, const Points &y, const PairList &list, bo
                             (static_cast<double>(a[k]) - static_cast<double>(b[k])) * scale;
                         sum += d * d;
                     }
-                    out[i] = unscaled<T>(sum, scale, squared);
+                    out[i] = detail::finite_distance<T>(sum, scale, squared);
                 }
             });
         });
@@ -103,7 +112,7 @@ void paired_distances(const Points &x, const Points &y, const PairList &list,
         else
             z.noalias() = (a * scale) * U.transpose() - (b * scale) * V.transpose();
         for (Index i = 0; i < count; ++i)
-            out[first + i] = unscaled<T>(z.row(i).squaredNorm(), scale, squared);
+            out[first + i] = detail::finite_distance<T>(z.row(i).squaredNorm(), scale, squared);
     });
 }
 
