@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import reference_losses as reference
@@ -386,3 +388,12 @@ def test_copies_in_another_class_are_not_farther(n, squared, dtype):
         np.concatenate([Z[: n // 2], Z]), np.repeat([0, 1], [n // 2, n])
     )
     assert value < 1e-3
+
+
+def test_memory_of_cosent():
+    Z, y = np.random.default_rng(0).normal(size=(2, 1000, 4))
+    tracemalloc.start()
+    losses.CoSENT()(Z, y[:, 0])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8.5 * len(Z) ** 2  # and 2 n^2 bytes in compiled code

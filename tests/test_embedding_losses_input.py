@@ -160,6 +160,14 @@ def test_bad_arguments(loss, y, arguments, message):
         loss(Z, labels if y is None else y, **arguments)
 
 
+@pytest.mark.parametrize("pairs", [False, True])
+def test_cosent_refuses_a_gradient_that_overflows(pairs):
+    # Similarities and value are finite.
+    Z, scale = np.array([[1e155, 0.0], [0.0, 1e155], [1e152, 0.0], [0.0, 1e152]]), 1e154
+    with pytest.raises(LossOverflowError, match="overflows: Z is too large"):
+        losses.CoSENT(scale)(*((Z, [1, 2, 3, 4], Z[::-1]) if pairs else (Z, [1, 2, 3, 4])))
+
+
 OVERFLOWS = [
     *product((losses.LogRatio(), losses.NCA(), losses.LMNN(1), losses.LDML()), (1e30,), ("f",)),
     *product((losses.LogRatio(), losses.NCA(), losses.LMNN(1), losses.LDML()), (1e200,), ("d",)),

@@ -4,62 +4,69 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "metricfast/types.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
 /// log(1 + sum over a, b with score_a > score_b of exp(scale (s_b - s_a))) of pairs with
-/// similarities s, in O(n log n).
-/// \param weights out: the derivatives by s. \param terms out, may be null: pairs of pairs in
-/// order. \param rounding by which adjacent scores may differ and be equal.
+/// similarities s, in O(n log n) and 4 n bytes.
+/// \param n below 2^31. \param weights out: the derivatives by s; may be `scores`. \param terms
+/// out, may be null: pairs of pairs in order. \param rounding by which adjacent scores may differ
+/// and be equal.
 inline double cosent(const double *similarities, const double *scores, Index n, double scale,
                      double *weights, std::int64_t *terms = nullptr, double rounding = 0) {
     constexpr double none = -std::numeric_limits<double>::infinity();
+    constexpr std::uint32_t mark = std::uint32_t(1) << 31; // the first pair of its score
+    require(n < static_cast<Index>(mark), "cosent: more than 2^31 pairs");
     const auto log_add = [](double a, double b) {
         const double most = std::max(a, b);
         return std::isfinite(most) ? most + std::log1p(std::exp(std::min(a, b) - most)) : most;
     };
-    std::vector<Index> order(static_cast<std::size_t>(n));
+    std::vector<std::uint32_t> order(static_cast<std::size_t>(n));
     for (Index i = 0; i < n; ++i)
-        order[i] = i;
-    std::sort(order.begin(), order.end(), [&](Index a, Index b) {
+        order[i] = static_cast<std::uint32_t>(i);
+    std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
         return scores[a] != scores[b] ? scores[a] < scores[b] : a < b;
     });
-    std::vector<Index> rank(static_cast<std::size_t>(n), 0);
-    for (Index r = 1; r < n; ++r)
-        rank[order[r]] =
-            rank[order[r - 1]] + (scores[order[r]] - scores[order[r - 1]] > rounding ? 1 : 0);
-    // For each a, ascending: the log-sum of exp(scale s_b) over all lower scores.
-    const auto sweep = [&](double sign, std::vector<double> &sums) {
-        double so_far = none;
-        for (Index begin = 0, end; begin < n; begin = end) {
-            for (end = begin; end < n && rank[order[end]] == rank[order[begin]];)
-                ++end;
-            for (Index r = begin; r < end; ++r)
-                sums[order[r]] = so_far;
-            for (Index r = begin; r < end; ++r)
-                so_far = log_add(so_far, sign * scale * similarities[order[r]]);
-        }
-    };
-    std::vector<double> lower(static_cast<std::size_t>(n)), higher(lower);
-    sweep(1, lower);
-    if (terms != nullptr) {
-        *terms = 0;
-        for (Index begin = 0, end; begin < n; begin = end) {
-            for (end = begin; end < n && rank[order[end]] == rank[order[begin]];)
-                ++end;
-            *terms += static_cast<std::int64_t>(end - begin) * begin;
-        }
+    double last = none;
+    for (std::uint32_t &i : order) {
+        const double score = scores[i];
+        i |= score - last > rounding ? mark : 0;
+        last = score;
     }
-    std::reverse(order.begin(), order.end());
-    sweep(-1, higher);
-    double value = 0; // log(1 + ...)
-    for (Index i = 0; i < n; ++i)
-        value = log_add(value, lower[i] - scale * similarities[i]);
-    for (Index i = 0; i < n; ++i) {
-        const double x = scale * similarities[i];
-        weights[i] = scale * (std::exp(higher[i] + x - value) - std::exp(lower[i] - x - value));
+    const auto begins = [&](Index r) { return (order[r] & mark) != 0; };
+    const auto pair = [&](Index r) { return static_cast<Index>(order[r] & ~mark); };
+    // From here on scores are not needed: `weights` holds the log-sum of exp(scale s_b) over all
+    // lower scores.
+    double so_far = none, value = 0; // log(1 + ...)
+    std::int64_t ordered = 0;
+    for (Index begin = 0, end; begin < n; begin = end) {
+        for (end = begin + 1; end < n && !begins(end);)
+            ++end;
+        for (Index r = begin; r < end; ++r) {
+            weights[pair(r)] = so_far;
+            value = log_add(value, so_far - scale * similarities[pair(r)]);
+        }
+        ordered += static_cast<std::int64_t>(end - begin) * begin;
+        for (Index r = begin; r < end; ++r)
+            so_far = log_add(so_far, scale * similarities[pair(r)]);
+    }
+    if (terms != nullptr)
+        *terms = ordered;
+    // And of exp(-scale s_a) over all higher scores.
+    so_far = none;
+    for (Index end = n, begin; end > 0; end = begin) {
+        for (begin = end - 1; !begins(begin);)
+            --begin;
+        for (Index r = begin; r < end; ++r) {
+            double &weight = weights[pair(r)];
+            const double x = scale * similarities[pair(r)];
+            weight = scale * (std::exp(so_far + x - value) - std::exp(weight - x - value));
+        }
+        for (Index r = begin; r < end; ++r)
+            so_far = log_add(so_far, -scale * similarities[pair(r)]);
     }
     return value;
 }
