@@ -173,7 +173,8 @@ class LFDA(ClosedFormLearner):
         Raises
         ------
         ValueError
-            If the input is not as above, or no two points of a class differ.
+            If the input is not as above, no two points of a class differ, or all are there more
+            than k times: none then has a local scale.
         """
         if self.embedding_type not in _EMBEDDINGS:
             raise ValueError(f"Invalid embedding_type: {self.embedding_type!r}")
@@ -186,7 +187,7 @@ class LFDA(ClosedFormLearner):
         n_components = check_n_components(points.shape[1], self.n_components)
         mixed, within = self._scatters(points, codes, weights, len(classes), k)
         if not np.trace(within) > 0:
-            raise ValueError("y must hold a class with two different points.")
+            raise ValueError(_collapsed(points, codes, k))
 
         def directions(scatter: _Floats) -> _Floats:
             rows = self._directions(mixed, scatter, points.dtype)[:n_components]
@@ -253,3 +254,16 @@ class LFDA(ClosedFormLearner):
         if self.embedding_type == "weighted":
             rows *= np.sqrt(np.maximum(1 / sizes - 1, 0))[:, None]
         return np.asarray(rows)
+
+
+def _collapsed(points: NDArray[Any], codes: NDArray[np.int64], k: int) -> str:
+    """Say why the scatter within classes is zero."""
+    for label in np.unique(codes):
+        members = points[codes == label]
+        if (members != members[0]).any():
+            return (
+                f"each point is there more than k={k} times in its class, so that its local scale, "
+                "the distance of its k-th nearest neighbour, is zero: use a larger k, or leave "
+                "copies out."
+            )
+    return "y must hold a class with two different points."
