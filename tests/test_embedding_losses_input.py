@@ -160,12 +160,12 @@ def test_bad_arguments(loss, y, arguments, message):
         loss(Z, labels if y is None else y, **arguments)
 
 
-@pytest.mark.parametrize("pairs", [False, True])
-def test_cosent_refuses_a_gradient_that_overflows(pairs):
-    # Similarities and value are finite.
-    Z, scale = np.array([[1e155, 0.0], [0.0, 1e155], [1e152, 0.0], [0.0, 1e152]]), 1e154
+@pytest.mark.parametrize("partners", [[], [[[0, 2], [-2, 0], [-2, 2]]]])
+def test_cosent_refuses_a_gradient_that_overflows(partners):
+    # The value is finite.
+    Z = np.array([[0, 1], [1, -2], [-2, 1]]) * 5e154
     with pytest.raises(LossOverflowError, match="overflows: Z is too large"):
-        losses.CoSENT(scale)(*((Z, [1, 2, 3, 4], Z[::-1]) if pairs else (Z, [1, 2, 3, 4])))
+        losses.CoSENT()(Z, [2, 0, 1], *(np.array(each) * 5e154 for each in partners))
 
 
 OVERFLOWS = [
