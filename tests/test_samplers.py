@@ -130,7 +130,7 @@ def test_dense_batches():
             assert set(near[anchor]) <= set(batch.rows)
 
 
-def test_all_points_of_a_batch_may_be_anchors():
+def test_all_points_of_a_batch_are_anchors_where_that_is_asked_for():
     epoch = DenseTriplet(2, 10, all_anchors=True).prepare(np.arange(20.0))
     assert all(batch.n_anchors == 10 for batch in epoch(np.random.RandomState(0)))
 

@@ -208,8 +208,8 @@ def retrieval(name: str) -> Callable[[Arguments, Any], str | None]:
         if name in OF_NUMBERS:
             labels, known = labels.astype(float), known.astype(float)
         values = by_definition(
-            name, first, labels, first if own else _points(second).astype(float), known, np.asarray(exclude),
-            a.get("k", 10),
+            name, first, labels, first if own else _points(second).astype(float), known,
+            np.asarray(exclude), a.get("k", 10),
         )  # fmt: skip
         if name == "spearman" and np.isnan(values).any():  # of ties alone
             return ""
