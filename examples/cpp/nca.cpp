@@ -81,8 +81,8 @@ static double error_of(const Data &data, const RowMatrix<double> &L) {
     const auto self = metricfast::identity_order(n);
     RowMatrix<double> distances(n, k);
     RowMatrix<std::int64_t> nearest(n, k);
-    metricfast::kneighbors<double>(embedded, embedded, k, self.data(), false,
-                                   metricfast::view(distances), metricfast::view(nearest));
+    metricfast::kneighbors<double>(embedded, embedded, k, self, false, metricfast::view(distances),
+                                   metricfast::view(nearest));
     Index wrong = 0;
     for (Index i = 0; i < n; ++i) {
         Index same = 0;
@@ -109,7 +109,7 @@ static RowMatrix<double> learn(const Data &data, Index components, int steps) {
         metricfast::RowProblem<double> problem;
         problem.queries = problem.database = metricfast::view(std::as_const(z));
         problem.symmetric = true;
-        problem.exclude = self.data();
+        problem.exclude = self;
         metricfast::RowEngine<double> engine(problem, loss, {});
         const double value = engine.value_and_gradient(metricfast::view(dz), {}).value;
         gradient = metricfast::linear_backward<double>(metricfast::view(std::as_const(dz)),

@@ -109,7 +109,7 @@ TEST(lsml_sums_squared_excesses) {
     const Points points(seen(x));
     for (const int threads : {1, 3}) {
         const auto found =
-            lsml_loss(points, {index.data(), 700, 4}, weights.data(), seen(L), {threads, {}, {}});
+            lsml_loss(points, {index.data(), 700, 4}, weights, seen(L), {threads, {}, {}});
         CHECK_NEAR(found.value, value, 1e-9 * value);
         check_same(found.scatter, scatter, 1e-10);
     }
@@ -117,11 +117,11 @@ TEST(lsml_sums_squared_excesses) {
     wrong[5] = n;
     const RowMatrix<double> narrow = random_points<double>(2, d - 1);
     CHECK_THROWS(std::invalid_argument, "expected quadruplets",
-                 lsml_loss(points, {index.data(), 700, 2}, weights.data(), seen(L)));
+                 lsml_loss(points, {index.data(), 700, 2}, weights, seen(L)));
     CHECK_THROWS(std::invalid_argument, "outside the points",
-                 lsml_loss(points, {wrong.data(), 700, 4}, weights.data(), seen(L)));
+                 lsml_loss(points, {wrong.data(), 700, 4}, weights, seen(L)));
     CHECK_THROWS(std::invalid_argument, "differ in width",
-                 lsml_loss(points, {index.data(), 700, 4}, weights.data(), seen(narrow)));
+                 lsml_loss(points, {index.data(), 700, 4}, weights, seen(narrow)));
 }
 
 TEST(mmc_sums_distances_and_squares) {
@@ -240,8 +240,7 @@ TEST(oasis_is_passive_aggressive) {
         weights[i] = static_cast<double>(i % 3) / 2;
         order[i] = 99 - i;
     }
-    const double *const ones = nullptr, *const given = weights.data();
-    for (const double *v : {ones, given}) {
+    for (const Weights v : {Weights(), Weights(weights)}) {
         RowMatrix<double> W = RowMatrix<double>::Identity(d, d), expected = W;
         double loss_sum = 0;
         for (const std::int64_t i : order) {
@@ -291,15 +290,14 @@ TEST(group_scatter_is_around_the_means) {
         expected += weights[i] * v.transpose() * v;
     }
     const Points points(seen(x));
-    const auto found =
-        group_scatter(points, weights.data(), group.data(), seen(means), scale.data());
+    const auto found = group_scatter(points, weights, group, seen(means), scale);
     check_same(found, expected, 1e-11);
     const RowMatrix<double> narrow = random_points<double>(3, d - 1);
     CHECK_THROWS(std::invalid_argument, "differ in width",
-                 group_scatter(points, weights.data(), group.data(), seen(narrow), scale.data()));
+                 group_scatter(points, weights, group, seen(narrow), scale));
     group[n - 1] = 3;
     CHECK_THROWS(std::invalid_argument, "a group has no mean",
-                 group_scatter(points, weights.data(), group.data(), seen(means), scale.data()));
+                 group_scatter(points, weights, group, seen(means), scale));
 }
 
 TEST(local_scatter_scales_by_the_kth_neighbour) {
@@ -321,7 +319,6 @@ TEST(local_scatter_scales_by_the_kth_neighbour) {
             const Vector v = x.row(i) - x.row(j);
             expected += std::exp(-v.squaredNorm() / (scale[i] * scale[j])) * v.transpose() * v;
         }
-    check_same(local_scatter(seen(x), ones.data(), k), expected, 1e-10);
-    CHECK_THROWS(std::invalid_argument, "k must be at least 1",
-                 local_scatter(seen(x), ones.data(), 0));
+    check_same(local_scatter(seen(x), ones, k), expected, 1e-10);
+    CHECK_THROWS(std::invalid_argument, "k must be at least 1", local_scatter(seen(x), ones, 0));
 }

@@ -119,9 +119,9 @@ struct Problem {
             matrix.push_back(i % (classes + 1) == 0 || dice(4) == 0
                                  ? 0.0
                                  : static_cast<double>(dice(40 * side)) / 8);
-        problem.query_labels = y.data();
-        problem.database_labels = labels.data();
-        problem.exclude = exclude.data();
+        problem.query_labels = y;
+        problem.database_labels = labels;
+        problem.exclude = exclude;
         problem.options.k = 1 + dice(std::min<Index>(9, m - 1));
         problem.options.loss = {general ? matrix.data() : nullptr, classes};
         problem.options.ties = ties;
@@ -244,8 +244,8 @@ TEST(the_heuristic_of_the_literature_is_not_exact) {
     const RowMatrix<double> distances{{0.1, 0.2, 1.0, 0.3, 0.35, 0.9, 0.95}};
     const std::vector<std::int64_t> y{0}, labels{0, 0, 0, 1, 1, 2, 3};
     InferenceProblem problem;
-    problem.query_labels = y.data();
-    problem.database_labels = labels.data();
+    problem.query_labels = y;
+    problem.database_labels = labels;
     problem.options.k = 5;
     problem.options.loss.classes = 4;
     Answers answers(1, 5);

@@ -62,8 +62,8 @@ TEST(per_class_pads) {
     std::vector<double> distances(30 * 3 * 3);
     std::vector<std::int64_t> indices(30 * 3 * 3);
     const Points points(seen(y));
-    kneighbors_per_class<double>(points, points, labels.data(), 3, 3, nullptr, false,
-                                 distances.data(), indices.data());
+    kneighbors_per_class<double>(points, points, labels, 3, 3, nullptr, false, distances.data(),
+                                 indices.data());
     for (Index i = 0; i < 30; ++i) {
         const std::int64_t *row = &indices[i * 9];
         CHECK(row[0] == (labels[i] == 0 ? i : row[0]) && row[2] >= 0);
@@ -85,6 +85,6 @@ TEST(bad_arguments_are_named) {
         kneighbors<double>(points, points, 0, nullptr, false, view(distances), view(indices)));
     const std::vector<std::int64_t> labels{0, 1, 2, 0, 1};
     CHECK_THROWS(std::invalid_argument, "label out of range",
-                 kneighbors_per_class<double>(points, points, labels.data(), 2, 1, nullptr, false,
+                 kneighbors_per_class<double>(points, points, labels, 2, 1, nullptr, false,
                                               distances.data(), indices.data()));
 }

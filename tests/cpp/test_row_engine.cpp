@@ -36,7 +36,7 @@ RowTotals run(const RowMatrix<T> &z, const RowLoss<T> &loss, RowMatrix<T> &grad,
     problem.queries = problem.database = seen(z);
     problem.symmetric = true;
     if (problem.kind == RowKind::distance)
-        problem.exclude = self.data();
+        problem.exclude = self;
     grad.resize(z.rows(), z.cols());
     return RowEngine<T>(problem, loss, control).value_and_gradient(view(grad), {});
 }
@@ -75,12 +75,12 @@ TEST(lmnn_gradients_and_candidates) {
     std::vector<std::int64_t> targets;
     for (Index i = 0; i < n; ++i)
         targets.push_back((i + 3) % n);
-    const LmnnLoss<double> loss(0.4, 1.0, targets.data(), 1, y.data(), y.data(), nullptr);
+    const LmnnLoss<double> loss(0.4, 1.0, targets, 1, y, y, nullptr);
     gradient_matches<double>(loss);
 
     const RowMatrix<double> z = random_points<double>(n, p);
     std::vector<double> radius(n, 100.0);
-    const auto lists = find_impostors(Points(seen(z)), y.data(), 3, radius.data(), n * n);
+    const auto lists = find_impostors(Points(seen(z)), y, 3, radius, n * n);
     std::vector<std::int64_t> starts{0}, columns;
     for (Index i = 0; i < n; ++i) {
         columns.push_back(targets[i]);
@@ -89,7 +89,7 @@ TEST(lmnn_gradients_and_candidates) {
         starts.push_back(static_cast<std::int64_t>(columns.size()));
     }
     RowProblem<double> listed;
-    listed.candidates = {starts.data(), columns.data()};
+    listed.candidates = {starts, columns};
     RowMatrix<double> grad, listed_grad;
     const double value = run(z, loss, grad).value;
     CHECK_NEAR(run(z, loss, listed_grad, listed).value, value, 1e-9 * value);
@@ -155,7 +155,7 @@ TEST(progress_goes_forward) {
     RowProblem<double> problem;
     problem.queries = problem.database = seen(z);
     problem.symmetric = true;
-    problem.exclude = self.data();
+    problem.exclude = self;
     grad.resize(6000, 20);
     RowEngine<double>(problem, loss, {2, {}, [&](double share) { shown.push_back(share); }})
         .value_and_gradient(view(grad), {});
@@ -195,10 +195,9 @@ TEST(losses_check_what_they_are_given) {
     const NcaLoss<double> nca(NcaLoss<double>::Form::sum, few, few, nullptr, nullptr, nullptr);
     CHECK_THROWS(std::invalid_argument, "one label", run(z, nca, grad));
     std::vector<std::int64_t> targets(n, n);
-    const LmnnLoss<double> outside(0.5, 1.0, targets.data(), 1, y.data(), y.data(), nullptr);
+    const LmnnLoss<double> outside(0.5, 1.0, targets, 1, y, y, nullptr);
     CHECK_THROWS(std::invalid_argument, "target", run(z, outside, grad));
-    const LmnnLoss<double> endless(std::nan(""), 1.0, targets.data(), 1, y.data(), y.data(),
-                                   nullptr);
+    const LmnnLoss<double> endless(std::nan(""), 1.0, targets, 1, y, y, nullptr);
     CHECK_THROWS(std::invalid_argument, "regularization", run(z, endless, grad));
 }
 
@@ -213,6 +212,6 @@ TEST(bad_arguments_are_named) {
     CHECK_THROWS(std::invalid_argument, "queries' shape",
                  RowEngine<double>(problem, loss, {}).value_and_gradient(view(narrow), {}));
     const std::vector<std::int64_t> outside(n, n);
-    problem.exclude = outside.data();
+    problem.exclude = outside;
     CHECK_THROWS(std::invalid_argument, "exclude", RowEngine<double>(problem, loss, {}));
 }

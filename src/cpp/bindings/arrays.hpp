@@ -35,18 +35,18 @@ inline Points points(const py::array &a) {
 }
 
 /// A contiguous vector or row-major block of exactly `size` elements; null for None.
-template <class T> const T *elements(const py::object &object, Index size, const char *name) {
+template <class T> Span<const T> elements(const py::object &object, Index size, const char *name) {
     if (object.is_none())
         return nullptr;
     const auto a = py::cast<py::array>(object);
     require(holds<T>(a) && (a.flags() & py::array::c_style) != 0 && a.size() == size,
             std::string(name) + " has the wrong type, layout or size");
-    return static_cast<const T *>(a.data());
+    return {static_cast<const T *>(a.data()), size};
 }
 
-template <class T> T *writable_elements(py::array &a, Index size, const char *name) {
+template <class T> Span<T> writable_elements(py::array &a, Index size, const char *name) {
     require(a.writeable(), std::string(name) + " is read-only");
-    return const_cast<T *>(elements<T>(a, size, name));
+    return {const_cast<T *>(elements<T>(a, size, name).data()), size};
 }
 
 /// Calls f(T{}) with the array's precision.

@@ -13,19 +13,16 @@ namespace {
 struct ClassCall : Call {
     py::object query_labels, database_labels, anchor_weights;
 
-    const std::int64_t *y() const { return elements<std::int64_t>(query_labels, n(), "y"); }
-    const std::int64_t *y_database() const {
-        return elements<std::int64_t>(database_labels, m(), "y_database");
-    }
-    const std::int64_t *left_out() const { return elements<std::int64_t>(exclude, n(), "exclude"); }
-    const double *weights() const { return elements<double>(anchor_weights, n(), "sample_weight"); }
+    Codes y() const { return elements<std::int64_t>(query_labels, n(), "y"); }
+    Codes y_database() const { return elements<std::int64_t>(database_labels, m(), "y_database"); }
+    Codes left_out() const { return elements<std::int64_t>(exclude, n(), "exclude"); }
+    Weights weights() const { return elements<double>(anchor_weights, n(), "sample_weight"); }
 
     template <class T, class Form>
     py::tuple run_two_sided(const Form &form, typename TwoSidedLoss<T, Form>::Of of,
-                            const double *column_weights = nullptr) {
+                            Weights column_weights = nullptr) {
         using Loss = TwoSidedLoss<T, Form>;
-        const Loss loss(form, of, y(), n(), y_database(), m(), left_out(), weights(),
-                        column_weights);
+        const Loss loss(form, of, y(), y_database(), left_out(), weights(), column_weights);
         return run<T>(loss,
                       of == Loss::Of::inner_product ? RowKind::inner_product : RowKind::distance);
     }
@@ -35,8 +32,7 @@ py::tuple triplet(ClassCall &call, double margin, const std::string &mining, boo
     return by_precision(call.queries, [&](auto zero) {
         using T = decltype(zero);
         return call.run<T>(TripletLoss<T>({margin, mining_named(mining), squared}, call.y(),
-                                          call.n(), call.y_database(), call.m(), call.left_out(),
-                                          call.weights()));
+                                          call.y_database(), call.left_out(), call.weights()));
     });
 }
 
@@ -46,8 +42,7 @@ py::tuple contrastive(ClassCall &call, double positive_margin, double negative_m
     return by_precision(call.queries, [&](auto zero) {
         using T = decltype(zero);
         ContrastiveLoss<T> loss({positive_margin, negative_margin, squared_hinge}, call.y(),
-                                call.n(), call.y_database(), call.m(), call.left_out(),
-                                call.weights());
+                                call.y_database(), call.left_out(), call.weights());
         if (!mean.empty()) {
             const View<const T> queries = matrix<T>(call.queries);
             const View<const T> database =
@@ -96,8 +91,8 @@ py::tuple lifted(ClassCall &call, double positive_margin, double negative_margin
 py::tuple ntxent(ClassCall &call, double temperature) {
     return by_precision(call.queries, [&](auto zero) {
         using T = decltype(zero);
-        return call.run<T>(NtxentLoss<T>(temperature, call.y(), call.n(), call.y_database(),
-                                         call.m(), call.left_out(), call.weights()),
+        return call.run<T>(NtxentLoss<T>(temperature, call.y(), call.y_database(), call.left_out(),
+                                         call.weights()),
                            RowKind::inner_product);
     });
 }

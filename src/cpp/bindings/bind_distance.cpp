@@ -55,10 +55,10 @@ void paired(const py::array &x, const py::array &y, const py::object &pairs, con
     const Maps maps(U, V);
     const Points left = points(x), right = points(y);
     const Index count = out.size();
-    const PairList list{elements<std::int64_t>(pairs, 2 * count, "pairs"), count};
+    const PairList list{elements<std::int64_t>(pairs, 2 * count, "pairs").data(), count};
     by_precision(out, [&](auto zero) {
         using T = decltype(zero);
-        T *result = writable_elements<T>(out, count, "out");
+        T *result = writable_elements<T>(out, count, "out").data();
         const Control run = control(threads);
         const py::gil_scoped_release release;
         if (maps.any())

@@ -25,7 +25,7 @@ std::vector<Layer<T>> layers_of(const py::list &weights, const py::list &biases)
     std::vector<Layer<T>> layers;
     for (std::size_t l = 0; l < weights.size(); ++l) {
         const View<const T> weight = matrix<T>(py::cast<py::array>(weights[l]));
-        layers.push_back({weight, elements<T>(biases[l], weight.rows, "bias")});
+        layers.push_back({weight, elements<T>(biases[l], weight.rows, "bias").data()});
     }
     return layers;
 }
@@ -74,7 +74,7 @@ void backward_layers(const py::object &x, const py::list &weights, const py::lis
             T *into = nullptr;
             if (!bias.is_none()) {
                 auto a = py::cast<py::array>(bias);
-                into = writable_elements<T>(a, weight.rows, "bias gradient");
+                into = writable_elements<T>(a, weight.rows, "bias gradient").data();
             }
             gradients.push_back({weight, into});
         }
@@ -89,10 +89,10 @@ void forward_normalize(py::array z, py::array lengths, int threads) {
     by_precision(z, [&](auto zero) {
         using T = decltype(zero);
         const View<T> rows = writable<T>(z);
-        auto *out = writable_elements<double>(lengths, rows.rows, "lengths");
+        const auto out = writable_elements<double>(lengths, rows.rows, "lengths");
         const Control run = control(threads);
         const py::gil_scoped_release release;
-        normalize_forward<T>(rows, out, run);
+        normalize_forward<T>(rows, out.data(), run);
     });
 }
 
@@ -101,11 +101,11 @@ void backward_normalize(const py::array &u, const py::array &lengths, py::array 
     by_precision(u, [&](auto zero) {
         using T = decltype(zero);
         const View<const T> rows = matrix<T>(u);
-        const auto *sizes = elements<double>(lengths, rows.rows, "lengths");
+        const auto sizes = elements<double>(lengths, rows.rows, "lengths");
         const View<T> g = writable<T>(gradient);
         const Control run = control(threads);
         const py::gil_scoped_release release;
-        normalize_backward<T>(rows, sizes, g, run);
+        normalize_backward<T>(rows, sizes.data(), g, run);
     });
 }
 
@@ -114,9 +114,9 @@ void step_adam(const py::array &x, const py::array &gradient, py::array m, py::a
     by_precision(x, [&](auto zero) {
         using T = decltype(zero);
         const Index n = x.size();
-        adam_step<T>(n, elements<T>(x, n, "x"), elements<T>(gradient, n, "gradient"),
-                     writable_elements<T>(m, n, "m"), writable_elements<T>(v, n, "v"),
-                     writable_elements<T>(out, n, "out"), rate, decay, step);
+        adam_step<T>(n, elements<T>(x, n, "x").data(), elements<T>(gradient, n, "gradient").data(),
+                     writable_elements<T>(m, n, "m").data(), writable_elements<T>(v, n, "v").data(),
+                     writable_elements<T>(out, n, "out").data(), rate, decay, step);
     });
 }
 
@@ -125,9 +125,10 @@ void step_momentum(const py::array &x, const py::array &gradient, py::array v, p
     by_precision(x, [&](auto zero) {
         using T = decltype(zero);
         const Index n = x.size();
-        momentum_step<T>(n, elements<T>(x, n, "x"), elements<T>(gradient, n, "gradient"),
-                         writable_elements<T>(v, n, "v"), writable_elements<T>(out, n, "out"), rate,
-                         decay, momentum);
+        momentum_step<T>(n, elements<T>(x, n, "x").data(),
+                         elements<T>(gradient, n, "gradient").data(),
+                         writable_elements<T>(v, n, "v").data(),
+                         writable_elements<T>(out, n, "out").data(), rate, decay, momentum);
     });
 }
 

@@ -33,7 +33,7 @@ py::tuple lmnn(Call &call, double regularization, double margin, const py::array
     return by_precision(call.queries, [&](auto zero) {
         using T = decltype(zero);
         const Index k = targets.ndim() == 2 ? targets.shape(1) : 0;
-        const auto *rows = elements<std::int64_t>(targets, call.n() * k, "targets");
+        const auto rows = elements<std::int64_t>(targets, call.n() * k, "targets");
         for (Index t = 0; t < call.n() * k; ++t)
             require(rows[t] < call.m(), "targets holds an index outside the database");
         const LmnnLoss<T> loss(regularization, margin, rows, k,
@@ -49,8 +49,8 @@ py::tuple mlkr(Call &call, const py::object &query_targets, const py::object &da
                const py::object &self) {
     return by_precision(call.queries, [&](auto zero) {
         using T = decltype(zero);
-        const MlkrLoss<T> loss(elements<double>(query_targets, call.n(), "y"), call.n(),
-                               elements<double>(database_targets, call.m(), "y_database"), call.m(),
+        const MlkrLoss<T> loss(elements<double>(query_targets, call.n(), "y"),
+                               elements<double>(database_targets, call.m(), "y_database"),
                                elements<double>(anchor_weights, call.n(), "sample_weight"),
                                elements<double>(column_weights, call.m(), "sample_weight"),
                                elements<std::int64_t>(self, call.n(), "exclude"));
@@ -64,9 +64,9 @@ py::tuple mcml(Call &call, const py::object &query_labels, const py::object &dat
     return by_precision(call.queries, [&](auto zero) {
         using T = decltype(zero);
         const McmlLoss<T> loss(
-            ClassMembers(elements<std::int64_t>(query_labels, call.n(), "y"), call.n(),
-                         elements<std::int64_t>(database_labels, call.m(), "y_database"), call.m()),
-            call.m(), elements<double>(anchor_weights, call.n(), "sample_weight"),
+            ClassMembers(elements<std::int64_t>(query_labels, call.n(), "y"),
+                         elements<std::int64_t>(database_labels, call.m(), "y_database")),
+            elements<double>(anchor_weights, call.n(), "sample_weight"),
             elements<double>(column_weights, call.m(), "sample_weight"),
             elements<std::int64_t>(self, call.n(), "exclude"));
         return call.run<T>(loss);
@@ -80,9 +80,9 @@ py::tuple ldml(Call &call, double bias, py::array bias_gradient, const py::objec
         using T = decltype(zero);
         const LdmlLoss<T> loss(bias,
                                writable_elements<double>(bias_gradient, call.n(), "bias_gradient"),
-                               elements<std::int64_t>(query_labels, call.n(), "y"), call.n(),
+                               elements<std::int64_t>(query_labels, call.n(), "y"),
                                elements<std::int64_t>(database_labels, call.m(), "y_database"),
-                               call.m(), elements<std::int64_t>(call.exclude, call.n(), "exclude"),
+                               elements<std::int64_t>(call.exclude, call.n(), "exclude"),
                                elements<double>(anchor_weights, call.n(), "sample_weight"),
                                elements<double>(column_weights, call.m(), "sample_weight"),
                                elements<std::int64_t>(self, call.n(), "exclude"));
@@ -100,13 +100,26 @@ py::tuple given(Call &call, const py::array &weights) {
                     "weights must be (n_queries, n_database)");
             return call.run<T>(DenseWeightsLoss<T>(dense));
         }
-        const auto *starts = elements<std::int64_t>(call.row_starts, call.n() + 1, "row_starts");
+        const auto starts = elements<std::int64_t>(call.row_starts, call.n() + 1, "row_starts");
         return call.run<T>(SparseWeightsLoss<T>(
             starts, elements<T>(weights, static_cast<Index>(starts[call.n()]), "weights")));
     });
 }
 
 } // namespace
+
+RowTotals value_and_gradient(const RowProblem<float> &problem, const RowLoss<float> &loss,
+                             const Control &control, View<float> grad_queries,
+                             View<float> grad_database) {
+    return RowEngine<float>(problem, loss, control).value_and_gradient(grad_queries, grad_database);
+}
+
+RowTotals value_and_gradient(const RowProblem<double> &problem, const RowLoss<double> &loss,
+                             const Control &control, View<double> grad_queries,
+                             View<double> grad_database) {
+    return RowEngine<double>(problem, loss, control)
+        .value_and_gradient(grad_queries, grad_database);
+}
 
 void register_engine(py::module_ &m) {
     m.def("nca", [](py::array q, py::object d, py::object exclude, std::string reduction,

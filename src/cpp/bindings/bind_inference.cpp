@@ -13,10 +13,11 @@ InferenceOutput inference_output(const py::object &arrays, Index n, Index k) {
     const auto parts = py::cast<py::tuple>(arrays);
     auto part = [&](std::size_t i) { return py::cast<py::array>(parts[i]); };
     py::array indices = part(0), values = part(1), deltas = part(2), feasible = part(3);
-    return {writable_elements<std::int64_t>(indices, n * k, "indices"),
-            writable_elements<double>(values, n, "values"),
-            writable_elements<double>(deltas, n, "delta"),
-            reinterpret_cast<std::uint8_t *>(writable_elements<bool>(feasible, n, "feasible"))};
+    return {
+        writable_elements<std::int64_t>(indices, n * k, "indices").data(),
+        writable_elements<double>(values, n, "values").data(),
+        writable_elements<double>(deltas, n, "delta").data(),
+        reinterpret_cast<std::uint8_t *>(writable_elements<bool>(feasible, n, "feasible").data())};
 }
 
 Ties ties_named(const std::string &name) {
@@ -39,7 +40,7 @@ void infer(const py::array &queries, const py::object &database, const py::objec
     problem.database_labels = elements<std::int64_t>(database_labels, m, "database_labels");
     problem.exclude = elements<std::int64_t>(exclude, n, "exclude");
     problem.options.k = k;
-    problem.options.loss = {elements<double>(loss_matrix, classes * classes, "loss_matrix"),
+    problem.options.loss = {elements<double>(loss_matrix, classes * classes, "loss_matrix").data(),
                             classes};
     problem.options.ties = ties_named(ties);
     problem.options.greedy = greedy;
@@ -47,12 +48,12 @@ void infer(const py::array &queries, const py::object &database, const py::objec
     problem.augmented = inference_output(augmented, n, k);
     if (!plain.is_none()) {
         auto losses = py::cast<py::array>(plain);
-        problem.plain = writable_elements<double>(losses, n, "plain");
+        problem.plain = writable_elements<double>(losses, n, "plain").data();
     }
     if (!wrong.is_none()) {
         auto flags = py::cast<py::array>(wrong);
         problem.wrong =
-            reinterpret_cast<std::uint8_t *>(writable_elements<bool>(flags, n, "wrong"));
+            reinterpret_cast<std::uint8_t *>(writable_elements<bool>(flags, n, "wrong").data());
     }
     const Control run = control(threads);
     if (database.is_none()) {

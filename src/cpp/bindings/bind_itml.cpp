@@ -12,16 +12,16 @@ namespace {
 void itml(const py::array &x, const py::object &pairs, Index similar, py::array M, py::array duals,
           double upper, double lower, double gamma, const py::function &after_sweep) {
     const Index count = duals.size();
-    const auto *index = elements<std::int64_t>(pairs, 2 * count, "pairs");
-    double *dual = writable_elements<double>(duals, count, "duals");
+    const auto index = elements<std::int64_t>(pairs, 2 * count, "pairs");
+    const auto dual = writable_elements<double>(duals, count, "duals");
     const View<double> metric = writable<double>(M);
     const Control run = control(1);
-    Itml itml({points(x), index, count, similar}, {upper, lower, gamma}, metric);
+    Itml itml({points(x), index.data(), count, similar}, {upper, lower, gamma}, metric);
     for (bool more = true; more;) {
         ItmlSweep result;
         try {
             const py::gil_scoped_release release;
-            result = itml.sweep(dual, run);
+            result = itml.sweep(dual.data(), run);
         } catch (const Cancelled &) {
             itml.read(metric);
             throw;

@@ -25,8 +25,8 @@ struct LabelCall : Call {
                                         : Metric::cityblock,
                 matrix<double>(query_labels), matrix<double>(database_labels)};
     }
-    const std::int64_t *left_out() const { return elements<std::int64_t>(exclude, n(), "exclude"); }
-    const double *weights() const { return elements<double>(anchor_weights, n(), "sample_weight"); }
+    Codes left_out() const { return elements<std::int64_t>(exclude, n(), "exclude"); }
+    Weights weights() const { return elements<double>(anchor_weights, n(), "sample_weight"); }
 };
 
 py::tuple ratio(LabelCall &call, const std::string &form, bool squared, bool drop_ties,
@@ -85,14 +85,14 @@ void register_label_losses(py::module_ &m) {
     m.def("cosent", [](py::array similarities, py::array scores, double rounding, double scale,
                        py::array weights) {
         const Index n = similarities.size();
-        const double *s = elements<double>(similarities, n, "similarities");
-        const double *y = elements<double>(scores, n, "scores");
-        double *w = writable_elements<double>(weights, n, "weights");
+        const auto s = elements<double>(similarities, n, "similarities");
+        const auto y = elements<double>(scores, n, "scores");
+        const auto w = writable_elements<double>(weights, n, "weights");
         std::int64_t terms = 0;
         double value = 0;
         {
             const py::gil_scoped_release release;
-            value = cosent(s, y, n, scale, w, &terms, rounding);
+            value = cosent(s.data(), y.data(), n, scale, w.data(), &terms, rounding);
         }
         return py::make_tuple(value, terms);
     });

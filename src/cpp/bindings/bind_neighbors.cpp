@@ -13,7 +13,7 @@ void nearest(const py::array &x, const py::array &y, Index k, const py::object &
              py::array indices, int threads) {
     const Maps maps(U, V);
     const Points queries = points(x), database = points(y);
-    const auto *excluded = elements<std::int64_t>(exclude, queries.rows(), "exclude");
+    const auto excluded = elements<std::int64_t>(exclude, queries.rows(), "exclude");
     const View<std::int64_t> rows = writable<std::int64_t>(indices);
     by_precision(distances, [&](auto zero) {
         using T = decltype(zero);
@@ -32,17 +32,18 @@ void nearest_per_class(const py::array &x, const py::array &y, const py::object 
                        py::array indices, int threads) {
     const Maps maps(U, V);
     const Points queries = points(x), database = points(y);
-    const auto *codes = elements<std::int64_t>(labels, database.rows(), "labels");
-    const auto *excluded = elements<std::int64_t>(exclude, queries.rows(), "exclude");
+    const auto codes = elements<std::int64_t>(labels, database.rows(), "labels");
+    const auto excluded = elements<std::int64_t>(exclude, queries.rows(), "exclude");
     const Index size = queries.rows() * classes * k;
-    auto *rows = writable_elements<std::int64_t>(indices, size, "indices");
+    const auto rows = writable_elements<std::int64_t>(indices, size, "indices");
     by_precision(distances, [&](auto zero) {
         using T = decltype(zero);
-        T *result = writable_elements<T>(distances, size, "distances");
+        const auto result = writable_elements<T>(distances, size, "distances");
         const Control run = control(threads);
         const py::gil_scoped_release release;
         with_embedded(queries, database, maps, run, [&](const Points &q, const Points &d) {
-            kneighbors_per_class<T>(q, d, codes, classes, k, excluded, squared, result, rows, run);
+            kneighbors_per_class<T>(q, d, codes, classes, k, excluded, squared, result.data(),
+                                    rows.data(), run);
         });
     });
 }
@@ -51,8 +52,8 @@ void nearest_per_class(const py::array &x, const py::array &y, const py::object 
 py::object impostors(const py::array &x, const py::object &labels, Index classes,
                      const py::object &radius, std::size_t limit, int threads) {
     const Points all = points(x);
-    const auto *codes = elements<std::int64_t>(labels, all.rows(), "labels");
-    const auto *reach = elements<double>(radius, all.rows(), "radius");
+    const auto codes = elements<std::int64_t>(labels, all.rows(), "labels");
+    const auto reach = elements<double>(radius, all.rows(), "radius");
     CandidateLists lists;
     {
         const Control run = control(threads);

@@ -9,7 +9,7 @@ namespace {
 
 TupleList tuple_list(const py::array &index, Index size) {
     require(index.ndim() == 2 && index.shape(1) == size, "tuples have the wrong size");
-    return {elements<std::int64_t>(index, index.size(), "tuples"), index.shape(0), size};
+    return {elements<std::int64_t>(index, index.size(), "tuples").data(), index.shape(0), size};
 }
 
 template <class F> py::tuple value_and_scatter(int threads, F &&f) {
@@ -29,7 +29,7 @@ py::tuple comparison_loss(const py::array &x, const py::array &quadruplets,
                           const py::array &weights, const py::array &L, int threads) {
     const Points all = points(x);
     const TupleList tuples = tuple_list(quadruplets, 4);
-    const auto *w = elements<double>(weights, tuples.count, "weights");
+    const auto w = elements<double>(weights, tuples.count, "weights");
     const auto map = matrix<double>(L);
     return value_and_scatter(
         threads, [&](const Control &run) { return lsml_loss(all, tuples, w, map, run); });

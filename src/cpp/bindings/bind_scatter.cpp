@@ -18,9 +18,9 @@ void group_scatter_of(const py::array &x, const py::array &weights, const py::ar
                       const py::array &means, const py::array &scale, py::array scatter,
                       int threads) {
     const Points all = points(x);
-    const auto *w = elements<double>(weights, all.rows(), "weights");
-    const auto *g = elements<std::int64_t>(group, all.rows(), "group");
-    const auto *s = elements<double>(scale, all.cols(), "scale");
+    const auto w = elements<double>(weights, all.rows(), "weights");
+    const auto g = elements<std::int64_t>(group, all.rows(), "group");
+    const auto s = elements<double>(scale, all.cols(), "scale");
     const View<const double> centres = matrix<double>(means);
     const View<double> out = square(scatter, all.cols());
     const Control run = control(threads);
@@ -31,7 +31,7 @@ void group_scatter_of(const py::array &x, const py::array &weights, const py::ar
 void local_scatter_of(const py::array &x, const py::array &weights, Index k, py::array scatter,
                       int threads) {
     const View<const double> all = matrix<double>(x);
-    const auto *w = elements<double>(weights, all.rows, "weights");
+    const auto w = elements<double>(weights, all.rows, "weights");
     const View<double> out = square(scatter, all.cols);
     const Control run = control(threads);
     const py::gil_scoped_release release;

@@ -9,6 +9,14 @@
 
 namespace metricfast::python {
 
+/// The engine is compiled once, in bind_engine.cpp, and not with each file of losses.
+RowTotals value_and_gradient(const RowProblem<float> &problem, const RowLoss<float> &loss,
+                             const Control &control, View<float> grad_queries,
+                             View<float> grad_database);
+RowTotals value_and_gradient(const RowProblem<double> &problem, const RowLoss<double> &loss,
+                             const Control &control, View<double> grad_queries,
+                             View<double> grad_database);
+
 /// What every loss is called with, unpacked once.
 struct Call {
     py::array queries;
@@ -50,7 +58,7 @@ struct Call {
         const Control how = control(threads);
         {
             const py::gil_scoped_release release;
-            totals = RowEngine<T>(problem, loss, how).value_and_gradient(grad, other);
+            totals = value_and_gradient(problem, loss, how, grad, other);
         }
         return py::make_tuple(totals.value, totals.terms, totals.anchors, totals.skipped,
                               totals.dropped);
@@ -58,8 +66,8 @@ struct Call {
 };
 
 inline std::vector<std::int64_t> codes(const py::object &labels, Index size, const char *name) {
-    const auto *data = elements<std::int64_t>(labels, size, name);
-    return {data, data + size};
+    const Codes data = elements<std::int64_t>(labels, size, name);
+    return {data.begin(), data.end()};
 }
 
 } // namespace metricfast::python

@@ -11,7 +11,7 @@ class ClassMeans {
   public:
     ClassMeans() = default;
     /// \param labels of the points, in [0, classes).
-    ClassMeans(const Points &points, const Frame &frame, const std::int64_t *labels, Index classes)
+    ClassMeans(const Points &points, const Frame &frame, Codes labels, Index classes)
         : frame_(frame), means_(RowMatrix<double>::Zero(classes, points.cols())) {
         std::vector<double> counts(static_cast<std::size_t>(classes), 0.0);
         for (Index i = 0; i < points.rows(); ++i) {

@@ -6,6 +6,8 @@
 /// modules are.
 #pragma once
 
+#include "metricfast/version.hpp"
+
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512CD__) &&                      \
     defined(__AVX512DQ__) && defined(__AVX512VL__)
 #define METRICFAST_ISA_LEVEL 4

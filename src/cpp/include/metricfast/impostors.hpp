@@ -21,12 +21,14 @@ struct CandidateLists {
 /// The database is sorted by class, so that a block of queries of one class skips its own.
 /// \param labels class codes in [0, classes). \param radius plain (unsquared) distances.
 /// \param limit largest total length of the lists.
-inline CandidateLists find_impostors(const Points &points, const std::int64_t *labels,
-                                     Index classes, const double *radius, std::size_t limit,
+inline CandidateLists find_impostors(const Points &points, Codes labels, Index classes,
+                                     Weights radius, std::size_t limit,
                                      const Control &control = {}) {
     const Index n = points.rows();
     require(n < std::numeric_limits<std::int32_t>::max() / 2,
             "find_impostors: more than 2^30 points");
+    require(labels.size() == n && radius.size() == n,
+            "find_impostors: there must be one label and one radius for each point");
     std::vector<Index> starts(static_cast<std::size_t>(classes) + 1, 0);
     for (Index i = 0; i < n; ++i) {
         require(labels[i] >= 0 && labels[i] < classes, "find_impostors: label out of range");

@@ -26,7 +26,7 @@ class InferenceSearch {
         require(database.rows() <= std::numeric_limits<std::int32_t>::max() / 2,
                 "inference: the database has more than 2^30 points");
         problem.check(queries.rows(), database.rows());
-        order_ = order_by_label(problem.database_labels, database.rows(), classes(), &starts_);
+        order_ = order_by_label(problem.database_labels, classes(), &starts_);
         for (std::size_t s = 0; s < starts_.size(); ++s)
             sizes_.push_back((s + 1 < starts_.size() ? starts_[s + 1] : database.rows()) -
                              starts_[s]);
@@ -34,7 +34,7 @@ class InferenceSearch {
     }
 
     void run(const Control &control) const {
-        const auto all = order_by_label(problem_.query_labels, queries_.rows(), classes(), nullptr);
+        const auto all = order_by_label(problem_.query_labels, classes(), nullptr);
         const Control quiet{control.threads, control.keep_going, {}};
         auto ids = screened<float>(all, {1, 4, endless}, control);
         if (ids.empty())

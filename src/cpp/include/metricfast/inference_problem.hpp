@@ -30,9 +30,9 @@ struct InferenceOutput {
 
 /// What both forms of inference are asked.
 struct InferenceProblem {
-    const std::int64_t *query_labels;
-    const std::int64_t *database_labels;   ///< in [0, options.loss.classes), as the queries'
-    const std::int64_t *exclude = nullptr; ///< per query a database row to leave out, -1: none
+    Codes query_labels;
+    Codes database_labels; ///< in [0, options.loss.classes), as the queries'
+    Codes exclude;         ///< per query a database row to leave out, -1: none
     InferenceOptions options;
     InferenceOutput targeted;
     InferenceOutput augmented;
@@ -41,11 +41,14 @@ struct InferenceProblem {
 
     void check(Index queries, Index database) const {
         require(options.k >= 1, "inference: n_neighbors must be at least 1");
-        for (Index i = 0; i < queries; ++i)
-            require(query_labels[i] >= 0 && query_labels[i] < options.loss.classes,
+        require(query_labels.size() == queries && database_labels.size() == database,
+                "inference: there must be one label for each query and each database point");
+        require_each(exclude, queries, "inference: exclude must have one entry a query");
+        for (const std::int64_t label : query_labels)
+            require(label >= 0 && label < options.loss.classes,
                     "inference: query label out of range");
-        for (Index j = 0; j < database; ++j)
-            require(database_labels[j] >= 0 && database_labels[j] < options.loss.classes,
+        for (const std::int64_t label : database_labels)
+            require(label >= 0 && label < options.loss.classes,
                     "inference: database label out of range");
     }
 

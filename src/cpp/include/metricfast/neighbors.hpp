@@ -164,12 +164,13 @@ void set_distances(const double *query, const Points &database, double scale, Po
 class SegmentSearch {
   public:
     /// `exclude`: for each query the database row to leave out, -1 for none; may be null.
-    SegmentSearch(const Points &queries, const Points &database, Index k,
-                  const std::int64_t *exclude, std::vector<std::int64_t> order,
-                  std::vector<Index> segments)
+    SegmentSearch(const Points &queries, const Points &database, Index k, Codes exclude,
+                  std::vector<std::int64_t> order, std::vector<Index> segments)
         : queries_(queries), database_(database), k_(k), exclude_(exclude),
           order_(std::move(order)), segments_(std::move(segments)),
-          frame_(Frame::of(database, queries)) {}
+          frame_(Frame::of(database, queries)) {
+        require_each(exclude, queries.rows(), "kneighbors: exclude must have one entry a query");
+    }
 
     /// By which the distances of neighbours are multiplied.
     double scale() const { return frame_.fine; }
@@ -319,7 +320,7 @@ class SegmentSearch {
     const Points &queries_;
     const Points &database_;
     Index k_;
-    const std::int64_t *exclude_;
+    Codes exclude_;
     std::vector<std::int64_t> order_;
     std::vector<Index> segments_;
     Frame frame_;
@@ -356,9 +357,8 @@ void write_neighbors(const std::vector<Neighbor> &found, double scale, bool squa
 /// \param exclude per query a database row to leave out, -1 for none, or null.
 /// \param distances, indices (queries.rows x k), row-major, written.
 template <class T>
-void kneighbors(const Points &queries, const Points &database, Index k, const std::int64_t *exclude,
-                bool squared, View<T> distances, View<std::int64_t> indices,
-                const Control &control = {}) {
+void kneighbors(const Points &queries, const Points &database, Index k, Codes exclude, bool squared,
+                View<T> distances, View<std::int64_t> indices, const Control &control = {}) {
     detail::check_search(queries, database, k);
     require(k <= database.rows(), "kneighbors: n_neighbors exceeds the number of database points");
     require(distances.rows == queries.rows() && distances.cols == k &&
@@ -375,14 +375,16 @@ void kneighbors(const Points &queries, const Points &database, Index k, const st
 /// padded with inf and -1 where a class has fewer than k points.
 /// \param labels database labels in [0, classes).
 template <class T>
-void kneighbors_per_class(const Points &queries, const Points &database, const std::int64_t *labels,
-                          Index classes, Index k, const std::int64_t *exclude, bool squared,
-                          T *distances, std::int64_t *indices, const Control &control = {}) {
+void kneighbors_per_class(const Points &queries, const Points &database, Codes labels,
+                          Index classes, Index k, Codes exclude, bool squared, T *distances,
+                          std::int64_t *indices, const Control &control = {}) {
     detail::check_search(queries, database, k);
-    for (Index j = 0; j < database.rows(); ++j)
-        require(labels[j] >= 0 && labels[j] < classes, "kneighbors_per_class: label out of range");
+    require(labels.size() == database.rows(),
+            "kneighbors_per_class: there must be one label for each database point");
+    for (const std::int64_t label : labels)
+        require(label >= 0 && label < classes, "kneighbors_per_class: label out of range");
     std::vector<Index> starts;
-    auto order = order_by_label(labels, database.rows(), classes, &starts);
+    auto order = order_by_label(labels, classes, &starts);
     const SegmentSearch search(queries, database, k, exclude, std::move(order), std::move(starts));
     search.run(control, [&](Index i, Index s, const std::vector<Neighbor> &found) {
         const Index at = (i * classes + s) * k;

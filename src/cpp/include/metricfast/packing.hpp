@@ -280,18 +280,18 @@ template <class T> class PackedQueries {
 
 /// Rows by label, in [0, classes), and in ascending order within each.
 /// \param starts where each label's rows begin, written; may be null.
-inline std::vector<std::int64_t> order_by_label(const std::int64_t *labels, Index n, Index classes,
+inline std::vector<std::int64_t> order_by_label(Codes labels, Index classes,
                                                 std::vector<Index> *starts) {
     std::vector<Index> fill(static_cast<std::size_t>(classes) + 1, 0);
-    for (Index i = 0; i < n; ++i)
-        ++fill[labels[i] + 1];
+    for (const std::int64_t label : labels)
+        ++fill[label + 1];
     for (Index c = 0; c < classes; ++c)
         fill[c + 1] += fill[c];
     fill.pop_back();
     if (starts != nullptr)
         *starts = fill;
-    std::vector<std::int64_t> order(static_cast<std::size_t>(n));
-    for (Index i = 0; i < n; ++i)
+    std::vector<std::int64_t> order(static_cast<std::size_t>(labels.size()));
+    for (Index i = 0; i < labels.size(); ++i)
         order[fill[labels[i]]++] = i;
     return order;
 }

@@ -22,8 +22,8 @@ enum class Reduction { sum, mean, mean_nonzero };
 
 /// Columns that a row needs, in compressed sparse rows; null members: all columns.
 struct Candidates {
-    const std::int64_t *row_starts = nullptr; ///< queries + 1 entries
-    const std::int64_t *columns = nullptr;
+    Codes row_starts; ///< queries + 1 entries
+    Codes columns;
 };
 
 /// What the engine runs on. Queries and database are embedded points, (n x p) and (m x p).
@@ -31,7 +31,7 @@ template <class T> struct RowProblem {
     View<const T> queries;
     View<const T> database;
     bool symmetric = false; ///< both are the same points: gradients of both roles are added
-    const std::int64_t *exclude = nullptr; ///< per query a database row to leave out, -1: none
+    Codes exclude;          ///< per query a database row to leave out, -1: none
     RowKind kind = RowKind::distance;
     Candidates candidates;
     Reduction reduction = Reduction::sum;
@@ -58,14 +58,17 @@ template <class T> class RowEngine {
           query_points_(problem.queries), database_points_(problem.database) {
         require(problem.queries.cols == problem.database.cols,
                 "row engine: queries and database differ in width");
-        require(!problem.symmetric || problem.queries.rows == problem.database.rows,
-                "row engine: symmetric problems have one set of points");
-        require(problem.candidates.columns == nullptr || loss.sparse(),
+        const bool same = problem.queries.data == problem.database.data &&
+                          problem.queries.rows == problem.database.rows &&
+                          problem.queries.stride == problem.database.stride;
+        require(!problem.symmetric || same, "row engine: symmetric problems have one set of "
+                                            "points: queries and database must be the same view");
+        require(problem.candidates.row_starts == nullptr || loss.sparse(),
                 "row engine: candidate lists need a loss with sparse weights");
         require(std::max(problem.queries.rows, problem.database.rows) <
                     std::numeric_limits<std::int32_t>::max() / 2,
                 "row engine: more than 2^30 points");
-        require(problem.kind == RowKind::distance || problem.candidates.columns == nullptr,
+        require(problem.kind == RowKind::distance || problem.candidates.row_starts == nullptr,
                 "row engine: candidate lists need a loss of distances");
         loss.check(n(), m());
         check_indices();
@@ -142,25 +145,29 @@ template <class T> class RowEngine {
         }
     };
 
-    bool whole_rows() const { return problem_.candidates.columns == nullptr; }
+    bool whole_rows() const { return problem_.candidates.row_starts == nullptr; }
     Index n() const { return problem_.queries.rows; }
     Index m() const { return problem_.database.rows; }
     Index p() const { return problem_.queries.cols; }
 
     void check_indices() const {
         const auto &c = problem_.candidates;
+        require_each(problem_.exclude, n(), "row engine: exclude must have one entry a query");
         for (Index i = 0; problem_.exclude != nullptr && i < n(); ++i)
             require(problem_.exclude[i] < m(),
                     "row engine: exclude holds an index outside the database");
-        if (c.columns == nullptr)
+        if (whole_rows())
             return;
+        require(c.row_starts.size() == n() + 1,
+                "row engine: candidate lists must have queries + 1 starts");
         require(c.row_starts[0] == 0, "row engine: candidate lists must start at 0");
         for (Index i = 0; i < n(); ++i)
             require(c.row_starts[i] <= c.row_starts[i + 1],
                     "row engine: candidate lists must ascend");
-        for (std::int64_t e = 0; e < c.row_starts[n()]; ++e)
-            require(c.columns[e] >= 0 && c.columns[e] < m(),
-                    "row engine: a candidate is outside the database");
+        require(c.row_starts[n()] == c.columns.size(),
+                "row engine: candidate lists must end where their columns do");
+        for (const std::int64_t column : c.columns)
+            require(column >= 0 && column < m(), "row engine: a candidate is outside the database");
     }
 
     /// Gradients of distances do not change with the origin, and lose fewer digits amid the points.
@@ -232,7 +239,7 @@ template <class T> class RowEngine {
         const auto &given = problem_.candidates;
         if (!whole_rows()) {
             for (Index i = first; i < first + count; ++i)
-                run_listed_row(lane, i, given.columns + given.row_starts[i],
+                run_listed_row(lane, i, given.columns.data() + given.row_starts[i],
                                given.row_starts[i + 1] - given.row_starts[i], grad_queries);
             return;
         }

@@ -1,6 +1,7 @@
 /// Views of row-major matrices: what every kernel takes, so that no owning type crosses a boundary.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -10,6 +11,10 @@
 #include "metricfast/config.hpp" // before Eigen: see there
 
 #include <Eigen/Core>
+
+#if !EIGEN_VERSION_AT_LEAST(3, 4, 0)
+#error "metricfast needs Eigen 3.4 or newer"
+#endif
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -44,23 +49,66 @@ template <class T> struct View {
     }
 };
 
-template <class T> View<T> view(RowMatrix<T> &m) { return {m.data(), m.rows(), m.cols()}; }
-template <class T> View<const T> view(const RowMatrix<T> &m) {
-    return {m.data(), m.rows(), m.cols()};
+/// A view of a matrix, map or block with contiguous rows, which must outlive it.
+template <class Matrix> auto view(Matrix &m) {
+    constexpr bool column = Matrix::ColsAtCompileTime == 1;
+    static_assert(bool(int(Matrix::Flags) & int(Eigen::DirectAccessBit)),
+                  "view() of an expression: evaluate it into a RowMatrix first");
+    static_assert(Matrix::IsRowMajor || column,
+                  "view() of a column-major matrix: copy it into a RowMatrix first");
+    static_assert(Matrix::InnerStrideAtCompileTime == 1 || column,
+                  "view() of strided rows: copy them into a RowMatrix first");
+    using T = std::remove_pointer_t<decltype(m.data())>;
+    return View<T>(m.data(), m.rows(), m.cols(), column ? m.rowStride() : m.outerStride());
 }
+/// A view of a temporary would dangle.
+template <class Matrix> void view(const Matrix &&) = delete;
+
+/// Consecutive values that somebody else owns, and how many; null where a kernel may do without.
+template <class T> class Span {
+  public:
+    Span() = default;
+    Span(std::nullptr_t) {}
+    Span(T *data, Index size) : data_(data), size_(size) {}
+    template <std::size_t N> Span(T (&values)[N]) : Span(values, static_cast<Index>(N)) {}
+    Span(std::vector<std::remove_const_t<T>> &values)
+        : Span(values.data(), static_cast<Index>(values.size())) {}
+    Span(const std::vector<std::remove_const_t<T>> &values)
+        : Span(values.data(), static_cast<Index>(values.size())) {}
+    Span(const std::vector<std::remove_const_t<T>> &&) = delete;
+
+    T &operator[](Index i) const { return data_[i]; }
+    T *data() const { return data_; }
+    Index size() const { return size_; }
+    T *begin() const { return data_; }
+    T *end() const { return data_ + size_; }
+
+    friend bool operator==(Span a, std::nullptr_t) { return a.data_ == nullptr; }
+    friend bool operator!=(Span a, std::nullptr_t) { return a.data_ != nullptr; }
+
+  private:
+    T *data_ = nullptr;
+    Index size_ = 0;
+};
+
+/// Labels or rows of points, and weights.
+using Codes = Span<const std::int64_t>;
+using Weights = Span<const double>;
 
 /// Points of either precision, read row by row in double: the reference that results are exact to.
 class Points {
   public:
-    Points(View<const float> v) : single_(v), rows_(v.rows), cols_(v.cols) {}
-    Points(View<const double> v) : double_(v), rows_(v.rows), cols_(v.cols) {}
+    Points(View<const float> v) : single_(v), is_double_(false), rows_(v.rows), cols_(v.cols) {}
+    Points(View<const double> v) : double_(v), is_double_(true), rows_(v.rows), cols_(v.cols) {}
+    Points(View<float> v) : Points(View<const float>(v)) {}
+    Points(View<double> v) : Points(View<const double>(v)) {}
 
     Index rows() const { return rows_; }
     Index cols() const { return cols_; }
 
     /// Calls `f` with the typed view.
     template <class F> decltype(auto) visit(F &&f) const {
-        return double_.data != nullptr ? f(double_) : f(single_);
+        return is_double_ ? f(double_) : f(single_);
     }
 
     void read_row(Index i, double *out) const {
@@ -74,6 +122,7 @@ class Points {
   private:
     View<const float> single_;
     View<const double> double_;
+    bool is_double_;
     Index rows_;
     Index cols_;
 };
@@ -87,6 +136,20 @@ inline void require(bool condition, const char *message) {
 inline void require(bool condition, const std::string &message) {
     if (!condition)
         throw std::invalid_argument(message);
+}
+
+/// Throws unless all coordinates are finite.
+inline void require_finite(const Points &points, const char *message) {
+    points.visit([&](auto v) {
+        for (Index i = 0; i < v.rows; ++i)
+            for (Index c = 0; c < v.cols; ++c)
+                require(std::isfinite(v.row(i)[c]), message);
+    });
+}
+
+/// Throws unless there is one value for each of so many, or where there need be none, none at all.
+template <class T> void require_each(Span<T> values, Index count, const char *message) {
+    require(values == nullptr || values.size() == count, message);
 }
 
 METRICFAST_NAMESPACE_END

@@ -23,8 +23,8 @@ struct WindowLists {
 class WindowSearch {
   public:
     /// \param window every j with D_ij <= min_l D_il + window is listed (squared distances).
-    WindowSearch(const Points &queries, const Points &database, const std::int64_t *exclude,
-                 double window, const Control &control)
+    WindowSearch(const Points &queries, const Points &database, Codes exclude, double window,
+                 const Control &control)
         : queries_(queries), exclude_(exclude), frame_(Frame::of(database, queries)),
           screen_(database, frame_, identity_order(database.rows()), {0}, control),
           window_(window * frame_.scale * frame_.scale) {}
@@ -79,7 +79,7 @@ class WindowSearch {
 
   private:
     const Points &queries_;
-    const std::int64_t *exclude_;
+    Codes exclude_;
     Frame frame_;
     ScreenedDatabase<float> screen_;
     double window_;

@@ -134,6 +134,8 @@ class Itml {
                 "itml: there are more similar pairs than pairs");
         require(bounds.similar > 0 && bounds.dissimilar > 0 && bounds.gamma > 0,
                 "itml: bounds and gamma must be positive");
+        require_finite(pairs.points, "itml: points must be finite");
+        require_finite(M, "itml: M must be finite");
         for (Index i = 0; i < 2 * pairs.count; ++i)
             require(pairs.index[i] >= 0 && pairs.index[i] < pairs.points.rows(),
                     "itml: pairs hold an index outside the points");

@@ -80,9 +80,10 @@ inline Index column_of_weight(const double *distances, Index count, Index self,
 /// Only one of A_ij and A_ji is formed, a block of rows at a time. Lanes own the sums, so results
 /// do not depend on the number of threads.
 /// \param points (n x d), best centred. \param weights n positive ones.
-inline RowMatrix<double> local_scatter(View<const double> points, const double *weights, Index k,
+inline RowMatrix<double> local_scatter(View<const double> points, Weights weights, Index k,
                                        const Control &control = {}) {
     require(k >= 1, "local_scatter: k must be at least 1");
+    require(weights.size() == points.rows, "local_scatter: there must be one weight a point");
     const Index n = points.rows, d = points.cols, rows = detail::local_block(n);
     const Index blocks = (n + rows - 1) / rows, lanes = std::min<Index>(8, blocks);
     const Points all(points);
@@ -105,7 +106,7 @@ inline RowMatrix<double> local_scatter(View<const double> points, const double *
 
     // Sums of weights that are no whole numbers may miss k by a rounding.
     const double enough = static_cast<double>(k) * (1 - 1e-12);
-    const bool whole = std::all_of(weights, weights + n, [](double w) { return w >= 1; });
+    const bool whole = std::all_of(weights.begin(), weights.end(), [](double w) { return w >= 1; });
     Eigen::ArrayXd near(n); // 1 / s_i, or 0 for points of scale zero
     for_blocks(true, [&](Index, Index first, const RowMatrix<double> &block) {
         for (Index r = 0; r < block.rows(); ++r) {
@@ -113,7 +114,7 @@ inline RowMatrix<double> local_scatter(View<const double> points, const double *
             const double *distances = block.row(r).data();
             const double bound = whole ? detail::bound_of_rank(distances, n, k)
                                        : std::numeric_limits<double>::infinity();
-            const Index j = detail::column_of_weight(distances, n, i, weights,
+            const Index j = detail::column_of_weight(distances, n, i, weights.data(),
                                                      std::max(weights[i] - 1, 0.0), enough, bound);
             const double found = squared_distance(points.row(i), points.row(j), d);
             near[i] = found > 0 ? 1 / std::sqrt(found) : 0.0;
@@ -130,7 +131,7 @@ inline RowMatrix<double> local_scatter(View<const double> points, const double *
         lane.degrees.setZero(n);
     }
     const Eigen::ArrayXd mass =
-        (near > 0).select(Eigen::Map<const Eigen::ArrayXd>(weights, n), 0.0);
+        (near > 0).select(Eigen::Map<const Eigen::ArrayXd>(weights.data(), n), 0.0);
     const RowMatrix<double> weighted = mass.matrix().asDiagonal() * points.eigen();
     for_blocks(false, [&](Index l, Index first, RowMatrix<double> &block) {
         Lane &lane = sums[l];

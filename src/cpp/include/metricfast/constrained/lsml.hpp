@@ -10,9 +10,11 @@ METRICFAST_NAMESPACE_BEGIN
 /// pair of length 0 is taken to be 0: it is infinite and belongs to no difference at all.
 /// \param weights w, one a quadruplet
 inline ValueAndScatter lsml_loss(const Points &points, const TupleList &quadruplets,
-                                 const double *weights, View<const double> L,
+                                 Weights weights, View<const double> L,
                                  const Control &control = {}) {
     require(quadruplets.size == 4, "lsml_loss: expected quadruplets");
+    require(weights.size() == quadruplets.count,
+            "lsml_loss: there must be one weight a quadruplet");
     const auto weigh = [&](Index i, const double *lengths, double *out) {
         const double near = lengths[0], far = lengths[1], excess = near - far;
         const bool violated = !(excess <= 0); // also where lengths overflow: the value tells

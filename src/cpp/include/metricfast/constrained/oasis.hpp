@@ -21,10 +21,14 @@ struct OasisTotals {
 ///   got to.
 template <class T>
 OasisTotals oasis(View<const T> points, const std::int64_t *triplets, Index n_triplets,
-                  const double *weights, const std::int64_t *order, Index count, double C,
-                  View<T> W, const Control &control = {}) {
+                  Weights weights, const std::int64_t *order, Index count, double C, View<T> W,
+                  const Control &control = {}) {
     const Index d = points.cols;
     require(W.rows == d && W.cols == d, "oasis: W must be (d, d)");
+    require(C > 0, "oasis: C must be positive");
+    require_each(weights, n_triplets, "oasis: there must be one weight a triplet");
+    require_finite(points, "oasis: points must be finite");
+    require_finite(W, "oasis: W must be finite");
     for (Index i = 0; i < 3 * n_triplets; ++i)
         require(triplets[i] >= 0 && triplets[i] < points.rows,
                 "oasis: triplets holds an index outside the points");

@@ -9,19 +9,22 @@ METRICFAST_NAMESPACE_BEGIN
 /// do not depend on the number of threads.
 /// \param points (n x d). \param weights n non-negative ones. \param group n rows of `means`.
 /// \param scale s, d positive values.
-inline RowMatrix<double> group_scatter(const Points &points, const double *weights,
-                                       const std::int64_t *group, View<const double> means,
-                                       const double *scale, const Control &control = {}) {
+inline RowMatrix<double> group_scatter(const Points &points, Weights weights, Codes group,
+                                       View<const double> means, Span<const double> scale,
+                                       const Control &control = {}) {
     const Index n = points.rows(), d = points.cols();
     require(means.cols == d, "group_scatter: points and means differ in width");
-    for (Index i = 0; i < n; ++i)
-        require(group[i] >= 0 && group[i] < means.rows, "group_scatter: a group has no mean");
+    require(
+        weights.size() == n && group.size() == n && scale.size() == d,
+        "group_scatter: there must be one weight and group a point, and one scale a coordinate");
+    for (const std::int64_t g : group)
+        require(g >= 0 && g < means.rows, "group_scatter: a group has no mean");
     // Blocks that stay in the cache, but are long enough for the sums to cost little.
     const Index rows = std::max<Index>(64, (Index(1) << 15) / std::max<Index>(1, d));
     const Index blocks = (n + rows - 1) / rows;
     std::vector<RowMatrix<double>> sums(static_cast<std::size_t>(std::min<Index>(8, blocks)));
     const Index lanes = static_cast<Index>(sums.size());
-    const Eigen::Map<const Eigen::RowVectorXd> divisor(scale, d);
+    const Eigen::Map<const Eigen::RowVectorXd> divisor(scale.data(), d);
     const auto run = [&](Index lane, Worker &worker) {
         sums[lane].setZero(d, d);
         RowMatrix<double> deviations;

@@ -135,12 +135,13 @@ inline void excesses_of_triplets(const Points &x, const RowMatrix<double> &L,
 ///   depend on the number of threads.
 inline TripletObjective triplet_objective(const Points &x, const RowMatrix<double> &L,
                                           const std::int64_t *triplets, Index n_triplets,
-                                          const double *weights, double penalty,
+                                          Weights weights, double penalty,
                                           const Control &control = {}) {
     require(x.rows() > 0 && n_triplets > 0, "triplet_objective: there are no triplets");
     for (Index i = 0; i < 3 * n_triplets; ++i)
         require(triplets[i] >= 0 && triplets[i] < x.rows(),
                 "triplet_objective: triplets holds an index outside the points");
+    require_each(weights, n_triplets, "triplet_objective: there must be one weight a triplet");
     detail::HingesOfScale hinges;
     std::vector<double> &e = hinges.e;
     e.resize(static_cast<std::size_t>(n_triplets));
@@ -151,7 +152,7 @@ inline TripletObjective triplet_objective(const Points &x, const RowMatrix<doubl
     if (weights == nullptr)
         sum = std::accumulate(e.begin(), e.end(), 0.0);
     else {
-        hinges.v.assign(weights, weights + n_triplets);
+        hinges.v.assign(weights.begin(), weights.end());
         hinges.total = std::accumulate(hinges.v.begin(), hinges.v.end(), 0.0);
         sum = std::inner_product(e.begin(), e.end(), hinges.v.begin(), 0.0);
     }

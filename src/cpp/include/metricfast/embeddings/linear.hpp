@@ -94,11 +94,14 @@ struct EmbeddedPair {
     }
 };
 
-/// Z = X L^T in T: the forward pass of training, for X that the caller has centred.
+/// Z = X L^T in T: the forward pass of training, for X that the caller has centred. A row of X that
+/// holds NaN gives a row of NaN. Z may not overlap X or L.
 template <class T>
 void linear_forward(View<const T> x, View<const T> L, View<T> z, const Control &control = {}) {
     require(x.cols == L.cols && z.rows == x.rows && z.cols == L.rows,
             "linear_forward: shapes must be X (n,d), L (p,d), Z (n,p)");
+    require(x.rows == 0 || (z.data != x.data && z.data != L.data),
+            "linear_forward: Z may not be X or L, there is no form in place");
     constexpr Index block = detail::embedding_block;
     parallel_blocks((x.rows + block - 1) / block, control, [&](Index b, Worker &) {
         const Index first = b * block, count = std::min(block, x.rows - first);

@@ -9,10 +9,9 @@ METRICFAST_NAMESPACE_BEGIN
 /// Lists of the database rows of each class; classes are codes from 0 on.
 class ClassMembers {
   public:
-    ClassMembers(const std::int64_t *query_labels, Index n, const std::int64_t *database_labels,
-                 Index m)
-        : query_labels_(query_labels), n_(n), m_(m) {
-        for (Index j = 0; j < m; ++j) {
+    ClassMembers(Codes query_labels, Codes database_labels)
+        : query_labels_(query_labels), points_(database_labels.size()) {
+        for (Index j = 0; j < points_; ++j) {
             require(database_labels[j] >= 0, "class codes must not be negative");
             const auto label = static_cast<std::size_t>(database_labels[j]);
             if (label >= members_.size())
@@ -22,7 +21,7 @@ class ClassMembers {
     }
 
     void check(Index queries, Index database) const {
-        require(n_ == queries && m_ == database,
+        require(query_labels_.size() == queries && points_ == database,
                 "there must be one label for each query and each database point");
     }
 
@@ -34,8 +33,8 @@ class ClassMembers {
     }
 
   private:
-    const std::int64_t *query_labels_;
-    Index n_, m_;
+    Codes query_labels_;
+    Index points_;
     std::vector<std::vector<Index>> members_;
     std::vector<Index> none_;
 };

@@ -23,16 +23,17 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
     using Pairs = std::array<double, 2>;
 
     /// \param exclude as the engine's; null: none. \param anchor_weights s_i; null: 1.
-    ContrastiveLoss(ContrastiveSettings settings, const std::int64_t *query_labels, Index n,
-                    const std::int64_t *database_labels, Index m, const std::int64_t *exclude,
-                    const double *anchor_weights)
-        : settings_(settings), query_labels_(query_labels),
-          members_(query_labels, n, database_labels, m),
-          database_labels_(padded<T>(database_labels, m)), exclude_(exclude),
+    ContrastiveLoss(ContrastiveSettings settings, Codes query_labels, Codes database_labels,
+                    Codes exclude, Weights anchor_weights)
+        : settings_(settings), query_labels_(query_labels), members_(query_labels, database_labels),
+          database_labels_(padded<T>(database_labels)), exclude_(exclude),
           anchor_weights_(anchor_weights) {}
 
     bool sparse() const override { return false; }
-    void check(Index queries, Index database) const override { members_.check(queries, database); }
+    void check(Index queries, Index database) const override {
+        members_.check(queries, database);
+        require_anchors(anchor_weights_, exclude_, queries, database);
+    }
 
     /// f_p and f_n; 1 unless set.
     void set_factors(Pairs factors) { factors_ = factors; }
@@ -168,11 +169,11 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
     }
 
     ContrastiveSettings settings_;
-    const std::int64_t *query_labels_;
+    Codes query_labels_;
     ClassMembers members_;
     std::vector<T> database_labels_;
-    const std::int64_t *exclude_;
-    const double *anchor_weights_;
+    Codes exclude_;
+    Weights anchor_weights_;
     Pairs factors_{1, 1};
 };
 

@@ -36,14 +36,19 @@ template <class T> class DenseWeightsLoss : public RowLoss<T> {
 /// Weights in compressed sparse rows. The engine must be given the same rows as candidates.
 template <class T> class SparseWeightsLoss : public RowLoss<T> {
   public:
-    SparseWeightsLoss(const std::int64_t *row_starts, const T *weights)
+    SparseWeightsLoss(Codes row_starts, Span<const T> weights)
         : row_starts_(row_starts), weights_(weights) {}
 
     bool sparse() const override { return true; }
 
+    void check(Index queries, Index) const override {
+        require(row_starts_.size() == queries + 1 && row_starts_[queries] == weights_.size(),
+                "there must be one weight for each candidate");
+    }
+
     RowValue evaluate(Row<T> &row) const override {
         RowValue result;
-        const T *w = weights_ + row_starts_[row.anchor];
+        const T *w = weights_.data() + row_starts_[row.anchor];
         for (Index r = 0; r < row.count; ++r) {
             result.value += static_cast<double>(w[r]) * static_cast<double>(row.values[r]);
             row.values[r] = w[r];
@@ -53,8 +58,8 @@ template <class T> class SparseWeightsLoss : public RowLoss<T> {
     }
 
   private:
-    const std::int64_t *row_starts_;
-    const T *weights_;
+    Codes row_starts_;
+    Span<const T> weights_;
 };
 
 METRICFAST_NAMESPACE_END

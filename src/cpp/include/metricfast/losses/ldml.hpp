@@ -15,18 +15,21 @@ template <class T> class LdmlLoss : public RowLoss<T> {
     /// \param query_labels, database_labels class codes of n and m points.
     /// \param exclude the database rows that the engine leaves out, or null.
     /// \param anchor_weights s_i or null (1). \param column_weights, self see ColumnWeights.
-    LdmlLoss(double bias, double *bias_gradient, const std::int64_t *query_labels, Index n,
-             const std::int64_t *database_labels, Index m, const std::int64_t *exclude,
-             const double *anchor_weights, const double *column_weights, const std::int64_t *self)
-        : bias_(bias), bias_gradient_(bias_gradient), query_labels_(query_labels), n_(n), m_(m),
-          database_labels_(padded<T>(database_labels, m)), exclude_(exclude),
-          anchor_weights_(anchor_weights), columns_(column_weights, m, self) {}
+    LdmlLoss(double bias, Span<double> bias_gradient, Codes query_labels, Codes database_labels,
+             Codes exclude, Weights anchor_weights, Weights column_weights, Codes self)
+        : bias_(bias), bias_gradient_(bias_gradient), query_labels_(query_labels),
+          points_(database_labels.size()), database_labels_(padded<T>(database_labels)),
+          exclude_(exclude), anchor_weights_(anchor_weights), columns_(column_weights, self) {}
 
     bool sparse() const override { return false; }
 
     void check(Index queries, Index database) const override {
-        require(n_ == queries && m_ == database,
+        require(query_labels_.size() == queries && points_ == database,
                 "LDML: there must be one label for each query and each database point");
+        require(bias_gradient_.size() == queries,
+                "LDML: bias_gradient must have one value a query");
+        require_anchors(anchor_weights_, exclude_, queries, database);
+        columns_.check(queries, database);
     }
 
     RowValue evaluate(Row<T> &row) const override {
@@ -75,12 +78,12 @@ template <class T> class LdmlLoss : public RowLoss<T> {
 
   private:
     double bias_;
-    double *bias_gradient_;
-    const std::int64_t *query_labels_;
-    Index n_, m_;
+    Span<double> bias_gradient_;
+    Codes query_labels_;
+    Index points_;
     std::vector<T> database_labels_;
-    const std::int64_t *exclude_;
-    const double *anchor_weights_;
+    Codes exclude_;
+    Weights anchor_weights_;
     ColumnWeights<T> columns_;
 };
 

@@ -15,9 +15,8 @@ METRICFAST_NAMESPACE_BEGIN
 template <class T> class LmnnLoss : public RowLoss<T> {
   public:
     /// \param targets (n x k) database rows of each anchor's targets, -1 for none.
-    LmnnLoss(double regularization, double margin, const std::int64_t *targets, Index k,
-             const std::int64_t *query_labels, const std::int64_t *database_labels,
-             const double *anchor_weights)
+    LmnnLoss(double regularization, double margin, Codes targets, Index k, Codes query_labels,
+             Codes database_labels, Weights anchor_weights)
         : regularization_(regularization), margin_(margin), targets_(targets), k_(k),
           query_labels_(query_labels), database_labels_(database_labels),
           anchor_weights_(anchor_weights) {}
@@ -28,6 +27,10 @@ template <class T> class LmnnLoss : public RowLoss<T> {
         require(regularization_ >= 0 && regularization_ <= 1,
                 "LMNN: regularization must be from 0 to 1");
         require(margin_ >= 0 && std::isfinite(margin_), "LMNN: margin must be finite, from 0 on");
+        require(targets_.size() == queries * k_, "LMNN: there must be k targets for each query");
+        require(query_labels_.size() == queries && database_labels_.size() == database,
+                "LMNN: there must be one label for each query and each database point");
+        require_anchors(anchor_weights_, nullptr, queries, database);
         for (Index t = 0; t < queries * k_; ++t)
             require(targets_[t] >= -1 && targets_[t] < database,
                     "LMNN: a target is outside the database");
@@ -38,7 +41,7 @@ template <class T> class LmnnLoss : public RowLoss<T> {
         const double s = anchor_weights_ != nullptr ? anchor_weights_[row.anchor] : 1.0;
         const double pull = s * regularization_, push = s * (1 - regularization_);
         std::vector<Target> targets;
-        const std::int64_t *wanted = targets_ + row.anchor * k_;
+        const std::int64_t *wanted = targets_.data() + row.anchor * k_;
         for (Index t = 0; t < k_; ++t)
             if (wanted[t] >= 0) {
                 const Index place = place_of(row, wanted[t]);
@@ -123,11 +126,11 @@ template <class T> class LmnnLoss : public RowLoss<T> {
 
     double regularization_;
     double margin_;
-    const std::int64_t *targets_;
+    Codes targets_;
     Index k_;
-    const std::int64_t *query_labels_;
-    const std::int64_t *database_labels_;
-    const double *anchor_weights_;
+    Codes query_labels_;
+    Codes database_labels_;
+    Weights anchor_weights_;
 };
 
 METRICFAST_NAMESPACE_END

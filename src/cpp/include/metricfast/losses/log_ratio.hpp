@@ -17,13 +17,15 @@ struct RatioSettings {
 /// What the losses share: the neighbours that an anchor uses.
 template <class T> class RatioLoss : public RowLoss<T> {
   public:
-    RatioLoss(RatioSettings settings, LabelDistances labels, const std::int64_t *exclude,
-              const double *anchor_weights)
+    RatioLoss(RatioSettings settings, LabelDistances labels, Codes exclude, Weights anchor_weights)
         : settings_(settings), labels_(labels), exclude_(exclude), anchor_weights_(anchor_weights) {
     }
 
     bool sparse() const override { return false; }
-    void check(Index queries, Index database) const override { labels_.check(queries, database); }
+    void check(Index queries, Index database) const override {
+        labels_.check(queries, database);
+        require_anchors(anchor_weights_, exclude_, queries, database);
+    }
 
     RowValue evaluate(Row<T> &row) const override {
         RowValue result;
@@ -74,8 +76,8 @@ template <class T> class RatioLoss : public RowLoss<T> {
 
   private:
     LabelDistances labels_;
-    const std::int64_t *exclude_;
-    const double *anchor_weights_;
+    Codes exclude_;
+    Weights anchor_weights_;
 };
 
 /// With e_j = log delta_ij - log (label distance), the mean of (e_i - e_j)^2 over all pairs of the

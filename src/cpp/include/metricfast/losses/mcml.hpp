@@ -14,14 +14,17 @@ template <class T> class McmlLoss : public RowLoss<T> {
   public:
     /// \param classes refers to the labels. \param anchor_weights s_i or null (1).
     /// \param column_weights, self see ColumnWeights.
-    McmlLoss(ClassMembers classes, Index columns, const double *anchor_weights,
-             const double *column_weights, const std::int64_t *self)
+    McmlLoss(ClassMembers classes, Weights anchor_weights, Weights column_weights, Codes self)
         : classes_(std::move(classes)), anchor_weights_(anchor_weights),
-          columns_(column_weights, columns, self) {}
+          columns_(column_weights, self) {}
 
     bool sparse() const override { return false; }
 
-    void check(Index queries, Index database) const override { classes_.check(queries, database); }
+    void check(Index queries, Index database) const override {
+        classes_.check(queries, database);
+        require_anchors(anchor_weights_, nullptr, queries, database);
+        columns_.check(queries, database);
+    }
 
     RowValue evaluate(Row<T> &row) const override {
         RowValue result;
@@ -55,7 +58,7 @@ template <class T> class McmlLoss : public RowLoss<T> {
 
   private:
     ClassMembers classes_;
-    const double *anchor_weights_;
+    Weights anchor_weights_;
     ColumnWeights<T> columns_;
 };
 

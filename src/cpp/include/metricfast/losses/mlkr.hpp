@@ -11,31 +11,32 @@ template <class T> class MlkrLoss : public RowLoss<T> {
   public:
     /// \param query_targets, database_targets of n and m points.
     /// \param anchor_weights s_i or null (1). \param column_weights, self see ColumnWeights.
-    MlkrLoss(const double *query_targets, Index n, const double *database_targets, Index m,
-             const double *anchor_weights, const double *column_weights, const std::int64_t *self)
-        : anchor_weights_(anchor_weights), columns_(column_weights, m, self) {
+    MlkrLoss(Span<const double> query_targets, Span<const double> database_targets,
+             Weights anchor_weights, Weights column_weights, Codes self)
+        : anchor_weights_(anchor_weights), columns_(column_weights, self) {
         // Relative to their mean, targets keep more digits.
         double mean = 0, square = 0;
-        for (Index j = 0; j < m; ++j)
-            mean += database_targets[j] / static_cast<double>(m);
-        const auto centred = [&](const double *targets, Index count) {
-            std::vector<double> result(targets, targets + count);
+        const double m = static_cast<double>(database_targets.size());
+        for (const double y : database_targets)
+            mean += y / m;
+        const auto centred = [&](Span<const double> targets) {
+            std::vector<double> result(targets.begin(), targets.end());
             for (double &y : result) {
                 y -= mean;
                 largest_ = std::max(largest_, std::abs(y));
             }
             return result;
         };
-        const std::vector<double> queries = centred(query_targets, n),
-                                  database = centred(database_targets, m);
+        const std::vector<double> queries = centred(query_targets),
+                                  database = centred(database_targets);
         for (const double y : database)
-            square += y * y / static_cast<double>(m);
+            square += y * y / m;
         deviation_ = std::sqrt(square);
         const double limit = static_cast<double>(std::numeric_limits<T>::max());
         require(largest_ < std::sqrt(limit / 1e6) && square < limit,
                 "MLKR: the targets are too large to be squared: divide them");
-        query_targets_ = padded<T>(queries.data(), n);
-        database_targets_ = padded<T>(database.data(), m);
+        query_targets_ = padded<T>(Span<const double>(queries));
+        database_targets_ = padded<T>(Span<const double>(database));
     }
 
     bool sparse() const override { return false; }
@@ -53,6 +54,8 @@ template <class T> class MlkrLoss : public RowLoss<T> {
         require(static_cast<Index>(query_targets_.size()) == queries + room &&
                     static_cast<Index>(database_targets_.size()) == database + room,
                 "MLKR: there must be one target for each query and each database point");
+        require_anchors(anchor_weights_, nullptr, queries, database);
+        columns_.check(queries, database);
     }
 
     RowValue evaluate(Row<T> &row) const override {
@@ -108,7 +111,7 @@ template <class T> class MlkrLoss : public RowLoss<T> {
     std::vector<T> database_targets_;
     double largest_ = 0;   ///< distance of a target from the mean
     double deviation_ = 0; ///< of the database's targets
-    const double *anchor_weights_;
+    Weights anchor_weights_;
     ColumnWeights<T> columns_;
 };
 

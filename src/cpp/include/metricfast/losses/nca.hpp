@@ -17,11 +17,11 @@ template <class T> class NcaLoss : public RowLoss<T> {
     /// \param query_labels, database_labels class codes, compared for equality.
     /// \param anchor_weights s_i or null (1). \param column_weights, self see ColumnWeights.
     NcaLoss(Form form, std::vector<std::int64_t> query_labels,
-            const std::vector<std::int64_t> &database_labels, const double *anchor_weights,
-            const double *column_weights, const std::int64_t *self)
+            const std::vector<std::int64_t> &database_labels, Weights anchor_weights,
+            Weights column_weights, Codes self)
         : form_(form), query_labels_(std::move(query_labels)),
-          database_labels_(padded<T>(database_labels.data(), count(database_labels))),
-          anchor_weights_(anchor_weights), columns_(column_weights, count(database_labels), self) {
+          database_labels_(padded<T>(Codes(database_labels))), anchor_weights_(anchor_weights),
+          columns_(column_weights, self) {
         const auto exact = static_cast<std::int64_t>(2 / std::numeric_limits<T>::epsilon());
         for (const auto *labels : {&std::as_const(query_labels_), &database_labels})
             for (const std::int64_t label : *labels)
@@ -42,6 +42,8 @@ template <class T> class NcaLoss : public RowLoss<T> {
         require(static_cast<Index>(query_labels_.size()) == queries &&
                     static_cast<Index>(database_labels_.size()) - Vec<T>::width == database,
                 "NCA: there must be one label for each query and each database point");
+        require_anchors(anchor_weights_, nullptr, queries, database);
+        columns_.check(queries, database);
     }
 
     RowValue evaluate(Row<T> &row) const override {
@@ -85,10 +87,6 @@ template <class T> class NcaLoss : public RowLoss<T> {
         double same = 0;
         double other = 0; ///< all - same would cancel where the class takes nearly all
     };
-
-    static Index count(const std::vector<std::int64_t> &labels) {
-        return static_cast<Index>(labels.size());
-    }
 
     double smallest_within(const Row<T> &row, T label) const {
         T result = std::numeric_limits<T>::infinity();
@@ -161,7 +159,7 @@ template <class T> class NcaLoss : public RowLoss<T> {
     Form form_;
     std::vector<std::int64_t> query_labels_;
     std::vector<T> database_labels_;
-    const double *anchor_weights_;
+    Weights anchor_weights_;
     ColumnWeights<T> columns_;
 };
 

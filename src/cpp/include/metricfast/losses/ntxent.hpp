@@ -9,14 +9,16 @@ METRICFAST_NAMESPACE_BEGIN
 /// sum_p log(1 + sum_n exp((s_n - s_p) / t)). Each p is an active term.
 template <class T> class NtxentLoss : public RowLoss<T> {
   public:
-    NtxentLoss(double temperature, const std::int64_t *query_labels, Index n,
-               const std::int64_t *database_labels, Index m, const std::int64_t *exclude,
-               const double *anchor_weights)
-        : factor_(1 / temperature), members_(query_labels, n, database_labels, m),
-          exclude_(exclude), anchor_weights_(anchor_weights) {}
+    NtxentLoss(double temperature, Codes query_labels, Codes database_labels, Codes exclude,
+               Weights anchor_weights)
+        : factor_(1 / temperature), members_(query_labels, database_labels), exclude_(exclude),
+          anchor_weights_(anchor_weights) {}
 
     bool sparse() const override { return false; }
-    void check(Index queries, Index database) const override { members_.check(queries, database); }
+    void check(Index queries, Index database) const override {
+        members_.check(queries, database);
+        require_anchors(anchor_weights_, exclude_, queries, database);
+    }
 
     RowValue evaluate(Row<T> &row) const override {
         Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>> x(row.values, row.count);
@@ -67,8 +69,8 @@ template <class T> class NtxentLoss : public RowLoss<T> {
   private:
     double factor_;
     ClassMembers members_;
-    const std::int64_t *exclude_;
-    const double *anchor_weights_;
+    Codes exclude_;
+    Weights anchor_weights_;
 };
 
 METRICFAST_NAMESPACE_END

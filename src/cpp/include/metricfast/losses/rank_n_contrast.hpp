@@ -13,13 +13,16 @@ METRICFAST_NAMESPACE_BEGIN
 /// from the anchor's as j's. One pass from the farthest label on gives all sums.
 template <class T> class RankNContrastLoss : public RowLoss<T> {
   public:
-    RankNContrastLoss(double temperature, LabelDistances labels, const std::int64_t *exclude,
-                      const double *anchor_weights)
+    RankNContrastLoss(double temperature, LabelDistances labels, Codes exclude,
+                      Weights anchor_weights)
         : factor_(-1 / temperature), labels_(labels), exclude_(exclude),
           anchor_weights_(anchor_weights) {}
 
     bool sparse() const override { return false; }
-    void check(Index queries, Index database) const override { labels_.check(queries, database); }
+    void check(Index queries, Index database) const override {
+        labels_.check(queries, database);
+        require_anchors(anchor_weights_, exclude_, queries, database);
+    }
 
     RowValue evaluate(Row<T> &row) const override {
         RowValue result;
@@ -89,8 +92,8 @@ template <class T> class RankNContrastLoss : public RowLoss<T> {
 
     double factor_;
     LabelDistances labels_;
-    const std::int64_t *exclude_;
-    const double *anchor_weights_;
+    Codes exclude_;
+    Weights anchor_weights_;
 };
 
 METRICFAST_NAMESPACE_END

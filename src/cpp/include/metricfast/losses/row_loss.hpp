@@ -27,6 +27,15 @@ template <class T> struct Row {
     T *values = nullptr;
 };
 
+/// What a loss is told of its anchors: weights s_i (none: 1), and the database rows that the engine
+/// leaves out.
+inline void require_anchors(Weights weights, Codes exclude, Index queries, Index database) {
+    require_each(weights, queries, "there must be one weight for each query");
+    require_each(exclude, queries, "there must be one row to exclude, or -1, for each query");
+    for (const std::int64_t row : exclude)
+        require(row < database, "exclude holds an index outside the database");
+}
+
 /// The one call through which the engine, compiled once per precision, reaches every loss.
 template <class T> class RowLoss {
   public:

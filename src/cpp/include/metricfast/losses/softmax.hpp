@@ -11,9 +11,9 @@ METRICFAST_NAMESPACE_BEGIN
 
 /// Values of database points (labels, targets, weights) as T, with room for a last partial
 /// register.
-template <class T, class U> std::vector<T> padded(const U *values, Index count) {
-    std::vector<T> result(values, values + count);
-    result.resize(static_cast<std::size_t>(count + Vec<T>::width), T(-1));
+template <class T, class U> std::vector<T> padded(Span<const U> values) {
+    std::vector<T> result(values.begin(), values.end());
+    result.resize(result.size() + static_cast<std::size_t>(Vec<T>::width), T(-1));
     return result;
 }
 
@@ -83,9 +83,15 @@ template <class T> class ColumnWeights {
     /// \param self with weights: for each anchor its own database row or -1; there the column
     /// weighs
     ///   max(c - 1, 0), so that integer weights equal repetition. May be null.
-    ColumnWeights(const double *weights, Index columns, const std::int64_t *self) : self_(self) {
+    ColumnWeights(Weights weights, Codes self) : self_(self) {
         if (weights != nullptr)
-            weights_ = padded<T>(weights, columns);
+            weights_ = padded<T>(weights);
+    }
+
+    void check(Index queries, Index database) const {
+        require(!any() || static_cast<Index>(weights_.size()) == database + Vec<T>::width,
+                "there must be one weight for each database point");
+        require_each(self_, queries, "there must be one own database row, or -1, for each query");
     }
 
     bool any() const { return !weights_.empty(); }
@@ -114,7 +120,7 @@ template <class T> class ColumnWeights {
 
   private:
     std::vector<T> weights_;
-    const std::int64_t *self_;
+    Codes self_;
 };
 
 METRICFAST_NAMESPACE_END

@@ -28,13 +28,17 @@ struct TripletSettings {
 /// What triplet losses of either kind of labels share.
 template <class T> class TripletBase : public RowLoss<T> {
   public:
-    TripletBase(TripletSettings settings, const std::int64_t *exclude, const double *anchor_weights)
+    TripletBase(TripletSettings settings, Codes exclude, Weights anchor_weights)
         : settings_(settings), exclude_(exclude), anchor_weights_(anchor_weights) {
         require(settings.margin >= 0 && std::isfinite(settings.margin),
                 "triplet: margin must be finite, from 0 on");
     }
 
     bool sparse() const override { return false; }
+
+    void check(Index queries, Index database) const override {
+        require_anchors(anchor_weights_, exclude_, queries, database);
+    }
 
     /// Sum of [d_near + margin - d_far]_+ over the triplets that count. `counts` of each column: as
     /// near point less as far point.
@@ -83,21 +87,23 @@ template <class T> class TripletBase : public RowLoss<T> {
     TripletSettings settings_;
 
   private:
-    const std::int64_t *exclude_;
-    const double *anchor_weights_;
+    Codes exclude_;
+    Weights anchor_weights_;
 };
 
 /// The anchor's class is near, the others are far. With the class sorted, a far point is active
 /// with a range of it, so k near and m far points cost O((k + m) log k).
 template <class T> class TripletLoss : public TripletBase<T> {
   public:
-    TripletLoss(TripletSettings settings, const std::int64_t *query_labels, Index n,
-                const std::int64_t *database_labels, Index m, const std::int64_t *exclude,
-                const double *anchor_weights)
+    TripletLoss(TripletSettings settings, Codes query_labels, Codes database_labels, Codes exclude,
+                Weights anchor_weights)
         : TripletBase<T>(settings, exclude, anchor_weights),
-          members_(query_labels, n, database_labels, m) {}
+          members_(query_labels, database_labels) {}
 
-    void check(Index queries, Index database) const override { members_.check(queries, database); }
+    void check(Index queries, Index database) const override {
+        TripletBase<T>::check(queries, database);
+        members_.check(queries, database);
+    }
 
   protected:
     void find(const Row<T> &row, Index excluded, std::vector<T> &counts,
@@ -183,11 +189,14 @@ template <class T> class TripletLoss : public TripletBase<T> {
 /// make no triplet. O(m log m), with sums over ranks of the distance.
 template <class T> class DenseTripletLoss : public TripletBase<T> {
   public:
-    DenseTripletLoss(TripletSettings settings, LabelDistances labels, const std::int64_t *exclude,
-                     const double *anchor_weights)
+    DenseTripletLoss(TripletSettings settings, LabelDistances labels, Codes exclude,
+                     Weights anchor_weights)
         : TripletBase<T>(settings, exclude, anchor_weights), labels_(labels) {}
 
-    void check(Index queries, Index database) const override { labels_.check(queries, database); }
+    void check(Index queries, Index database) const override {
+        TripletBase<T>::check(queries, database);
+        labels_.check(queries, database);
+    }
 
   protected:
     void find(const Row<T> &row, Index excluded, std::vector<T> &counts,

@@ -46,19 +46,23 @@ template <class T, class Form> class TwoSidedLoss : public RowLoss<T> {
 
     /// \param query_labels, database_labels class codes from 0 on.
     /// \param exclude as the engine's. \param anchor_weights, column_weights s_i and c_j; null: 1.
-    TwoSidedLoss(Form form, Of of, const std::int64_t *query_labels, Index n,
-                 const std::int64_t *database_labels, Index m, const std::int64_t *exclude,
-                 const double *anchor_weights, const double *column_weights)
+    TwoSidedLoss(Form form, Of of, Codes query_labels, Codes database_labels, Codes exclude,
+                 Weights anchor_weights, Weights column_weights)
         : form_(std::move(form)), of_(of), query_labels_(query_labels),
-          members_(query_labels, n, database_labels, m),
-          database_labels_(padded<T>(database_labels, m)), exclude_(exclude),
-          anchor_weights_(anchor_weights) {
+          members_(query_labels, database_labels), database_labels_(padded<T>(database_labels)),
+          exclude_(exclude), anchor_weights_(anchor_weights) {
         if (column_weights != nullptr)
-            column_weights_ = padded<T>(column_weights, m);
+            column_weights_ = padded<T>(column_weights);
     }
 
     bool sparse() const override { return false; }
-    void check(Index queries, Index database) const override { members_.check(queries, database); }
+    void check(Index queries, Index database) const override {
+        members_.check(queries, database);
+        require_anchors(anchor_weights_, exclude_, queries, database);
+        require(column_weights_.empty() ||
+                    static_cast<Index>(column_weights_.size()) == database + Vec<T>::width,
+                "there must be one weight for each database point");
+    }
 
     RowValue evaluate(Row<T> &row) const override {
         Array x(row.values, row.count);
@@ -237,11 +241,11 @@ template <class T, class Form> class TwoSidedLoss : public RowLoss<T> {
 
     Form form_;
     Of of_;
-    const std::int64_t *query_labels_;
+    Codes query_labels_;
     ClassMembers members_;
     std::vector<T> database_labels_;
-    const std::int64_t *exclude_;
-    const double *anchor_weights_;
+    Codes exclude_;
+    Weights anchor_weights_;
     std::vector<T> column_weights_;
 };
 

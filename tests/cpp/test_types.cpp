@@ -1,0 +1,210 @@
+// What callers hand over: views of their matrices, spans of labels and weights, nothing at all.
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include "check.hpp"
+#include "metricfast/metricfast.hpp"
+#include "points.hpp"
+
+using namespace metricfast;
+
+namespace {
+
+template <class M, class = void> constexpr bool viewable = false;
+template <class M>
+constexpr bool viewable<M, std::void_t<decltype(view(std::declval<M>()))>> = true;
+
+using Matrix = RowMatrix<double>;
+static_assert(std::is_same_v<decltype(view(std::declval<Matrix &>())), View<double>>);
+static_assert(std::is_same_v<decltype(view(std::declval<const Matrix &>())), View<const double>>);
+// Temporaries dangle.
+static_assert(!viewable<Matrix> && !viewable<const Matrix>);
+static_assert(!viewable<Eigen::Map<Matrix>> && !viewable<Eigen::Block<Matrix>>);
+static_assert(!std::is_constructible_v<Codes, std::vector<std::int64_t>>);
+// Where nobody knows how many values there are, they are no span.
+static_assert(!std::is_constructible_v<Codes, const std::int64_t *>);
+
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+
+Matrix distances_of(const Points &points) {
+    Matrix out(points.rows(), points.rows());
+    pairwise_distances<double>(points, points, true, view(out));
+    return out;
+}
+
+const Control one_thread{1, {}, {}};
+
+} // namespace
+
+TEST(matrices_of_every_kind_are_seen) {
+    Matrix wide = random_points<double>(5, 7);
+    const Matrix narrow = wide.middleCols(2, 3), expected = distances_of(view(narrow));
+    auto block = wide.middleCols(2, 3);
+    Eigen::Map<const Matrix> map(narrow.data(), 5, 3);
+    const Eigen::Map<Matrix, 0, Eigen::OuterStride<>> spaced(wide.data() + 2, 5, 3,
+                                                             Eigen::OuterStride<>(7));
+    Eigen::Matrix<double, 5, 3, Eigen::RowMajor> fixed = narrow;
+    CHECK(distances_of(view(block)) == expected);
+    CHECK(distances_of(view(map)) == expected);
+    CHECK(distances_of(view(spaced)) == expected);
+    CHECK(distances_of(view(fixed)) == expected);
+
+    Eigen::VectorXd column(3);
+    column << 0, 3, 7;
+    auto every_other = wide.col(0);
+    CHECK(distances_of(view(column))(0, 2) == 49);
+    CHECK(view(every_other).row(4)[0] == wide(4, 0));
+    Eigen::RowVectorXd row = wide.row(1);
+    CHECK(view(row).rows == 1 && view(row).cols == 7);
+}
+
+TEST(points_may_be_none) {
+    const Matrix none(0, 3), some = random_points<double>(4, 3), L = random_points<double>(2, 3);
+    const RowMatrix<float> none_single(0, 3);
+    for (const Points &empty : {Points(view(none)), Points(view(none_single))}) {
+        CHECK(empty.rows() == 0 && empty.cols() == 3);
+        for (const Points &other : {empty, Points(view(some))}) {
+            const EmbeddedPair queries(empty, other, L, L, {}),
+                database(other, empty, L, 2 * L, {});
+            CHECK(queries.queries.rows() == 0 && queries.queries.cols() == 2);
+            CHECK(queries.database.rows() == other.rows());
+            CHECK(database.queries.rows() == other.rows() && database.queries.allFinite());
+            CHECK(database.database.rows() == 0 && database.database.cols() == 2);
+            Matrix out(0, other.rows()), across(other.rows(), 0);
+            pairwise_distances<double>(empty, other, true, view(out));
+            pairwise_distances<double>(other, empty, true, view(across));
+        }
+        Matrix distances(0, 2);
+        RowMatrix<std::int64_t> indices(0, 2);
+        kneighbors<double>(empty, view(some), 2, nullptr, true, view(distances), view(indices));
+        paired_distances<double>(empty, empty, {}, true, nullptr);
+        CHECK_THROWS(
+            std::invalid_argument, "exceeds the number",
+            kneighbors<double>(empty, empty, 2, nullptr, true, view(distances), view(indices)));
+    }
+}
+
+TEST(short_arrays_are_refused) {
+    const Matrix x = random_points<double>(6, 2);
+    const Points points(view(x));
+    const std::vector<std::int64_t> y{0, 1, 0, 1, 0, 1}, few{0, 1, 0};
+    const std::vector<double> weights(6, 1.0), light(5, 1.0);
+    Matrix distances(6, 2), gradient(6, 2);
+    RowMatrix<std::int64_t> indices(6, 2);
+    std::vector<double> d(6 * 2 * 2);
+    std::vector<std::int64_t> rows(6 * 2 * 2);
+    const char *const a_label = "one label";
+    CHECK_THROWS(std::invalid_argument, "one entry a query",
+                 kneighbors<double>(points, points, 2, few, true, view(distances), view(indices)));
+    CHECK_THROWS(std::invalid_argument, a_label,
+                 kneighbors_per_class<double>(points, points, few, 2, 2, nullptr, true, d.data(),
+                                              rows.data()));
+    CHECK_THROWS(std::invalid_argument, a_label, find_impostors(points, few, 2, weights, 36));
+    CHECK_THROWS(std::invalid_argument, "one radius", find_impostors(points, y, 2, light, 36));
+    CHECK_THROWS(std::invalid_argument, "one weight", local_scatter(view(x), light, 1));
+
+    InferenceProblem inference;
+    inference.options.loss.classes = 2;
+    inference.query_labels = y;
+    inference.database_labels = few;
+    CHECK_THROWS(std::invalid_argument, a_label, InferenceSearch(points, points, inference));
+
+    RowProblem<double> problem;
+    problem.queries = problem.database = view(x);
+    problem.symmetric = true;
+    const auto run = [&](const RowLoss<double> &loss) {
+        return RowEngine<double>(problem, loss, {}).value_and_gradient(view(gradient), {});
+    };
+    using Nca = NcaLoss<double>;
+    using SupCon = TwoSidedLoss<double, SupConForm>;
+    const auto of = SupCon::Of::inner_product;
+    const SupConForm form(0.1);
+    const TripletSettings triplet;
+    const std::vector<std::int64_t> outside{0, 1, 2, 3, 4, 6};
+    std::vector<double> slopes(6);
+    run(Nca(Nca::Form::sum, y, y, weights, weights, y));
+    CHECK_THROWS(std::invalid_argument, a_label,
+                 run(Nca(Nca::Form::sum, few, y, nullptr, nullptr, nullptr)));
+    CHECK_THROWS(std::invalid_argument, "weight for each query",
+                 run(Nca(Nca::Form::sum, y, y, light, nullptr, nullptr)));
+    CHECK_THROWS(std::invalid_argument, "weight for each database point",
+                 run(Nca(Nca::Form::sum, y, y, nullptr, light, nullptr)));
+    CHECK_THROWS(std::invalid_argument, "own database row",
+                 run(Nca(Nca::Form::sum, y, y, nullptr, weights, few)));
+    CHECK_THROWS(std::invalid_argument, "row to exclude",
+                 run(TripletLoss<double>(triplet, y, y, few, nullptr)));
+    CHECK_THROWS(std::invalid_argument, "exclude holds an index outside",
+                 run(TripletLoss<double>(triplet, y, y, outside, nullptr)));
+    CHECK_THROWS(std::invalid_argument, a_label,
+                 run(NtxentLoss<double>(0.1, y, few, nullptr, nullptr)));
+    CHECK_THROWS(std::invalid_argument, a_label,
+                 run(ContrastiveLoss<double>({}, few, y, nullptr, nullptr)));
+    CHECK_THROWS(std::invalid_argument, "weight for each database point",
+                 run(SupCon(form, of, y, y, nullptr, nullptr, light)));
+    CHECK_THROWS(std::invalid_argument, a_label,
+                 run(McmlLoss<double>({few, y}, nullptr, nullptr, nullptr)));
+    CHECK_THROWS(std::invalid_argument, "one target",
+                 run(MlkrLoss<double>(light, weights, nullptr, nullptr, nullptr)));
+    CHECK_THROWS(std::invalid_argument, "weight for each query",
+                 run(LdmlLoss<double>(1, slopes, y, y, nullptr, light, nullptr, nullptr)));
+    CHECK_THROWS(std::invalid_argument, "k targets",
+                 run(LmnnLoss<double>(0.5, 1, few, 1, y, y, nullptr)));
+    CHECK_THROWS(std::invalid_argument, a_label,
+                 run(LmnnLoss<double>(0.5, 1, y, 1, y, few, nullptr)));
+    problem.exclude = few;
+    CHECK_THROWS(std::invalid_argument, "one entry a query",
+                 run(Nca(Nca::Form::sum, y, y, nullptr, nullptr, nullptr)));
+}
+
+TEST(a_symmetric_problem_has_one_set_of_points) {
+    const Matrix x = random_points<double>(6, 2), copy = x;
+    const std::vector<std::int64_t> y{0, 1, 0, 1, 0, 1};
+    const NcaLoss<double> loss(NcaLoss<double>::Form::sum, y, y, nullptr, nullptr, nullptr);
+    RowProblem<double> problem;
+    problem.queries = view(x);
+    problem.database = view(copy);
+    problem.symmetric = true;
+    CHECK_THROWS(std::invalid_argument, "one set of points", RowEngine<double>(problem, loss, {}));
+}
+
+TEST(nan_is_reported_or_stays_in_its_row) {
+    Matrix x = random_points<double>(300, 3);
+    x(280, 1) = not_a_number;
+    const Points points(view(x));
+    const Matrix L = random_points<double>(3, 3), M = Matrix::Identity(3, 3);
+    Matrix z(300, 3), all(300, 300);
+    linear_forward<double>(view(x), view(L), view(z), one_thread);
+    for (Index i = 0; i < 300; ++i)
+        CHECK(i == 280 ? !z.row(i).allFinite() : z.row(i).allFinite());
+    CHECK_THROWS(std::invalid_argument, "no form in place",
+                 linear_forward<double>(view(x), view(L), view(x)));
+
+    const std::vector<std::int64_t> pair{0, 280}, triplet{0, 1, 280}, order{0};
+    std::vector<double> out(1);
+    const char *const finite = "finite";
+    CHECK_THROWS(std::invalid_argument, finite,
+                 pairwise_distances<double>(points, points, true, view(all)));
+    CHECK_THROWS(std::invalid_argument, finite,
+                 paired_distances<double>(points, points, {pair.data(), 1}, true, out.data()));
+    Matrix distances(300, 1);
+    RowMatrix<std::int64_t> indices(300, 1);
+    CHECK_THROWS(
+        std::invalid_argument, finite,
+        kneighbors<double>(points, points, 1, nullptr, true, view(distances), view(indices)));
+    CHECK_THROWS(std::invalid_argument, "points must be finite",
+                 Itml({points, pair.data(), 1, 1}, {1, 2, 1}, view(M)));
+    Matrix W = M;
+    CHECK_THROWS(std::invalid_argument, "points must be finite",
+                 oasis<double>(view(x), triplet.data(), 1, nullptr, order.data(), 1, 0.1, view(W)));
+    x(280, 1) = 0;
+    W(1, 2) = not_a_number;
+    CHECK_THROWS(std::invalid_argument, "M must be finite",
+                 Itml({points, pair.data(), 1, 1}, {1, 2, 1}, view(W)));
+    CHECK_THROWS(std::invalid_argument, "W must be finite",
+                 oasis<double>(view(x), triplet.data(), 1, nullptr, order.data(), 1, 0.1, view(W)));
+    W = M;
+    CHECK_THROWS(
+        std::invalid_argument, "C must be positive",
+        oasis<double>(view(x), triplet.data(), 1, nullptr, order.data(), 1, not_a_number, view(W)));
+}
