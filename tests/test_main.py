@@ -11,7 +11,7 @@ import pytest
 
 import metricfast
 from metricfast import plotting
-from metricfast.__main__ import DATA, OVERFITTING, compare, load, main, supervised_learners, verdict
+from metricfast.__main__ import DATA, Row, change, compare, learners, load, main, verdict
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -20,35 +20,47 @@ def test_demo_prints_a_row_per_learner_and_draws(tmp_path, capsys):
     picture = tmp_path / "demo.png"
     assert main(["demo", "--data", "wine", "--output", str(picture)]) == 0
     printed = capsys.readouterr().out
-    rows = re.findall(r"^wine +(\w+) +([\d.]+)% +([\d.]+)% +([\d.]+) s$", printed, re.MULTILINE)
-    assert [row[0] for row in rows] == [learner.__name__ for learner in supervised_learners()]
-    assert all(0 <= float(error) < 15 for row in rows for error in row[1:3])
-    lower = sum(float(after) < float(before) for _, before, after, _ in rows)
-    assert f"wine: of {len(rows)} learners {lower} below Euclidean" in printed
+    rows = re.findall(
+        r"^(\w+)( to 8)? +([\d.]+)% ± ([\d.]+)% +[\d.]+ s(?:  (better|worse))?$",
+        printed,
+        re.MULTILINE,
+    )
+    fitted = [learner.__name__ for learner in learners(load("wine")[0])]
+    assert [name for name, few, *_ in rows if not few] == fitted
+    assert all(0 <= float(error) < 15 for _, _, error, *_ in rows)
+    better = ", ".join(name + few for name, few, _, _, told in rows if told == "better")
+    assert f"wine: better: {better or 'none'}; worse: " in printed
+    assert "178 points, 13 features, 3 classes; 32.58% in the units as given" in printed
     assert str(picture) in printed
     assert picture.read_bytes().startswith(PNG)
 
 
 def test_errors_are_shares_of_all_points():
     n = len(load("wine")[1])  # which the folds do not divide evenly
-    shares = np.array([row[2:] for row in compare("wine")]) * n
+    shares = np.array([row.error for row in compare("wine")]) * n
     np.testing.assert_allclose(shares, np.round(shares), rtol=0, atol=1e-9)
 
 
-def test_the_verdict_names_gains_and_losses():
-    gain, tie, loss = ("A", "x", 0.2, 0.1), ("B", "x", 0.2, 0.2), ("A", "y", 0.1, 0.3)
-    assert verdict([gain, tie]) == (
-        "x: of 2 learners 1 below Euclidean, 1 equal, 0 above; lowest 10.00% by A"
-    )
-    assert verdict([gain, loss, ("B", "y", 0.1, 0.2)]) == (
-        "x: of 1 learners 1 below Euclidean, 0 equal, 0 above; lowest 10.00% by A\n"
-        "y: of 2 learners 0 below Euclidean, 0 equal, 2 above; lowest 20.00% by B\n"
-        f"{OVERFITTING}"
-    )
+def test_the_verdict_tells_changes_from_chance():
+    rows = [Row("x", "A", 0.1, "better"), Row("x", "B", 0.2, ""), Row("y", "A", 0.3, "worse")]
+    assert [line.strip() for line in verdict(rows)] == [
+        "x: better: A; worse: none; no different: 1; lowest 10.00% by A",
+        "y: better: none; worse: A; no different: 0; lowest 30.00% by A",
+    ]
+    right, six = np.zeros(100, bool), np.arange(100) < 6
+    assert [change(right, six), change(six, right), change(right, six & (np.arange(100) > 0))] == [
+        "worse",
+        "better",
+        "",
+    ]
 
 
-def test_the_demo_finds_the_learners_of_points_and_labels():
-    assert {metricfast.NCA, metricfast.LMNN} <= set(supervised_learners())
+def test_the_demo_leaves_out_learners_of_other_tasks_and_data():
+    few, many = ({each.__name__ for each in learners(np.empty((n, 2)))} for n in (150, 1800))
+    assert {"NCA", "LMNN"} <= few & many
+    assert not {"MLKR", "LogRatioLearner", "AsymmetricSimilarity"} & (few | many)
+    assert "MCML" in few - many
+    assert "ProxyNCALearner" in many - few
 
 
 @pytest.mark.parametrize("name", DATA)
