@@ -14,9 +14,8 @@ class Copies {
   public:
     Copies() = default;
 
-    /// \param order rows, ascending in each of the `segments` (where they start): of each group
-    /// only
-    ///   the first remains.
+    /// \param order rows, in segments that begin at `segments`, ascending in each: of every group
+    /// its first remains.
     Copies(const Points &points, std::vector<std::int64_t> &order, std::vector<Index> &segments,
            const Control &control)
         : next_(static_cast<std::size_t>(points.rows()), -1) {

@@ -22,8 +22,9 @@ inline double exact_squared_distance(const double *query, const Points &database
 /// Distances from blocks of queries to a whole database, in T.
 ///
 /// The product form |a|^2 + |b|^2 - 2ab of centred points is used where it keeps at least half of
-/// the digits. Entries where it does not are computed again from the differences, which depends on
-/// the two points alone: equal points are equally far.
+/// the digits. Entries where it does not are computed again from the differences; where more than
+/// one percent of some rows would be, these rows are computed from differences throughout. Either
+/// way, equal points are equally far from a query.
 /// Thread-safe once constructed; refers to the points, which must outlive it.
 template <class T> class AllPairs {
   public:
@@ -48,19 +49,18 @@ template <class T> class AllPairs {
         PackedQueries<T> queries(packed_.depth());
         queries.pack(queries_, frame_, nullptr, first, out.rows);
         const Finish finish{squared, frame_.scale}, of_differences{squared, raw_.scale};
+        const Index limit = 4 + out.rows * (database_.rows() - column) / 100;
         std::vector<std::pair<Index, Index>> cancelled;
-        for (Index begin = column / cols; begin < packed_.panels(); begin += panels_in_cache_) {
-            const Index end = std::min(begin + panels_in_cache_, packed_.panels());
-            const Index entries =
-                out.rows * (std::min(end * cols, database_.rows()) - begin * cols);
-            cancelled.clear();
-            if (finish.ordinary() &&
-                by_products(queries, begin, end, out, large, finish, 4 + entries / 100, cancelled))
-                by_differences(first, cancelled, out, of_differences);
-            else
-                by_difference_tiles(first, begin * cols, std::min(end * cols, database_.rows()),
-                                    out, of_differences, finish.ordinary());
-        }
+        bool products = finish.ordinary();
+        for (Index begin = column / cols; products && begin < packed_.panels();
+             begin += panels_in_cache_)
+            products =
+                by_products(queries, begin, std::min(begin + panels_in_cache_, packed_.panels()),
+                            out, large, finish, limit, cancelled);
+        if (products)
+            by_differences(first, cancelled, out, of_differences);
+        else
+            by_difference_tiles(first, column / cols * cols, out, of_differences);
     }
 
   private:
@@ -87,10 +87,7 @@ template <class T> class AllPairs {
         result = tile;
     }
 
-    /// What entries are until they are computed from differences.
-    static constexpr T cancelled_mark = T(-1);
-
-    /// Marks the entries that have cancelled, and lists them; false if they are more than `limit`.
+    /// False, with `out` left unfinished, once more than `limit` entries have cancelled.
     bool by_products(const PackedQueries<T> &queries, Index begin, Index end, View<T> out,
                      bool large, const Finish &finish, Index limit,
                      std::vector<std::pair<Index, Index>> &cancelled) const {
@@ -137,15 +134,14 @@ template <class T> class AllPairs {
                     }
                     for (; mask != 0; mask &= mask - 1) {
                         const Index j = column + lowest_bit(mask);
-                        if (i >= out.rows || j >= out.cols)
-                            continue;
-                        out.row(i)[j] = cancelled_mark;
-                        if (static_cast<Index>(cancelled.size()) <= limit)
+                        if (i < out.rows && j < out.cols)
                             cancelled.emplace_back(i, j);
                     }
                 });
+                if (static_cast<Index>(cancelled.size()) > limit)
+                    return false;
             }
-        return static_cast<Index>(cancelled.size()) <= limit;
+        return true;
     }
 
     void by_differences(Index first, const std::vector<std::pair<Index, Index>> &entries,
@@ -161,10 +157,9 @@ template <class T> class AllPairs {
         }
     }
 
-    /// Columns [begin, end) of all rows of `out`, or those `marked` alone, from differences of
-    /// uncentred points in double.
-    void by_difference_tiles(Index first, Index begin, Index end, View<T> out, const Finish &finish,
-                             bool marked) const {
+    /// Columns from `begin` on of all rows of `out`, from differences of uncentred points in
+    /// double.
+    void by_difference_tiles(Index first, Index begin, View<T> out, const Finish &finish) const {
         using Shape = TileShape<double>;
         constexpr int W = Vec<double>::width;
         const Index depth = packed_.depth();
@@ -176,19 +171,11 @@ template <class T> class AllPairs {
                                std::min<Index>(Shape::rows, out.rows - m * Shape::rows),
                                Shape::rows, 1.0, &a[m * Shape::rows * depth], nullptr);
         alignas(64) double spilled[Shape::rows][Shape::cols];
-        for (Index column = begin; column < end; column += Shape::cols) {
-            const Index count = std::min<Index>(Shape::cols, end - column);
+        for (Index column = begin; column < database_.rows(); column += Shape::cols) {
+            const Index count = std::min<Index>(Shape::cols, database_.rows() - column);
             pack_panel<double>(database_, raw_, nullptr, column, count, Shape::cols, 1.0, b.data(),
                                nullptr);
             for (Index m = 0; m < micro_panels; ++m) {
-                const View<T> part(out.row(m * Shape::rows) + column,
-                                   std::min<Index>(Shape::rows, out.rows - m * Shape::rows), count,
-                                   out.stride);
-                const auto wanted = [&](Index r, Index c) {
-                    return !marked || part.row(r)[c] == cancelled_mark;
-                };
-                if (!any(part, wanted))
-                    continue;
                 Tile<double> tile;
                 tile.fill(0.0);
                 tile.accumulate_squared_difference(depth, &a[m * Shape::rows * depth], b.data());
@@ -196,20 +183,11 @@ template <class T> class AllPairs {
                     tile.v[r][0].store(spilled[r]);
                     tile.v[r][1].store(spilled[r] + W);
                 });
-                for (Index r = 0; r < part.rows; ++r)
+                for (Index r = 0; r < std::min<Index>(Shape::rows, out.rows - m * Shape::rows); ++r)
                     for (Index c = 0; c < count; ++c)
-                        if (wanted(r, c))
-                            part.row(r)[c] = finish(spilled[r][c]);
+                        out.row(m * Shape::rows + r)[column + c] = finish(spilled[r][c]);
             }
         }
-    }
-
-    template <class Wanted> static bool any(View<T> part, Wanted &&wanted) {
-        for (Index r = 0; r < part.rows; ++r)
-            for (Index c = 0; c < part.cols; ++c)
-                if (wanted(r, c))
-                    return true;
-        return false;
     }
 
     const Points &queries_;
