@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["contestants", "fit", "mnist", "scores"]
+__all__ = ["contestants", "fit", "mnist", "overlapping", "scores"]
 
 import os
 from functools import partial
@@ -105,6 +105,33 @@ def fit(learner: str, n: int, when: Level, peer: Level, metric_learn: Level) -> 
         score=partial(scores, learner),
         warm=False,
         when=when,
+    )
+
+
+def overlapping(n: int) -> Case:
+    """Return the case of LMNN where most points are impostors of most others.
+
+    The bound is one product of nxnxp for each of the evaluations that 50 iterations take at least;
+    the gradient needs two more.
+    """
+    p = 32
+    ours = _ours("LMNN", n_components=p, max_iter=50, random_state=0)
+    ours.rounds = 3
+
+    def score(arrays: Arrays, digest: Arrays) -> dict[str, float]:
+        split = (arrays[name] for name in ("X", "y", "X_test", "y_test"))
+        return {"error": objectives.test_error(digest["components"], *split)}
+
+    return Case(
+        f"lmnn-overlapping-{n}",
+        f"LMNN fit, n={n}, d=128 to {p}, 300 classes that overlap, float32",
+        partial(data.overlapping, n),
+        [ours],
+        lambda rates: 51 * 2 * n * n * p / rates.gemm["float32"],
+        [MemoryAtMost(100)],
+        score=score,
+        warm=False,
+        when="normal",
     )
 
 

@@ -9,7 +9,7 @@ from benchmarks.embedding import embedding
 from benchmarks.family import family
 from benchmarks.imports import imports
 from benchmarks.kernels import inference, inference_epoch, neighbors, pairwise
-from benchmarks.learners import fit, mnist
+from benchmarks.learners import fit, mnist, overlapping
 from benchmarks.losses import losses
 from benchmarks.quality import PROTOCOLS, quality
 
@@ -29,6 +29,7 @@ def cases(level: Level = "normal", only: list[str] | None = None) -> list[Case]:
         fit("LMNN", 5000, when="quick", peer="quick", metric_learn="normal"),
         fit("LMNN", 10000, when="normal", peer="normal", metric_learn="full"),
     ]
+    found += [overlapping(n) for n in (5000, 10000)]
     found += [quality(protocol, learner) for protocol in PROTOCOLS for learner in ("NCA", "LMNN")]
     found += family()
     found += losses()
