@@ -161,8 +161,15 @@ def test_squares_that_overflow_do_not_spoil_zero(dtype, huge):
 def test_pairs_whose_distance_overflows_are_refused(dtype, huge, pairs, maps):
     X = np.array([[huge, 0], [0, huge]], dtype)
     assert np.isfinite(mf.paired_distances(X, pairs=pairs, **maps)).all()
-    with pytest.raises(ValueError, match="distances overflow: divide the points"):
+    with pytest.raises(ValueError, match="distances of pairs overflow: divide X"):
         mf.paired_distances(X, pairs=pairs, squared=True, **maps)
+
+
+def test_maps_that_overflow_are_named():
+    X, L = np.full((3, 2), 1e200), np.full((1, 2), 1e200)
+    for call in (mf.pairwise_distances, mf.kneighbors):
+        with pytest.raises(ValueError, match="the maps L, U and V, are too large"):
+            call(X, X, L=L)
 
 
 @pytest.mark.parametrize("squared", [False, True])

@@ -33,7 +33,7 @@ template <class T> T finite_distance(double d, double scale, bool squared) {
     const T distance = unscaled<T>(d, scale, squared);
     require(
         std::isfinite(distance),
-        "the distances overflow: divide the points by a number that makes their spread about 1");
+        "distances of pairs overflow: divide X and Y by a number that makes their spread about 1");
     return distance;
 }
 

@@ -91,6 +91,8 @@ struct EmbeddedPair {
             origin = detail::exact_origin(y);
         queries = embed(x, U, origin, control);
         database = embed(y, V, std::move(origin), control);
+        require(queries.allFinite() && database.allFinite(),
+                "embedded points overflow: the points, or the maps L, U and V, are too large");
     }
 };
 
