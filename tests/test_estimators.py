@@ -20,7 +20,15 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from metricfast import LMNN, NCA, ITML_Supervised, learners, losses
+from metricfast import (
+    LMNN,
+    NCA,
+    AsymmetricSimilarity,
+    EmbeddingLearner,
+    ITML_Supervised,
+    learners,
+    losses,
+)
 from metricfast.learners._linear import LinearLearner
 
 X, Y = load_iris(return_X_y=True)
@@ -108,6 +116,31 @@ def test_learners_are_values_of_a_grid_in_parallel():
     grid = {"learner": [LMNN(max_iter=2), ITML_Supervised(n_constraints=5)]}
     search = GridSearchCV(steps, grid, cv=2, n_jobs=2, error_score="raise").fit(X, Y)
     assert search.best_score_ > 0.8
+
+
+@pytest.mark.parametrize("learner", [n for n in LEARNERS if "callbacks" in signature(n).parameters])
+def test_a_callback_sees_the_learner_as_of_its_iteration(learner):
+    seen = []
+
+    def look(state):
+        model = state.estimator
+        assert model.n_iter_ == state.iteration == len(model.loss_curve_)
+        assert model.loss_curve_[-1] == state.objective
+        told = [state.components] if hasattr(state, "components") else state.parameters
+        own = [model.components_] if hasattr(state, "components") else model.parameters_
+        for one, other in zip(own, told, strict=True):
+            np.testing.assert_array_equal(one, other)
+        seen.append(model.transform(X))
+        if learner is AsymmetricSimilarity:
+            assert len(model.predict(X)) == len(X)
+
+    needed = [losses.NCA()] if learner is EmbeddingLearner else []
+    known = signature(learner).parameters
+    quick = {k: v for k, v in {"random_state": 0, "max_epochs": 3}.items() if k in known}
+    model = learner(*needed, callbacks=[look], **quick).fit(X, Y)
+    assert not np.array_equal(seen[0], seen[1])
+    silent = learner(*needed, **quick).fit(X, Y)
+    np.testing.assert_array_equal(model.transform(X), silent.transform(X))
 
 
 @every_estimator

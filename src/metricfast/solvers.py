@@ -54,7 +54,7 @@ class SolverState:
     components : ndarray of shape (n_components, n_features)
         The current linear map. A copy: changing it has no effect.
     estimator : estimator
-        The estimator that is being fitted. Its fitted attributes are not set yet.
+        The estimator that is being fitted, with the fitted attributes of this iteration.
     """
 
     iteration: int

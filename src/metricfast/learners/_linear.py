@@ -282,7 +282,16 @@ class LinearLearner(MahalanobisMixin):
         def components(x: NDArray[np.float64]) -> Array:
             return data.undo_scale(coordinates.components(x))
 
+        def record(value: float, x: NDArray[np.float64]) -> None:
+            self.components_ = components(x)
+            self._keep(coordinates, x)
+            self.n_iter_ = len(monitor.curve)
+            self.objective_ = value * data.unit
+            self.loss_curve_ = [value * data.unit for value in monitor.curve]
+
         def observer(iteration: int, value: float, x: NDArray[np.float64]) -> bool:
+            if callbacks:
+                record(value, x)
             value *= data.unit
             if progress is not None:
                 progress(iteration, value)
@@ -301,11 +310,7 @@ class LinearLearner(MahalanobisMixin):
         finally:
             if progress is not None:
                 progress.close()
-            self.components_ = components(monitor.best_x)
-            self._keep(coordinates, monitor.best_x)
-            self.n_iter_ = len(monitor.curve)
-            self.objective_ = monitor.best_value * data.unit
-            self.loss_curve_ = [value * data.unit for value in monitor.curve]
+            record(monitor.best_value, monitor.best_x)
 
 
 def check_callbacks(callbacks: Any, state: str = "a SolverState") -> tuple[Callback, ...]:

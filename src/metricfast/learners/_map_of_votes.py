@@ -153,8 +153,6 @@ class MapOfVotes(LinearLearner):
             self.components_ = data.undo_scale(problem.components(arrays))
 
         def observer(epoch: int, value: float, arrays: list[Array]) -> bool:
-            if problem.project is not None:
-                arrays = problem.project(arrays)
             answers = [
                 callback(
                     SolverState(epoch, value, data.undo_scale(problem.components(arrays)), self)

@@ -45,8 +45,7 @@ class EpochState:
     parameters : list of ndarray
         The parameters of the embedding: copies.
     estimator : estimator
-        The estimator that is being fitted. That of `EmbeddingLearner` and its presets has the
-        fitted attributes of this epoch.
+        The estimator that is being fitted, with the fitted attributes of this epoch.
     """
 
     iteration: int

@@ -200,9 +200,11 @@ class VoteTraining:
         observe = self.observer
 
         def observer(epoch: int, value: float, x: Array) -> bool:
-            nothing_to_learn = course.history["infeasible"][-1] >= self.n
-            told = observe is not None and observe(epoch, value, parts(x, shapes))
-            return told or nothing_to_learn
+            told = False
+            if observe is not None:
+                leave(x, value)
+                told = observe(epoch, value, projected(x))
+            return told or course.history["infeasible"][-1] >= self.n
 
         course = Course(
             x0, self.weight, type(estimator).__name__ if estimator.verbose else None,
@@ -243,10 +245,16 @@ class VoteTraining:
             size = estimator.batch_size or min(1000, max(32, self.n // 20))
             return np.array_split(rng.permutation(self.n), -(-self.n // size))
 
-        def leave(x: Array, value: float) -> None:
+        def projected(x: Array) -> list[Array]:
             arrays = parts(x, shapes)
-            keep(arrays if self.project is None else self.project(arrays))
+            return arrays if self.project is None else self.project(arrays)
+
+        def leave(x: Array, value: float) -> None:
+            keep(projected(x))
             estimator.objective_ = value
+            estimator.history_ = {name: list(values) for name, values in course.history.items()}
+            estimator.loss_curve_ = list(course.curve)
+            estimator.n_iter_ = len(course.curve)
 
         def objective(x: Array) -> float:
             try:
@@ -278,9 +286,6 @@ class VoteTraining:
         finally:
             course.close()
             leave(course.best_x, min(course.curve, default=math.inf))
-            estimator.history_ = course.history
-            estimator.loss_curve_ = list(course.curve)
-            estimator.n_iter_ = len(course.curve)
         if course.curve:
             # Epochs are judged by sums over batches between which x moves: look once at all points.
             candidates = course.best_x, course.before_best, x0

@@ -283,13 +283,22 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
             start = training.start(rng, kept)
             self.embedding_ = embedding
             self._keep(start)
-            try:
-                training.run(start, rng, self._keep, callbacks)
-            finally:
+
+            def embed_database() -> None:
                 self.database_embedding_ = self._embed(database, "database")
                 self.database_labels_ = database_codes
                 if X_database is None:
                     self.query_embedding_ = self._embed(X)
+
+            def keep(arrays: list[Array]) -> None:
+                self._keep(arrays)
+                if callbacks:
+                    embed_database()
+
+            try:
+                training.run(start, rng, keep, callbacks)
+            finally:
+                embed_database()
         return self
 
     def _side(self, side: str | None) -> str:
