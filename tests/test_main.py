@@ -7,7 +7,9 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn import config_context
 
 import metricfast
 from metricfast import plotting
@@ -117,6 +119,9 @@ def test_titles_hold_the_leave_one_out_error():
     figure = plotting.plot_before_after(points, points, mixed, n_neighbors=1, titles=("x", "y"))
     # nearest: 1, 0, 1, 4, 3, 4 with the labels a b a b a b
     assert figure.axes[1].get_title() == "y: 1-NN error 100.0%"
+    with config_context(transform_output="pandas"):
+        figure = plotting.plot_before_after(pd.DataFrame(points), points, labels)
+    assert len(figure.axes) == 2
 
 
 @pytest.mark.parametrize("shape", [(5, 2), (6, 1), (6,)])

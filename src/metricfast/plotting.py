@@ -73,7 +73,7 @@ def plot_before_after(
                 f"{title}: expected {len(labels)} points with two columns or more, "
                 f"got shape {points.shape}"
             )
-        shown = PCA(2).fit_transform(points)
+        shown = PCA(2).set_output(transform="default").fit_transform(points)
         for label, name in enumerate(classes):
             axes.scatter(*shown[labels == label].T, s=8, color=_colour(label), label=str(name))
         error = _leave_one_out_error(points, labels, n_neighbors)

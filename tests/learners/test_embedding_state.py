@@ -95,6 +95,18 @@ def test_partial_fit_goes_on_with_another_rate_and_loss_of_the_same_kind():
     assert learner.partial_fit(X, Y).n_iter_ == 2
 
 
+def test_partial_fit_takes_new_classes_where_the_loss_has_no_table_of_them():
+    numbers, names = np.array([1, 2, 0])[Y], np.array(["b", "c", "aa"])[Y]
+    learner = EmbeddingLearner(NCA, MLP((4,), 2), random_state=0)
+    learner.partial_fit(X[:100], names[:100]).partial_fit(X, names)
+    assert learner.classes_.tolist() == ["aa", "b", "c"]
+    codes = EmbeddingLearner(NCA, MLP((4,), 2), random_state=0)
+    codes.partial_fit(X[:100], numbers[:100]).partial_fit(X, numbers)
+    np.testing.assert_allclose(learner.transform(X), codes.transform(X), rtol=1e-12)
+    with pytest.raises(ValueError, match="y holds no text, .* compared with hold text"):
+        learner.partial_fit(X, Y)
+
+
 def test_partial_fit_refuses_labels_of_another_width():
     learner = EmbeddingLearner(losses.LogRatio(), Linear(2), random_state=0)
     learner.partial_fit(X, X[:, :2])

@@ -15,7 +15,12 @@ from metricfast._arrays import as_threads
 from metricfast._checks import check_points
 from metricfast._label_binding import agreed, bind_labels
 from metricfast._label_distance import LabelDistance
-from metricfast._targets import check_classification_target, check_regression_target
+from metricfast._targets import (
+    check_class_labels,
+    check_classification_target,
+    check_comparable,
+    check_regression_target,
+)
 from metricfast.embeddings import Embedding
 from metricfast.learners._checkpoint import Checkpoint
 from metricfast.learners._embedded_metric import EmbeddedMetricMixin
@@ -194,6 +199,11 @@ class EmbeddingInput(EmbeddedMetricMixin):
         if reset:
             self.classes_ = check_classification_target(np.asarray(classes))[0]
         labels = np.asarray(y)
+        check_class_labels(labels)
+        check_comparable(labels, self.classes_, "y")
+        if not (reset or is_learnable(loss)):
+            # Labels of a call are compared with each other alone: there may always be new ones.
+            self.classes_ = np.union1d(self.classes_, labels)
         codes = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
         unknown = self.classes_[codes] != labels
         if unknown.any():

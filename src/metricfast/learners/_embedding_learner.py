@@ -160,7 +160,8 @@ class BaseEmbeddingLearner(EmbeddingInput):
             The mean of those of the first call is the one that is subtracted from all.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), or sequence of objects
         classes : array-like of shape (n_classes,), optional
-            All classes there will be, for the first call; by default those of `y`.
+            All classes there will be, for the first call of a loss with a table of classes, such as
+            `ProxyNCA`; by default those of `y`. Other losses take new ones in any call.
 
         Returns
         -------
@@ -170,8 +171,8 @@ class BaseEmbeddingLearner(EmbeddingInput):
         ------
         ValueError
             As of `fit`; for early stopping and "cosine", which need all points or the number of
-            epochs; for classes that the first call did not know; and for another solver, embedding
-            or kind of loss or labels than before. With "lbfgs" there is no `partial_fit`.
+            epochs; for classes that a table does not have; and for another solver, embedding or
+            kind of loss or labels than before. With "lbfgs" there is no `partial_fit`.
 
         Warns
         -----
