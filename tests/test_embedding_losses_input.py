@@ -88,7 +88,7 @@ def test_parameters_that_are_no_finite_numbers(name, parameter, wrong):
     loss = getattr(losses, name)(**{parameter: wrong})
     Z, y = problem(loss)
     database = (Z[:3], y[:3]) if loss.learnable_database else ()
-    with pytest.raises(ValueError, match=f"{parameter} must be.*found"):
+    with pytest.raises(ValueError, match=f"{parameter} must be.*(found|got)"):
         loss(Z, y, *database)
 
 

@@ -335,3 +335,10 @@ def test_errors_name_the_path_given(tmp_path):
             metricfast.save(model, path)
         assert str(error.value).endswith(f"'{path}'")
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("wrong", [None, 3, b"model", ["model"]])
+def test_what_is_no_path_is_refused(wrong):
+    for call in (lambda: metricfast.save(fit("NCA"), wrong), lambda: metricfast.load(wrong)):
+        with pytest.raises(TypeError, match="path must be text or a path, got"):
+            call()

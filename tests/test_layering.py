@@ -36,7 +36,7 @@ CPP_LAYERS = [
 ]
 PYTHON_LAYERS = [
     ["_cpu", "_threadpool"],
-    ["_dispatch"],
+    ["_dispatch", "_arguments"],
     [
         *("exceptions", "neighbors", "gradient", "losses/", "embeddings/", "inference"),
         *("_arrays", "_checks", "_initialize", "_mahalanobis", "_preprocessors"),

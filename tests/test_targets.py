@@ -36,10 +36,10 @@ def test_labels_are_encoded(y, classes):
     ("y", "text"),
     [
         ([0.5, 1.5], "Unknown label type: continuous. y must hold"),
-        ([0, np.nan], "y must hold class labels, but contains NaN"),
-        ([0, np.inf], "y must hold class labels, but contains NaN or infinity"),
+        ([0, np.nan], "y contains NaN"),
+        ([0, np.inf], "y contains NaN or infinity"),
         (np.array([0, "a"], object), "y must hold labels of one type"),
-        (np.array([None, "a"], object), "y must hold class labels, but contains None"),
+        (np.array([None, "a"], object), "y contains None"),
         ([[0, 1], [1, 0]], "y should be a 1d array"),
         ([0, 1, 1], "y must hold 2 labels, one per sample, got 3"),
         ([], "y must hold 2 labels"),

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from metricfast._arguments import as_array, as_real
 from metricfast._dispatch import get_kernels
-from metricfast._targets import check_comparable
+from metricfast._targets import as_label_array, check_comparable, encode
 
 __all__ = [
     "aligned_empty",
@@ -37,27 +38,6 @@ def aligned_empty(shape: tuple[int, int], dtype: type[np.floating[Any]]) -> NDAr
     whole = np.empty(size + _CACHE_LINE, dtype)
     first = -whole.ctypes.data % _CACHE_LINE // whole.itemsize
     return whole[first : first + size].reshape(shape)
-
-
-def as_real(X: ArrayLike, name: str) -> NDArray[Any]:
-    """Array in native float32 or float64, C order. Integers and other floats become float64."""
-    if hasattr(X, "toarray") and hasattr(X, "tocsr"):
-        raise TypeError(
-            f"{name} is a sparse matrix; dense data are required here: "
-            f"pass {name}.toarray(), or reduce its width first."
-        )
-    array = np.asarray(X)
-    if array.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}.")
-    if array.dtype not in (np.float32, np.float64) or not array.dtype.isnative:
-        single = array.dtype.kind == "f" and array.dtype.itemsize == 4
-        try:
-            array = array.astype(np.float32 if single else np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"{name} must hold numbers; found dtype {array.dtype}: {error}"
-            ) from error
-    return np.ascontiguousarray(array)
 
 
 def as_points(X: ArrayLike, name: str, *, width: int | None = None) -> NDArray[Any]:
@@ -113,18 +93,15 @@ def as_codes(
     labels: ArrayLike, name: str, size: int, classes: NDArray[Any] | None = None
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Sorted classes and the labels as codes into them; unknown labels get codes past the end."""
-    array = np.asarray(labels)
+    array = as_label_array(labels, name)
     if array.shape != (size,):
         raise ValueError(
             f"{name} must hold one label a point: expected shape ({size},), found {array.shape}."
         )
-    if array.dtype.kind in "fc" and not np.isfinite(array).all():
-        raise ValueError(f"{name} contains NaN or infinity.")
     if classes is not None:
         check_comparable(array, classes, name)
         array = np.concatenate([classes, array])
-    known, codes = np.unique(array, return_inverse=True)
-    codes = codes.reshape(-1).astype(np.int64)
+    known, codes = encode(array, name)
     if classes is None:
         return known, codes
     return known, codes[len(classes) :]
@@ -134,7 +111,7 @@ def as_exclude(exclude: ArrayLike | None, size: int, database: int) -> NDArray[n
     """For each of ``size`` queries the database row to leave out, or -1."""
     if exclude is None:
         return None
-    array = np.asarray(exclude)
+    array = as_array(exclude, "exclude")
     if array.shape != (size,) or array.dtype.kind not in "iu":
         raise ValueError(
             f"exclude must hold one database index (or -1) a query: expected {size} integers, "

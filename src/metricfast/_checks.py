@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,10 +13,12 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
+from metricfast._arguments import as_array
 from metricfast._preprocessors import Preprocessor, form
 from metricfast._sparse import check_structure
+from metricfast._targets import as_label_array
 
-__all__ = ["check_pair_labels", "check_points", "check_tuples"]
+__all__ = ["check_labels", "check_pair_labels", "check_points", "check_tuples"]
 
 # The first is what everything that is in neither becomes.
 _FLOATS = [np.float64, np.float32]
@@ -26,6 +31,7 @@ def check_points(
     *,
     preprocessor: Preprocessor | None,
     reset: bool,
+    name: str = "X",
     **params: Any,
 ) -> Any:
     """Form and check points, and labels if `y` is given.
@@ -42,6 +48,8 @@ def check_points(
     preprocessor : callable or None
     reset : bool
         True in `fit`.
+    name : str, default="X"
+        What errors call the points.
     **params
         Further parameters of :func:`sklearn.utils.check_array`.
 
@@ -50,18 +58,24 @@ def check_points(
     X, or (X, y)
         X in native float32 if it was float32, otherwise float64; never modified in place.
     """
-    X = _with_shape(X)
-    applied = False
-    if preprocessor is not None and len(X.shape) == 1:
-        X, applied = _with_shape(form(preprocessor, X)), True
-    if len(X.shape) != 2:
-        expected = "2D array of formed points"
-        indicators = None if preprocessor is None else "1D array of indicators"
-        raise ValueError(_wrong_ndim(X, expected, indicators, applied, estimator))
-    X = _as_numbers(X)
-    if issparse(X):
-        check_structure(X)
-    return validate_data(estimator, X, y, reset=reset, **{"dtype": _FLOATS, **params})
+    with _naming(name):
+        X = _with_shape(X)
+        applied = False
+        if preprocessor is not None and len(X.shape) == 1:
+            X, applied = _with_shape(form(preprocessor, X)), True
+        if len(X.shape) != 2:
+            expected = "2D array of formed points"
+            indicators = None if preprocessor is None else "1D array of indicators"
+            raise ValueError(_wrong_ndim(X, expected, indicators, applied, estimator))
+        X = _as_numbers(X)
+        if issparse(X):
+            check_structure(X)
+        check_labels(y)
+        params = {"dtype": np.float32 if _is_single(X) else _FLOATS, **params}
+        checked = validate_data(estimator, X, y, reset=reset, **params)
+    if not isinstance(checked, tuple):
+        return _as_native(checked)
+    return _as_native(checked[0]), checked[1]
 
 
 def check_tuples(
@@ -89,7 +103,7 @@ def check_tuples(
     -------
     tuples, or (tuples, y)
     """
-    tuples = np.asarray(_with_shape(tuples))
+    tuples = as_array(_with_shape(tuples), "X")
     applied = False
     if preprocessor is not None and tuples.ndim == 2:
         tuples, applied = form(preprocessor, *tuples.T), True
@@ -98,6 +112,7 @@ def check_tuples(
         indicators = None if preprocessor is None else "2D array of indicators"
         raise ValueError(_wrong_ndim(tuples, expected, indicators, applied, estimator))
     tuples = _as_numbers(tuples)
+    check_labels(y)
     params = {"dtype": _FLOATS, **params, "ensure_2d": False, "allow_nd": True}
     if reset:
         checked = validate_data(estimator, tuples, y, reset=True, **params)
@@ -122,14 +137,41 @@ def check_pair_labels(y: NDArray[Any]) -> None:
         )
 
 
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Add the name to errors that do not say which argument they are about."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        known = name == "X" and re.search(r"\b[Xy]\b|input=|^Found (array|input)", str(error))
+        if known or type(error) not in (TypeError, ValueError):
+            raise
+        raise type(error)(f"{name}: {error}") from error
+
+
+def check_labels(y: Any, name: str = "y") -> None:
+    """Refuse labels that scikit-learn says too little about; the other checks are its own."""
+    if y is None or isinstance(y, str) or issparse(y):
+        return
+    labels = as_array(y, name)
+    if labels.dtype.kind in "Oc":
+        as_label_array(labels, name)
+
+
+def _is_single(X: Any) -> bool:
+    """Tell whether a frame that has no dtype of NumPy holds float32 alone."""
+    return not hasattr(X, "dtype") and np.asarray(X[:1]).dtype == np.float32
+
+
+def _as_native(X: Any) -> Any:
+    return X.astype(X.dtype.newbyteorder("="), copy=False)
+
+
 def _with_shape(X: Any) -> Any:
     """Leave a table as it is, since a frame carries feature names; make anything else an array."""
-    if len(getattr(X, "shape", ())) == 2:
+    if len(getattr(X, "shape", ())) == 2 and not np.ma.isMaskedArray(X):
         return X
-    try:
-        return np.asarray(X)
-    except ValueError as error:
-        raise ValueError(f"X must be a rectangular array: {error}") from error
+    return as_array(X, "X")
 
 
 def _as_numbers(X: Any) -> Any:
@@ -144,7 +186,7 @@ def _as_numbers(X: Any) -> Any:
     try:
         if kind not in "biuf":
             return X.astype(np.float64)
-        return X.astype(X.dtype.newbyteorder("="), copy=False)
+        return _as_native(X)
     except (TypeError, ValueError) as error:
         raise type(error)(f"X must hold numbers only: {error}") from error
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 
+from metricfast._arguments import as_real, check_random_state
 from metricfast._scatter import discriminant_components, principal_components, repetitions
 from metricfast._sparse import is_wide
 from metricfast.exceptions import NonPSDError
@@ -36,6 +37,8 @@ def check_n_components(n_features: int, n_components: int | None) -> int:
 
 def as_given_map(init: Any) -> Any:
     """Return `init` as an array where it is a map, as nested lists are."""
+    if hasattr(init, "toarray"):
+        raise TypeError("`init` is a sparse matrix; give a dense one: init.toarray().")
     if isinstance(init, (str, np.ndarray)) or not (
         isinstance(init, (list, tuple)) or hasattr(init, "__array__")
     ):
@@ -130,6 +133,7 @@ def _select(
 
 def _check_given(init: NDArray[Any], X: NDArray[Any], n_components: int) -> NDArray[Any]:
     try:
+        init = as_real(init, "init")
         components: NDArray[Any] = check_array(init, dtype=X.dtype, copy=True, input_name="init")
     except (TypeError, ValueError) as error:
         raise ValueError(f"`init` is not a linear map: {error}") from error

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError
 from sklearn.datasets import make_spd_matrix
-from sklearn.utils import check_array, check_random_state
 
+from metricfast._arguments import as_matrix, check_random_state
 from metricfast.exceptions import NonPSDError
 
 __all__ = ["initialize_metric"]
@@ -80,7 +80,7 @@ def initialize_metric(
 def _check_given(
     prior: NDArray[Any], n_features: int, name: str, strictly_positive: bool
 ) -> _Floats:
-    M: _Floats = check_array(prior, dtype=np.float64, copy=True, input_name=name)
+    M: _Floats = as_matrix(prior, name)
     if M.shape != (n_features, n_features):
         raise ValueError(
             f"The input dimensionality {M.shape} of the given mahalanobis matrix `{name}` must "

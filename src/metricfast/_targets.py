@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array, column_or_1d
 
+from metricfast._arguments import as_array, as_real
+
 __all__ = [
+    "as_label_array",
     "check_class_labels",
     "check_classification_target",
     "check_comparable",
     "check_partial_target",
     "check_regression_target",
     "check_sample_weight",
+    "encode",
 ]
 
 # Sums of weights times squared distances stay within float32 between these.
@@ -22,7 +28,7 @@ _LEAST, _MOST = 1e-20, 1e20
 
 
 def check_classification_target(
-    y: ArrayLike, n_samples: int | None = None
+    y: ArrayLike, n_samples: int | None = None, name: str = "y"
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Encode class labels.
 
@@ -32,6 +38,8 @@ def check_classification_target(
         Labels: integers, booleans, strings, or floats with whole values.
     n_samples : int, optional
         The length that `y` must have.
+    name : str, default="y"
+        What errors call it.
 
     Returns
     -------
@@ -46,17 +54,72 @@ def check_classification_target(
         If `y` has the wrong length, holds None, NaN or infinity, is continuous, mixes types that
         have no order, or holds fewer than two classes.
     """
-    labels = column_or_1d(y, warn=True)
+    labels = as_array(y, name)
+    if labels.ndim != 1 and labels.shape[1:] != (1,):
+        raise ValueError(f"{name} should be a 1d array, got an array of shape {labels.shape}.")
+    labels = column_or_1d(labels, warn=True)
     if n_samples is not None and len(labels) != n_samples:
-        raise ValueError(f"y must hold {n_samples} labels, one per sample, got {len(labels)}.")
-    check_class_labels(labels)
-    try:
-        classes, codes = np.unique(labels, return_inverse=True)
-    except TypeError as error:
-        raise ValueError(f"y must hold labels of one type: {error}") from error
+        raise ValueError(f"{name} must hold {n_samples} labels, one per sample, got {len(labels)}.")
+    check_class_labels(labels, name)
+    classes, codes = encode(labels, name)
     if len(classes) < 2:
-        raise ValueError(f"y must hold at least 2 classes, got {len(classes)} class.")
-    return classes, codes.astype(np.int64, copy=False)
+        raise ValueError(f"{name} must hold at least 2 classes, got {len(classes)} class.")
+    return classes, codes
+
+
+def as_label_array(labels: ArrayLike, name: str) -> NDArray[Any]:
+    """Return an array of labels none of which is missing.
+
+    Raises
+    ------
+    ValueError
+        If there are None, NaN, NaT, NA, infinity or masked values among them.
+    """
+    array = as_array(labels, name)
+    kind = array.dtype.kind
+    if kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}.")
+    if kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"{name} contains NaN or infinity: leave these points out.")
+    if kind in "mM" and np.isnat(array).any():
+        raise ValueError(f"{name} contains NaT: leave these points out.")
+    if kind == "O":
+        missing = next((label for label in array.flat if _is_missing(label)), _PRESENT)
+        if missing is not _PRESENT:
+            raise ValueError(f"{name} contains {missing}: leave these points out.")
+    return array
+
+
+_PRESENT = object()
+
+
+def _is_missing(label: Any) -> bool:
+    if label is None:
+        return True
+    try:
+        return bool(label != label or label in (math.inf, -math.inf))
+    except TypeError:  # pandas.NA is not even equal to itself
+        return True
+    except ValueError:  # an array
+        return False
+
+
+def encode(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the different labels, sorted, and labels as codes into them.
+
+    Raises
+    ------
+    ValueError
+        If they have no order, as text and numbers.
+    """
+    try:
+        known, codes = np.unique(labels, return_inverse=True)
+    except (TypeError, ValueError) as error:
+        kinds = sorted({type(label).__name__ for label in labels.flat})
+        raise ValueError(
+            f"{name} must hold labels of one type, numbers or text; found {', '.join(kinds)}."
+        ) from error
+    return known, codes.reshape(-1).astype(np.int64, copy=False)
 
 
 def check_class_labels(labels: ArrayLike, name: str = "y") -> None:
@@ -71,18 +134,14 @@ def check_class_labels(labels: ArrayLike, name: str = "y") -> None:
     Raises
     ------
     ValueError
-        If there are None, NaN, infinity or numbers with fractions among them.
+        If one is missing, or there are numbers with fractions among them.
     """
-    array = np.asarray(labels)
+    array = as_label_array(labels, name)
     if array.dtype.kind == "O":
-        if any(label is None for label in array.flat):
-            raise ValueError(f"{name} must hold class labels, but contains None.")
         reals = [label for label in array.flat if isinstance(label, (float, np.floating))]
         array = np.array(reals, np.float64)
     if array.dtype.kind != "f":
         return
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must hold class labels, but contains NaN or infinity.")
     if (array != np.floor(array)).any():
         raise ValueError(
             f"Unknown label type: continuous. {name} must hold class labels, "
@@ -91,7 +150,7 @@ def check_class_labels(labels: ArrayLike, name: str = "y") -> None:
 
 
 def check_comparable(labels: ArrayLike, others: ArrayLike, name: str) -> None:
-    """Refuse to compare text with numbers, which NumPy would turn into text.
+    """Refuse to compare text with numbers, which NumPy would turn into text, or dates with either.
 
     Parameters
     ----------
@@ -102,22 +161,32 @@ def check_comparable(labels: ArrayLike, others: ArrayLike, name: str) -> None:
     Raises
     ------
     ValueError
-        If one holds text and the other does not.
+        If one holds what the other does not.
     """
-    text, other_text = _has_text(labels), _has_text(others)
-    if text != other_text and np.size(labels) and np.size(others):
-        kinds = "no text", "text"
+    kind, other_kind = _kind(labels), _kind(others)
+    if kind != other_kind and np.size(labels) and np.size(others):
         raise ValueError(
-            f"{name} holds {kinds[text]}, and the labels that it is compared with hold "
-            f"{kinds[other_text]}: give both as text, or both as numbers."
+            f"{name} holds {kind}, and the labels that it is compared with hold {other_kind}: "
+            "give both as text, or both as numbers."
         )
 
 
-def _has_text(labels: ArrayLike) -> bool:
+def _kind(labels: ArrayLike) -> str:
     array = np.asarray(labels)
-    if array.dtype.kind == "O":
-        return any(isinstance(label, (str, bytes)) for label in array.flat)
-    return array.dtype.kind in "SUT"
+    types = {array.dtype.type} if array.dtype != object else set(map(type, array.flat))
+    return " and ".join(sorted({_kind_of(each) for each in types}))
+
+
+def _kind_of(label: type) -> str:
+    for kind, base in (
+        ("text", str),
+        ("bytes", bytes),
+        ("dates", (date, np.datetime64)),
+        ("durations", (timedelta, np.timedelta64)),
+    ):
+        if issubclass(label, base):
+            return kind
+    return "no text"
 
 
 def check_partial_target(y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -169,14 +238,7 @@ def check_regression_target(y: ArrayLike, vary: bool = True) -> NDArray[np.float
         If `y` holds something else than numbers, NaN, infinity, or, with `vary`, the same number
         throughout.
     """
-    numbers = column_or_1d(y, warn=True)
-    if numbers.dtype.kind not in "biuf":
-        if any(number is None for number in numbers):
-            raise ValueError("y must hold numbers, but contains None.")
-        try:
-            numbers = numbers.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"y must hold numbers: {error}") from error
+    numbers = column_or_1d(as_real(y, "y"), warn=True)
     targets: NDArray[np.float64] = check_array(
         numbers, dtype=np.float64, ensure_2d=False, input_name="y"
     )
@@ -208,11 +270,11 @@ def check_sample_weight(
     """
     if sample_weight is None:
         return None
-    shape = np.asarray(sample_weight).shape
-    if shape != (n_samples,):
-        raise ValueError(f"sample_weight must have shape ({n_samples},), got {shape}.")
+    given = as_real(sample_weight, "sample_weight")
+    if given.shape != (n_samples,):
+        raise ValueError(f"sample_weight must have shape ({n_samples},), got {given.shape}.")
     weights: NDArray[np.float64] = check_array(
-        sample_weight, dtype=np.float64, ensure_2d=False, input_name="sample_weight"
+        given, dtype=np.float64, ensure_2d=False, input_name="sample_weight"
     )
     if (weights < 0).any():
         raise ValueError("sample_weight must not be negative.")

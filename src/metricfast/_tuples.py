@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from metricfast._checks import check_pair_labels, check_tuples
+from metricfast._checks import check_labels, check_pair_labels, check_tuples
 from metricfast._preprocessors import ArrayIndexer, Preprocessor
 from metricfast._scatter import pair_scatter, repetitions
 from metricfast._targets import check_sample_weight
@@ -139,6 +139,7 @@ def index_tuples(
         points = formed.reshape(index.size, -1)
     if y is None:
         return TupleSet(points, index)
+    check_labels(y)
     labels = column_or_1d(y, warn=True)
     check_consistent_length(index, labels)
     if index.shape[1] == 2:

@@ -11,6 +11,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from metricfast._arguments import as_array
 from metricfast._tuples import index_tuples
 from metricfast.base import BaseMetricLearner
 from metricfast.thresholds import ThresholdMixin
@@ -116,7 +117,7 @@ class PairsClassifierMixin(ThresholdMixin, _TuplesClassifierMixin):
             Unless y holds a label of each pair, and there are pairs of both kinds.
         """
         decisions = self.decision_function(pairs)
-        labels = np.asarray(y)
+        labels = as_array(y, "y")
         if labels.shape != decisions.shape or set(labels.tolist()) != {-1, 1}:
             raise ValueError(
                 f"y must hold 1 or -1 for each of {len(decisions)} pairs, and both of them; got "

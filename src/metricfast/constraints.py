@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import column_or_1d
 
+from metricfast._arguments import as_array, check_bool, check_count, check_random_state
+from metricfast._arrays import as_points
 from metricfast._deprecation import DEPRECATED, renamed
 from metricfast._pair_draws import class_bounds, draw_different_pairs
-from metricfast._targets import check_sample_weight
+from metricfast._targets import as_label_array, check_sample_weight
 from metricfast.neighbors import kneighbors
 
 __all__ = ["Constraints", "class_neighbors", "wrap_indices", "wrap_pairs"]
@@ -54,7 +53,9 @@ class Constraints:
     """
 
     def __init__(self, partial_labels: ArrayLike) -> None:
-        given = column_or_1d(partial_labels)
+        given = as_label_array(partial_labels, "partial_labels")
+        if given.ndim != 1:
+            raise ValueError(f"partial_labels must have one dimension, got shape {given.shape}.")
         try:
             labels = given.astype(np.int64)
             whole = bool((labels == given).all())
@@ -112,7 +113,8 @@ class Constraints:
             shape, or values that cannot be used.
         """
         n_constraints = renamed("num_constraints", num_constraints, "n_constraints", n_constraints)
-        _check_count("n_constraints", n_constraints, least=0)
+        check_count("n_constraints", n_constraints, least=0)
+        check_bool("same_length", same_length)
         rng = check_random_state(random_state)
         weight = check_sample_weight(sample_weight, len(self.partial_labels))
         a, b = draw_different_pairs(self.partial_labels, n_constraints, True, rng, weight)
@@ -149,10 +151,10 @@ class Constraints:
         ValueError
             If `X` has not as many rows as there are labels, or a number of neighbours is below 1.
         """
-        _check_count("k_genuine", k_genuine)
-        _check_count("k_impostor", k_impostor)
-        points = np.asarray(X)
-        if points.ndim != 2 or len(points) != len(self.partial_labels):
+        check_count("k_genuine", k_genuine)
+        check_count("k_impostor", k_impostor)
+        points = as_points(X, "X")
+        if len(points) != len(self.partial_labels):
             raise ValueError(
                 f"X must have one row for each of the {len(self.partial_labels)} labels, "
                 f"got shape {points.shape}."
@@ -220,8 +222,8 @@ class Constraints:
             If the classes cannot fill so many chunks, or a number is out of range.
         """
         n_chunks = renamed("num_chunks", num_chunks, "n_chunks", n_chunks)
-        _check_count("n_chunks", n_chunks, least=0)
-        _check_count("chunk_size", chunk_size)
+        check_count("n_chunks", n_chunks, least=0)
+        check_count("chunk_size", chunk_size)
         rng = check_random_state(random_state)
         shuffled = rng.permutation(np.flatnonzero(self.partial_labels >= 0))
         by_class = shuffled[np.argsort(self.partial_labels[shuffled], kind="stable")]
@@ -270,6 +272,11 @@ def class_neighbors(
     [0 1] [[1], [0]] [[2], [2]]
     [2] [[]] [[1]]
     """
+    X, labels = as_points(X, "X"), Constraints(labels).partial_labels
+    if len(labels) != len(X):
+        raise ValueError(f"labels must hold {len(X)} labels, one a point, got {len(labels)}.")
+    check_count("k_genuine", k_genuine)
+    check_count("k_impostor", k_impostor)
     (known,) = np.nonzero(labels >= 0)
     for label in np.unique(labels[known]):
         of_class = labels[known] == label
@@ -306,7 +313,7 @@ def wrap_indices(constraints: Sequence[ArrayLike]) -> tuple[Index, Index]:
     >>> index.tolist(), y.tolist()
     ([[0, 1], [0, 2], [1, 2]], [1, -1, -1])
     """
-    a, b, c, d = (np.asarray(side, dtype=np.int64) for side in constraints)
+    a, b, c, d = _sides(constraints)
     index = np.concatenate([np.column_stack((a, b)), np.column_stack((c, d))])
     return index, np.repeat(np.array([1, -1]), (len(a), len(c)))
 
@@ -336,9 +343,28 @@ def wrap_pairs(X: ArrayLike, constraints: Sequence[ArrayLike]) -> tuple[NDArray[
     ([[[0.0], [1.0]], [[1.0], [5.0]]], [1, -1])
     """
     index, y = wrap_indices(constraints)
-    return np.asarray(X)[index], y
+    points = as_array(X, "X")
+    n = len(points) if points.ndim else 0
+    if index.size and not -n <= index.min() <= index.max() < n:
+        raise ValueError(
+            f"constraints must hold indices into X, which has {n} points; found {index.min()} to "
+            f"{index.max()}."
+        )
+    return points[index], y
 
 
-def _check_count(name: str, value: object, least: int = 1) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
+def _sides(constraints: Sequence[ArrayLike]) -> list[Index]:
+    sides = list(constraints) if isinstance(constraints, (tuple, list)) else []
+    arrays = [as_array(side, "constraints") for side in sides]
+    # Sides of an empty list are arrays of floats.
+    whole = [a.ndim == 1 and (a.dtype.kind in "iu" or a.size == 0) for a in arrays]
+    if (
+        len(arrays) != 4
+        or not all(whole)
+        or [len(a) for a in arrays[::2]] != [len(a) for a in arrays[1::2]]
+    ):
+        raise ValueError(
+            "constraints must be four arrays of integers, (a, b, c, d), a as long as b and c as "
+            "long as d, as positive_negative_pairs returns them."
+        )
+    return [a.astype(np.int64) for a in arrays]

@@ -12,15 +12,16 @@ Both are exact; no n x m matrix is held.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from metricfast._arguments import check_choice
 from metricfast._arrays import as_codes, as_exclude, as_points, as_real, as_threads
 from metricfast._dispatch import get_kernels
-from metricfast._targets import check_comparable
-from metricfast.neighbors import check_count
+from metricfast._targets import as_label_array, check_comparable, encode
+from metricfast.neighbors import check_neighbors
 
 __all__ = ["Inference", "both", "check_loss_matrix", "loss_augmented", "targeted"]
 
@@ -229,10 +230,8 @@ def check_loss_matrix(matrix: ArrayLike, n_classes: int | None = None) -> NDArra
 
 def check_method(ties: str, method: str, name: str = "method") -> None:
     """Check how sets are found, and how their votes are counted."""
-    if ties not in TIES:
-        raise ValueError(f"ties must be one of {TIES}; found {ties!r}.")
-    if method not in ("exact", "greedy"):
-        raise ValueError(f"{name} must be 'exact' or 'greedy'; found {method!r}.")
+    check_choice("ties", ties, TIES)
+    check_choice(name, method, ("exact", "greedy"))
 
 
 class _Problem:
@@ -252,8 +251,7 @@ class _Problem:
         exclude: ArrayLike | None,
         n_jobs: int | None,
     ) -> None:
-        if metric not in ("sqeuclidean", "precomputed"):
-            raise ValueError(f"metric must be 'sqeuclidean' or 'precomputed'; found {metric!r}.")
+        check_choice("metric", metric, ("sqeuclidean", "precomputed"))
         check_method(ties, method)
         self.queries, self.database = as_points(queries, "queries"), None
         n, width = self.queries.shape
@@ -268,7 +266,7 @@ class _Problem:
             self.database = as_points(database, "database", width=width)
             m = len(self.database)
         self.exclude = as_exclude(exclude, n, m)
-        check_count(n_neighbors, m, self.exclude)
+        check_neighbors(n_neighbors, m, self.exclude)
         self.k, self.ties, self.greedy = int(n_neighbors), ties, method == "greedy"
         self.matrix = None if loss_matrix is None else check_loss_matrix(loss_matrix)
         self.query_labels, self.database_labels, self.classes = vote_labels(
@@ -313,7 +311,7 @@ def vote_labels(
     of_queries, codes = as_codes(query_labels, names[0], n)
     of_database, database_codes = as_codes(database_labels, names[1], m)
     check_comparable(of_database, of_queries, names[1])
-    known = np.unique(np.concatenate([of_queries, of_database]))
+    known = encode(np.concatenate([of_queries, of_database]), names[1])[0]
     return (
         np.searchsorted(known, of_queries)[codes].astype(np.int64),
         np.searchsorted(known, of_database)[database_codes].astype(np.int64),
@@ -322,7 +320,7 @@ def vote_labels(
 
 
 def _as_indices(labels: ArrayLike, name: str, size: int, classes: int) -> NDArray[np.int64]:
-    array: NDArray[Any] = np.asarray(labels)
+    array = as_label_array(labels, name)
     if array.shape != (size,) or array.dtype.kind not in "iu":
         raise ValueError(
             f"{name} must hold one index into loss_matrix a point: expected {size} integers, found "

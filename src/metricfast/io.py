@@ -97,7 +97,7 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     tensors: dict[str, np.ndarray] = {}
     state = _state(estimator, "", tensors)
     described = json.dumps(state, allow_nan=False)
-    write_tensors(Path(path), {"format": FORMAT, "learner": name, "state": described}, tensors)
+    write_tensors(_as_path(path), {"format": FORMAT, "learner": name, "state": described}, tensors)
 
 
 def load(path: str | os.PathLike[str]) -> BaseEstimator:
@@ -136,7 +136,7 @@ def load(path: str | os.PathLike[str]) -> BaseEstimator:
     >>> metricfast.load("iris.safetensors").n_neighbors
     5
     """
-    metadata, tensors = read_tensors(path, FORMAT, "a model")
+    metadata, tensors = read_tensors(_as_path(path), FORMAT, "a model")
     name = metadata.get("learner", "")
     learner = _learners().get(name)
     if learner is None:
@@ -148,6 +148,12 @@ def load(path: str | os.PathLike[str]) -> BaseEstimator:
     except _BAD_STATE as error:
         what = f"{type(error).__name__}: {error}"
         raise ValueError(f"{path} does not describe a {name}: {what}") from error
+
+
+def _as_path(path: object) -> Path:
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path must be text or a path, got {path!r}.")
+    return Path(path)
 
 
 def _learners() -> dict[str, type[BaseEstimator]]:

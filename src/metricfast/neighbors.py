@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from metricfast._arguments import as_array, check_bool, check_count
 from metricfast._arrays import (
     aligned_empty,
     as_codes,
@@ -82,6 +83,7 @@ def pairwise_distances(
     >>> mf.pairwise_distances([[0.0, 0.0]], [[3.0, 4.0]], L=[[1.0, 0.0]])
     array([[3.]])
     """
+    check_bool("squared", squared)
     queries = as_points(X, "X")
     database = queries if Y is None else as_points(Y, "Y", width=queries.shape[1])
     query_map, database_map = as_maps(L, U, V, queries.shape[1])
@@ -148,6 +150,7 @@ def paired_distances(
     >>> mf.paired_distances([[0.0, 0.0], [3.0, 4.0]], pairs=[[0, 1], [1, 1]])
     array([5., 0.])
     """
+    check_bool("squared", squared)
     left = as_points(X, "X")
     if Y is None and pairs is None:
         raise ValueError("Give Y, or pairs of indices into X.")
@@ -166,7 +169,7 @@ def paired_distances(
 
 
 def _as_pairs(pairs: ArrayLike, left: int, right: int) -> NDArray[np.int64]:
-    array = np.asarray(pairs)
+    array = as_array(pairs, "pairs")
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
         raise ValueError(
             f"pairs must be integers of shape (n_pairs, 2); "
@@ -229,8 +232,9 @@ def kneighbors(
     >>> indices.ravel()
     array([1, 0, 1])
     """
+    check_bool("squared", squared)
     query, base, left_out = _search_arguments(queries, database, exclude)
-    check_count(n_neighbors, len(base), left_out)
+    check_neighbors(n_neighbors, len(base), left_out)
     query_map, database_map = as_maps(L, U, V, query.shape[1])
     distances = np.empty((len(query), n_neighbors), common_precision(query, base))
     indices = np.empty((len(query), n_neighbors), np.int64)
@@ -278,8 +282,9 @@ def kneighbors_per_class(
     >>> indices.ravel()
     array([1, 2])
     """
+    check_bool("squared", squared)
     query, base, left_out = _search_arguments(queries, database, exclude)
-    check_count(n_neighbors, None, None)
+    check_neighbors(n_neighbors)
     classes, codes = as_codes(labels, "labels", len(base))
     query_map, database_map = as_maps(L, U, V, query.shape[1])
     shape = (len(query), len(classes), n_neighbors)
@@ -303,17 +308,17 @@ def _search_arguments(
     return query, base, as_exclude(exclude, len(query), len(base))
 
 
-def check_count(
-    n_neighbors: object, available: int | None, left_out: NDArray[np.int64] | None
+def check_neighbors(
+    n_neighbors: object,
+    available: int | None = None,
+    left_out: NDArray[np.int64] | None = None,
 ) -> None:
-    whole = isinstance(n_neighbors, (int, np.integer)) and not isinstance(n_neighbors, bool)
-    if not whole or n_neighbors < 1:  # type: ignore[operator]
-        raise ValueError(f"n_neighbors must be a positive integer; found {n_neighbors!r}.")
+    k = check_count("n_neighbors", n_neighbors)
     if available is None:
         return
     if left_out is not None and (left_out >= 0).any():
         available -= 1
-    if n_neighbors > available:  # type: ignore[operator]
+    if k > available:
         raise ValueError(
             f"n_neighbors must be at most {available}, the database points that a query may have; "
             f"found {n_neighbors}."

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.decomposition import PCA
 
-from metricfast.neighbors import kneighbors
+from metricfast._arrays import as_codes, as_points
+from metricfast.neighbors import check_neighbors, kneighbors
 
 try:
     from matplotlib import colormaps
@@ -64,15 +65,19 @@ def plot_before_after(
     >>> [axes.get_title().split(":")[0] for axes in figure.axes]
     ['before', 'after']
     """
-    classes, labels = np.unique(np.asarray(y), return_inverse=True)
-    figure = Figure(figsize=(9, 4.5), layout="constrained")
-    for axes, given, title in zip(figure.subplots(1, 2), (before, after), titles, strict=True):
-        points = np.asarray(given)
-        if points.ndim != 2 or points.shape[0] != len(labels) or points.shape[1] < 2:
+    both = [as_points(points, n) for points, n in ((before, "before"), (after, "after"))]
+    n = len(both[0])
+    for name, points in zip(("before", "after"), both, strict=True):
+        if len(points) != n or points.shape[1] < 2:
             raise ValueError(
-                f"{title}: expected {len(labels)} points with two columns or more, "
-                f"got shape {points.shape}"
+                f"{name}: expected {n} points with two columns or more, got shape {points.shape}"
             )
+    classes, labels = as_codes(y, "y", n)
+    check_neighbors(n_neighbors, n, np.zeros(1, np.int64))
+    if np.shape(titles) != (2,):
+        raise ValueError(f"titles must be two strings, got {titles!r}.")
+    figure = Figure(figsize=(9, 4.5), layout="constrained")
+    for axes, points, title in zip(figure.subplots(1, 2), both, titles, strict=True):
         shown = PCA(2).set_output(transform="default").fit_transform(points)
         for label, name in enumerate(classes):
             axes.scatter(*shown[labels == label].T, s=8, color=_colour(label), label=str(name))

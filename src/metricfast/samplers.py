@@ -19,10 +19,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 
+from metricfast._arguments import check_bool, check_choice, check_count, check_random_state
 from metricfast._label_binding import SaidDistance, bind_labels
 from metricfast._label_neighbors import label_neighbors
+from metricfast._targets import as_label_array, encode
 from metricfast.solvers import batch_count, class_batches
 
 __all__ = ["Batch", "ClassBalanced", "DenseTriplet", "Sampler", "Uniform"]
@@ -88,7 +90,7 @@ class Sampler(BaseEstimator):  # type: ignore[misc]
         sized = isinstance(y, Sized) and getattr(y, "ndim", 1) > 0 and not issparse(y)
         if not sized or len(y) == 0:  # type: ignore[arg-type]
             raise ValueError(f"y must hold one label a point, got shape {np.shape(y)}.")
-        size = _count("batch_size", self.batch_size if batch_size is None else batch_size, 1)
+        size = check_count("batch_size", self.batch_size if batch_size is None else batch_size, 1)
         return self._prepare(y, size, random_state, n_jobs)
 
     def _prepare(
@@ -161,16 +163,14 @@ class ClassBalanced(Sampler):
     def _prepare(
         self, y: ArrayLike, size: int, random_state: RandomState, n_jobs: int | None
     ) -> Epoch:
-        labels = np.asarray(y)
+        labels = as_label_array(y, "y")
         if labels.ndim != 1:
             raise ValueError(
                 f"y must hold one class a point for ClassBalanced, got shape {labels.shape}: use "
                 "Uniform or DenseTriplet for labels of several numbers."
             )
-        if labels.dtype.kind in "fO" and any(label is None or label != label for label in labels):
-            raise ValueError("y must hold class labels, but contains None or NaN.")
-        group = _count("m_per_class", self.m_per_class, 1)
-        codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+        group = check_count("m_per_class", self.m_per_class, 1)
+        codes = encode(labels, "y")[1]
 
         def epoch(rng: np.random.RandomState) -> Iterator[Batch]:
             for rows in class_batches(codes, size, rng, group):
@@ -246,10 +246,10 @@ class DenseTriplet(Sampler):
             distance, labels = None, _numbers(y)
         else:
             distance, labels, _ = bind_labels(self.label_distance, y, sizes=(len(y),) * 2)  # type: ignore[arg-type]
-        n, k = len(labels), _count("n_neighbors", self.n_neighbors, 0)
-        anchors = _count("n_anchors", self.n_anchors, 1)
-        if self.ties not in ("keep", "drop"):
-            raise ValueError(f"ties must be 'keep' or 'drop', got {self.ties!r}.")
+        n, k = len(labels), check_count("n_neighbors", self.n_neighbors, 0)
+        anchors = check_count("n_anchors", self.n_anchors, 1)
+        check_choice("ties", self.ties, ("keep", "drop"))
+        check_bool("all_anchors", self.all_anchors)
         size = min(n, size)
         if size < n and anchors * (k + 1) > size:
             raise ValueError(
@@ -311,10 +311,3 @@ def _numbers(y: ArrayLike) -> NDArray[np.float64]:
             "labels are apart by label_distance."
         ) from error
     return labels
-
-
-def _count(name: str, value: object, least: int) -> int:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < least:  # type: ignore[operator]
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
-    return int(value)  # type: ignore[call-overload, no-any-return]

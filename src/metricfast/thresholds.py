@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from metricfast._checks import check_pair_labels
+from metricfast._checks import check_labels, check_pair_labels
 from metricfast._targets import check_sample_weight
 
 __all__ = ["ThresholdMixin", "check_calibration", "check_calibration_params"]
 
 Self = TypeVar("Self", bound="ThresholdMixin")
+# Squares of larger ones overflow.
+_MOST_BETA = 1e100
 _STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr")
 
 
@@ -29,7 +31,7 @@ def check_calibration(
     ValueError
         If one has a value that cannot be used.
     """
-    if strategy not in _STRATEGIES:
+    if not isinstance(strategy, str) or strategy not in _STRATEGIES:
         raise ValueError(
             'Strategy can either be "accuracy", "f_beta" or "max_tpr" or "max_tnr". '
             f'Got "{strategy}" instead.'
@@ -38,8 +40,14 @@ def check_calibration(
         isinstance(min_rate, Real) and 0 <= float(min_rate) <= 1
     ):
         raise ValueError(f"Parameter min_rate must be a number in[0, 1]. Got {min_rate} instead.")
-    if strategy == "f_beta" and not isinstance(beta, Real):
-        raise ValueError(f"Parameter beta must be a real number. Got {type(beta)} instead.")
+    if strategy == "f_beta":
+        if not isinstance(beta, Real):
+            raise ValueError(f"Parameter beta must be a real number. Got {type(beta)} instead.")
+        if not -_MOST_BETA <= beta <= _MOST_BETA:
+            raise ValueError(
+                f"Parameter beta must be a number from {-_MOST_BETA:g} to {_MOST_BETA:g}. Got "
+                f"{beta} instead."
+            )
 
 
 def check_calibration_params(params: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -153,6 +161,7 @@ class ThresholdMixin:
         """
         check_is_fitted(self, "preprocessor_")
         check_calibration(strategy, min_rate, beta)
+        check_labels(y_valid, "y_valid")
         y = column_or_1d(y_valid, warn=True)
         distances = -self._pair_decisions(pairs_valid)
         check_consistent_length(distances, y)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from embedding_cases import NCA, X, Y
@@ -61,8 +63,8 @@ def test_the_gradient_of_a_huge_point_is_that_of_its_direction():
     [
         (X[:, 0], CONTINUOUS.format("y")),
         (X[:, 0].astype(object), CONTINUOUS.format("y")),
-        (np.array([None, *Y[1:]], object), "y must hold class labels, but contains None"),
-        (np.array([None, *Y[1:].astype(str)], object), "y must hold class labels, but contains N"),
+        (np.array([None, *Y[1:]], object), "y contains None"),
+        (np.array([None, *Y[1:].astype(str)], object), "y contains None"),
     ],
     ids=["float", "object", "none", "none-words"],
 )
@@ -73,7 +75,7 @@ def test_labels_that_are_no_classes(labels, message):
     learner.fit(X, Y)
     with pytest.raises(ValueError, match=message):
         learner.score(X, labels)
-    with pytest.raises(ValueError, match=message.replace("y must", "y_database must")):
+    with pytest.raises(ValueError, match=re.sub(r"\by\b", "y_database", message)):
         learner.score(X, Y, X, labels)
     if labels.dtype == object:
         with pytest.raises(ValueError, match=message):
@@ -89,7 +91,7 @@ def test_whole_numbers_and_words_are_classes_in_any_dtype():
 
 def test_numbers_that_are_none():
     labels = np.array([None, *X[1:, 0]], object)
-    with pytest.raises(ValueError, match="y must hold numbers, but contains None"):
+    with pytest.raises(ValueError, match="y contains None"):
         LogRatioLearner(2).fit(X, labels)
 
 

@@ -103,7 +103,7 @@ def test_partial_fit_takes_new_classes_where_the_loss_has_no_table_of_them():
     codes = EmbeddingLearner(NCA, MLP((4,), 2), random_state=0)
     codes.partial_fit(X[:100], numbers[:100]).partial_fit(X, numbers)
     np.testing.assert_allclose(learner.transform(X), codes.transform(X), rtol=1e-12)
-    with pytest.raises(ValueError, match="y holds no text, .* compared with hold text"):
+    with pytest.raises(ValueError, match=r"y holds no text, .* compared with hold text"):
         learner.partial_fit(X, Y)
 
 

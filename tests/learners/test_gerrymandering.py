@@ -236,7 +236,7 @@ BAD = [
     ({"loss_matrix": np.zeros((2, 2))}, r"shape \(3, 3\)"),
     ({"loss_matrix": -np.ones((3, 3))}, "finite numbers from 0"),
     ({"loss_matrix": np.ones((3, 3))}, "zero on the diagonal"),
-    ({"ties": "any"}, "ties must be one of"),
+    ({"ties": "any"}, "ties must be"),
     ({"inference": "any"}, "inference must be"),
     ({"C": 0}, "C must be"),
     ({"regularizer": "l1"}, "regularizer must be"),

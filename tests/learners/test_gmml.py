@@ -148,7 +148,7 @@ def test_n_components_are_the_leading_directions():
     [
         ({"t": -0.1}, "t must be a number from 0 to 1"),
         ({"t": "half"}, "t must be"),
-        ({"reg": -1}, "reg must be a finite number from 0"),
+        ({"reg": -1}, "reg must be a number from 0"),
         ({"reg": np.nan}, "reg must be"),
         ({"prior": "euclidean"}, "`prior` must be"),
         ({"prior": np.eye(3)}, "`prior` must match"),

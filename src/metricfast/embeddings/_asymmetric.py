@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
+from metricfast._arguments import check_random_state
 from metricfast.embeddings._base import (
     Array,
     Cache,
     CheckedEmbedding,
     Embedding,
     Parameters,
-    as_embeddable,
     check_side,
+    check_start,
 )
 
 __all__ = ["Asymmetric"]
@@ -65,7 +65,7 @@ class Asymmetric(CheckedEmbedding):
         y: Array | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> Parameters:
-        X = as_embeddable(X)
+        X, y = check_start(X, y)
         rng = check_random_state(random_state)
         parts = []
         for name, part in (("query", self.query), ("database", self.database)):
@@ -95,6 +95,12 @@ class Asymmetric(CheckedEmbedding):
             return self.query, of_queries
         return self.database, of_database
 
+    def _check_parameters(self, parameters: Parameters) -> None:
+        super()._check_parameters(parameters)
+        for part, own in zip((self.query, self.database), self.split(parameters), strict=True):
+            if isinstance(part, CheckedEmbedding):
+                part._check_parameters(own)
+
     def _first(self, parameters: Parameters, side: str) -> Array:
         return self._side(parameters, side)[1][0]
 
@@ -109,6 +115,9 @@ class Asymmetric(CheckedEmbedding):
         self, parameters: Parameters, cache: Any, upstream: Array, *, n_jobs: int | None = None
     ) -> Parameters:
         """Return the gradient, which is zero in the parameters of the other side."""
+        if not isinstance(cache, _SideCache):
+            raise TypeError(f"cache must be what forward returned, got {type(cache)}.")
+        self._check_parameters(parameters)
         embedding, own = self._side(parameters, cache.side)
         of_queries, of_database = self.split(parameters)
         gradients = embedding.backward(own, cache.cache, upstream, n_jobs=n_jobs)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
 
-from metricfast._arrays import as_real, as_threads
+from metricfast._arguments import check_choice
+from metricfast._arrays import as_codes, as_real, as_threads
 from metricfast._dispatch import get_kernels
 from metricfast._sparse import check_structure
 
@@ -24,6 +25,7 @@ __all__ = [
     "Parameters",
     "as_embeddable",
     "check_side",
+    "check_start",
 ]
 
 Array = NDArray[Any]
@@ -74,10 +76,26 @@ def _converted(X: Any, dtype: Any) -> Any:
     return X if dtype is None else X.astype(dtype, copy=False)
 
 
+def check_start(X: Any, y: Any) -> tuple[Any, NDArray[np.int64] | None]:
+    """What `initialize` is given: points as `forward` takes them, and codes of their classes."""
+    X = as_embeddable(X)
+    check_points(X)
+    return X, None if y is None else as_codes(y, "y", X.shape[0])[1]
+
+
+def check_points(X: Any) -> None:
+    """Refuse no points or features, and what is not finite."""
+    if 0 in X.shape:
+        raise ValueError(f"X is empty: found shape {X.shape}.")
+    if not get_kernels().all_finite(X.data[None] if issparse(X) else X):
+        raise ValueError(
+            f"X contains NaN, infinity or what overflows {X.dtype}; remove or impute these values."
+        )
+
+
 def check_side(side: str) -> None:
     """Raise a ValueError for what is no side of a search."""
-    if side not in ("query", "database"):
-        raise ValueError(f"side must be 'query' or 'database', got {side!r}.")
+    check_choice("side", side, ("query", "database"))
 
 
 class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
@@ -198,21 +216,15 @@ class CheckedEmbedding(Embedding):
         self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None
     ) -> tuple[Array, Any]:
         check_side(side)
+        self._check_parameters(parameters)
         weight = self._first(parameters, side)
         with np.errstate(over="ignore"):
             X = as_embeddable(X, weight.dtype)
-        n, width = X.shape
-        if width != weight.shape[1]:
+        if X.shape[1] != weight.shape[1]:
             raise ValueError(
-                f"X must have {weight.shape[1]} features, as the parameters do; found {width}."
+                f"X must have {weight.shape[1]} features, as the parameters do; found {X.shape[1]}."
             )
-        if n == 0:
-            raise ValueError(f"X is empty: found shape {X.shape}.")
-        if not get_kernels().all_finite(X.data[None] if issparse(X) else X):
-            raise ValueError(
-                f"X contains NaN, infinity or what overflows {weight.dtype}; remove or impute "
-                "these values."
-            )
+        check_points(X)
         return self._forward(parameters, X, side=side, n_jobs=n_jobs)
 
     @abstractmethod
@@ -220,6 +232,12 @@ class CheckedEmbedding(Embedding):
         self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None
     ) -> tuple[Array, Any]:
         """Embed points that have been checked."""
+
+    def _check_parameters(self, parameters: Parameters) -> None:
+        """Refuse what is no list of parameters of this embedding."""
+        n = len(self.decays(0.0))
+        if not isinstance(parameters, (list, tuple)) or len(parameters) != n:
+            raise ValueError(f"parameters must be a list of {n} arrays, as initialize gives.")
 
     def _first(self, parameters: Parameters, side: str) -> Array:
         """Return the weight that points are multiplied by."""
@@ -234,6 +252,25 @@ class LayeredEmbedding(CheckedEmbedding):
     @property
     def _activation(self) -> str:
         return "identity"
+
+    def _check_parameters(self, parameters: Parameters) -> None:
+        super()._check_parameters(parameters)
+        dtypes = {array.dtype if isinstance(array, np.ndarray) else None for array in parameters}
+        if len(dtypes) > 1 or not dtypes <= {np.dtype(np.float32), np.dtype(np.float64)}:
+            raise ValueError(
+                "parameters must be arrays of one dtype, float32 or float64, as initialize gives."
+            )
+        inputs: int | None = None
+        for weight, bias in zip(*self._layers(parameters), strict=True):
+            fits = weight.ndim == 2 and inputs in (None, weight.shape[1])
+            if not fits or not (bias is None or bias.shape == weight.shape[:1]):
+                raise ValueError(
+                    "parameters must be arrays of the shapes that initialize gives, found "
+                    f"{[array.shape for array in parameters]}."
+                )
+            inputs = len(weight)
+        if not all(array.flags.c_contiguous for array in parameters):
+            raise ValueError("parameters must be C-contiguous: give numpy.ascontiguousarray.")
 
     @abstractmethod
     def _layers(self, parameters: Parameters) -> tuple[list[Array], list[Array | None]]:
@@ -265,9 +302,12 @@ class LayeredEmbedding(CheckedEmbedding):
     def backward(
         self, parameters: Parameters, cache: Any, upstream: Array, *, n_jobs: int | None = None
     ) -> Parameters:
+        self._check_parameters(parameters)
+        if not isinstance(cache, Cache):
+            raise TypeError(f"cache must be what forward returned, got {type(cache)}.")
         weights, biases = self._layers(parameters)
         threads, kernels = as_threads(n_jobs), get_kernels()
-        upstream = np.ascontiguousarray(upstream, weights[0].dtype)
+        upstream = as_real(upstream, "upstream").astype(weights[0].dtype, copy=False)
         if upstream.shape != cache.outputs[-1].shape:
             raise ValueError(
                 f"upstream must have the shape of Z, {cache.outputs[-1].shape}; "

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
+from scipy.sparse import issparse
 
+from metricfast._arguments import check_bool, check_count, check_random_state
 from metricfast._initialize import as_given_map, initialize_components
-from metricfast.embeddings._base import Array, LayeredEmbedding, Parameters, as_embeddable
+from metricfast.embeddings._base import Array, LayeredEmbedding, Parameters, check_start
 
 __all__ = ["Linear"]
 
@@ -65,12 +66,13 @@ class Linear(LayeredEmbedding):
         y: Array | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> Parameters:
-        X = as_embeddable(X)
+        X, y = check_start(X, y)
+        check_bool("normalize", self.normalize)
         width, init = X.shape[1], as_given_map(self.init)
         rows = self.n_components
         if rows is None:
             rows = len(init) if isinstance(init, np.ndarray) and init.ndim == 2 else width
-        rows = check_width("n_components", rows)
+        rows = check_count("n_components", rows)
         if isinstance(init, np.ndarray):
             if init.shape == (rows, width) and rows > width:
                 if not np.isfinite(init).all():
@@ -89,7 +91,9 @@ class Linear(LayeredEmbedding):
                 f"n_components must be at most n_features={width} with init={init!r}, got "
                 f"{rows}: use 'identity', 'random' or an array."
             )
-        L = initialize_components(X, None if y is None else np.asarray(y), init, rows, random_state)
+        if isinstance(init, str) and init in ("auto", "pca", "lda"):
+            _check_squares(X)
+        L = initialize_components(X, y, init, rows, random_state)
         if rows > width and isinstance(init, str) and init == "auto":
             further = check_random_state(random_state).standard_normal((rows - width, width))
             L[width:] = _FURTHER * further / np.sqrt(width)
@@ -102,9 +106,9 @@ class Linear(LayeredEmbedding):
         return [default]
 
 
-def check_width(name: str, value: object) -> int:
-    """Return a number of components or units."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < 1:  # type: ignore[operator]
-        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}.")
-    return int(value)  # type: ignore[call-overload, no-any-return]
+def _check_squares(X: Any) -> None:
+    """Refuse points that have no covariance in float64."""
+    values = X.data if issparse(X) else X
+    most = np.sqrt(np.finfo(np.float64).max / (X.shape[0] * X.shape[1]))
+    if not max(values.max(initial=0), -values.min(initial=0)) < most:
+        raise ValueError("X is so large that its squares overflow: scale its features.")

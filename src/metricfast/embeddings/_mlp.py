@@ -7,10 +7,15 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from metricfast.embeddings._base import Array, LayeredEmbedding, Parameters, as_embeddable
-from metricfast.embeddings._linear import check_width
+from metricfast._arguments import (
+    check_bool,
+    check_choice,
+    check_count,
+    check_random_state,
+    check_range,
+)
+from metricfast.embeddings._base import Array, LayeredEmbedding, Parameters, check_start
 
 __all__ = ["MLP"]
 
@@ -81,21 +86,19 @@ class MLP(LayeredEmbedding):
         y: Array | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> Parameters:
-        if self.activation not in ("relu", "tanh", "identity"):
-            raise ValueError(
-                f"activation must be 'relu', 'tanh' or 'identity', got {self.activation!r}."
-            )
+        check_choice("activation", self.activation, ("relu", "tanh", "identity"))
         if isinstance(self.hidden_layer_sizes, str) or not np.iterable(self.hidden_layer_sizes):
             raise ValueError(
                 "hidden_layer_sizes must be several integers, such as (256,), got "
                 f"{self.hidden_layer_sizes!r}."
             )
-        X = as_embeddable(X)
+        X, _ = check_start(X, y)
+        check_bool("normalize", self.normalize)
         rng = check_random_state(random_state)
         widths = [
             X.shape[1],
-            *(check_width("hidden_layer_sizes", size) for size in self.hidden_layer_sizes),
-            check_width("n_components", self.n_components),
+            *(check_count("hidden_layer_sizes", size) for size in self.hidden_layer_sizes),
+            check_count("n_components", self.n_components),
         ]
         parameters = []
         for layer, (inputs, width) in enumerate(pairwise(widths)):
@@ -115,6 +118,5 @@ class MLP(LayeredEmbedding):
 
     def decays(self, default: float) -> list[float]:
         own = default if self.weight_decay is None else self.weight_decay
-        if not 0 <= own < np.inf:
-            raise ValueError(f"weight_decay must be a finite number from 0, got {own!r}.")
+        check_range("weight_decay", own)
         return [own, 0.0] * (1 + len(self.hidden_layer_sizes))

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
+from metricfast._arguments import check_random_state
 from metricfast._scatter import within_scatter
 from metricfast.learners._linear import (
     FULL_BASIS,

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
+from metricfast._arguments import as_real
 from metricfast._initialize import components_from_metric
 from metricfast._scatter import blocks
 from metricfast._tuples import TupleSet
@@ -28,7 +29,11 @@ def check_bounds(bounds: ArrayLike) -> NDArray[np.float64]:
         If they are not two finite numbers that are not negative, of which one is not zero.
     """
     given = check_array(
-        bounds, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, input_name="bounds"
+        as_real(bounds, "bounds"),
+        dtype=np.float64,
+        ensure_2d=False,
+        ensure_min_samples=0,
+        input_name="bounds",
     )
     result: NDArray[np.float64] = np.array(given).ravel()
     if result.size != 2:

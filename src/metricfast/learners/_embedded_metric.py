@@ -141,10 +141,10 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         """Return what is subtracted from points of a side."""
         return getattr(self, "mean_query_", self.mean_) if side == "query" else self.mean_
 
-    def _points(self, X: Any) -> Any:
+    def _points(self, X: Any, name: str = "X") -> Any:
         check_is_fitted(self, ["preprocessor_", "parameters_"])
         return check_points(
-            self, X, preprocessor=self.preprocessor_, reset=False, accept_sparse="csr"
+            self, X, preprocessor=self.preprocessor_, reset=False, name=name, accept_sparse="csr"
         )
 
     def transform(self, X: Any, side: str | None = None) -> Array:
@@ -346,7 +346,7 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         if X_database is None:
             database = self._embed(X, "database") if self.embedding_.asymmetric else queries
             return queries, database, np.arange(len(queries))
-        return queries, self._embed(self._points(X_database), "database"), None
+        return queries, self._embed(self._points(X_database, "X_database"), "database"), None
 
     @property
     def _n_features_out(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_array
 
+from metricfast._arguments import check_bool, check_choice
 from metricfast._arrays import as_threads
 from metricfast._checks import check_points
 from metricfast._label_binding import agreed, bind_labels
@@ -119,14 +121,17 @@ class EmbeddingInput(EmbeddedMetricMixin):
             ("schedule", ("constant", "inverse", "cosine")),
             ("database", ("batch", "all")),
         ):
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}.")
+            check_choice(name, getattr(self, name), allowed)
         if self.learning_rate is not None:
             check_range("learning_rate", self.learning_rate, positive=True)
         check_range("momentum", self.momentum, high=1)
         check_range("weight_decay", self.weight_decay)
         check_range("proxy_rate", self.proxy_rate)
         check_range("validation_fraction", self.validation_fraction, high=1, positive=True)
+        check_bool("early_stopping", self.early_stopping)
+        check_bool("warm_start", self.warm_start)
+        if not isinstance(self.checkpoint, (str, os.PathLike, type(None))):
+            raise TypeError(f"checkpoint must be a path, got {self.checkpoint!r}.")
         check_count("max_epochs", self.max_epochs)
         check_count("n_iter_no_change", self.n_iter_no_change)
         if is_learnable(loss) and embedding.asymmetric:

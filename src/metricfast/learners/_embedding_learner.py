@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
+from metricfast._arguments import check_random_state
 from metricfast._label_binding import is_precomputed
 from metricfast._label_distance import LabelDistance
 from metricfast.embeddings import Embedding

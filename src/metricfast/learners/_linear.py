@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, diags_array, issparse
 from sklearn.utils import Tags
 
+from metricfast._arguments import check_bool, check_choice, check_count, check_range
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
 from metricfast._initialize import as_given_map, check_n_components, initialize_components
@@ -212,8 +212,7 @@ class LinearLearner(MahalanobisMixin):
 
     def _check_parameters(self) -> tuple[Callback, ...]:
         """Check what the learners share, and return the callbacks."""
-        if self.solver not in ("lbfgs", "sgd"):
-            raise ValueError(f"solver must be 'lbfgs' or 'sgd', got {self.solver!r}.")
+        check_choice("solver", self.solver, ("lbfgs", "sgd"))
         check_count("max_iter", self.max_iter)
         check_count("max_epochs", self.max_epochs)
         if self.batch_size is not None:
@@ -322,24 +321,3 @@ def check_callbacks(callbacks: Any, state: str = "a SolverState") -> tuple[Callb
         if not callable(callback):
             raise TypeError(f"callbacks must be functions of {state}, got {callback!r}.")
     return found
-
-
-def check_bool(name: str, value: object) -> None:
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False, got {value!r}.")
-
-
-def check_count(name: str, value: object, least: int = 1) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
-
-
-def check_range(name: str, value: Any, high: float = math.inf, positive: bool = False) -> None:
-    real: Any = value  # mypy knows no order of Real
-    inside = isinstance(value, Real) and 0 <= real <= high and real < math.inf
-    if not inside or (positive and value == 0):
-        raise ValueError(
-            f"{name} must be a {'finite ' if high == math.inf else ''}number "
-            f"{'above' if positive else 'from'} 0"
-            f"{f' to {high:g}' if high < math.inf else ''}, got {value!r}."
-        )

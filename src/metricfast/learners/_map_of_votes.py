@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from metricfast._arguments import check_choice, check_random_state
 from metricfast._checks import check_points
 from metricfast.learners._gerrymander_objective import MapObjective, MatrixObjective
 from metricfast.learners._linear import (
@@ -97,10 +97,15 @@ class MapOfVotes(LinearLearner):
     def _keep_voters(self, X: Any, data: TrainingSet) -> None:
         self.database_embedding_ = self._embed(self._points(X))
 
-    def _points(self, X: Any) -> Any:
+    def _points(self, X: Any, name: str = "X") -> Any:
         check_is_fitted(self, ["preprocessor_", "components_"])
         return check_points(
-            self, X, preprocessor=self.preprocessor_, reset=False, accept_sparse=("csr", "csc")
+            self,
+            X,
+            preprocessor=self.preprocessor_,
+            reset=False,
+            name=name,
+            accept_sparse=("csr", "csc"),
         )
 
     def _embed(self, X: Any, side: str = "query") -> Array:
@@ -115,8 +120,7 @@ class MapOfVotes(LinearLearner):
         return vote_loss(self, len(data.classes))
 
     def _check_parameterization(self) -> None:
-        if self.parameterization not in ("L", "M"):
-            raise ValueError(f"parameterization must be 'L' or 'M', got {self.parameterization!r}.")
+        check_choice("parameterization", self.parameterization, ("L", "M"))
         if self.parameterization == "L":
             return
         if self.n_components is not None:

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array
 from sklearn.utils.random import sample_without_replacement
 from threadpoolctl import threadpool_limits
 
+from metricfast._arguments import as_matrix
 from metricfast._scaling import center_and_rescale
 from metricfast._scatter import discriminant_components
 from metricfast._threadpool import one_blas_thread
@@ -33,7 +33,7 @@ _MAX_FAILURES = 100
 
 def check_given_basis(basis: Any, n_features: int) -> _Floats:
     """Return a copy of the bases that a user gave, one a row."""
-    found: _Floats = check_array(basis, dtype=np.float64, copy=True, input_name="basis")
+    found: _Floats = as_matrix(basis, "basis")
     if found.shape[1] != n_features:
         raise ValueError(
             f"The dimensionality ({found.shape[1]}) of the provided bases must match the "

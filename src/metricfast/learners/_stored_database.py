@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from metricfast._targets import check_sample_weight
+from metricfast._targets import as_label_array, check_sample_weight
 from metricfast.learners._callers import refuse_passed_on
 from metricfast.learners._voting import vote
 from metricfast.neighbors import kneighbors
@@ -37,7 +37,7 @@ class VotesOfDatabase(ClassifierMixin):  # type: ignore[misc]
 
     n_neighbors: int
     n_jobs: int | None
-    _points: Callable[[Any], Any]
+    _points: Callable[..., Any]
     _embed: Callable[..., Array]
     classes_: Array
     database_embedding_: Array
@@ -87,7 +87,7 @@ class VotesOfDatabase(ClassifierMixin):  # type: ignore[misc]
             )
         queries, points = self._embed(self._points(X)), self.database_embedding_
         if X_database is not None:
-            points = self._embed(self._points(X_database), "database")
+            points = self._embed(self._points(X_database, "X_database"), "database")
         return kneighbors(queries, points, k, n_jobs=self.n_jobs)
 
     def predict(self, X: Any, X_database: Any = None, y_database: ArrayLike | None = None) -> Array:
@@ -170,7 +170,7 @@ class VotesOfDatabase(ClassifierMixin):  # type: ignore[misc]
         if X_database is None or y_database is None:
             points, labels = self.database_embedding_, self.database_labels_
         else:
-            points = self._embed(self._points(X_database), "database")
+            points = self._embed(self._points(X_database, "X_database"), "database")
             labels = self._codes(y_database, "y_database")
         if len(labels) != len(points):
             raise ValueError(
@@ -180,7 +180,7 @@ class VotesOfDatabase(ClassifierMixin):  # type: ignore[misc]
         return vote(found, labels, len(self.classes_))
 
     def _codes(self, y: ArrayLike, name: str) -> NDArray[np.int64]:
-        labels = column_or_1d(y)
+        labels = column_or_1d(as_label_array(y, name))
         known = {label: code for code, label in enumerate(self.classes_.tolist())}
         codes = [known.get(label, -1) for label in labels.tolist()]
         if -1 in codes:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
+from metricfast._arguments import check_bool, check_choice
 from metricfast._arrays import as_threads
 from metricfast._threadpool import one_blas_thread
 from metricfast.exceptions import LossOverflowError
@@ -354,18 +355,12 @@ def check_vote_parameters(estimator: Any) -> None:
     check_range("learning_rate", estimator.learning_rate, high=1e6, positive=True)
     check_range("tol", estimator.tol)
     check_range("validation_fraction", estimator.validation_fraction, high=1, positive=True)
+    check_bool("early_stopping", estimator.early_stopping)
     check_method(estimator.ties, estimator.inference, "inference")
     as_threads(estimator.n_jobs)
     check_range("power_t", estimator.power_t)
-    if estimator.solver not in ("sgd", "lbfgs", "subgradient"):
-        raise ValueError(
-            f"solver must be 'lbfgs', 'sgd' or 'subgradient', got {estimator.solver!r}."
-        )
-    if estimator.regularizer is not None and estimator.regularizer not in REGULARIZERS:
-        raise ValueError(
-            f"regularizer must be None or one of {tuple(REGULARIZERS)}, got "
-            f"{estimator.regularizer!r}."
-        )
+    check_choice("solver", estimator.solver, ("lbfgs", "sgd", "subgradient"))
+    check_choice("regularizer", estimator.regularizer, (None, *REGULARIZERS))
 
 
 def hold_out(

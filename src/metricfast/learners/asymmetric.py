@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from metricfast._arguments import check_random_state
 from metricfast._checks import check_points
 from metricfast._initialize import as_given_map
 from metricfast._scaling import log2_spread
@@ -242,6 +242,7 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
         refuse_passed_on(self, X, X_database)
         check_vote_parameters(self)
         check_bool("warm_start", self.warm_start)
+        check_bool("tied", self.tied)
         callbacks: tuple[Any, ...] = check_callbacks(self.callbacks)
         embedding = self._make_embedding()
         kept = None
@@ -337,14 +338,10 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
 
     def _check_database(self, X: Any, y: Any) -> tuple[Array, NDArray[np.int64]]:
         points = check_points(
-            self, X, preprocessor=self.preprocessor_, reset=False, order="C", accept_sparse="csr"
-        )
-        self.classes_, codes = check_classification_target(y)
-        if len(codes) != points.shape[0]:
-            raise ValueError(
-                f"y_database must hold {points.shape[0]} labels, one for each point of X_database, "
-                f"got {len(codes)}."
-            )
+            self, X, preprocessor=self.preprocessor_, reset=False, name="X_database", order="C",
+            accept_sparse="csr",
+        )  # fmt: skip
+        self.classes_, codes = check_classification_target(y, points.shape[0], "y_database")
         return points, codes
 
     def _keep(self, arrays: list[Array]) -> None:

@@ -24,6 +24,8 @@ from metricfast.thresholds import check_calibration_params
 __all__ = ["GMML", "GMML_Supervised"]
 
 _Floats = NDArray[np.float64]
+# From here on, nothing is left of the pairs.
+_MOST_REG = 1e12
 
 
 class _BaseGMML(MahalanobisMixin):
@@ -48,7 +50,7 @@ class _BaseGMML(MahalanobisMixin):
 
     def _check_parameters(self) -> Any:
         check_range("t", self.t, high=1)
-        check_range("reg", self.reg)
+        check_range("reg", self.reg, high=_MOST_REG)
 
     def _learn(
         self,

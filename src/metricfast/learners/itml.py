@@ -70,7 +70,7 @@ class _BaseITML(MahalanobisMixin):
         tol = renamed("convergence_threshold", self.convergence_threshold, "tol", self.tol)
         check_count("max_iter", self.max_iter)
         check_range("tol", tol)
-        if self.gamma != math.inf:
+        if not (isinstance(self.gamma, float) and self.gamma == math.inf):
             check_range("gamma", self.gamma, positive=True)
         return float(tol)
 

@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from metricfast._arguments import check_choice
 from metricfast._checks import check_points
 from metricfast._tuples import index_tuples
 from metricfast.base import BaseMetricLearner, MetricTransformer
@@ -181,9 +182,10 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         TypeError
             If the learner is none, or is given an argument that its `fit` does not know.
         """
-        if self.method not in _METHODS:
-            raise ValueError(f"method must be one of {_METHODS}, got {self.method!r}.")
-        if isinstance(self.kernel, str) and self.kernel == "precomputed":
+        check_choice("method", self.method, _METHODS)
+        if not (isinstance(self.kernel, str) or callable(self.kernel)):
+            raise ValueError(f"kernel must be a name or a function, got {self.kernel!r}.")
+        if self.kernel == "precomputed":
             raise ValueError("kernel must be computed from points, got 'precomputed'.")
         if self.n_components is not None:
             check_count("n_components", self.n_components)
@@ -316,7 +318,7 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
             gamma=self.gamma,
             degree=self.degree,
             coef0=self.coef0,
-            kernel_params=self.kernel_params,
+            kernel_params=None if self.kernel_params is None else dict(self.kernel_params),
             n_components=100 if self.n_components is None else int(self.n_components),
             method=self.method,
             random_state=self.random_state,

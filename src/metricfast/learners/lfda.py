@@ -176,7 +176,7 @@ class LFDA(ClosedFormLearner):
             If the input is not as above, no two points of a class differ, or all are there more
             than k times: none then has a local scale.
         """
-        if self.embedding_type not in _EMBEDDINGS:
+        if not isinstance(self.embedding_type, str) or self.embedding_type not in _EMBEDDINGS:
             raise ValueError(f"Invalid embedding_type: {self.embedding_type!r}")
         k = _NEIGHBORS if self.k is None else self.k
         check_count("k", k)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.utils import check_random_state
 
 from metricfast import losses
+from metricfast._arguments import check_random_state
 from metricfast._deprecation import renamed, take_renamed
 from metricfast._sparse import dense, nearest_of_class
 from metricfast.learners._linear import (

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
+from metricfast._arguments import check_random_state
 from metricfast._arrays import as_threads, as_vector
 from metricfast._deprecation import DEPRECATED, take_renamed
 from metricfast._dispatch import get_kernels

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
+from metricfast._arguments import check_random_state
 from metricfast._deprecation import DEPRECATED, renamed, take_renamed
 from metricfast._initialize import check_n_components
 from metricfast._threadpool import one_blas_thread

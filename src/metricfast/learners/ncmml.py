@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from scipy.special import log_softmax
-from sklearn.utils import check_random_state
 
+from metricfast._arguments import check_random_state
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
 from metricfast._scatter import group_means, repetitions

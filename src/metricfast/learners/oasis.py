@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array, check_random_state
 
+from metricfast._arguments import as_matrix, check_bool, check_choice, check_random_state
 from metricfast._arrays import as_threads
 from metricfast._dispatch import get_kernels
 from metricfast._targets import check_partial_target, check_sample_weight
@@ -47,16 +47,14 @@ class _BaseOASIS(BilinearMixin):
     def _check_parameters(self) -> None:
         check_count("max_iter", self.max_iter)
         check_range("C", self.C, positive=True)
-        if self.projection not in (None, "symmetric", "psd"):
-            raise ValueError(
-                f"projection must be None, 'symmetric' or 'psd', got {self.projection!r}."
-            )
+        check_bool("shuffle", self.shuffle)
+        check_choice("projection", self.projection, (None, "symmetric", "psd"))
         as_threads(self.n_jobs)
 
     def _start(self, triplets: TupleSet) -> None:
         n_features, dtype = triplets.points.shape[1], triplets.points.dtype
         if isinstance(self.init, np.ndarray):
-            W: NDArray[Any] = check_array(self.init, dtype=dtype, order="C", copy=True)
+            W = as_matrix(self.init, "init", dtype)
             if W.shape != (n_features, n_features):
                 raise ValueError(
                     f"`init` must have shape ({n_features}, {n_features}), got {W.shape}."

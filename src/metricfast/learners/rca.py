@@ -13,7 +13,7 @@ from scipy.linalg import eigh, svd
 from metricfast._deprecation import DEPRECATED, renamed, take_renamed
 from metricfast._initialize import check_n_components
 from metricfast._scatter import group_means, repetitions, scatter_matrix, whitening, with_signs
-from metricfast._targets import check_partial_target
+from metricfast._targets import as_label_array, check_partial_target
 from metricfast.constraints import Constraints
 from metricfast.learners._closed import (
     ClosedFormLearner,
@@ -156,6 +156,9 @@ class RCA(ClosedFormLearner):
                 "chunks: Expected array-like (array or non-string sequence), got None. Give the "
                 "chunk of each point, negative for a point in none."
             )
+        chunks = as_label_array(chunks, "chunks")
+        if chunks.ndim != 1:
+            raise ValueError(f"chunks must have one dimension, got shape {chunks.shape}.")
         points, ids, weights, exponent = self._prepare(X, chunks, sample_weight)
         self._fit(points, check_whole("chunks", ids), weights, exponent)
         if validate:

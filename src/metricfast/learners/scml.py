@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
+from metricfast._arguments import check_random_state
 from metricfast._targets import check_partial_target, check_sample_weight
 from metricfast._tuples import TupleSet
 from metricfast.classifiers import TripletsClassifierMixin

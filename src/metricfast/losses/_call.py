@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from metricfast._arguments import check_choice
 from metricfast._arrays import (
     as_codes,
     as_exclude,
@@ -19,7 +20,7 @@ from metricfast._arrays import (
     as_vector,
 )
 from metricfast._dispatch import get_kernels
-from metricfast._targets import check_class_labels
+from metricfast._targets import as_label_array, check_class_labels
 from metricfast.exceptions import LossOverflowError
 
 __all__ = ["AllPairsLoss", "Call", "Gradient", "Loss", "RowLoss", "Totals", "finite", "positive"]
@@ -115,7 +116,7 @@ class Call:
 
 def _classes(labels: ArrayLike, name: str) -> ArrayLike:
     """Labels of classes, which numbers with fractions are not."""
-    array = np.asarray(labels)
+    array = as_label_array(labels, name)
     if array.dtype.kind == "O":
         check_class_labels(array, name)
     if array.dtype.kind == "f" and (array != np.round(array)).any() and np.isfinite(array).all():
@@ -123,14 +124,14 @@ def _classes(labels: ArrayLike, name: str) -> ArrayLike:
             f"{name} holds continuous numbers, and this loss needs class labels: use a loss of "
             "continuous labels, such as LogRatio, or divide the numbers into classes."
         )
-    return labels
+    return array
 
 
 def finite(value: float, name: str, *, what: str = "finite") -> float:
     """A finite parameter; ``what`` is what errors say that it must be."""
     try:
         number = np.nan if isinstance(value, str) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = np.nan
     if not np.isfinite(number):
         raise ValueError(f"{name} must be {what}; found {value!r}.")
@@ -182,13 +183,9 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
         """Value and gradient; see the module's description."""
 
     def _reduction(self) -> str:
-        reduction = str(getattr(self, "reduction", "sum"))
-        if reduction not in self._reductions:
-            *most, last = map(repr, self._reductions)
-            raise ValueError(
-                f"reduction must be {', '.join(most)} or {last}; found {self.reduction!r}."
-            )
-        return reduction
+        reduction = getattr(self, "reduction", "sum")
+        check_choice("reduction", reduction, self._reductions)
+        return str(reduction)
 
     def _count(self, totals: Totals) -> None:
         self.counts_ = dict(

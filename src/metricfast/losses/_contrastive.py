@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from metricfast._arguments import check_choice
 from metricfast._dispatch import get_kernels
 from metricfast.losses._call import Call, RowLoss, Totals, positive
 
@@ -71,8 +72,7 @@ class Contrastive(RowLoss):
         self, call: Call, reduction: str, y: ArrayLike, y_database: ArrayLike | None
     ) -> Totals:
         del y, y_database
-        if self.power not in (1, 2):
-            raise ValueError(f"power must be 1 or 2; found {self.power!r}.")
+        check_choice("power", self.power, (1, 2))
         totals: Any = get_kernels().contrastive(
             *call.engine("sum"), call.y, call.y_database, call.weight,
             positive(self.pos_margin, "pos_margin", zero=True),

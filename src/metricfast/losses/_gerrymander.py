@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from metricfast._dispatch import get_kernels
 from metricfast.inference import Inference, check_loss_matrix, check_method, vote_labels
 from metricfast.losses._call import Call, Gradient, Loss
-from metricfast.neighbors import check_count
+from metricfast.neighbors import check_neighbors
 
 __all__ = ["Gerrymander"]
 
@@ -131,7 +131,7 @@ class Gerrymander(Loss):
     ) -> tuple[float, NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         reduction = self._reduction()
         check_method(self.ties, self.inference, "inference")
-        check_count(self.n_neighbors, call.m, call.exclude)
+        check_neighbors(self.n_neighbors, call.m, call.exclude)
         weight = np.ones(len(call.queries)) if call.weight is None else call.weight
         targeted, augmented = self._sets(call, y, y if y_database is None else y_database, weight)
         self.n_infeasible_ = int((~targeted.feasible).sum())

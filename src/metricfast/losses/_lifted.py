@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from metricfast._arguments import check_bool
 from metricfast._dispatch import get_kernels
 from metricfast.losses._call import Call, RowLoss, Totals, finite
 
@@ -67,6 +68,7 @@ class GeneralizedLifted(RowLoss):
         self, call: Call, reduction: str, y: ArrayLike, y_database: ArrayLike | None
     ) -> Totals:
         del y, y_database
+        check_bool("squared", self.squared)
         totals: Any = get_kernels().lifted(
             *call.engine(reduction), call.y, call.y_database, call.weight,
             finite(self.pos_margin, "pos_margin"), finite(self.neg_margin, "neg_margin"),

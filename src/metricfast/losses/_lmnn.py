@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from metricfast._arguments import as_array, check_count
 from metricfast._arrays import as_codes, as_points, as_threads
 from metricfast._dispatch import get_kernels
 from metricfast.losses._call import Call, Gradient, Loss, finite, positive
-from metricfast.neighbors import check_count, kneighbors_per_class, paired_distances
+from metricfast.neighbors import kneighbors_per_class, paired_distances
 
 __all__ = ["LMNN"]
 
@@ -87,7 +88,7 @@ class LMNN(Loss):
         reduction = self._reduction()
         call = Call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
         if targets is None:
-            check_count(self.n_neighbors, None, None)
+            check_count("n_neighbors", self.n_neighbors)
             database = call.queries if call.database is None else call.database
             rows = _nearest_of_class(
                 call.queries, call.y, database, call.y_database, self.n_neighbors, call.exclude,
@@ -95,7 +96,8 @@ class LMNN(Loss):
             )  # fmt: skip
         else:
             rows = _as_targets(targets, len(call.queries), call.m)
-        starts, columns = (None, None) if impostors is None else impostors
+        n = len(call.queries)
+        starts, columns = (None, None) if impostors is None else _as_lists(impostors, n, call.m)
         totals = get_kernels().lmnn(
             call.queries, call.database, call.exclude, starts, columns, reduction, call.grad,
             call.grad_database, call.threads, finite(self.regularization, "regularization"),
@@ -118,8 +120,9 @@ class LMNN(Loss):
         Raises
         ------
         ValueError
-            If a class has no more than ``n_neighbors`` members.
+            If a class has no more than ``n_neighbors`` members, or an argument cannot be used.
         """
+        check_count("n_neighbors", n_neighbors)
         points = as_points(Z, "Z")
         classes, codes = as_codes(y, "y", len(points))
         counts = np.bincount(codes, minlength=len(classes))
@@ -153,12 +156,20 @@ class LMNN(Loss):
         -------
         (row_starts, columns), or None
             Lists in compressed sparse rows; None where they would exceed ``max_candidates``.
+
+        Raises
+        ------
+        ValueError
+            If an argument cannot be used; the message names it.
         """
         points = as_points(Z, "Z")
         classes, codes = as_codes(y, "y", len(points))
+        targets = _as_targets(targets, len(points), len(points))
+        slack, margin = positive(slack, "slack", zero=True), positive(margin, "margin", zero=True)
+        most = check_count("max_candidates", max_candidates, least=0)
         reach = np.zeros(len(points))
         anchors = np.arange(len(points))
-        for column in np.asarray(targets).T:
+        for column in targets.T:
             known = np.flatnonzero(column >= 0)
             pairs = np.stack([anchors[known], column[known]], axis=1)
             d = paired_distances(points, pairs=pairs, squared=True, n_jobs=n_jobs)
@@ -167,9 +178,9 @@ class LMNN(Loss):
         if points.dtype == np.float32:
             radius *= 1 + 1e-6  # the loss compares distances that are rounded to float32
         lists = get_kernels().find_impostors(
-            points, codes, len(classes), radius, int(max_candidates), as_threads(n_jobs)
+            points, codes, len(classes), radius, most, as_threads(n_jobs)
         )
-        return lists if lists is None else _with_targets(lists, np.asarray(targets))
+        return lists if lists is None else _with_targets(lists, targets)
 
 
 def _nearest_of_class(
@@ -203,12 +214,39 @@ def _nearest_of_class(
 
 
 def _as_targets(targets: ArrayLike, n: int, m: int) -> NDArray[np.int64]:
-    rows = np.ascontiguousarray(targets, dtype=np.int64)
-    if rows.ndim != 2 or len(rows) != n:
-        raise ValueError(f"targets must have shape ({n}, k); found {rows.shape}.")
+    rows = as_array(targets, "targets")
+    if rows.ndim != 2 or len(rows) != n or rows.dtype.kind not in "iu":
+        raise ValueError(
+            f"targets must be integers of shape ({n}, k); found shape {rows.shape}, dtype "
+            f"{rows.dtype}."
+        )
     if rows.size and (rows.min() < -1 or rows.max() >= m):
         raise ValueError(f"targets must hold indices from -1 to {m - 1}.")
-    return rows
+    return np.ascontiguousarray(rows, dtype=np.int64)
+
+
+def _as_lists(impostors: Any, n: int, m: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Lists of database indices in compressed sparse rows."""
+    found = [as_array(part, "impostors") for part in impostors] if _is_pair(impostors) else []
+    if not found or any(part.ndim != 1 or part.dtype.kind not in "iu" for part in found):
+        raise ValueError(
+            "impostors must be two arrays of integers, (row_starts, columns), as find_impostors "
+            f"gives; found {impostors!r}."
+        )
+    starts, columns = (np.ascontiguousarray(part, dtype=np.int64) for part in found)
+    ordered = len(starts) == n + 1 and starts[0] == 0 and (np.diff(starts) >= 0).all()
+    if not ordered or starts[-1] != len(columns):
+        raise ValueError(
+            f"impostors must have {n + 1} row_starts, from 0 to the number of columns, "
+            f"{len(columns)}."
+        )
+    if len(columns) and (columns.min() < 0 or columns.max() >= m):
+        raise ValueError(f"impostors must hold columns from 0 to {m - 1}.")
+    return starts, columns
+
+
+def _is_pair(values: object) -> bool:
+    return isinstance(values, (tuple, list)) and len(values) == 2
 
 
 def _with_targets(

@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from metricfast._arguments import check_bool, check_choice
 from metricfast._dispatch import get_kernels
 from metricfast.losses._call import Call, Totals, positive
 from metricfast.losses._labels import LabelLoss, SaidDistance, label_arguments
@@ -66,8 +67,8 @@ class _OfRatios(LabelLoss):
     def _run(
         self, call: Call, reduction: str, y: ArrayLike, y_database: ArrayLike | None
     ) -> Totals:
-        if self.ties not in ("drop", "epsilon"):
-            raise ValueError(f"ties must be 'drop' or 'epsilon'; found {self.ties!r}.")
+        check_choice("ties", self.ties, ("drop", "epsilon"))
+        check_bool("squared", self.squared)
         eps_log = positive(self.eps_log, "eps_log", zero=True)
         if self.ties == "epsilon" and eps_log == 0:
             raise ValueError("ties='epsilon' needs eps_log above 0.")

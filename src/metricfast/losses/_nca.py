@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metricfast._arguments import check_choice
 from metricfast._dispatch import get_kernels
 from metricfast.losses._call import AllPairsLoss
 
@@ -53,8 +54,7 @@ class NCA(AllPairsLoss):
         self.reduction = reduction
 
     def _run(self, *arguments: Any) -> Any:
-        if self.form not in ("sum", "log"):
-            raise ValueError(f"form must be 'sum' or 'log'; found {self.form!r}.")
+        check_choice("form", self.form, ("sum", "log"))
         totals = get_kernels().nca(*arguments, self.form == "log")
         _, _, left_out, _, grad, grad_database, _, *of_labels = arguments
         if self.form == "sum" and not _has_positives(left_out, *of_labels):

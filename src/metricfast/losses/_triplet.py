@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from metricfast._arguments import check_bool, check_choice
 from metricfast._dispatch import get_kernels
 from metricfast.losses._call import Call, RowLoss, Totals, positive
 from metricfast.losses._labels import SaidDistance, label_arguments
@@ -88,17 +89,14 @@ class Triplet(RowLoss):
 
     @property
     def _call_labels(self) -> str:  # type: ignore[override]
-        if self.labels not in ("class", "dense"):
-            raise ValueError(f"labels must be 'class' or 'dense'; found {self.labels!r}.")
+        check_choice("labels", self.labels, ("class", "dense"))
         return "class" if self.labels == "class" else "unchecked"
 
     def _run(
         self, call: Call, reduction: str, y: ArrayLike, y_database: ArrayLike | None
     ) -> Totals:
-        if self.mining not in ("all", "semihard", "hardest"):
-            raise ValueError(
-                f"mining must be 'all', 'semihard' or 'hardest'; found {self.mining!r}."
-            )
+        check_choice("mining", self.mining, ("all", "semihard", "hardest"))
+        check_bool("squared", self.squared)
         settings = positive(self.margin, "margin", zero=True), self.mining, bool(self.squared)
         kernels: Any = get_kernels()
         if self.labels == "class":

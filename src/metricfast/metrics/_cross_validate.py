@@ -11,8 +11,9 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.cluster import KMeans
 from sklearn.model_selection import GroupKFold
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import _safe_indexing
 
+from metricfast._arguments import check_random_state
 from metricfast._label_binding import bind_labels, label_sequence
 from metricfast._label_distance import label_array, subset
 from metricfast._named_distances import KERNELS

@@ -1,0 +1,126 @@
+"""Checks of single arguments: their errors say which one, what was found, and what is wanted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import sklearn.utils
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "as_array",
+    "as_matrix",
+    "as_real",
+    "check_bool",
+    "check_choice",
+    "check_count",
+    "check_random_state",
+    "check_range",
+]
+
+# Sums of two counts, and counts as floats, are exact.
+_MOST = 2**53
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+def as_array(values: Any, name: str) -> NDArray[Any]:
+    """Return an array of what is array-like and has no masked values.
+
+    Raises
+    ------
+    ValueError
+    """
+    if np.ma.is_masked(values):
+        count = int(np.ma.getmaskarray(values).sum())
+        raise ValueError(f"{name} has {count} masked values: leave them out, or fill them.")
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a rectangular array: {error}") from error
+
+
+def as_real(X: ArrayLike, name: str) -> NDArray[Any]:
+    """Array in native float32 or float64, C order. Integers and other floats become float64."""
+    if hasattr(X, "toarray") and hasattr(X, "tocsr"):
+        raise TypeError(
+            f"{name} is a sparse matrix; dense data are required here: "
+            f"pass {name}.toarray(), or reduce its width first."
+        )
+    array = as_array(X, name)
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}.")
+    if array.dtype.kind in "mM":
+        raise ValueError(
+            f"{name} must hold numbers; found dtype {array.dtype}. Give dates as the time since "
+            "one of them, in days for example."
+        )
+    if array.dtype not in (np.float32, np.float64) or not array.dtype.isnative:
+        single = array.dtype.kind == "f" and array.dtype.itemsize == 4
+        try:
+            array = array.astype(np.float32 if single else np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{name} must hold numbers; found dtype {array.dtype}: {error}"
+            ) from error
+    return np.asarray(array, order="C")
+
+
+def as_matrix(values: ArrayLike, name: str, dtype: Any = np.float64) -> NDArray[Any]:
+    """Copy a matrix of finite numbers, in C order."""
+    array = as_real(values, name)
+    if array.ndim != 2 or not array.size:
+        raise ValueError(f"`{name}` must be a matrix of numbers, got shape {array.shape}.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"Input {name} contains NaN or infinity.")
+    return np.array(array, dtype, order="C")
+
+
+def check_bool(name: str, value: object) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+
+
+def check_choice(name: str, value: object, allowed: Sequence[object]) -> None:
+    """Refuse what is none of several values."""
+    if not (isinstance(value, Hashable) and value in allowed):
+        *most, last = map(repr, allowed)
+        raise ValueError(f"{name} must be {', '.join(most)} or {last}, got {value!r}.")
+
+
+def check_count(name: str, value: object, least: int = 1, most: int = _MOST) -> int:
+    """Return a whole number within bounds."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    number: Any = value  # mypy knows no order of Integral
+    if not whole or number < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
+    if number > most:
+        raise ValueError(f"{name} must be at most {most}, got {value!r}.")
+    return int(number)
+
+
+def check_random_state(random_state: Any) -> np.random.RandomState:
+    """Return the generator that `random_state` means to scikit-learn."""
+    try:
+        rng: np.random.RandomState = sklearn.utils.check_random_state(random_state)
+    except ValueError as error:
+        raise ValueError(
+            "random_state must be None, an integer from 0 to 4294967295 or a RandomState, got "
+            f"{random_state!r}."
+        ) from error
+    return rng
+
+
+def check_range(name: str, value: object, high: float = math.inf, positive: bool = False) -> None:
+    """Refuse what is no number from 0 (above 0, if `positive`) to `high`, or infinite."""
+    real: Any = value if isinstance(value, Real) else math.nan
+    if not 0 <= real <= min(high, _LARGEST) or (positive and real == 0):
+        raise ValueError(
+            f"{name} must be a {'finite ' if high == math.inf else ''}number "
+            f"{'above' if positive else 'from'} 0"
+            f"{f' to {high:g}' if high < math.inf else ''}, got {value!r}."
+        )
