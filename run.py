@@ -10,6 +10,7 @@ Everything is installed into .venv in this directory, and compiled again where t
 import hashlib
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import venv
@@ -41,10 +42,31 @@ def install(extra):
     stamp = ENVIRONMENT / "installed-sources"
     sources = digest()
     if not stamp.exists() or stamp.read_text() != sources:
-        print("compiling metricfast, which takes some minutes", flush=True)
+        jobs = os.environ.setdefault("CMAKE_BUILD_PARALLEL_LEVEL", str(compilers(free_memory())))
+        print(f"compiling metricfast, {jobs} files at a time, takes some minutes", flush=True)
         pip("install", ".")
         stamp.write_text(sources)
     pip("install", f"metricfast[{extra}]")
+
+
+def compilers(memory):
+    """How many compilers to run at a time, each of which takes up to 1.5 GB."""
+    return max(1, int(min(os.cpu_count() or 1, memory / 1.5e9)))
+
+
+def free_memory():
+    """Bytes that are free, or may be used; infinite where the system does not say."""
+    limits = [float("inf")]
+    for file, pattern in [
+        ("/proc/meminfo", r"MemAvailable: +(\d+) kB"),
+        ("/sys/fs/cgroup/memory.max", r"(\d+)"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", r"(\d+)"),
+    ]:
+        path = pathlib.Path(file)
+        found = re.search(pattern, path.read_text()) if path.exists() else None
+        if found:
+            limits.append(int(found[1]) * (1024 if "kB" in pattern else 1))
+    return min(limits)
 
 
 def pip(*arguments):

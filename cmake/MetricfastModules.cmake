@@ -5,11 +5,18 @@ find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
 find_package(pybind11 CONFIG REQUIRED)
 set(bindings "${PROJECT_SOURCE_DIR}/src/cpp/bindings")
 
-set(metricfast_sources module bind_build bind_distance bind_neighbors bind_engine bind_inference
-    bind_itml bind_psd_learners bind_scatter bind_scml bind_oasis
-    bind_class_losses bind_label_losses bind_embeddings)
-list(TRANSFORM metricfast_sources PREPEND "${bindings}/")
-list(TRANSFORM metricfast_sources APPEND ".cpp")
+# The files of a unit are compiled as one, since what they share is instantiated once then. Units are
+# as large as a compiler of 1.5 GB may be.
+set(metricfast_units engine search losses learners)
+set(metricfast_engine bind_engine)
+set(metricfast_search bind_distance bind_neighbors bind_inference)
+set(metricfast_losses bind_class_losses bind_label_losses bind_itml bind_oasis bind_psd_learners)
+set(metricfast_learners module bind_build bind_embeddings bind_scatter bind_scml)
+foreach(unit IN LISTS metricfast_units)
+    list(TRANSFORM metricfast_${unit} REPLACE "(.+)" "${bindings}/\\1.cpp")
+    set_source_files_properties(${metricfast_${unit}} PROPERTIES UNITY_GROUP ${unit})
+    list(APPEND metricfast_sources ${metricfast_${unit}})
+endforeach()
 
 # NO_EXTRAS: link-time optimisation would double the compile time and gains nothing here.
 pybind11_add_module(_cpu MODULE NO_EXTRAS "${bindings}/cpu.cpp")
@@ -24,9 +31,9 @@ foreach(level IN LISTS metricfast_levels)
                                                  METRICFAST_MODULE_ISA="${level}"
                                                  METRICFAST_EIGEN_VERSION="${Eigen3_VERSION}")
     if(NOT METRICFAST_NATIVE)
-        # As one translation unit: half the processor time in all, where a developer's build after a
-        # change is better off with several.
-        set_target_properties(${module} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+        # Half the processor time in all, where a developer's build after a change is better off
+        # with one file at a time.
+        set_target_properties(${module} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
     endif()
     install(TARGETS ${module} DESTINATION .)
 endforeach()

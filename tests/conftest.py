@@ -15,6 +15,7 @@ DATA = Path(os.environ.get("METRICFAST_DATA", ROOT.parent / "shared" / "data"))
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "levels: needs modules built for x86-64-v2, v3 and v4")
+    config.addinivalue_line("markers", "data: looks for real data in METRICFAST_DATA")
 
 
 def pytest_report_header() -> str:
@@ -22,7 +23,10 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests of the levels out where there is one module only: a developer's native build."""
+    """Mark tests on real data, and leave those of the levels out of a developer's native build."""
+    for item in items:
+        if "real_data" in getattr(item, "fixturenames", ()):
+            item.add_marker("data")
     if available_isas()[-1] == "native":
         config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker("levels")])
         items[:] = [i for i in items if not i.get_closest_marker("levels")]

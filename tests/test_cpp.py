@@ -16,8 +16,19 @@ import metricfast
 ROOT = Path(__file__).parents[1]
 CPP_PAGE = ROOT / "docs" / "cpp.md"
 CONSUMER = ROOT / "tests" / "cpp" / "cmake_consumer"
+OUTER = ROOT / "tests" / "cpp" / "cmake_outer"
 # neighbours and distances of its three points, and a distance from its second source file
 CONSUMER_OUTPUT = "1 2 1 5 1 1 7"
+CLANG = [f"clang++{version}" for version in ("", *(f"-{n}" for n in range(30, 11, -1)))]
+# what must not compile, and what the compiler says
+MISUSE = {
+    "view(Rows(Rows::Random(3, 2)));": "delete",
+    "view(m.topRows(2));": "delete",
+    "auto sum = m + m; view(sum);": "evaluate it into a RowMatrix first",
+    "Eigen::MatrixXd columns(3, 2); view(columns);": "copy it into a RowMatrix first",
+    "auto steps = m.col(0).transpose(); view(steps);": "copy them into a RowMatrix first",
+    "Codes labels(std::vector<std::int64_t>{0, 1});": "delete",
+}
 # lines that the example refuses, and what it says
 BAD_LINES = {
     "nan 2 0": "nan is no finite number",
@@ -66,13 +77,38 @@ def use_source_tree(directory: Path) -> str:
     return f"-DMETRICFAST_SOURCE_TREE={ROOT}"
 
 
-def use_install_prefix(directory: Path) -> str:
-    run("cmake", "-S", ROOT, "-B", directory / "build")
+def eigen_prefix() -> Path:
+    return next(p for path in sys.path if (p := Path(path) / "cmeel.prefix").is_dir())
+
+
+def installed(source: Path, directory: Path, *definitions: str) -> str:
+    run("cmake", "-S", source, "-B", directory / "build", *definitions)
     run("cmake", "--install", directory / "build", "--prefix", directory / "prefix")
     # what is not beside cmeel-eigen is told of it
-    eigen = [path / "cmeel.prefix" for path in map(Path, sys.path)]
-    prefixes = [directory / "prefix", *(path for path in eigen if path.is_dir())]
-    return f"-DCMAKE_PREFIX_PATH={';'.join(map(str, prefixes))}"
+    return f"-DCMAKE_PREFIX_PATH={directory / 'prefix'};{eigen_prefix()}"
+
+
+def use_install_prefix(directory: Path) -> str:
+    return installed(ROOT, directory)
+
+
+def use_install_prefix_of_another_project(directory: Path) -> str:
+    return installed(
+        OUTER,
+        directory,
+        f"-DMETRICFAST_SOURCE_TREE={ROOT}",
+        f"-DOWN_EIGEN={eigen_prefix() / 'include' / 'eigen3'}",
+        "-DCMAKE_DISABLE_FIND_PACKAGE_Eigen3=ON",
+    )
+
+
+def compiler(family: str) -> str:
+    """Of the family; where there is none, the test is skipped."""
+    names = CLANG if family == "clang" else ["c++"]
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        pytest.skip(f"no {names[0]} in PATH")
+    return found
 
 
 def run_as_printed(commands: str, directory: Path) -> None:
@@ -81,20 +117,60 @@ def run_as_printed(commands: str, directory: Path) -> None:
     run("sh", "-ec", commands, directory=directory)
 
 
-def test_cpp_tests_pass(tmp_path: Path) -> None:
-    build(ROOT, tmp_path, "-DMETRICFAST_BUILD_TESTS=ON")
+@pytest.mark.parametrize("family", ["default", "clang"])
+def test_cpp_tests_pass(family: str, tmp_path: Path) -> None:
+    """With all warnings of consumers, which are errors here."""
+    build(
+        ROOT,
+        tmp_path,
+        "-DMETRICFAST_BUILD_TESTS=ON",
+        "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON",
+        f"-DCMAKE_CXX_COMPILER={compiler(family)}",
+    )
     output = run("ctest", "--test-dir", tmp_path, "--output-on-failure", "--no-tests=error")
     assert "100% tests passed" in output
 
 
-def assert_consumer_runs(program: Path) -> None:
-    assert run(program).split() == [metricfast.__version__, *CONSUMER_OUTPUT.split()]
+@pytest.mark.parametrize("family", ["default", "clang"])
+def test_misuse_does_not_compile(family: str, tmp_path: Path) -> None:
+    lines = ["#include <metricfast/types.hpp>", "using namespace metricfast;"]
+    lines += ["using Rows = RowMatrix<double>;"]
+    lines += [f"void f{i}(Rows &m) {{ {code} }}" for i, code in enumerate(MISUSE)]
+    (tmp_path / "misuse.cpp").write_text("\n".join(lines))
+    command = [
+        compiler(family),
+        *("-std=c++17", "-fsyntax-only", f"-I{metricfast.get_include()}"),
+        *("-isystem", eigen_prefix() / "include" / "eigen3"),
+        tmp_path / "misuse.cpp",
+    ]
+    with pytest.raises(AssertionError) as refused:
+        run(*command)
+    for line, said in enumerate(MISUSE.values(), start=4):
+        assert f"misuse.cpp:{line}:" in str(refused.value) and said in str(refused.value)
+    with pytest.raises(AssertionError, match="compile without -ffast-math"):
+        run(*command, "-ffast-math")
 
 
-@pytest.mark.parametrize("use", [use_source_tree, use_install_prefix])
-def test_consumer_program(use, tmp_path: Path) -> None:
-    build(CONSUMER, tmp_path / "consumer", use(tmp_path))
-    assert_consumer_runs(tmp_path / "consumer" / "consumer")
+def assert_consumer_runs(program: Path, threads: str = "ours") -> None:
+    assert run(program).split() == [metricfast.__version__, *CONSUMER_OUTPUT.split(), threads]
+
+
+@pytest.mark.parametrize(
+    ("use", "threads"),
+    [
+        (use_source_tree, "ours"),
+        (use_source_tree, "Eigen's"),
+        (use_install_prefix, "ours"),
+        (use_install_prefix_of_another_project, "Eigen's"),
+    ],
+)
+def test_consumer_program(use, threads: str, tmp_path: Path) -> None:
+    theirs = "ON" if threads == "Eigen's" else "OFF"
+    definitions = [use(tmp_path), f"-DMETRICFAST_EIGEN_THREADS={theirs}"]
+    build(CONSUMER, tmp_path / "consumer", *definitions)
+    commands = (tmp_path / "consumer" / "build.ninja").read_text()
+    assert re.search(r"-isystem \S*(src/cpp|prefix)/include\b", commands)
+    assert_consumer_runs(tmp_path / "consumer" / "consumer", threads)
 
 
 def test_commands_of_the_page(tmp_path: Path) -> None:

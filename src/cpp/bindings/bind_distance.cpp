@@ -1,7 +1,6 @@
 #include "arrays.hpp"
 #include "common.hpp"
 #include "metricfast/distance.hpp"
-#include "metricfast/embeddings/linear.hpp"
 #include "metricfast/paired.hpp"
 
 namespace metricfast::python {
@@ -69,31 +68,6 @@ void paired(const py::array &x, const py::array &y, const py::object &pairs, con
     });
 }
 
-void forward(const py::array &x, const py::array &L, py::array z, int threads) {
-    by_precision(x, [&](auto zero) {
-        using T = decltype(zero);
-        const auto points = matrix<T>(x), map = matrix<T>(L);
-        const View<T> result = writable<T>(z);
-        const Control run = control(threads);
-        const py::gil_scoped_release release;
-        linear_forward<T>(points, map, result, run);
-    });
-}
-
-py::array_t<double> backward(const py::array &dz, const py::array &x, int threads) {
-    RowMatrix<double> gradient;
-    by_precision(x, [&](auto zero) {
-        using T = decltype(zero);
-        const auto upstream = matrix<T>(dz), points = matrix<T>(x);
-        const Control run = control(threads);
-        const py::gil_scoped_release release;
-        gradient = linear_backward<T>(upstream, points, run);
-    });
-    py::array_t<double> result({gradient.rows(), gradient.cols()});
-    std::copy(gradient.data(), gradient.data() + gradient.size(), result.mutable_data());
-    return result;
-}
-
 } // namespace
 
 void register_distance(py::module_ &m) {
@@ -103,8 +77,6 @@ void register_distance(py::module_ &m) {
     m.def("all_finite", &all_finite, py::arg("x").noconvert());
     m.def("pairwise_distances", &pairwise);
     m.def("paired_distances", &paired);
-    m.def("linear_forward", &forward);
-    m.def("linear_backward", &backward);
     py::register_exception_translator([](std::exception_ptr error) {
         try {
             if (error)

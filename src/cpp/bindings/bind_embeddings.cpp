@@ -1,6 +1,7 @@
 #include "arrays.hpp"
 #include "common.hpp"
 
+#include "metricfast/embeddings/linear.hpp"
 #include "metricfast/embeddings/mlp.hpp"
 #include "metricfast/embeddings/normalize.hpp"
 #include "metricfast/optimizer.hpp"
@@ -8,6 +9,31 @@
 namespace metricfast::python {
 
 namespace {
+
+void forward_linear(const py::array &x, const py::array &L, py::array z, int threads) {
+    by_precision(x, [&](auto zero) {
+        using T = decltype(zero);
+        const auto points = matrix<T>(x), map = matrix<T>(L);
+        const View<T> result = writable<T>(z);
+        const Control run = control(threads);
+        const py::gil_scoped_release release;
+        linear_forward<T>(points, map, result, run);
+    });
+}
+
+py::array_t<double> backward_linear(const py::array &dz, const py::array &x, int threads) {
+    RowMatrix<double> gradient;
+    by_precision(x, [&](auto zero) {
+        using T = decltype(zero);
+        const auto upstream = matrix<T>(dz), points = matrix<T>(x);
+        const Control run = control(threads);
+        const py::gil_scoped_release release;
+        gradient = linear_backward<T>(upstream, points, run);
+    });
+    py::array_t<double> result({gradient.rows(), gradient.cols()});
+    std::copy(gradient.data(), gradient.data() + gradient.size(), result.mutable_data());
+    return result;
+}
 
 Activation activation_of(const std::string &name) {
     require(name == "identity" || name == "relu" || name == "tanh", "unknown activation");
@@ -135,6 +161,8 @@ void step_momentum(const py::array &x, const py::array &gradient, py::array v, p
 } // namespace
 
 void register_embeddings(py::module_ &m) {
+    m.def("linear_forward", &forward_linear);
+    m.def("linear_backward", &backward_linear);
     m.def("layers_forward", &forward_layers);
     m.def("layers_backward", &backward_layers);
     m.def("normalize_forward", &forward_normalize);

@@ -1,6 +1,5 @@
 #include <cstdint>
 #include <iostream>
-#include <utility>
 
 #include <metricfast/metricfast.hpp>
 
@@ -14,8 +13,13 @@ int main() {
     RowMatrix<std::int64_t> nearest(3, 1);
     points << 0, 0, 3, 4, 3, 5;
     const std::int64_t self[] = {0, 1, 2};
-    const metricfast::Points all(view(std::as_const(points)));
+    const metricfast::Points all(view(points));
     metricfast::kneighbors<double>(all, all, 1, self, false, view(distances), view(nearest), {});
+#ifdef EIGEN_DONT_PARALLELIZE
+    const char *const threads = "ours";
+#else
+    const char *const threads = "Eigen's";
+#endif
     std::cout << METRICFAST_VERSION << ' ' << nearest.transpose() << ' ' << distances.transpose()
-              << ' ' << distance_of_second_file() << '\n';
+              << ' ' << distance_of_second_file() << ' ' << threads << '\n';
 }

@@ -68,9 +68,8 @@ template <class T> class DatabaseShare {
             flush(sides);
         const auto queries = sides.queries.middleRows(first, weights.rows());
         if (recent_ == 0)
-            product_.noalias() = weights.transpose() * queries;
-        else
-            product_.noalias() += weights.transpose() * queries;
+            product_.setZero(weights.cols(), queries.cols());
+        product_.noalias() += weights.transpose() * queries;
         recent_ += weights.rows();
         if (sides.kind == RowKind::inner_product)
             return;

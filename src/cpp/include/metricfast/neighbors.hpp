@@ -175,8 +175,10 @@ class SegmentSearch {
     /// By which the distances of neighbours are multiplied.
     double scale() const { return frame_.fine; }
 
-    /// emit(query, segment, sorted neighbours): at most k, fewer where the segment has fewer.
-    template <class Emit> void run(const Control &control, Emit &&emit) const {
+    /// Told of a query, a segment, and sorted neighbours: k, or fewer where the segment has fewer.
+    using Emit = std::function<void(Index, Index, const std::vector<Neighbor> &)>;
+
+    void run(const Control &control, const Emit &emit) const {
         const auto all = identity_order(queries_.rows());
         if (k_ > many && k_ > database_.rows() / 16)
             return exhaustive(all, control, emit);
@@ -208,9 +210,9 @@ class SegmentSearch {
     }
 
     /// Searches for `ids` with bounds in S. Returns the queries whose candidates were too many.
-    template <class S, class Emit>
+    template <class S>
     std::vector<std::int64_t> screened(const std::vector<std::int64_t> &ids, const Control &control,
-                                       Emit &emit) const {
+                                       const Emit &emit) const {
         if (ids.empty())
             return {};
         const ScreenedDatabase<S> screen(database_, frame_, order_, segments_, control);
@@ -220,9 +222,9 @@ class SegmentSearch {
                                   });
     }
 
-    template <class S, class Emit>
+    template <class S>
     void search_block(const ScreenedDatabase<S> &screen, const std::int64_t *ids, Index count,
-                      Emit &emit, std::vector<std::int64_t> &crowded) const {
+                      const Emit &emit, std::vector<std::int64_t> &crowded) const {
         const auto &packed = screen.packed();
         PackedQueries<S> queries(database_.cols());
         queries.pack(queries_, frame_, ids, 0, count);
@@ -279,9 +281,8 @@ class SegmentSearch {
 
     /// Every distance computed directly: for queries with too many (near-)equal neighbours, and
     /// where most points are asked for.
-    template <class Emit>
     void exhaustive(const std::vector<std::int64_t> &ids, const Control &control,
-                    Emit &emit) const {
+                    const Emit &emit) const {
         parallel_blocks(static_cast<Index>(ids.size()), control, [&](Index b, Worker &) {
             std::vector<double> row(static_cast<std::size_t>(database_.cols()));
             queries_.read_row(static_cast<Index>(ids[b]), row.data());

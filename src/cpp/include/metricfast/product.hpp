@@ -7,14 +7,31 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-/// out = a b, for an `out` in memory of the caller's. Small products Eigen computes value by value,
-/// with registers only where `out` is aligned to them, and the two ways round differently: those
-/// are computed in memory of their own.
-template <class A, class B, class Out> void multiply(const A &a, const B &b, Out &&out) {
+/// For an `out` in memory of the caller's. Small products Eigen computes value by value, with
+/// registers only where `out` is aligned to them, and the two ways round differently: those are
+/// computed in memory of their own.
+template <class A, class B, class Out> void multiply_eigen(const A &a, const B &b, Out out) {
     if (a.rows() + a.cols() + b.cols() < EIGEN_GEMM_TO_COEFFBASED_THRESHOLD)
         out = (a * b).eval();
     else
         out.noalias() = a * b;
+}
+
+// Of views alone, since each kind of operand has Eigen's products compiled once more.
+
+/// out = a b
+template <class T> void multiply(View<const T> a, View<const T> b, View<T> out) {
+    multiply_eigen(a.eigen(), b.eigen(), out.eigen());
+}
+
+/// out = a b^T
+template <class T> void multiply_nt(View<const T> a, View<const T> b, View<T> out) {
+    multiply_eigen(a.eigen(), b.eigen().transpose(), out.eigen());
+}
+
+/// out = a^T b
+template <class T> void multiply_tn(View<const T> a, View<const T> b, View<T> out) {
+    multiply_eigen(a.eigen().transpose(), b.eigen(), out.eigen());
 }
 
 } // namespace detail

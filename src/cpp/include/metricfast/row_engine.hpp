@@ -281,8 +281,8 @@ template <class T> class RowEngine {
         if (problem_.kind == RowKind::distance)
             pairs().fill(first, block, true);
         else
-            block.eigen().noalias() =
-                centred_queries().middleRows(first, count) * centred_database_.transpose();
+            detail::multiply_nt<T>(view(centred_queries()).middle_rows(first, count),
+                                   view(centred_database_), block);
         for (Index r = 0; r < count; ++r) {
             T *values = block.row(r);
             const std::int64_t excluded =
@@ -358,11 +358,11 @@ template <class T> class RowEngine {
         View<T> out(grad_queries.row(first), count, p(), grad_queries.stride);
         lane.database.add(*sides_, lane.values, first);
         if (problem_.kind == RowKind::inner_product) {
-            detail::multiply(lane.values, centred_database_, out.eigen());
+            detail::multiply<T>(view(lane.values), view(centred_database_), out);
             return;
         }
         RowMatrix<T> own(count, p());
-        own.noalias() = lane.values * centred_database_;
+        detail::multiply<T>(view(lane.values), view(centred_database_), view(own));
         for (Index r = 0; r < count; ++r) {
             const double sum = lane.values.row(r).template cast<double>().sum();
             out.eigen().row(r) = (2.0 * (sum * queries.row(r).template cast<double>() -

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "metricfast/database_gradient.hpp"
+#include "metricfast/product.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -24,7 +25,7 @@ void symmetric_gradient(const EmbeddedSides<T> &sides, const RowMatrix<T> &weigh
                     weights.block(j, first + r, width, height).transpose();
             }
         RowMatrix<T> product(count, grad.cols);
-        product.noalias() = both * sides.database;
+        detail::multiply<T>(view(both), view(sides.database), view(product));
         for (Index r = 0; r < count; ++r) {
             const auto row = product.row(r).template cast<double>();
             auto out = grad.eigen().row(first + r);

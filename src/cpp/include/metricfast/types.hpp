@@ -41,6 +41,11 @@ template <class T> struct View {
 
     T *row(Index i) const { return data + i * stride; }
 
+    View block(Index row_, Index col, Index height, Index width) const {
+        return {row(row_) + col, height, width, stride};
+    }
+    View middle_rows(Index first, Index count) const { return block(first, 0, count, cols); }
+
     auto eigen() const {
         using Plain = RowMatrix<std::remove_const_t<T>>;
         using Target = std::conditional_t<std::is_const_v<T>, const Plain, Plain>;

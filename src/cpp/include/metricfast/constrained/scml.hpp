@@ -187,10 +187,10 @@ template <class T> class Scml {
 
     void end_block(Index done, T *weights, Worker &worker) {
         if (static_cast<Index>(awake_.size()) < basis_.rows) {
-            S_.noalias() =
-                sides_[near](hits_, Eigen::all).transpose() * sides_[near](hits_, Eigen::all);
-            S_.noalias() -=
-                sides_[far](hits_, Eigen::all).transpose() * sides_[far](hits_, Eigen::all);
+            RowMatrix<T> hits = sides_[near](hits_, Eigen::all);
+            S_.noalias() = hits.transpose() * hits;
+            hits = sides_[far](hits_, Eigen::all);
+            S_.noalias() -= hits.transpose() * hits;
             find_form(worker);
             sum_ += form_;
         }

@@ -107,9 +107,7 @@ void linear_forward(View<const T> x, View<const T> L, View<T> z, const Control &
     constexpr Index block = detail::embedding_block;
     parallel_blocks((x.rows + block - 1) / block, control, [&](Index b, Worker &) {
         const Index first = b * block, count = std::min(block, x.rows - first);
-        detail::multiply(View<const T>(x.row(first), count, x.cols, x.stride).eigen(),
-                         L.eigen().transpose(),
-                         View<T>(z.row(first), count, z.cols, z.stride).eigen());
+        detail::multiply_nt<T>(x.middle_rows(first, count), L, z.middle_rows(first, count));
     });
 }
 
@@ -128,9 +126,8 @@ RowMatrix<double> linear_backward(View<const T> dz, View<const T> x, const Contr
         RowMatrix<T> part(dz.cols, x.cols);
         for (Index b = lane; b < blocks; b += lanes) {
             const Index first = b * block, count = std::min(block, x.rows - first);
-            part.noalias() =
-                View<const T>(dz.row(first), count, dz.cols, dz.stride).eigen().transpose() *
-                View<const T>(x.row(first), count, x.cols, x.stride).eigen();
+            detail::multiply_tn<T>(dz.middle_rows(first, count), x.middle_rows(first, count),
+                                   view(part));
             sums[lane] += part.template cast<double>();
             worker.advance();
         }

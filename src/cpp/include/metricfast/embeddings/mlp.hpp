@@ -34,10 +34,6 @@ template <class T> double products_of(const std::vector<Layer<T>> &layers, Index
     return products;
 }
 
-template <class T> View<T> rows_of(View<T> m, Index first, Index count) {
-    return {m.row(first), count, m.cols, m.stride};
-}
-
 /// Hyperbolic tangents, computed where values are aligned: Eigen rounds those of a vector and of a
 /// single value differently, and results must not depend on where in memory values begin.
 template <class T> void tanh_of(T *values, Index size) {
@@ -98,11 +94,10 @@ void layers_forward(View<const T> x, const std::vector<Layer<T>> &layers, Activa
     parallel_blocks((n + block - 1) / block, how, [&](Index b, Worker &) {
         const Index first = b * block, count = std::min(block, n - first);
         for (std::size_t l = 0; l < layers.size(); ++l) {
-            const View<T> out = detail::rows_of(outputs[l], first, count);
+            const View<T> out = outputs[l].middle_rows(first, count);
             const View<const T> in = l == 0 ? x : View<const T>(outputs[l - 1]);
             if (in.data != nullptr)
-                detail::multiply(detail::rows_of(in, first, count).eigen(),
-                                 layers[l].weight.eigen().transpose(), out.eigen());
+                detail::multiply_nt<T>(in.middle_rows(first, count), layers[l].weight, out);
             if (layers[l].bias != nullptr)
                 out.eigen().rowwise() +=
                     Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>>(layers[l].bias, out.cols);
@@ -143,10 +138,9 @@ void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activ
         parallel_blocks((n + block - 1) / block, how, [&](Index b, Worker &) {
             const Index first = b * block, count = std::min(block, n - first);
             for (std::size_t l = depth - 1; l > 0; --l) {
-                const View<T> delta = detail::rows_of(deltas[l - 1], first, count);
-                detail::multiply(detail::rows_of(View<const T>(deltas[l]), first, count).eigen(),
-                                 layers[l].weight.eigen(), delta.eigen());
-                detail::times_slope(f, detail::rows_of(outputs[l - 1], first, count), delta);
+                const View<T> delta = deltas[l - 1].middle_rows(first, count);
+                detail::multiply<T>(deltas[l].middle_rows(first, count), layers[l].weight, delta);
+                detail::times_slope(f, outputs[l - 1].middle_rows(first, count), delta);
             }
         });
     }
@@ -181,10 +175,10 @@ void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activ
         const View<const T> in = l == 0 ? x : outputs[l - 1];
         const Index height = std::min(detail::tile_rows, delta.cols - r);
         const Index width = std::min(detail::tile_columns, in.cols - c);
-        auto out = gradients[l].weight.eigen().block(r, c, height, width);
-        const auto product = [&](Index first, Index count, auto &into) {
-            detail::multiply(delta.eigen().block(first, r, count, height).transpose(),
-                             in.eigen().block(first, c, count, width), into);
+        const View<T> out = gradients[l].weight.block(r, c, height, width);
+        const auto product = [&](Index first, Index count, View<T> into) {
+            detail::multiply_tn<T>(delta.block(first, r, count, height),
+                                   in.block(first, c, count, width), into);
         };
         if (n <= detail::product_rows) {
             product(0, n, out);
@@ -193,10 +187,10 @@ void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activ
         RowMatrix<double> sum = RowMatrix<double>::Zero(height, width);
         RowMatrix<T> part(height, width);
         for (Index first = 0; first < n; first += detail::product_rows) {
-            product(first, std::min(detail::product_rows, n - first), part);
+            product(first, std::min(detail::product_rows, n - first), view(part));
             sum += part.template cast<double>();
         }
-        out = sum.template cast<T>();
+        out.eigen() = sum.template cast<T>();
     });
 }
 
