@@ -1,14 +1,14 @@
 """Head-pose retrieval: find heads that are turned alike, whatever the light.
 
-698 rendered heads of 32 x 32 pixels are turned (pan, tilt) and lit from changing directions. Pixels
-that are alike show a like light as often as a like pose. The log-ratio loss learns a linear map
-under which distances are proportional to differences of pose: continuous labels, no classes.
+698 rendered heads of 32 x 32 pixels are turned (pan, tilt) and lit from changing directions.
+Pixels that are alike show a like light as often as a like pose. The log-ratio loss learns a linear
+map under which distances are proportional to differences of pose: continuous labels, no classes.
 Queries and gallery were not trained on. The neighbours of some queries, before and after, are
 drawn in head_pose.png.
 
-The heads are rendered here: eggs with eyes, a nose and a mouth. Those of the Isomap paper take their
-place where the folder METRICFAST_DATA holds them, as faces.npz with X (698, 1024) and Y (698, 3:
-light, pan, tilt).
+The heads are rendered here: eggs with eyes, a nose and a mouth. Those of the Isomap paper take
+their place where the folder METRICFAST_DATA holds them, as faces.npz with X (698, 1024) and Y
+(698, 3: light, pan, tilt).
 """
 
 import os
