@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from reference import squared_distances
@@ -166,10 +168,10 @@ def test_pairs_whose_distance_overflows_are_refused(dtype, huge, pairs, maps):
 
 
 def test_maps_that_overflow_are_named():
-    X, L = np.full((3, 2), 1e200), np.full((1, 2), 1e200)
-    for call in (mf.pairwise_distances, mf.kneighbors):
+    X, L = np.eye(3) * 1e200, np.full((1, 3), 1e200)
+    for call in (mf.pairwise_distances, partial(mf.kneighbors, n_neighbors=1)):
         with pytest.raises(ValueError, match="the maps L, U and V, are too large"):
-            call(X, X, L=L)
+            call(X, L=L)
 
 
 @pytest.mark.parametrize("squared", [False, True])
