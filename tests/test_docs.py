@@ -74,7 +74,7 @@ def marked(example: Path):
     return pytest.param(example, marks=pytest.mark.data if reads else (), id=page_id(example))
 
 
-@pytest.mark.parametrize("example", map(marked, EXAMPLES))
+@pytest.mark.parametrize("example", [marked(example) for example in EXAMPLES])
 def test_examples_run(example, capsys):
     runpy.run_path(str(example), run_name="__main__")  # an exit, whatever its status, fails
     assert capsys.readouterr().out
