@@ -168,43 +168,72 @@ TEST(a_symmetric_problem_has_one_set_of_points) {
     CHECK_THROWS(std::invalid_argument, "one set of points", RowEngine<double>(problem, loss, {}));
 }
 
-TEST(nan_is_reported_or_stays_in_its_row) {
+TEST(nan_is_reported) {
     Matrix x = random_points<double>(300, 3);
     x(280, 1) = not_a_number;
     const Points points(view(x));
     const Matrix L = random_points<double>(3, 3), M = Matrix::Identity(3, 3);
-    Matrix z(300, 3), all(300, 300);
+    const std::vector<std::int64_t> pair{0, 280}, triplet{0, 1, 280}, order{0}, y(300, 0);
+    const std::vector<double> ones(300, 1.0), scale(3, 1.0);
+    std::vector<double> out(1);
+    Matrix all(300, 300), distances(300, 1), W = M;
+    RowMatrix<std::int64_t> indices(300, 1);
+    const char *const finite = "must be finite";
+    const auto refuses = [&](auto &&call) { CHECK_THROWS(std::invalid_argument, finite, call()); };
+    refuses([&] { pairwise_distances<double>(points, points, true, view(all)); });
+    refuses([&] { paired_distances<double>(points, points, {pair.data(), 1}, true, out.data()); });
+    refuses([&] {
+        kneighbors<double>(points, points, 1, nullptr, true, view(distances), view(indices));
+    });
+    refuses([&] { find_impostors(points, y, 1, ones, 300); });
+    refuses([&] { local_scatter(view(x), ones, 1); });
+    refuses([&] { group_scatter(points, ones, y, view(M), scale); });
+    refuses([&] { triplet_objective(points, L, triplet.data(), 1, nullptr, 0.0); });
+    refuses([&] { sum_of_distances(points, {pair.data(), 1, 2}, view(L), false); });
+    refuses([&] { Scml<double>(view(x), triplet.data(), 1, view(L), {1, 1, 1}); });
+    refuses([&] { Itml({points, pair.data(), 1, 1}, {1, 2, 1}, view(M)); });
+    const auto learn = [&](double C) {
+        oasis<double>(view(x), triplet.data(), 1, nullptr, order.data(), 1, C, view(W));
+    };
+    refuses([&] { learn(1); });
+    RowProblem<double> problem;
+    problem.queries = problem.database = view(x);
+    problem.symmetric = true;
+    const DenseWeightsLoss<double> loss(view(all));
+    refuses([&] { RowEngine<double>(problem, loss, {}); });
+    problem.kind = RowKind::inner_product;
+    refuses([&] { RowEngine<double>(problem, loss, {}); });
+    InferenceProblem inference;
+    inference.query_labels = inference.database_labels = y;
+    inference.options.loss.classes = 1;
+    refuses([&] { InferenceSearch(points, points, inference); });
+    all(3, 4) = not_a_number;
+    CHECK_THROWS(std::invalid_argument, "must not be NaN",
+                 infer_from_distances<double>(view(all), inference));
+
+    x(280, 1) = 0;
+    CHECK_THROWS(std::invalid_argument, "C must be positive", learn(not_a_number));
+    W(1, 2) = not_a_number;
+    refuses([&] { learn(1); });
+    refuses([&] { Itml({points, pair.data(), 1, 1}, {1, 2, 1}, view(W)); });
+}
+
+TEST(nan_stays_in_its_row) {
+    Matrix x = random_points<double>(300, 3), z(300, 3);
+    const Matrix L = random_points<double>(3, 3);
+    x(280, 1) = not_a_number;
+    const auto in_its_row = [](const Matrix &m) {
+        for (Index i = 0; i < m.rows(); ++i)
+            CHECK(m.row(i).allFinite() == (i != 280));
+    };
     linear_forward<double>(view(x), view(L), view(z), one_thread);
-    for (Index i = 0; i < 300; ++i)
-        CHECK(i == 280 ? !z.row(i).allFinite() : z.row(i).allFinite());
+    in_its_row(z);
     CHECK_THROWS(std::invalid_argument, "no form in place",
                  linear_forward<double>(view(x), view(L), view(x)));
-
-    const std::vector<std::int64_t> pair{0, 280}, triplet{0, 1, 280}, order{0};
-    std::vector<double> out(1);
-    const char *const finite = "finite";
-    CHECK_THROWS(std::invalid_argument, finite,
-                 pairwise_distances<double>(points, points, true, view(all)));
-    CHECK_THROWS(std::invalid_argument, finite,
-                 paired_distances<double>(points, points, {pair.data(), 1}, true, out.data()));
-    Matrix distances(300, 1);
-    RowMatrix<std::int64_t> indices(300, 1);
-    CHECK_THROWS(
-        std::invalid_argument, finite,
-        kneighbors<double>(points, points, 1, nullptr, true, view(distances), view(indices)));
-    CHECK_THROWS(std::invalid_argument, "points must be finite",
-                 Itml({points, pair.data(), 1, 1}, {1, 2, 1}, view(M)));
-    Matrix W = M;
-    CHECK_THROWS(std::invalid_argument, "points must be finite",
-                 oasis<double>(view(x), triplet.data(), 1, nullptr, order.data(), 1, 0.1, view(W)));
-    x(280, 1) = 0;
-    W(1, 2) = not_a_number;
-    CHECK_THROWS(std::invalid_argument, "M must be finite",
-                 Itml({points, pair.data(), 1, 1}, {1, 2, 1}, view(W)));
-    CHECK_THROWS(std::invalid_argument, "W must be finite",
-                 oasis<double>(view(x), triplet.data(), 1, nullptr, order.data(), 1, 0.1, view(W)));
-    W = M;
-    CHECK_THROWS(
-        std::invalid_argument, "C must be positive",
-        oasis<double>(view(x), triplet.data(), 1, nullptr, order.data(), 1, not_a_number, view(W)));
+    layers_forward<double>(view(x), {{view(L), nullptr}}, Activation::relu, {view(z)});
+    in_its_row(z);
+    in_its_row(embed(view(x), L, {0, 0, 0}, {}));
+    std::vector<double> lengths(300);
+    normalize_forward<double>(view(x), lengths.data());
+    in_its_row(x);
 }

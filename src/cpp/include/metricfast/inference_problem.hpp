@@ -81,10 +81,13 @@ void infer_from_distances(View<const T> distances, const InferenceProblem &probl
         std::vector<Candidate> candidates;
         for (Index i = b * block; i < std::min(distances.rows, (b + 1) * block); ++i) {
             candidates.clear();
-            for (Index j = 0; j < distances.cols; ++j)
+            for (Index j = 0; j < distances.cols; ++j) {
+                const double distance = static_cast<double>(distances.row(i)[j]);
+                require(!std::isnan(distance), "inference: distances must not be NaN");
                 if (problem.excluded(i) != j)
-                    candidates.push_back({static_cast<double>(distances.row(i)[j]), j,
-                                          static_cast<std::int32_t>(problem.database_labels[j])});
+                    candidates.push_back(
+                        {distance, j, static_cast<std::int32_t>(problem.database_labels[j])});
+            }
             std::sort(candidates.begin(), candidates.end());
             problem.solve(solver, i, candidates);
         }

@@ -62,7 +62,7 @@ inline double largest_offset(const Points &points, const std::vector<double> &or
     return points.visit([&](auto v) {
         using T = std::remove_const_t<std::remove_pointer_t<decltype(v.data)>>;
         const std::vector<T> from(origin.begin(), origin.end());
-        std::vector<T> most(from.size(), T(0));
+        Eigen::Array<T, Eigen::Dynamic, 1> most = Eigen::Array<T, Eigen::Dynamic, 1>::Zero(v.cols);
         const T factor = static_cast<T>(scale);
         for (Index i = 0; i < v.rows; ++i) {
             const T *x = v.row(i);
@@ -71,8 +71,7 @@ inline double largest_offset(const Points &points, const std::vector<double> &or
                 most[k] = offset > most[k] ? offset : most[k];
             }
         }
-        const auto largest = std::max_element(most.begin(), most.end());
-        return largest == most.end() ? 0.0 : static_cast<double>(*largest);
+        return v.cols > 0 ? static_cast<double>(most.maxCoeff()) : 0.0;
     });
 }
 } // namespace detail

@@ -72,6 +72,8 @@ template <class T> class RowEngine {
                 "row engine: candidate lists need a loss of distances");
         loss.check(n(), m());
         check_indices();
+        require_finite(query_points_, "coordinates must be finite");
+        require_finite(database_points_, "coordinates must be finite");
     }
 
     /// Writes the gradients (same shapes as the points; `grad_database` is ignored when symmetric).

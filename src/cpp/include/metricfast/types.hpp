@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -146,9 +147,14 @@ inline void require(bool condition, const std::string &message) {
 /// Throws unless all coordinates are finite.
 inline void require_finite(const Points &points, const char *message) {
     points.visit([&](auto v) {
-        for (Index i = 0; i < v.rows; ++i)
+        using T = std::remove_const_t<std::remove_pointer_t<decltype(v.data)>>;
+        for (Index i = 0; i < v.rows; ++i) {
+            const T *row = v.row(i);
+            int bad = 0;
             for (Index c = 0; c < v.cols; ++c)
-                require(std::isfinite(v.row(i)[c]), message);
+                bad |= std::abs(row[c]) <= std::numeric_limits<T>::max() ? 0 : 1; // NaN too
+            require(bad == 0, message);
+        }
     });
 }
 

@@ -94,6 +94,7 @@ ValueAndScatter sum_differences(const Points &points, const TupleList &tuples, c
     require(points.cols() == metric.width(), "points and map differ in width");
     require(tuples.size >= 2 && tuples.size % 2 == 0, "tuples must hold pairs");
     tuples.check(points);
+    require_finite(points, "points must be finite");
     const Index d = points.cols(), pairs = tuples.pairs();
     const Index step = std::max<Index>(1, difference_block / pairs);
     const Index blocks = (tuples.count + step - 1) / step;

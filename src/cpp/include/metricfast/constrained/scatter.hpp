@@ -14,6 +14,7 @@ inline RowMatrix<double> group_scatter(const Points &points, Weights weights, Co
                                        const Control &control = {}) {
     const Index n = points.rows(), d = points.cols();
     require(means.cols == d, "group_scatter: points and means differ in width");
+    require_finite(points, "group_scatter: points must be finite");
     require(
         weights.size() == n && group.size() == n && scale.size() == d,
         "group_scatter: there must be one weight and group a point, and one scale a coordinate");

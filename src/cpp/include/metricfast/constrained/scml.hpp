@@ -42,6 +42,8 @@ template <class T> class Scml {
         : points_(points), triplets_(triplets), n_triplets_(n_triplets), basis_(basis),
           settings_(settings) {
         require(points.cols == basis.cols, "scml: points and basis differ in width");
+        require_finite(points, "scml: points must be finite");
+        require_finite(basis, "scml: the basis must be finite");
         require(settings.batch > 0 && settings.beta >= 0 && settings.gamma > 0,
                 "scml: batch and gamma must be positive, and beta not negative");
         for (Index i = 0; i < 3 * n_triplets; ++i)

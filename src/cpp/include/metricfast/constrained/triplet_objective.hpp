@@ -138,6 +138,7 @@ inline TripletObjective triplet_objective(const Points &x, const RowMatrix<doubl
                                           Weights weights, double penalty,
                                           const Control &control = {}) {
     require(x.rows() > 0 && n_triplets > 0, "triplet_objective: there are no triplets");
+    require_finite(x, "triplet_objective: points must be finite");
     for (Index i = 0; i < 3 * n_triplets; ++i)
         require(triplets[i] >= 0 && triplets[i] < x.rows(),
                 "triplet_objective: triplets holds an index outside the points");
