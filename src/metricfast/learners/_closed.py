@@ -110,14 +110,16 @@ def neighbor_error(
     distinct, place = np.unique(
         np.column_stack([codes[rows], chunk, points[rows]]), axis=0, return_inverse=True
     )
-    y, chunk, X = distinct[:, 0], distinct[:, 1], distinct[:, 2:]
-    weight = np.bincount(place.ravel(), weights[rows])
+    y, chunk, X = distinct[:, 0], distinct[:, 1], distinct[:, 2:] - distinct[:, 2:].mean(axis=0)
+    weight = np.bincount(place.ravel(), repetitions(weights[rows], len(rows)))
     own = np.where(chunk >= 0, chunk, -1 - np.arange(len(y)))
     largest = np.unique(own, return_counts=True)[1].max()
     n_neighbors = min(len(y), _NEIGHBORS + int(largest))
 
     def error(L: _Floats) -> float:
         Z = X @ L.T
+        # Rounded, so that ties do not depend on last digits, such as of where the origin was.
+        Z = (Z / (np.abs(Z).max() or 1)).astype(np.float32)
         near = kneighbors(Z, Z, n_neighbors)[1]
         others = weight[near] * (own[near] != own[:, None])
         votes = np.clip(_NEIGHBORS - (others.cumsum(axis=1) - others), 0, others)
