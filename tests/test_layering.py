@@ -16,7 +16,7 @@ PACKAGE = ROOT / "src" / "metricfast"
 
 # A file imports from its own layer or from those above it here. "x/" is every file of a directory.
 CPP_LAYERS = [
-    ["config"],
+    ["version", "config"],
     ["types"],
     ["parallel", "product", "simd", "tile", "packing"],
     ["distance", "copies", "screen", "smallest", "window", "optimizer", "work"],
