@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from bad_input import check, read_table
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
 import metricfast as mf
@@ -244,3 +245,12 @@ def test_points_without_features_or_squares():
             embedding.initialize(X[:, :0])
     with pytest.raises(ValueError, match="X is so large that its squares overflow"):
         LINEAR.initialize(X * 1e200)
+
+
+@pytest.mark.parametrize("wrong", [1j, "text"])
+def test_sparse_weights_that_are_no_real_numbers(wrong):
+    weights = csr_matrix(np.ones((30, 30)))
+    weights.data = weights.data.astype(complex if wrong == 1j else object)
+    weights.data[0] = wrong
+    with pytest.raises(ValueError, match="weights"):
+        mf.metric_gradient(X, weights, L=np.eye(4))

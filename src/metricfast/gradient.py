@@ -124,7 +124,7 @@ def _as_weights(
     sparse = weights.tocsr()
     if sparse.shape != shape:
         raise ValueError(f"weights must have shape {shape}; found {sparse.shape}.")
-    values = np.ascontiguousarray(sparse.data, dtype=dtype)
+    values = as_real(sparse.data, "weights").astype(dtype, copy=False)
     if not np.isfinite(values).all():
         raise ValueError("weights contains NaN or infinity.")
     return values, sparse.indptr.astype(np.int64), sparse.indices.astype(np.int64)
