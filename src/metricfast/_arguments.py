@@ -24,11 +24,12 @@ __all__ = [
 
 # Sums of two counts, and counts as floats, are exact.
 _MOST = 2**53
+_COMPLEX = (complex, np.complexfloating)
 _LARGEST = float(np.finfo(np.float64).max)
 
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
-    """Return an array of what is array-like and has no masked values.
+    """Return an array of what is array-like and has no masked values nor complex numbers.
 
     Raises
     ------
@@ -38,9 +39,13 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
         count = int(np.ma.getmaskarray(values).sum())
         raise ValueError(f"{name} has {count} masked values: leave them out, or fill them.")
     try:
-        return np.asarray(values)
+        array = np.asarray(values)
     except ValueError as error:
         raise ValueError(f"{name} must be a rectangular array: {error}") from error
+    kind = array.dtype.kind
+    if kind == "c" or (kind == "O" and any(isinstance(item, _COMPLEX) for item in array.flat)):
+        raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}.")
+    return array
 
 
 def as_real(X: ArrayLike, name: str) -> NDArray[Any]:
@@ -51,8 +56,6 @@ def as_real(X: ArrayLike, name: str) -> NDArray[Any]:
             f"pass {name}.toarray(), or reduce its width first."
         )
     array = as_array(X, name)
-    if array.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}.")
     if array.dtype.kind in "mM":
         raise ValueError(
             f"{name} must hold numbers; found dtype {array.dtype}. Give dates as the time since "

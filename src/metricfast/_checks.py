@@ -153,9 +153,8 @@ def check_labels(y: Any, name: str = "y") -> None:
     """Refuse labels that scikit-learn says too little about; the other checks are its own."""
     if y is None or isinstance(y, str) or issparse(y):
         return
-    labels = as_array(y, name)
-    if labels.dtype.kind in "Oc":
-        as_label_array(labels, name)
+    if as_array(y, name).dtype.kind in "OUS":
+        as_label_array(y, name)
 
 
 def _is_single(X: Any) -> bool:

@@ -70,8 +70,8 @@ class LabelDistance:
             )
         if not np.isfinite(distances).all() or (distances < 0).any():
             raise ValueError(
-                "label_distance must give finite distances, from 0 on; "
-                f"found {distances.min()} to {distances.max()}."
+                "label_distance must give finite distances, from 0 on; found "
+                f"{distances.min()} to {distances.max()}: mend it, or divide labels that are huge."
             )
         return distances
 

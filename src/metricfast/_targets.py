@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from datetime import date, timedelta
 from typing import Any
 
@@ -77,8 +78,10 @@ def as_label_array(labels: ArrayLike, name: str) -> NDArray[Any]:
     """
     array = as_array(labels, name)
     kind = array.dtype.kind
-    if kind == "c":
-        raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}.")
+    listed = kind in "US" and array.ndim == 1 and isinstance(labels, (list, tuple))
+    # NumPy turns numbers among text into text.
+    if listed and not all(isinstance(label, (str, bytes)) for label in labels):  # type: ignore[union-attr]
+        raise _mixed(labels, name)  # type: ignore[arg-type]
     if kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinity: leave these points out.")
     if kind in "mM" and np.isnat(array).any():
@@ -115,11 +118,13 @@ def encode(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.in
     try:
         known, codes = np.unique(labels, return_inverse=True)
     except (TypeError, ValueError) as error:
-        kinds = sorted({type(label).__name__ for label in labels.flat})
-        raise ValueError(
-            f"{name} must hold labels of one type, numbers or text; found {', '.join(kinds)}."
-        ) from error
+        raise _mixed(labels.flat, name) from error
     return known, codes.reshape(-1).astype(np.int64, copy=False)
+
+
+def _mixed(labels: Iterable[Any], name: str) -> ValueError:
+    kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
+    return ValueError(f"{name} must hold labels of one type, numbers or text; found {kinds}.")
 
 
 def check_class_labels(labels: ArrayLike, name: str = "y") -> None:

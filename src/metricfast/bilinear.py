@@ -82,6 +82,11 @@ class BilinearMixin(BaseMetricLearner):
         -------
         ndarray of shape (n_pairs,)
             float32 for float32 points, otherwise float64.
+
+        Raises
+        ------
+        ValueError
+            If `pairs` are not as above, or a similarity overflows.
         """
         check_is_fitted(self, ["preprocessor_", "bilinear_"])
         found = index_tuples(
@@ -98,6 +103,11 @@ class BilinearMixin(BaseMetricLearner):
             products = np.empty_like(left)
             get_kernels().linear_forward(left, transposed, products, threads)
             scores[start : start + _BLOCK_SIZE] = np.einsum("ij,ij->i", products, right)
+        if not np.isfinite(scores).all():
+            raise ValueError(
+                f"scores of pairs overflow {scores.dtype}: divide the points by a number that "
+                "makes their spread about 1"
+            )
         return scores
 
     @property

@@ -46,7 +46,7 @@ def loss(name: str) -> Callable[[Arguments, Any], str | None]:
         Z, y = np.asarray(a["Z"]), np.asarray(a["y"])
         own = a.get("Z_database") is None
         B = Z if own else np.asarray(a["Z_database"])
-        yb = y if a.get("y_database") is None else np.asarray(a["y_database"])
+        yb = y if own or a.get("y_database") is None else np.asarray(a["y_database"])
         if name == "CoSENT" and not own and a.get("y_database") is None:
             yb = None
         size = max(abs(A.astype(float)).max() for A in (Z, B))

@@ -48,7 +48,10 @@ def _off(found: Any, D: np.ndarray, size: np.ndarray, width: int, squared: Any) 
     eps, least = np.finfo(found.dtype).eps, np.finfo(found.dtype).tiny
     given = np.sqrt(found.astype(np.longdouble)) if squared else found
     least = math.sqrt(float(least)) if squared else float(least)
+    most = math.sqrt(np.finfo(found.dtype).max)
     wrong = abs(given - D) > 16 * (width + 2) * eps * (D + size) + 4 * least
+    # Squares that overflow are infinite, which the functions tell of in their documentation.
+    wrong &= ~(np.isposinf(given) & (most < D))
     if not wrong.any():
         return None
     at = tuple(int(i) for i in np.argwhere(wrong)[0])
@@ -57,7 +60,9 @@ def _off(found: Any, D: np.ndarray, size: np.ndarray, width: int, squared: Any) 
 
 def pairwise(a: Arguments, result: Any) -> str | None:
     A, B, size = _sides(a, "X", "Y")
-    return _off(result, _distances(A, B), size, _points(a["X"]).shape[1], a.get("squared"))
+    D, eps = _distances(A, B), np.finfo(np.asarray(result).dtype).eps
+    # Half of the digits are promised: the others may be lost where |a|^2 + |b|^2 - 2ab cancels.
+    return _off(result, D, size + D / math.sqrt(eps), _points(a["X"]).shape[1], a.get("squared"))
 
 
 def paired(a: Arguments, result: Any) -> str | None:
@@ -77,6 +82,7 @@ def _searched(
     exclude = a.get("exclude")
     if exclude is None and a.get("database") is None:
         exclude = np.arange(len(D))
+    D = np.where(math.sqrt(np.finfo(float).max) < D, np.inf, D)  # squares overflow
     exact = not (D.astype(float) ** 2 % 1).any() and abs(B).max() < 1e3 and not (B % 1).any()
     eps = np.finfo(np.asarray(found).dtype).eps
     for i, row in enumerate(D):

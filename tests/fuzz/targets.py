@@ -50,8 +50,18 @@ METHODS = (
 # What an error may speak of in place of an argument.
 _COMMON_WORDS = {
     *("X", "y", "class", "classes", "label", "labels", "point", "points", "query", "tuples"),
-    *("pairs", "triplets", "quadruplets", "sample", "samples", "features", "path", "seed"),
-    *("vector", "calibration_params", "loss_matrix"),
+    *(
+        "pairs",
+        "triplets",
+        "quadruplets",
+        "sample",
+        "samples",
+        "feature",
+        "features",
+        "path",
+        "seed",
+    ),
+    *("vector", "classes_", "calibration_params", "loss_matrix"),
 }
 
 
@@ -59,7 +69,8 @@ _COMMON_WORDS = {
 class Target:
     """Something to call.
 
-    `words` may be in clear errors, `written` names arguments that are there to be changed,
+    `words` may be in clear errors, `may_hold` tells which of "nan" and "inf" a result may hold,
+    `written` names arguments that are there to be changed,
     `unread` those that a call may leave alone, `width` is the only number of features, and `turns`
     is how often it is called for each call of others.
     """
@@ -68,7 +79,7 @@ class Target:
     call: Callable[..., Any]
     roles: dict[str, Role]
     oracle: Oracle | None = None
-    nonfinite_ok: bool = False
+    may_hold: str = ""
     written: tuple[str, ...] = ("out",)
     unread: tuple[str, ...] = ()
     width: int | None = None
@@ -136,7 +147,7 @@ def of_functions() -> list[Target]:
         (thresholds.check_calibration_params, None, {"params": one_of(None, {"beta": 1.0})}),
     ]
     found = [
-        Target(f.__name__, f, roles_of(f, **given), oracle, f in _MAY_HOLD_NAN)
+        Target(f.__name__, f, roles_of(f, **given), oracle, _MAY_HOLD.get(f, ""))
         for f, oracle, given in table
     ]
     search = roles_of(metrics.retrieval_report, **of_labels)
@@ -147,7 +158,7 @@ def of_functions() -> list[Target]:
         if name not in _NO_METRICS:
             roles = roles_of(function, **of_labels) | search
             oracle = oracles.retrieval(name)
-            found.append(Target(f"metrics.{name}", function, roles, oracle, nonfinite_ok=True))
+            found.append(Target(f"metrics.{name}", function, roles, oracle, "nan inf"))
     return found
 
 
@@ -155,10 +166,15 @@ _NO_METRICS = (
     *("CrossValidation", "RetrievalReport", "Score", "cross_validate_retrieval"),
     *("label_disjoint_folds", "retrieval_report", "retrieval_scorer"),
 )
-# Where there is no such neighbour, set or query, distances, values and metrics are not finite.
-_MAY_HOLD_NAN = (
-    *(mf.kneighbors_per_class, inference.targeted, inference.loss_augmented, inference.both),
-    *(metrics.retrieval_report, metrics.cross_validate_retrieval),
+# Where there is no such neighbour, set or query, distances, values and metrics are not finite;
+# distances whose squares overflow are infinite.
+_INFINITE = (mf.pairwise_distances, mf.kneighbors, mf.kneighbors_per_class)
+_MAY_HOLD: dict[Any, str] = dict.fromkeys(_INFINITE, "inf") | dict.fromkeys(
+    (
+        *(inference.targeted, inference.loss_augmented, inference.both),
+        *(metrics.retrieval_report, metrics.cross_validate_retrieval),
+    ),
+    "nan inf",
 )
 
 

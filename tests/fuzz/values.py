@@ -55,7 +55,9 @@ class Array(NamedTuple):
         array = np.asarray(_cast(np.asarray(numbers), self))
         if self.poison is not None:
             array = _poisoned(array, self.poison)
-        return array if isinstance(array, list) else _formed(array, self.form)
+        # Other forms of a masked array have no mask.
+        kept = isinstance(array, list) or self.poison == "masked"
+        return array if kept else _formed(array, self.form)
 
 
 class Made(NamedTuple):
@@ -153,14 +155,16 @@ def _poisoned(array: np.ndarray, poison: str) -> Any:
             (array.dtype if array.dtype.kind == "f" else float) if fits else object
         )
         if array.size:
-            array.flat[array.size // 2] = ones[poison] if number or poison != "word" else 1
+            place = array.size // 2
+            text = isinstance(array.flat[place], (str, bytes))
+            array.flat[place] = 1 if text and poison == "word" else ones[poison]
         return array
     if poison == "masked":
         return np.ma.masked_array(array, mask=np.arange(array.size).reshape(array.shape) == 0)
     if poison in DAMAGED:
         return array  # its form is what is wrong with it
     if poison == "ragged":
-        return [list(range(i % 2 + 1)) for i in range(len(array) if array.ndim else 2)]
+        return [list(range(i % 2 + 1)) for i in range(max(2, len(array)) if array.ndim else 2)]
     counted = np.arange(array.size).reshape(array.shape)
     return counted.astype(
         {"text": "U", "bytes": "S", "complex": complex, "datetime": "M8[s]"}[poison]

@@ -18,7 +18,7 @@ from metricfast.exceptions import LossOverflowError, NonPSDError, PreprocessorEr
 
 from .cases import Case
 from .targets import Target
-from .values import DAMAGED, build
+from .values import CLASSES, DAMAGED, build
 
 CLEAR, RIGHT, DONE = "clear error", "right", "no complaint"
 CRASH, HANG, NAN, WRONG = "crash", "hang", "silent NaN", "wrong"
@@ -31,7 +31,8 @@ _CLEAR_ERRORS = {
     *(LossOverflowError, NonPSDError, PreprocessorError),
 }
 _SIGNATURE = re.compile(r"incompatible function arguments|Invoked with")
-# No function has a meaning for an array of several numbers that holds one of these.
+# No function has a meaning for an array of several numbers that holds one of these; classes may
+# be dates.
 _REFUSED = ("nan", "inf", "none", "complex", "datetime", "masked", "ragged", "word", *DAMAGED)
 
 
@@ -76,11 +77,13 @@ def _of_error(error: BaseException, target: Target, arguments: dict[str, Any]) -
 def _of_result(result: Any, target: Target, case: Case, arguments: dict[str, Any]) -> Outcome:
     for name, value in case.arguments.items():
         poison = getattr(value, "poison", None)
-        if poison in _REFUSED and math.prod(value.shape) > 1 and name not in target.unread:
+        dates = poison == "datetime" and value.values in CLASSES
+        several = poison in _REFUSED and math.prod(value.shape) > 1
+        if several and not dates and name not in (*target.unread, *target.written):
             return Outcome(WRONG, f"accepts {name} with {poison}")
     given = (value for value in arguments.values() if isinstance(value, float))
-    if not target.nonfinite_ok and all(map(math.isfinite, given)):
-        found = next(_nonfinite(result), None)
+    if target.may_hold != "nan inf" and all(map(math.isfinite, given)):
+        found = next(_nonfinite(result, np.isnan if target.may_hold else _not_finite), None)
         if found is not None:
             return Outcome(NAN, f"{found} in the result")
     if target.oracle is None:
@@ -112,24 +115,28 @@ def digest(value: Any) -> Any:
     return repr(value) if isinstance(value, (Number, str, bytes, dict)) else type(value)
 
 
-def _nonfinite(result: Any, name: str = "") -> Iterator[str]:
-    """Where a result holds a NaN or an infinity."""
+def _not_finite(values: Any) -> Any:
+    return ~np.isfinite(values)
+
+
+def _nonfinite(result: Any, bad: Any, name: str = "") -> Iterator[str]:
+    """Where a result holds a bad number: a NaN, or an infinity too."""
     if isinstance(result, (pd.DataFrame, pl.DataFrame)):
         result = result.to_numpy()
     if sparse.issparse(result):
         result = result.data
-    if isinstance(result, (float, np.floating)) and not np.isfinite(result):
+    if isinstance(result, (float, np.floating)) and bad(result):
         yield f"{name} {result}".strip()
     elif isinstance(result, np.ndarray) and result.dtype.kind in "fc":
-        if not np.isfinite(result).all():
-            yield f"{name} {result[~np.isfinite(result)][0]}".strip()
+        if bad(result).any():
+            yield f"{name} {result[bad(result)][0]}".strip()
     elif isinstance(result, dict):
         for key, value in result.items():
-            yield from _nonfinite(value, f"{name}[{key!r}]")
+            yield from _nonfinite(value, bad, f"{name}[{key!r}]")
     elif isinstance(result, (list, tuple)):
         for value in result:
-            yield from _nonfinite(value, f"{name}[]")
+            yield from _nonfinite(value, bad, f"{name}[]")
     elif hasattr(result, "get_params"):
         for key, value in vars(result).items():
             if key.endswith("_") and not key.startswith("_"):
-                yield from _nonfinite(value, f"{name}.{key}")
+                yield from _nonfinite(value, bad, f"{name}.{key}")

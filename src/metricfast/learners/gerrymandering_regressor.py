@@ -195,3 +195,32 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: 
         Z = self._embed(self._points(X))
         found = kneighbors(Z, self.database_embedding_, self.n_neighbors, n_jobs=self.n_jobs)[1]
         return np.asarray(np.median(self.database_targets_[found], axis=1))
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the coefficient of determination of the predictions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Numbers.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+            At most 1; 0 for the mean of `y` as the prediction.
+
+        Raises
+        ------
+        ValueError
+            If there is one sample, squares of `y` overflow, or an argument is not as above.
+        """
+        targets = check_regression_target(y, vary=False)
+        if len(targets) < 2:
+            raise ValueError("y must hold at least 2 numbers: of one, nothing is explained.")
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = float(super().score(X, targets, sample_weight))
+        if not np.isfinite(found):
+            raise ValueError("y is so large that its squares overflow: divide it, and fit again.")
+        return found

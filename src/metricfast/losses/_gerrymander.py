@@ -121,6 +121,11 @@ class Gerrymander(Loss):
         value : float
         weights : csr_array of shape (n_queries, n_database)
             What `metricfast.metric_gradient` takes: so also a full matrix M can be trained.
+
+        Raises
+        ------
+        LossOverflowError
+            If squared distances overflow.
         """
         call = Call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
         value, starts, columns, weights = self._weights(call, y, y_database)
@@ -138,6 +143,8 @@ class Gerrymander(Loss):
         taken = np.flatnonzero(targeted.feasible)
         with np.errstate(invalid="ignore"):  # of infinite distances
             value = float(weight[taken] @ (augmented.values[taken] - targeted.values[taken]))
+        if not np.isfinite(value):
+            call.refuse_overflow()
         total = float(weight[taken].sum()) if reduction == "mean" else 1.0
         factor = 1 / total if total > 0 else 1.0
         return value * factor, *_differing(targeted, augmented, weight * factor)

@@ -12,11 +12,13 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.cluster import KMeans
 from sklearn.model_selection import GroupKFold
 from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
-from metricfast._arguments import check_random_state
+from metricfast._arguments import check_count, check_random_state
 from metricfast._label_binding import bind_labels, label_sequence
 from metricfast._label_distance import label_array, subset
 from metricfast._named_distances import KERNELS
+from metricfast._targets import encode
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
 from metricfast.metrics._labels import are_continuous, label_distance_of, takes_numbers
 from metricfast.metrics._report import report_of, retrieval_report
@@ -97,7 +99,10 @@ def label_disjoint_folds(
     labels = label_array(y, "y")
     if continuous is None:
         continuous = are_continuous(labels, "y")
-    n_labels = len(np.unique(labels, axis=0))
+    if labels.ndim > 1 and labels.dtype.kind not in "biuf":
+        raise ValueError(f"y must hold one class a point, or numbers; found shape {labels.shape}.")
+    n_labels = len(encode(labels, "y")[0] if labels.ndim == 1 else np.unique(labels, axis=0))
+    n_splits = check_count("n_splits", n_splits)
     if not 2 <= n_splits <= n_labels:
         raise ValueError(
             f"n_splits must be from 2 to {n_labels}, the number of different labels; "
@@ -229,6 +234,7 @@ def cross_validate_retrieval(
             random_state=random_state,
             label_distance=said,
         )
+    X = _table(X, len(labels))
     trained, untrained = [], []
     for train, test in folds:
         fitted = clone(estimator).fit(_safe_indexing(X, train), subset(labels, train))
@@ -241,6 +247,22 @@ def cross_validate_retrieval(
     result = CrossValidation(_over_folds(trained, confidence))
     result.untrained = RetrievalReport(_over_folds(untrained, confidence))
     return result
+
+
+def _table(X: Any, n: int) -> Any:
+    """Return a table of points whose rows can be taken."""
+    try:
+        found = _num_samples(X)
+    except TypeError as error:
+        raise TypeError(f"X must be a table of points: {error}") from error
+    if found != n:
+        raise ValueError(f"X and y must be as long as each other; found {found} and {n}.")
+    dtypes: Any = getattr(X, "dtypes", None)
+    if not hasattr(dtypes, "items"):
+        return X
+    # pandas takes no rows of columns in the other byte order.
+    other = {name: each for name, each in dtypes.items() if not getattr(each, "isnative", True)}
+    return X.astype({name: each.newbyteorder("=") for name, each in other.items()})
 
 
 def _over_folds(reports: list[RetrievalReport], confidence: float) -> dict[str, Score]:

@@ -26,8 +26,9 @@ def chosen_metrics(
     if metrics is None:
         continuous = are_continuous(labels) if continuous is None else continuous
         return list(CONTINUOUS_METRICS if continuous else CLASS_METRICS)
-    names = [metrics] if isinstance(metrics, str) else list(metrics)
-    unknown = [name for name in names if name not in METRICS]
+    one = isinstance(metrics, str) or not isinstance(metrics, Iterable)
+    names: list[Any] = [metrics] if one else list(metrics)
+    unknown = [name for name in names if not (isinstance(name, str) and name in METRICS)]
     if unknown or not names:
         raise ValueError(f"metrics must be among {', '.join(METRICS)}; found {unknown}.")
     return names

@@ -201,7 +201,10 @@ template <class S> class SetBounds {
         if (!nearest.full())
             return std::numeric_limits<S>::infinity();
         const double left = known_ + task_->largest() - nearest.sum(task_->k - 1);
-        double bound = std::max(left + error, static_cast<double>(nearest.last()));
+        // Beside what a vote costs, distances may be no more than its rounding.
+        const double rounding = static_cast<double>(task_->k + 2) *
+                                std::numeric_limits<double>::epsilon() * task_->largest();
+        double bound = std::max(left + error + rounding, static_cast<double>(nearest.last()));
         const auto &items = nearest.items();
         const auto first = std::find_if(items.begin(), items.end(),
                                         [&](const auto &item) { return item.label != known; });
