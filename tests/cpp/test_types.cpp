@@ -65,8 +65,7 @@ TEST(points_may_be_none) {
     for (const Points &empty : {Points(view(none)), Points(view(none_single))}) {
         CHECK(empty.rows() == 0 && empty.cols() == 3);
         for (const Points &other : {empty, Points(view(some))}) {
-            const EmbeddedPair queries(empty, other, L, L, {}),
-                database(other, empty, L, 2 * L, {});
+            const EmbeddedPair queries(empty, other, L, L, {}), database(other, empty, L, L, {});
             CHECK(queries.queries.rows() == 0 && queries.queries.cols() == 2);
             CHECK(queries.database.rows() == other.rows());
             CHECK(database.queries.rows() == other.rows() && database.queries.allFinite());

@@ -169,7 +169,7 @@ template <class T> class AllPairs {
         for (Index m = 0; m < micro_panels; ++m)
             pack_panel<double>(queries_, raw_, nullptr, first + m * Shape::rows,
                                std::min<Index>(Shape::rows, out.rows - m * Shape::rows),
-                               Shape::rows, 1.0, &a[m * Shape::rows * depth], nullptr);
+                               Shape::rows, 1.0, a.data() + m * Shape::rows * depth, nullptr);
         alignas(64) double spilled[Shape::rows][Shape::cols];
         for (Index column = begin; column < database_.rows(); column += Shape::cols) {
             const Index count = std::min<Index>(Shape::cols, database_.rows() - column);
@@ -178,7 +178,8 @@ template <class T> class AllPairs {
             for (Index m = 0; m < micro_panels; ++m) {
                 Tile<double> tile;
                 tile.fill(0.0);
-                tile.accumulate_squared_difference(depth, &a[m * Shape::rows * depth], b.data());
+                tile.accumulate_squared_difference(depth, a.data() + m * Shape::rows * depth,
+                                                   b.data());
                 unrolled<Shape::rows>([&](auto r) METRICFAST_INLINE {
                     tile.v[r][0].store(spilled[r]);
                     tile.v[r][1].store(spilled[r] + W);

@@ -14,6 +14,8 @@ inline constexpr Index embedding_block = 256;
 /// subtract it rounds nothing.
 inline std::vector<double> exact_origin(const Points &points) {
     const auto width = static_cast<std::size_t>(points.cols());
+    if (points.rows() == 0)
+        return std::vector<double>(width);
     std::vector<double> least(width, std::numeric_limits<double>::infinity()), most(width);
     std::fill(most.begin(), most.end(), -std::numeric_limits<double>::infinity());
     points.visit([&](auto v) {
