@@ -137,7 +137,7 @@ STARTS = np.arange(31)
 CASES = {
     "labels-mixed": (
         {name: OF_LABELS[name] for name in OF_LABELS.keys() - {"chunks", "y of score"}},
-        [with_first(Y, "text"), with_first(Y, (1,))],
+        [with_first(Y, "text"), with_first(Y, (1,)), with_first(Y, "text").tolist()],
     ),
     "labels-missing": (
         {name: OF_LABELS[name] for name in OF_LABELS.keys() - {"y of score"}},

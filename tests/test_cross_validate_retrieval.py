@@ -6,6 +6,7 @@ import itertools
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.cross_decomposition import PLSRegression
@@ -153,6 +154,33 @@ def test_a_learner_is_not_changed_and_sees_no_test_label():
     np.testing.assert_allclose(
         found["r_precision"].values, found.untrained["r_precision"].values, rtol=1e-12
     )
+
+
+DOZEN = np.arange(12) % 4
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "folds", "error", "text"),
+    [
+        (len, DOZEN, 2, TypeError, "X must be a table of points"),
+        (np.ones((3, 2)), DOZEN, 2, ValueError, "X and y must be as long as each other; found 3"),
+        (np.ones((12, 2)), DOZEN, len, ValueError, "n_splits must be an integer"),
+        (np.ones((12, 2)), np.full((12, 1), "a"), 2, ValueError, "y must hold one class a point"),
+        (np.ones((12, 2)), ["a", *DOZEN[1:]], 2, ValueError, "y must hold classes"),
+    ],
+)
+def test_wrong_arguments_are_named(X, y, folds, error, text):
+    with pytest.raises(error, match=text):
+        cross_validate_retrieval(PCA(1), X, y, folds=label_disjoint_folds(y, folds))
+
+
+def test_frames_in_the_other_byte_order():
+    X = RNG.normal(size=(12, 2))
+    reports = [
+        cross_validate_retrieval(PCA(1), pd.DataFrame(points), DOZEN, folds=2, k=2)
+        for points in (X, X.astype(">f8"))
+    ]
+    assert reports[0]["map_at_r"].mean == reports[1]["map_at_r"].mean
 
 
 def test_sparse_points_have_no_untrained_scores():

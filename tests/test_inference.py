@@ -74,6 +74,19 @@ def test_every_set_of_small_problems(ties, kind):
     assert infeasible > 50
 
 
+def test_votes_that_outweigh_all_distances():
+    rng = np.random.default_rng(0)
+    for scale in (1e-5, 1e-9, 1e-12):
+        for _ in range(20):
+            queries, points = rng.normal(size=(4, 1)) * 0, rng.normal(size=(8, 1)) * scale
+            labels, y = rng.integers(0, 3, 8), np.arange(4) % 3
+            D = squared_distances(queries, points)
+            found = inference.loss_augmented(queries, points, y, labels, 3)
+            for i in range(4):
+                expected = brute_force(D[i], labels, 1.0 - np.eye(3)[y[i]], 3, "pessimistic")[1]
+                assert found.values[i] == pytest.approx(expected, rel=1e-9)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", ["0/1", "matrix"])
 @pytest.mark.parametrize("ties", TIES)

@@ -39,6 +39,8 @@ def test_labels_are_encoded(y, classes):
         ([0, np.nan], "y contains NaN"),
         ([0, np.inf], "y contains NaN or infinity"),
         (np.array([0, "a"], object), "y must hold labels of one type"),
+        ([0, "a"], "y must hold labels of one type, numbers or text; found int, str"),
+        (np.array([0, 1j], object), "Complex data not supported: y has dtype object"),
         (np.array([None, "a"], object), "y contains None"),
         ([[0, 1], [1, 0]], "y should be a 1d array"),
         ([0, 1, 1], "y must hold 2 labels, one per sample, got 3"),

@@ -55,7 +55,7 @@ def check_classification_target(
         If `y` has the wrong length, holds None, NaN or infinity, is continuous, mixes types that
         have no order, or holds fewer than two classes.
     """
-    labels = as_array(y, name)
+    labels = as_label_array(y, name)
     if labels.ndim != 1 and labels.shape[1:] != (1,):
         raise ValueError(f"{name} should be a 1d array, got an array of shape {labels.shape}.")
     labels = column_or_1d(labels, warn=True)

@@ -308,6 +308,16 @@ def test_regressor_of_targets_that_repeat():
         clone(model).set_params(n_bins=1).fit(wine, classes)
 
 
+def test_regressor_of_targets_that_have_no_score():
+    X, y = np.eye(9), np.arange(9.0)
+    model = NeighborhoodGerrymanderingRegressor(1, max_epochs=1, random_state=0).fit(X, y)
+    for targets, text in ((y * 1e200, "y is so large"), ([*"abcdefghi"], "y must hold numbers")):
+        with pytest.raises(ValueError, match=text):
+            model.score(X, targets)
+    with pytest.raises(ValueError, match="y must hold at least 2 numbers"):
+        model.score(X[:1], y[:1])
+
+
 EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": "weights are those of queries alone",
     "check_sample_weight_equivalence_on_sparse_data": "weights are those of queries alone",

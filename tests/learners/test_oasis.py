@@ -150,6 +150,8 @@ def test_similarities_and_decisions():
     np.testing.assert_allclose(
         model.pair_score(UNIT[pairs].astype(np.float32)), expected, rtol=1e-4
     )
+    with pytest.raises(ValueError, match="scores of pairs overflow float64"):
+        model.pair_score(UNIT[pairs] * 1e200)
     similarity = model.get_metric()
     assert similarity(UNIT[3], UNIT[90]) == pytest.approx(UNIT[3] @ W @ UNIT[90])
     assert pickle.loads(pickle.dumps(similarity))(UNIT[3], UNIT[90]) == similarity(

@@ -31,7 +31,10 @@ def are_continuous(labels: Any, name: str = "labels") -> bool:
                 f"np.argmax({name}, axis=1). Where they are vectors, say so by label_distance=."
             )
         return True
-    kind = type_of_target(array)
+    try:
+        kind = type_of_target(array)
+    except TypeError:  # of labels that have no order
+        kind = "unknown"
     if kind == "unknown" and array.dtype.kind == "O":
         raise ValueError(
             f"{name} must hold classes or numbers; say how far others are apart by label_distance."
