@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import haversine_distances
 
-from metricfast import _label_distance, losses
+from metricfast import LogRatioLearner, _label_distance, losses
 from metricfast._label_binding import agreed, bind_labels
 from metricfast._label_neighbors import label_neighbors
 from metricfast.metrics import (
@@ -271,6 +271,8 @@ def test_rows_of_a_single_one_are_classes():
 def test_objects_need_a_distance():
     with pytest.raises(ValueError, match=r"must hold classes or numbers; .* label_distance"):
         retrieval_report(np.zeros((N, 1)), SETS, k=2)
+    with pytest.raises(ValueError, match=r"y must hold numbers.*'set'.* label_distance"):
+        LogRatioLearner().fit(np.zeros((N, 1)), SETS)
     with pytest.raises(ValueError, match="label_distance needs labels='dense'"):
         losses.Triplet(label_distance="cosine")(np.zeros((3, 1)), [0, 0, 1])
 

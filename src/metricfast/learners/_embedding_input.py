@@ -291,6 +291,12 @@ def _one_column(y: Any, loss: Any) -> Any:
 
 def _numbers(y: Any, vary: bool) -> NDArray[np.float64]:
     """Check labels that are numbers, or several numbers each, perhaps not all the same."""
+    try:
+        np.asarray(y, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"y must hold numbers: {error}. Say how far other labels are apart by label_distance."
+        ) from error
     if np.ndim(y) < 2:
         return check_regression_target(y, vary)
     labels: NDArray[np.float64] = check_array(y, dtype=np.float64, input_name="y")
