@@ -170,7 +170,7 @@ def test_lone_queries_are_left_out_and_counted():
         assert 0 < score.chance < 1
         assert score.oracle == 1
     # a class that the database does not have
-    strange = retrieval_report([[0.0], [1.0]], ["z", "a"], X, list("aabcc"), k=2)
+    strange = retrieval_report([[0.1], [1.1]], ["z", "a"], X, list("aabcc"), k=2)
     assert strange["map_at_r"].n_undefined == 1
     # label distances that say nothing about the order
     report = retrieval_report(X[:3], [[0.0], [1.0], [1.0]], [[0.0], [1.0]], [[0.0], [2.0]], k=1)

@@ -64,7 +64,10 @@ def test_points_searched_among_themselves_without_exclusion_are_warned_of():
     X, y = points(12), np.arange(12) % 3
     with pytest.warns(UserWarning, match=r"holds the queries themselves.*give exclude"):
         metrics.precision_at_1(X, y, X.copy(), y)
+    with pytest.warns(UserWarning, match="holds the queries themselves"):
+        metrics.precision_at_1(X[5:], y[5:], X, y)
     metrics.precision_at_1(X, y, X, y, exclude=np.arange(12))
+    metrics.precision_at_1(X[:6], y[:6], X[5:], y[5:])  # one of six is in the database
 
 
 def test_report_is_a_table_and_shows_progress(capsys):
@@ -72,6 +75,7 @@ def test_report_is_a_table_and_shows_progress(capsys):
     assert "retrieval" in capsys.readouterr().err
     assert [line.split()[0] for line in repr(report).splitlines()[1:]] == list(report)
     assert str(report) == repr(report)
+    assert repr(report["recall_at_1"]).startswith(f"Score(mean={report['recall_at_1'].mean:.4f}")
     frame = report.to_frame()
     assert list(frame.index) == list(report)
     assert frame.loc["recall_at_2", "mean"] == report["recall_at_2"].mean

@@ -12,7 +12,7 @@ from scipy import stats
 __all__ = ["RetrievalReport", "Score"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Score:
     """One metric: a value for each query (or each fold of a cross-validation), and what to expect.
 
@@ -71,6 +71,14 @@ class Score:
             return self.bounds
         half = stats.t.ppf((1 + self.confidence) / 2, n - 1) * stats.sem(self.defined)
         return max(least, self.mean - float(half)), min(most, self.mean + float(half))
+
+    def __repr__(self) -> str:
+        """Return what is known of the mean."""
+        low, high = self.interval
+        return (
+            f"Score(mean={self.mean:.4f}, interval=[{low:.4f}, {high:.4f}], "
+            f"chance={self.chance:.4f}, oracle={self.oracle:.4f}, n={len(self.defined)})"
+        )
 
 
 class RetrievalReport(dict[str, Score]):
