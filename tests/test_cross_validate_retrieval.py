@@ -258,3 +258,9 @@ def test_whole_numbers_are_cut_into_blocks_for_metrics_of_continuous_labels():
     assert held_out(metrics=["spearman", "ndcg_at_k"]) == blocks
     assert held_out(continuous=True) == blocks
     assert held_out(metrics="spearman", continuous=False) != blocks
+
+
+def test_a_fold_of_one_class_is_warned_of():
+    X, y = RNG.normal(size=(30, 2)), np.arange(30) % 3
+    with pytest.warns(UserWarning, match="one class alone"):
+        cross_validate_retrieval(LFDA(), X, y, folds=3, metrics="precision_at_1")

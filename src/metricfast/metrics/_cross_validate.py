@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from metricfast._label_binding import bind_labels, label_sequence
 from metricfast._label_distance import label_array, subset
 from metricfast._named_distances import KERNELS
 from metricfast._targets import encode
+from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
 from metricfast.metrics._labels import are_continuous, label_distance_of, takes_numbers
 from metricfast.metrics._report import report_of, retrieval_report
@@ -203,6 +205,11 @@ def cross_validate_retrieval(
     ValueError
         If the folds or the metrics do not fit the labels.
 
+    Warns
+    -----
+    UserWarning
+        If a test fold holds one class alone: every order of its points is right.
+
     References
     ----------
     Musgrave, Belongie, Lim. A metric learning reality check. ECCV 2020.
@@ -239,6 +246,13 @@ def cross_validate_retrieval(
     for train, test in folds:
         fitted = clone(estimator).fit(_safe_indexing(X, train), subset(labels, train))
         held_out = _safe_indexing(X, test)
+        if set(names) & set(CLASS_METRICS) and len(np.unique(subset(labels, test))) == 1:
+            warnings.warn(
+                "a test fold holds one class alone, so that every order of its points is right: "
+                "take fewer folds, of two classes or more each.",
+                UserWarning,
+                stacklevel=2,
+            )
         trained.append(report_of(fitted, held_out, subset(labels, test), **options))
         if not issparse(X):
             untrained.append(retrieval_report(held_out, subset(labels, test), **options))
