@@ -61,8 +61,10 @@ inline double largest_offset(const Points &points, const std::vector<double> &or
                              double scale) {
     return points.visit([&](auto v) {
         using T = std::remove_const_t<std::remove_pointer_t<decltype(v.data)>>;
-        const std::vector<T> from(origin.begin(), origin.end());
-        Eigen::Array<T, Eigen::Dynamic, 1> most = Eigen::Array<T, Eigen::Dynamic, 1>::Zero(v.cols);
+        using Array = Eigen::Array<T, Eigen::Dynamic, 1>;
+        const Array from =
+            Eigen::Map<const Eigen::ArrayXd>(origin.data(), v.cols).template cast<T>();
+        Array most = Array::Zero(v.cols);
         const T factor = static_cast<T>(scale);
         for (Index i = 0; i < v.rows; ++i) {
             const T *x = v.row(i);
