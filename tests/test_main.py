@@ -114,6 +114,7 @@ def test_titles_hold_the_leave_one_out_error():
     points = np.array([[0, 0], [0, 1], [0, 3], [9, 0], [9, 1], [9, 3.0]])
     labels = np.array(["a", "a", "a", "b", "b", "b"])
     mixed = labels[[0, 3, 1, 4, 2, 5]]
+    plotting.plot_before_after(points, points * 1e200, labels, n_neighbors=1)
     figure = plotting.plot_before_after(points, points, labels, n_neighbors=1)
     assert figure.axes[0].get_title() == "before: 1-NN error 0.0%"
     figure = plotting.plot_before_after(points, points, mixed, n_neighbors=1, titles=("x", "y"))

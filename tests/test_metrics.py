@@ -248,6 +248,11 @@ CLASSES = np.array([0, 0, 1, 1])
     [
         ((POINTS, CLASSES), {"metrics": "recall"}, "metrics must be among precision_at_1"),
         *(((POINTS, CLASSES), {"metrics": m}, "metrics must be among") for m in ([], 1, [[1]])),
+        (
+            (POINTS, np.ma.array(CLASSES, mask=CLASSES == 0)),
+            {"metrics": "ndcg_at_k", "k": 2},
+            "labels has 2 masked values",
+        ),
         ((POINTS, CLASSES), {"k": 4}, "k must be at most 3"),
         ((POINTS, CLASSES), {"k": 0}, "k must be a positive integer"),
         ((POINTS, CLASSES), {"k": True}, "k must be a positive integer"),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._arrays import as_real
+from metricfast._arguments import as_array, as_real
 
 __all__ = ["LabelDistance", "Labels", "Table", "block_rows", "label_array", "subset"]
 
@@ -152,7 +152,7 @@ def label_array(y: Any, name: str) -> Labels:
         Of shape (n,) or (n, q) in float64 or int64 where `y` holds numbers, or as many for each
         point; an array of other things as it is; else of shape (n,), the objects of a sequence.
     """
-    array = _as_array(y)
+    array = _as_array(y, name)
     if array.ndim == 0 or len(array) == 0:
         raise ValueError(f"{name} must hold one label a point, found shape {array.shape}.")
     if array.dtype.kind == "O" and array.ndim == 1:
@@ -169,9 +169,9 @@ def label_array(y: Any, name: str) -> Labels:
     return array
 
 
-def _as_array(y: Any) -> Labels:
+def _as_array(y: Any, name: str) -> Labels:
     if hasattr(y, "__array__") or not isinstance(y, (list, tuple)):
-        return np.asarray(y)
+        return as_array(y, name)
     if all(isinstance(item, (Real, np.bool_)) for item in y):
         return np.asarray(y)
     if all(_is_vector(item) for item in y) and len({len(item) for item in y}) == 1:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.decomposition import PCA
 
-from metricfast._arrays import as_codes, as_points
+from metricfast._arrays import as_codes, as_points, scaled_alike
 from metricfast.neighbors import check_neighbors, kneighbors
 
 try:
@@ -78,7 +78,9 @@ def plot_before_after(
         raise ValueError(f"titles must be two strings, got {titles!r}.")
     figure = Figure(figsize=(9, 4.5), layout="constrained")
     for axes, points, title in zip(figure.subplots(1, 2), both, titles, strict=True):
-        shown = PCA(2).set_output(transform="default").fit_transform(points)
+        # In units in which no square overflows: the axes have no ticks.
+        (scaled,) = scaled_alike(points.astype(np.float64))
+        shown = PCA(2).set_output(transform="default").fit_transform(scaled)
         for label, name in enumerate(classes):
             axes.scatter(*shown[labels == label].T, s=8, color=_colour(label), label=str(name))
         error = _leave_one_out_error(points, labels, n_neighbors)

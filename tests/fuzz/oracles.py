@@ -203,18 +203,18 @@ def retrieval(name: str) -> Callable[[Arguments, Any], str | None]:
         if labels.ndim != 1 or not {"L", "U"}.isdisjoint(k for k in a if a[k] is not None):
             return ""
         own = a.get("database") is None
-        first, second, exclude = (
-            _points(a["queries"]).astype(float),
-            a.get("database"),
-            a.get("exclude"),
-        )
+        sides = [_points(a["queries"] if own else a[k]) for k in ("queries", "database")]
+        # In units in which no square of the reference overflows or vanishes.
+        unit = np.ldexp(1.0, math.frexp(max(abs(side).max() for side in sides))[1])
+        first, second = ((side / unit).astype(float) for side in sides)
+        exclude = a.get("exclude")
         if exclude is None:
             exclude = np.arange(len(first)) if own else np.full(len(first), -1)
         known = labels if own else np.asarray(a["database_labels"])
         if name in OF_NUMBERS:
             labels, known = labels.astype(float), known.astype(float)
         values = by_definition(
-            name, first, labels, first if own else _points(second).astype(float), known,
+            name, first, labels, first if own else second, known,
             np.asarray(exclude), a.get("k", 10),
         )  # fmt: skip
         if name == "spearman" and np.isnan(values).any():  # of ties alone
