@@ -134,6 +134,9 @@ def test_folds_may_be_given():
     folds = KFold(3, shuffle=True, random_state=0).split(X)
     found = cross_validate_retrieval(LFDA(n_components=2), X, y, folds=folds, metrics="map_at_r")
     assert len(found["map_at_r"].values) == 3
+    for wrong in (-1, 2.5, "x", None):
+        with pytest.raises(ValueError, match="folds must be an integer of at least 2"):
+            cross_validate_retrieval(PCA(1), X, y, folds=wrong)
     with pytest.raises(ValueError, match="folds must hold at least one"):
         cross_validate_retrieval(LFDA(), X, y, folds=[])
 

@@ -233,10 +233,10 @@ def cross_validate_retrieval(
         continuous = True
     search["label_distance"] = said
     options = {"metrics": names, "k": k, "confidence": confidence, **search}
-    if isinstance(folds, (int, np.integer)):
+    if not isinstance(folds, Iterable) or isinstance(folds, (str, bytes)):
         folds = label_disjoint_folds(
             labels,
-            int(folds),
+            check_count("folds", folds, least=2),
             continuous=continuous,
             random_state=random_state,
             label_distance=said,
