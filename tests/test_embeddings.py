@@ -313,3 +313,7 @@ def test_damaged_sparse_points_are_refused(embedding, form):
         embedding.forward(parameters, S)
     with pytest.raises(ValueError, match="X is a damaged sparse matrix"):
         embedding.initialize(S, np.arange(len(X)) % 4, 0)
+    S = csr_array(X).asformat(form)
+    S.data = S.data[:-1]
+    with pytest.raises(ValueError, match="X is a damaged sparse matrix"):
+        embedding.forward(parameters, S)

@@ -46,7 +46,11 @@ def check_structure(X: Any, name: str = "X") -> None:
         For the error.
     """
     if X.format == "coo":
-        sound = _within(X.row, X.shape[0]) and _within(X.col, X.shape[1])
+        sound = (
+            len(X.row) == len(X.col) == len(X.data)
+            and _within(X.row, X.shape[0])
+            and _within(X.col, X.shape[1])
+        )
     elif X.format in ("csr", "csc", "bsr"):
         n_lines, length = X.shape[::-1] if X.format == "csc" else X.shape
         if X.format == "bsr":
