@@ -50,7 +50,7 @@ def test_singular_covariance():
         (np.eye(3), ValueError, r"dimensionality \(3, 3\) of the given mahalanobis matrix `init`"),
         (np.triu(np.ones((4, 4))), ValueError, "`init` is not symmetric"),
         (np.full((4, 4), np.nan), ValueError, "init contains NaN"),
-        (-np.eye(4), NonPSDError, "not positive semidefinite .* `init` has a negative"),
+        (-np.eye(4), NonPSDError, "not positive semidefinite"),
     ],
 )
 def test_wrong_matrices(prior, error, text):

@@ -91,7 +91,7 @@ def _check_given(
     eigenvalues: NDArray[Any] = np.linalg.eigvalsh(M)
     tol = _rounding(eigenvalues)
     if (eigenvalues < -tol).any():
-        raise NonPSDError(f"{NonPSDError()} `{name}` has a negative eigenvalue.")
+        raise NonPSDError()
     if strictly_positive and (eigenvalues <= tol).any():
         raise LinAlgError(
             f"You should provide a strictly positive definite matrix as `{name}`. This one is not "

@@ -83,7 +83,8 @@ def _searched(
     if exclude is None and a.get("database") is None:
         exclude = np.arange(len(D))
     D = np.where(math.sqrt(np.finfo(float).max) < D, np.inf, D)  # squares overflow
-    exact = not (D.astype(float) ** 2 % 1).any() and abs(B).max() < 1e3 and not (B % 1).any()
+    squares = D.astype(float) ** 2
+    exact = squares.max(initial=0) < 2**53 and not (squares % 1).any() and not (B % 1).any()
     eps = np.finfo(np.asarray(found).dtype).eps
     for i, row in enumerate(D):
         left = [j for j in columns.tolist() if exclude is None or j != np.asarray(exclude)[i]]

@@ -56,6 +56,7 @@ _COMMON_WORDS = {
         "quadruplets",
         "sample",
         "samples",
+        "semidefinite",
         "feature",
         "features",
         "path",

@@ -117,7 +117,7 @@ def test_the_score_of_one_point(labels):
     model = EmbeddingLearner(loss, Linear(2), max_epochs=1, random_state=0).fit(X, labels)
     with pytest.raises(ValueError, match="X must hold at least 2 points"):
         model.score(X[:1], labels[:1])
-    assert np.isfinite(model.score(X[:1], labels[:1], X, labels))
+    assert np.isfinite(model.score(X[:1], labels[:1], X[1:], labels[1:]))
 
 
 @pytest.mark.parametrize("embedding", [Linear(2), MLP((4,), 2), Asymmetric(Linear(2), Linear(2))])

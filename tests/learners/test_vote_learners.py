@@ -189,7 +189,9 @@ def test_infeasible_queries_of_batches_are_counted_and_warned_of():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 20, 120)
     sampler = Uniform()
-    learner = EmbeddingLearner(Gerrymander(3), Linear(), sampler, batch_size=20, max_epochs=2)
+    learner = EmbeddingLearner(
+        Gerrymander(3), Linear(), sampler, batch_size=20, max_epochs=2, random_state=0
+    )
     with pytest.warns(UserWarning, match=r"neighbours in a batch is right for .*% of the queries"):
         learner.fit(X, labels)
     assert 0.3 < learner.infeasible_share_ < 1
