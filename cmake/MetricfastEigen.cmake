@@ -1,5 +1,6 @@
-# Finds Eigen >= 3.4 as Eigen3::Eigen, unless the project around this one has such a target: for the Python modules the headers of the Python package
-# cmeel-eigen, which is one of their build requirements; otherwise what CMake finds, else the same.
+# Finds Eigen >= 3.4 as Eigen3::Eigen, unless the project around this one has such a target: for the
+# Python modules the headers of the Python package cmeel-eigen, which is one of their build
+# requirements; otherwise what CMake finds, else the same.
 
 if(TARGET Eigen3::Eigen)
     return()
