@@ -275,6 +275,8 @@ template <class T> class RowEngine {
     void run_whole_rows(Lane &lane, Index first, Index count, View<T> grad_queries) const {
         const bool keeps = keeps_weights();
         if (!keeps)
+            if (lane.values.rows() != count || lane.values.cols() != m())
+                lane.release_scratch(); // what Eigen frees and cannot replace, it frees again
             lane.values.resize(count, m());
         const View<T> block = keeps
                                   ? View<T>(weights_.row(first).data(), count, m(), weights_.cols())
