@@ -277,7 +277,7 @@ template <class T> class RowEngine {
         if (!keeps)
             if (lane.values.rows() != count || lane.values.cols() != m())
                 lane.release_scratch(); // what Eigen frees and cannot replace, it frees again
-            lane.values.resize(count, m());
+        lane.values.resize(count, m());
         const View<T> block = keeps
                                   ? View<T>(weights_.row(first).data(), count, m(), weights_.cols())
                                   : view(lane.values);
