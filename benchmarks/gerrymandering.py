@@ -36,7 +36,7 @@ from sklearn.model_selection import StratifiedShuffleSplit, train_test_split
 
 import metricfast
 from benchmarks import data
-from metricfast.learners._voting import vote_error
+from metricfast.learners.votes.voting import vote_error
 
 RESULTS = Path(__file__).resolve().parent / "results" / "gerrymandering.json"
 OFFICE = "office_caltech_surf"

@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks import data
 from metricfast import NeighborhoodGerrymandering
-from metricfast.learners._voting import vote_error
+from metricfast.learners.votes.voting import vote_error
 
 SETS = ["letter", "usps", "vowel", "wine", "segmentation"]
 MOST = 2000

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from metricfast._dispatch import available_isas
+from metricfast._core.dispatch import available_isas
 
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("METRICFAST_DATA", ROOT.parent / "shared" / "data"))

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import metricfast as mf
 from metricfast.__main__ import supervised_learners
-from metricfast.learners._linear import LinearLearner
+from metricfast.learners.linear.base import LinearLearner
 
 X, Y = load_iris(return_X_y=True)
 TABLE = read_table("Learners")

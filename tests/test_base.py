@@ -20,11 +20,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 
-from metricfast import OASIS, EmbeddingLearner, KernelizedMetricLearner, RCA_Supervised, _tuples
-from metricfast._initialize import components_from_metric, initialize_components
-from metricfast._targets import check_classification_target, check_sample_weight
-from metricfast.base import BaseMetricLearner, MahalanobisMixin, MetricTransformer
+from metricfast import OASIS, EmbeddingLearner, KernelizedMetricLearner, RCA_Supervised
+from metricfast._core import tuples as _tuples
+from metricfast._core.initialize import components_from_metric, initialize_components
+from metricfast._core.targets import check_classification_target, check_sample_weight
 from metricfast.exceptions import PreprocessorError
+from metricfast.learners.base.learner import BaseMetricLearner, MahalanobisMixin, MetricTransformer
 from metricfast.losses import NCA
 
 X, Y = load_iris(return_X_y=True)

@@ -10,8 +10,8 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
-from metricfast._checks import check_points, check_tuples
-from metricfast._preprocessors import check_preprocessor
+from metricfast._core.checks import check_points, check_tuples
+from metricfast._core.preprocessors import check_preprocessor
 from metricfast.exceptions import NonPSDError, PreprocessorError
 
 POINTS = np.arange(12.0).reshape(4, 3)

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import metricfast
-from metricfast import _dispatch
+from metricfast._core import dispatch as _dispatch
 
 LEVELS = ["v2", "v3", "v4"]
 REPORT_ISA = "import metricfast; print(metricfast.build_info()['isa'])"

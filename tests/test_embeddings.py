@@ -15,7 +15,7 @@ from scipy.sparse import csc_array, csr_array, csr_matrix
 from sklearn.base import clone
 
 from metricfast import EmbeddingLearner, losses
-from metricfast._dispatch import get_kernels
+from metricfast._core.dispatch import get_kernels
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 
 RNG = np.random.default_rng(0)

@@ -29,7 +29,7 @@ from metricfast import (
     learners,
     losses,
 )
-from metricfast.learners._linear import LinearLearner
+from metricfast.learners.linear.base import LinearLearner
 
 X, Y = load_iris(return_X_y=True)
 WEIGHT = np.linspace(0.5, 2, len(X))

@@ -39,7 +39,7 @@ def test_a_file_keeps_its_mode_and_a_new_one_follows_the_umask(path):  # noqa: F
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from metricfast import _files
+from metricfast._core import files as _files
 os.fsync = lambda file: os.kill(os.getpid(), signal.SIGKILL)
 _files.write_tensors(Path(sys.argv[1]), {"format": "any"}, {})
 """

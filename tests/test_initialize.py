@@ -8,12 +8,12 @@ from sklearn.datasets import load_digits, load_iris, load_wine, make_spd_matrix
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from metricfast._initialize import (
+from metricfast._core.initialize import (
     check_n_components,
     components_from_metric,
     initialize_components,
 )
-from metricfast._scatter import repetitions
+from metricfast._core.scatter import repetitions
 from metricfast.exceptions import NonPSDError
 
 X, Y = load_iris(return_X_y=True)
@@ -235,7 +235,7 @@ def test_constant_columns_get_no_weight(init, constant):
 
 def test_data_of_several_blocks(monkeypatch):
     expected = [initialize_components(X, Y, init, 2) for init in ("pca", "lda")]
-    monkeypatch.setattr("metricfast._scatter._BLOCK_SIZE", 28)
+    monkeypatch.setattr("metricfast._core.scatter._BLOCK_SIZE", 28)
     for init, components in zip(("pca", "lda"), expected, strict=True):
         np.testing.assert_allclose(initialize_components(X, Y, init, 2), components, rtol=1e-9)
 

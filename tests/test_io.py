@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import metricfast
 from metricfast import io
-from metricfast._files import write_tensors
+from metricfast._core.files import write_tensors
 
 X, Y = load_iris(return_X_y=True)
 LEARNERS = ["NCA", "LMNN"]

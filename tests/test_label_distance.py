@@ -9,9 +9,10 @@ import pytest
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import haversine_distances
 
-from metricfast import LogRatioLearner, _label_distance, losses
-from metricfast._label_binding import agreed, bind_labels
-from metricfast._label_neighbors import label_neighbors
+from metricfast import LogRatioLearner, losses
+from metricfast._labels import distance as _label_distance
+from metricfast._labels.binding import agreed, bind_labels
+from metricfast._labels.neighbors import label_neighbors
 from metricfast.metrics import (
     label_disjoint_folds,
     mean_label_distance_at_k,

@@ -35,33 +35,17 @@ CPP_LAYERS = [
     ["metricfast"],
 ]
 PYTHON_LAYERS = [
-    ["_cpu", "_threadpool"],
-    ["_dispatch", "_arguments"],
-    [
-        *("exceptions", "neighbors", "gradient", "losses/", "embeddings/", "inference"),
-        *("_arrays", "_checks", "_initialize", "_mahalanobis", "_preprocessors"),
-        *(
-            "_deprecation",
-            "_files",
-            "_label_binding",
-            "_label_distance",
-            "_label_neighbors",
-            "_named_distances",
-            "_pair_draws",
-            "_prior",
-            "_scaling",
-            "_scatter",
-            "_sparse",
-            "_targets",
-            "_tuples",
-            "_validation",
-        ),
-    ],
-    ["samplers", "solvers", "constraints", "metrics/", "thresholds"],
-    ["base"],
-    ["bilinear", "classifiers"],
-    ["learners/"],
-    ["__init__"],
+    ["_cpu", "_core/threadpool"],
+    ["_core/dispatch", "_core/arguments", "exceptions"],
+    ["_core/", "_labels/", "distances/", "losses/", "embeddings/"],
+    ["samplers", "constraints", "metrics/"],
+    ["training/"],
+    ["learners/base/"],
+    ["learners/linear/", "learners/tuples/", "learners/closed/"],
+    ["learners/embedding/"],
+    ["learners/votes/", "learners/kernel/"],
+    ["learners/__init__"],
+    ["__init__", "neighbors", "inference", "solvers"],
     ["io", "plotting", "torch", "_paths"],
     ["__main__"],
 ]
@@ -150,7 +134,7 @@ def test_imports_have_no_cycle(language: str) -> None:
 def test_only_dispatch_imports_compiled_modules() -> None:
     graph = GRAPHS["Python"][1]
     compiled = {"_cpu"} | {used for uses in graph.values() for used in uses if "_kernels_" in used}
-    assert [name for name, uses in graph.items() if uses & compiled] == ["_dispatch"]
+    assert [name for name, uses in graph.items() if uses & compiled] == ["_core/dispatch"]
 
 
 @pytest.mark.parametrize("header", sorted(CORE.rglob("*.hpp")), ids=lambda p: p.name)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from metricfast import _dispatch
+from metricfast._core import dispatch as _dispatch
 
 TESTS = ["test_distance.py", "test_neighbors.py", "test_losses.py", "test_softmax_losses.py"]
 

@@ -10,7 +10,7 @@ from reference import nearest, numeric_gradient, squared_distances
 from scipy.sparse import csr_array
 
 import metricfast as mf
-from metricfast._dispatch import get_kernels
+from metricfast._core.dispatch import get_kernels
 from metricfast.exceptions import LossOverflowError
 
 PRECISIONS = [np.float32, np.float64]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metricfast._initialize import components_from_metric
-from metricfast._prior import initialize_metric
+from metricfast._core.initialize import components_from_metric
+from metricfast._core.prior import initialize_metric
 from metricfast.exceptions import NonPSDError
 
 X = np.random.RandomState(0).randn(30, 4) @ np.diag([1, 2, 3, 4])

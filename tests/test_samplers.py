@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from metricfast._label_neighbors import label_neighbors
+from metricfast._labels.neighbors import label_neighbors
 from metricfast.samplers import ClassBalanced, DenseTriplet, Uniform
 
 RNG = np.random.default_rng(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metricfast._scaling import center_and_rescale, log2_spread, times_power_of_two
+from metricfast._core.scaling import center_and_rescale, log2_spread, times_power_of_two
 
 X = np.random.default_rng(0).standard_normal((20, 3))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metricfast._dispatch import get_kernels
-from metricfast._scatter import scatter_matrix
+from metricfast._core.dispatch import get_kernels
+from metricfast._core.scatter import scatter_matrix
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import DataConversionWarning
 
-from metricfast._targets import (
+from metricfast._core.targets import (
     check_classification_target,
     check_partial_target,
     check_sample_weight,

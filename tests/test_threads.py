@@ -10,8 +10,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import metricfast
-from metricfast._arrays import as_threads
-from metricfast._dispatch import get_kernels
+from metricfast._core.arrays import as_threads
+from metricfast._core.dispatch import get_kernels
 
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 

@@ -10,8 +10,8 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
 from metricfast import GMML, ITML, MMC, NCA, SDML
-from metricfast._preprocessors import ArrayIndexer, form
-from metricfast._tuples import TupleSet, index_tuples
+from metricfast._core.preprocessors import ArrayIndexer, form
+from metricfast._core.tuples import TupleSet, index_tuples
 from metricfast.exceptions import PreprocessorError
 
 POINTS = np.arange(12.0).reshape(4, 3)

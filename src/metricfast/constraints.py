@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._arguments import as_array, check_bool, check_count, check_random_state
-from metricfast._arrays import as_points
-from metricfast._deprecation import DEPRECATED, renamed
-from metricfast._pair_draws import class_bounds, draw_different_pairs
-from metricfast._targets import as_label_array, check_sample_weight
-from metricfast.neighbors import kneighbors
+from metricfast._core.arguments import as_array, check_bool, check_count, check_random_state
+from metricfast._core.arrays import as_points
+from metricfast._core.deprecation import DEPRECATED, renamed
+from metricfast._core.pair_draws import class_bounds, draw_different_pairs
+from metricfast._core.targets import as_label_array, check_sample_weight
+from metricfast.distances.neighbors import kneighbors
 
 __all__ = ["Constraints", "class_neighbors", "wrap_indices", "wrap_pairs"]
 

@@ -20,7 +20,7 @@ from sklearn.preprocessing import KernelCenterer
 from sklearn.utils.validation import check_is_fitted
 
 import metricfast
-from metricfast._files import read_tensors, write_tensors
+from metricfast._core.files import read_tensors, write_tensors
 
 __all__ = ["load", "save"]
 

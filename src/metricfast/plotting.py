@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.decomposition import PCA
 
-from metricfast._arrays import as_codes, as_points, scaled_alike
-from metricfast.neighbors import check_neighbors, kneighbors
+from metricfast._core.arrays import as_codes, as_points, scaled_alike
+from metricfast.distances.neighbors import check_neighbors, kneighbors
 
 try:
     from matplotlib import colormaps

@@ -21,11 +21,11 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
-from metricfast._arguments import check_bool, check_choice, check_count, check_random_state
-from metricfast._label_binding import SaidDistance, bind_labels
-from metricfast._label_neighbors import label_neighbors
-from metricfast._targets import as_label_array, encode
-from metricfast.solvers import batch_count, class_batches
+from metricfast._core.arguments import check_bool, check_choice, check_count, check_random_state
+from metricfast._core.batches import batch_count, class_batches
+from metricfast._core.targets import as_label_array, encode
+from metricfast._labels.binding import SaidDistance, bind_labels
+from metricfast._labels.neighbors import label_neighbors
 
 __all__ = ["Batch", "ClassBalanced", "DenseTriplet", "Sampler", "Uniform"]
 

@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import metricfast
 from metricfast import AsymmetricSimilarity
 from metricfast.embeddings import MLP, Asymmetric, Linear
-from metricfast.learners._regularizers import penalty
+from metricfast.learners.votes.regularizers import penalty
 from metricfast.losses import Gerrymander
 
 X, Y = load_iris(return_X_y=True)

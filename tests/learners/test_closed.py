@@ -16,7 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 from metricfast import LFDA, RCA, Covariance, RCA_Supervised, SDML_Supervised
-from metricfast._scatter import whitening
+from metricfast._core.scatter import whitening
 
 X, Y = load_iris(return_X_y=True)
 WEIGHT = np.linspace(0.5, 2, len(X))

@@ -15,9 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 import metricfast
 from metricfast import EmbeddingLearner, losses
 from metricfast.embeddings import MLP, Linear
-from metricfast.learners._checkpoint import Checkpoint
-from metricfast.learners._minibatch import Training
 from metricfast.samplers import ClassBalanced, Uniform
+from metricfast.training.checkpoint import Checkpoint
+from metricfast.training.minibatch import Training
 
 TRAIN = """
 import sys, time

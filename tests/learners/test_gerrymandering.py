@@ -22,11 +22,11 @@ from metricfast import (
     NeighborhoodGerrymandering,
     NeighborhoodGerrymanderingRegressor,
 )
-from metricfast.learners._regularizers import REGULARIZERS, penalty
-from metricfast.learners._subgradient import minimize_subgradient
-from metricfast.learners._voting import vote
+from metricfast.learners.votes.regularizers import REGULARIZERS, penalty
+from metricfast.learners.votes.voting import vote
 from metricfast.losses import Gerrymander
 from metricfast.solvers import Monitor
+from metricfast.training.subgradient import minimize_subgradient
 
 X, Y = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]

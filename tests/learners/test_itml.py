@@ -9,7 +9,7 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast import ITML, ITML_Supervised, paired_distances
-from metricfast._dispatch import get_kernels
+from metricfast._core.dispatch import get_kernels
 
 X, Y = load_iris(return_X_y=True)
 INDEX = np.array([[i, (37 * i + 11) % 150] for i in range(0, 150, 2)])

@@ -31,7 +31,7 @@ from metricfast import (
     OASIS_Supervised,
     TripletLearner,
 )
-from metricfast.learners import _kernel_map
+from metricfast.learners.kernel import kernel_map as _kernel_map
 
 X, Y = load_iris(return_X_y=True)
 FEW, LABELS = X[::5], Y[::5]

@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 from sklearn.datasets import load_digits, load_iris, make_classification
 
 from metricfast import LFDA
-from metricfast._dispatch import get_kernels
+from metricfast._core.dispatch import get_kernels
 
 X, Y = load_iris(return_X_y=True)
 

@@ -11,8 +11,8 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import scale
 
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, kneighbors, losses
-from metricfast.learners import _linear
-from metricfast.learners._linear import Coordinates, LinearObjective, best_scale, embed
+from metricfast.learners.linear import base as _linear
+from metricfast.learners.linear.base import Coordinates, LinearObjective, best_scale, embed
 
 X, Y = load_iris(return_X_y=True)
 LEARNERS = (NCA, LMNN, MLKR, MCML, LDML)

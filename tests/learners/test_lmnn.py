@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits, load_iris, load_wine, make_classificat
 from sklearn.preprocessing import scale
 
 from metricfast import LMNN, losses
-from metricfast.learners._impostors import ImpostorLists
+from metricfast.learners.linear.impostors import ImpostorLists
 
 IRIS, Y = load_iris(return_X_y=True)
 X = IRIS + 1e-3 * np.random.default_rng(0).normal(size=IRIS.shape)  # no ties of distances

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast import LSML, LSML_Supervised
-from metricfast._dispatch import get_kernels
+from metricfast._core.dispatch import get_kernels
 
 X, Y = load_iris(return_X_y=True)
 Q = reference.quadruplets(X, Y, 800)

@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from metricfast import MMC, MMC_Supervised
-from metricfast._dispatch import get_kernels
+from metricfast._core.dispatch import get_kernels
 
 X, Y = load_iris(return_X_y=True)
 PAIRS, KIND = reference.labelled_pairs(X, Y, 400)

@@ -13,8 +13,8 @@ from sklearn.neighbors import NearestCentroid
 from sklearn.preprocessing import StandardScaler
 
 from metricfast import NCMML
-from metricfast.learners._linear import TrainingSet
-from metricfast.learners.ncmml import _Likelihood
+from metricfast.learners.linear.base import TrainingSet
+from metricfast.learners.linear.ncmml import _Likelihood
 
 X, Y = load_iris(return_X_y=True)
 FEW, LABELS = X[::3], Y[::3]

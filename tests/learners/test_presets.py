@@ -13,8 +13,8 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import metricfast
 from metricfast import EmbeddingLearner, LogRatioLearner, ProxyNCALearner, TripletLearner, losses
 from metricfast.embeddings import MLP, Asymmetric, Linear
-from metricfast.learners._objective import is_continuous, is_learnable
 from metricfast.samplers import DenseTriplet, Uniform
+from metricfast.training.objective import is_continuous, is_learnable
 
 PRESETS = [
     LogRatioLearner(2, batch_size=60, max_epochs=3, random_state=0),

@@ -10,8 +10,9 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
-from metricfast import RCA, KernelizedMetricLearner, RCA_Supervised, _validation, pairwise_distances
-from metricfast._validation import _split_chunks
+from metricfast import RCA, KernelizedMetricLearner, RCA_Supervised, pairwise_distances
+from metricfast.learners.base import validation as _validation
+from metricfast.learners.base.validation import _split_chunks
 
 X, Y = load_iris(return_X_y=True)
 CHUNKS = np.arange(150) // 5

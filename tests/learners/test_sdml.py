@@ -11,8 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 
 from metricfast import SDML, SDML_Supervised
-from metricfast.learners import _graphical_lasso
-from metricfast.learners._graphical_lasso import graphical_lasso
+from metricfast.learners.tuples import graphical_lasso as _graphical_lasso
+from metricfast.learners.tuples.graphical_lasso import graphical_lasso
 
 X, Y = load_iris(return_X_y=True)
 INDEX = np.random.RandomState(0).randint(150, size=(60, 2))

@@ -11,10 +11,11 @@ from reference import numeric_gradient
 from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix, random_array
 from sklearn.datasets import load_digits
 
-from metricfast import LMNN, MLKR, NCA, NCMML, _sparse, learners, losses
-from metricfast._initialize import initialize_components
-from metricfast._scaling import center_and_rescale
-from metricfast.learners._linear import Coordinates, LinearLearner, LinearObjective, embed
+from metricfast import LMNN, MLKR, NCA, NCMML, learners, losses
+from metricfast._core import sparse as _sparse
+from metricfast._core.initialize import initialize_components
+from metricfast._core.scaling import center_and_rescale
+from metricfast.learners.linear.base import Coordinates, LinearLearner, LinearObjective, embed
 
 POINTS, LABELS = load_digits(n_class=4, return_X_y=True)
 # Half of it zeros, some columns throughout; without ties of distances.

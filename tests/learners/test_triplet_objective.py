@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metricfast._dispatch import get_kernels
+from metricfast._core.dispatch import get_kernels
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -16,7 +16,7 @@ from metricfast import (
     save,
 )
 from metricfast.embeddings import MLP, Linear
-from metricfast.learners._voting import vote
+from metricfast.learners.votes.voting import vote
 from metricfast.losses import NCA, Gerrymander
 from metricfast.samplers import Uniform
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from metricfast._arguments import check_random_state
+from metricfast._core.arguments import check_random_state
 from metricfast.embeddings._base import (
     Array,
     Cache,

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
 
-from metricfast._arguments import check_choice
-from metricfast._arrays import as_codes, as_real, as_threads
-from metricfast._dispatch import get_kernels
-from metricfast._sparse import check_structure
+from metricfast._core.arguments import check_choice
+from metricfast._core.arrays import as_codes, as_real, as_threads
+from metricfast._core.dispatch import get_kernels
+from metricfast._core.sparse import check_structure
 
 __all__ = [
     "Array",

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from metricfast._arguments import check_bool, check_count, check_random_state
-from metricfast._initialize import as_given_map, initialize_components
+from metricfast._core.arguments import check_bool, check_count, check_random_state
+from metricfast._core.initialize import as_given_map, initialize_components
 from metricfast.embeddings._base import Array, LayeredEmbedding, Parameters, check_start
 
 __all__ = ["Linear"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from metricfast._arguments import (
+from metricfast._core.arguments import (
     check_bool,
     check_choice,
     check_count,

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from metricfast.learners.anmm import ANMM
-from metricfast.learners.asymmetric import AsymmetricSimilarity
-from metricfast.learners.covariance import Covariance
-from metricfast.learners.dmlmj import DMLMJ
-from metricfast.learners.embedding import EmbeddingLearner
-from metricfast.learners.gerrymandering import NeighborhoodGerrymandering
-from metricfast.learners.gerrymandering_regressor import NeighborhoodGerrymanderingRegressor
-from metricfast.learners.gmml import GMML, GMML_Supervised
-from metricfast.learners.itml import ITML, ITML_Supervised
-from metricfast.learners.kernelized import KernelizedMetricLearner
-from metricfast.learners.ldml import LDML
-from metricfast.learners.lfda import LFDA
-from metricfast.learners.lmnn import LMNN
-from metricfast.learners.lsml import LSML, LSML_Supervised
-from metricfast.learners.mcml import MCML
-from metricfast.learners.mlkr import MLKR
-from metricfast.learners.mmc import MMC, MMC_Supervised
-from metricfast.learners.nca import NCA
-from metricfast.learners.ncmml import NCMML
-from metricfast.learners.oasis import OASIS, OASIS_Supervised
-from metricfast.learners.presets import LogRatioLearner, ProxyNCALearner, TripletLearner
-from metricfast.learners.rca import RCA, RCA_Supervised
-from metricfast.learners.scml import SCML, SCML_Supervised
-from metricfast.learners.sdml import SDML, SDML_Supervised
+from metricfast.learners.closed.anmm import ANMM
+from metricfast.learners.closed.covariance import Covariance
+from metricfast.learners.closed.dmlmj import DMLMJ
+from metricfast.learners.closed.lfda import LFDA
+from metricfast.learners.closed.rca import RCA, RCA_Supervised
+from metricfast.learners.embedding.learner import EmbeddingLearner
+from metricfast.learners.embedding.presets import LogRatioLearner, ProxyNCALearner, TripletLearner
+from metricfast.learners.kernel.kernelized import KernelizedMetricLearner
+from metricfast.learners.linear.ldml import LDML
+from metricfast.learners.linear.lmnn import LMNN
+from metricfast.learners.linear.mcml import MCML
+from metricfast.learners.linear.mlkr import MLKR
+from metricfast.learners.linear.nca import NCA
+from metricfast.learners.linear.ncmml import NCMML
+from metricfast.learners.tuples.gmml import GMML, GMML_Supervised
+from metricfast.learners.tuples.itml import ITML, ITML_Supervised
+from metricfast.learners.tuples.lsml import LSML, LSML_Supervised
+from metricfast.learners.tuples.mmc import MMC, MMC_Supervised
+from metricfast.learners.tuples.oasis import OASIS, OASIS_Supervised
+from metricfast.learners.tuples.scml import SCML, SCML_Supervised
+from metricfast.learners.tuples.sdml import SDML, SDML_Supervised
+from metricfast.learners.votes.asymmetric import AsymmetricSimilarity
+from metricfast.learners.votes.gerrymandering import NeighborhoodGerrymandering
+from metricfast.learners.votes.regressor import NeighborhoodGerrymanderingRegressor
 
 __all__ = [
     "ANMM",

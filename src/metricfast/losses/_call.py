@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from metricfast._arguments import check_choice
-from metricfast._arrays import (
+from metricfast._core.arguments import check_choice
+from metricfast._core.arrays import (
     as_codes,
     as_exclude,
     as_labels,
@@ -19,8 +19,8 @@ from metricfast._arrays import (
     as_threads,
     as_vector,
 )
-from metricfast._dispatch import get_kernels
-from metricfast._targets import as_label_array, check_class_labels
+from metricfast._core.dispatch import get_kernels
+from metricfast._core.targets import as_label_array, check_class_labels
 from metricfast.exceptions import LossOverflowError
 
 __all__ = ["AllPairsLoss", "Call", "Gradient", "Loss", "RowLoss", "Totals", "finite", "positive"]

@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._arrays import as_numbers, as_points
-from metricfast._dispatch import get_kernels
+from metricfast._core.arrays import as_numbers, as_points
+from metricfast._core.dispatch import get_kernels
 from metricfast.exceptions import LossOverflowError
 from metricfast.losses._call import Call, Gradient, Loss, positive
 from metricfast.losses._labels import SaidDistance, label_arguments

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from metricfast._dispatch import get_kernels
-from metricfast.inference import Inference, check_loss_matrix, check_method, vote_labels
+from metricfast._core.dispatch import get_kernels
+from metricfast.distances.inference import Inference, check_loss_matrix, check_method, vote_labels
+from metricfast.distances.neighbors import check_neighbors
 from metricfast.losses._call import Call, Gradient, Loss
-from metricfast.neighbors import check_neighbors
 
 __all__ = ["Gerrymander"]
 

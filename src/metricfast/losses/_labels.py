@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._arrays import as_labels, scaled_alike
-from metricfast._label_binding import SaidDistance, bind_labels, is_precomputed
-from metricfast._label_distance import LabelDistance
-from metricfast._named_distances import KERNELS
+from metricfast._core.arrays import as_labels, scaled_alike
+from metricfast._labels.binding import SaidDistance, bind_labels, is_precomputed
+from metricfast._labels.distance import LabelDistance
+from metricfast._labels.named import KERNELS
 from metricfast.losses._call import Call, RowLoss
 
 __all__ = ["LabelLoss", "SaidDistance", "label_arguments"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from metricfast._dispatch import get_kernels
+from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import AllPairsLoss, finite
 
 __all__ = ["LDML"]

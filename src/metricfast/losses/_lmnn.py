@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._arguments import as_array, check_count
-from metricfast._arrays import as_codes, as_points, as_threads
-from metricfast._dispatch import get_kernels
+from metricfast._core.arguments import as_array, check_count
+from metricfast._core.arrays import as_codes, as_points, as_threads
+from metricfast._core.dispatch import get_kernels
+from metricfast.distances.neighbors import kneighbors_per_class, paired_distances
 from metricfast.losses._call import Call, Gradient, Loss, finite, positive
-from metricfast.neighbors import kneighbors_per_class, paired_distances
 
 __all__ = ["LMNN"]
 

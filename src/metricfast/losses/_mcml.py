@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from metricfast._dispatch import get_kernels
+from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import AllPairsLoss
 
 __all__ = ["MCML"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from metricfast._dispatch import get_kernels
+from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import Call, RowLoss, Totals, finite, positive
 
 __all__ = ["MultiSimilarity"]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricfast._arguments import check_choice
-from metricfast._dispatch import get_kernels
+from metricfast._core.arguments import check_choice
+from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import AllPairsLoss
 
 __all__ = ["NCA"]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._arrays import as_points
-from metricfast._dispatch import get_kernels
+from metricfast._core.arrays import as_points
+from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import Call, Gradient, Loss, RowLoss, Totals, finite, positive
 from metricfast.losses._nca import NCA
 

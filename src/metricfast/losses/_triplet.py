@@ -6,8 +6,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from metricfast._arguments import check_bool, check_choice
-from metricfast._dispatch import get_kernels
+from metricfast._core.arguments import check_bool, check_choice
+from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import Call, RowLoss, Totals, positive
 from metricfast.losses._labels import SaidDistance, label_arguments
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from metricfast._label_distance import LabelDistance
+from metricfast._labels.distance import LabelDistance
 from metricfast.metrics._ranking import Block
 
 __all__ = ["CONTINUOUS_METRICS", "ContinuousMetric", "LabelDistances"]

@@ -15,11 +15,11 @@ from sklearn.model_selection import GroupKFold
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from metricfast._arguments import check_count, check_random_state
-from metricfast._label_binding import bind_labels, label_sequence
-from metricfast._label_distance import label_array, subset
-from metricfast._named_distances import KERNELS
-from metricfast._targets import encode
+from metricfast._core.arguments import check_count, check_random_state
+from metricfast._core.targets import encode
+from metricfast._labels.binding import bind_labels, label_sequence
+from metricfast._labels.distance import label_array, subset
+from metricfast._labels.named import KERNELS
 from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
 from metricfast.metrics._labels import are_continuous, label_distance_of, takes_numbers

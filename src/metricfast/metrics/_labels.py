@@ -9,8 +9,8 @@ from sklearn.base import RegressorMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import type_of_target
 
-from metricfast._label_binding import agreed
-from metricfast._label_distance import label_array
+from metricfast._labels.binding import agreed
+from metricfast._labels.distance import label_array
 
 __all__ = ["are_continuous", "label_distance_of", "takes_numbers"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricfast.neighbors import kneighbors
+from metricfast.distances.neighbors import kneighbors
 
 __all__ = ["Block", "ranked_blocks"]
 

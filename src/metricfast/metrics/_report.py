@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
 
-from metricfast._arrays import as_codes, as_exclude, as_points
-from metricfast._label_binding import bind_labels, is_precomputed
+from metricfast._core.arrays import as_codes, as_exclude, as_points
+from metricfast._core.progress import Progress
+from metricfast._labels.binding import bind_labels, is_precomputed
 from metricfast.metrics._classes import CLASS_METRICS, ClassMetric
 from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances
 from metricfast.metrics._labels import label_distance_of
 from metricfast.metrics._ranking import Block, ranked_blocks
 from metricfast.metrics._score import RetrievalReport, Score
 from metricfast.metrics._wanted import METRICS, Wanted, chosen_metrics, scores_of
-from metricfast.solvers import Progress
 
 __all__ = ["report_of", "retrieval_report"]
 

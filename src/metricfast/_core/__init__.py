@@ -1,0 +1,1 @@
+"""What everybody may use: checks of arguments, arrays, files, and the compiled kernels."""

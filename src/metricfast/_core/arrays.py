@@ -1,0 +1,174 @@
+"""What the functional interface accepts: arrays checked, converted, and never modified."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metricfast._core.arguments import as_array, as_real
+from metricfast._core.dispatch import get_kernels
+from metricfast._core.targets import as_label_array, check_comparable, encode
+
+__all__ = [
+    "aligned_empty",
+    "as_codes",
+    "as_exclude",
+    "as_labels",
+    "as_maps",
+    "as_numbers",
+    "as_points",
+    "as_real",
+    "as_threads",
+    "as_vector",
+    "common_precision",
+    "scaled_alike",
+]
+
+Map = NDArray[Any] | None
+
+_MAX_THREADS = 2**31 - 1
+_CACHE_LINE = 64
+
+
+def aligned_empty(shape: tuple[int, int], dtype: type[np.floating[Any]]) -> NDArray[Any]:
+    """Return an array that begins a line of the cache, as no large one of NumPy's does."""
+    size = shape[0] * shape[1]
+    whole = np.empty(size + _CACHE_LINE, dtype)
+    first = -whole.ctypes.data % _CACHE_LINE // whole.itemsize
+    return whole[first : first + size].reshape(shape)
+
+
+def as_points(X: ArrayLike, name: str, *, width: int | None = None) -> NDArray[Any]:
+    """Finite points, one a row; ``width`` is the number of columns they must have."""
+    array = as_real(X, name)
+    if array.ndim != 2:
+        raise ValueError(
+            f"{name} must be a 2-dimensional array (points, features); "
+            f"found {array.ndim} dimension(s), shape {array.shape}."
+        )
+    if array.shape[0] == 0 or array.shape[1] == 0:
+        raise ValueError(f"{name} is empty: found shape {array.shape}.")
+    if width is not None and array.shape[1] != width:
+        raise ValueError(f"{name} must have {width} columns; found {array.shape[1]}.")
+    if not get_kernels().all_finite(array):
+        raise ValueError(f"{name} contains NaN or infinity; remove or impute these values.")
+    return array
+
+
+def as_numbers(values: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
+    """Finite numbers, one for each of ``size`` points."""
+    array = np.ascontiguousarray(as_real(values, name), dtype=np.float64)
+    if array.shape != (size,):
+        raise ValueError(f"{name} must have shape ({size},); found {array.shape}.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} contains NaN or infinity; remove or impute these values.")
+    return array
+
+
+def as_labels(labels: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
+    """Finite continuous labels as an array of shape (size, n_label_dimensions)."""
+    array = np.ascontiguousarray(as_real(labels, name), dtype=np.float64)
+    if array.ndim not in (1, 2) or len(array) != size or array[:1].size == 0:
+        raise ValueError(
+            f"{name} must hold one label a point, of shape ({size},) or ({size}, "
+            f"n_label_dimensions); found {array.shape}."
+        )
+    array = array.reshape(size, -1)
+    if not get_kernels().all_finite(array):
+        raise ValueError(f"{name} contains NaN or infinity; remove or impute these values.")
+    return array
+
+
+def as_vector(values: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
+    """Non-negative finite weights, one for each of ``size`` points."""
+    array = as_numbers(values, name, size)
+    if (array < 0).any():
+        raise ValueError(f"{name} must not be negative.")
+    return array
+
+
+def as_codes(
+    labels: ArrayLike, name: str, size: int, classes: NDArray[Any] | None = None
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Sorted classes and the labels as codes into them; unknown labels get codes past the end."""
+    array = as_label_array(labels, name)
+    if array.shape != (size,):
+        raise ValueError(
+            f"{name} must hold one label a point: expected shape ({size},), found {array.shape}."
+        )
+    if classes is not None:
+        check_comparable(array, classes, name)
+        array = np.concatenate([classes, array])
+    known, codes = encode(array, name)
+    if classes is None:
+        return known, codes
+    return known, codes[len(classes) :]
+
+
+def as_exclude(exclude: ArrayLike | None, size: int, database: int) -> NDArray[np.int64] | None:
+    """For each of ``size`` queries the database row to leave out, or -1."""
+    if exclude is None:
+        return None
+    array = as_array(exclude, "exclude")
+    if array.shape != (size,) or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"exclude must hold one database index (or -1) a query: expected {size} integers, "
+            f"found shape {array.shape}, dtype {array.dtype}."
+        )
+    if array.size and (array.min() < -1 or array.max() >= database):
+        raise ValueError(
+            f"exclude must hold indices from -1 to {database - 1}; "
+            f"found {array.min()} to {array.max()}."
+        )
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def as_threads(n_jobs: int | None) -> int:
+    """Thread count of ``n_jobs`` by scikit-learn's rules: None is the default, -1 all CPUs."""
+    kernels = get_kernels()
+    if n_jobs is None:
+        return int(kernels.default_threads())
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
+        raise ValueError(f"n_jobs must be None or a non-zero integer; found {n_jobs!r}.")
+    if n_jobs > _MAX_THREADS:
+        raise ValueError(f"n_jobs must be at most {_MAX_THREADS}; found {n_jobs}.")
+    if n_jobs < 0:
+        return max(1, int(kernels.available_cpus()) + 1 + int(n_jobs))
+    return int(n_jobs)
+
+
+def as_maps(
+    L: ArrayLike | None, U: ArrayLike | None, V: ArrayLike | None, width: int
+) -> tuple[Map, Map]:
+    """The maps of queries and database: (L, L), (U, V) or (None, None)."""
+    if L is not None:
+        if U is not None or V is not None:
+            raise ValueError("Give L, or U and V, not both.")
+        array = as_points(L, "L", width=width)
+        return array, array
+    if (U is None) != (V is None):
+        raise ValueError("U and V must be given together.")
+    if U is None or V is None:
+        return None, None
+    query, database = as_points(U, "U", width=width), as_points(V, "V", width=width)
+    if len(query) != len(database):
+        raise ValueError(
+            f"U and V must have the same number of rows; found {len(query)} and {len(database)}."
+        )
+    return query, database
+
+
+def common_precision(*arrays: Map) -> type[np.floating[Any]]:
+    """float32 if every point array is; maps follow the points."""
+    return np.float32 if all(a is None or a.dtype == np.float32 for a in arrays) else np.float64
+
+
+def scaled_alike(*arrays: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Multiply by the power of two that brings the largest value of all to between 1/2 and 1.
+
+    That is exact, and squares of differences then neither overflow nor vanish.
+    """
+    exponent = max(int(np.frexp(np.abs(array).max(initial=0))[1]) for array in arrays)
+    return [np.ldexp(array, -exponent) for array in arrays]

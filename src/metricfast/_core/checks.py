@@ -1,0 +1,230 @@
+"""Input of learners: points and tuples, given as they are or as indicators for a preprocessor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, validate_data
+
+from metricfast._core.arguments import as_array
+from metricfast._core.preprocessors import Preprocessor, form
+from metricfast._core.sparse import check_structure
+from metricfast._core.targets import as_label_array
+
+__all__ = ["check_labels", "check_pair_labels", "check_points", "check_tuples"]
+
+# The first is what everything that is in neither becomes.
+_FLOATS = [np.float64, np.float32]
+
+
+def check_points(
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any = "no_validation",
+    *,
+    preprocessor: Preprocessor | None,
+    reset: bool,
+    name: str = "X",
+    **params: Any,
+) -> Any:
+    """Form and check points, and labels if `y` is given.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Whose name errors carry, and whose `n_features_in_` and `feature_names_in_` are set
+        (`reset`) or compared with.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples,)
+        Points, or indicators for the preprocessor.
+    y : array-like of shape (n_samples,), or None, optional
+        Labels. None is an error for an estimator that requires labels.
+    preprocessor : callable or None
+    reset : bool
+        True in `fit`.
+    name : str, default="X"
+        What errors call the points.
+    **params
+        Further parameters of :func:`sklearn.utils.check_array`.
+
+    Returns
+    -------
+    X, or (X, y)
+        X in native float32 if it was float32, otherwise float64; never modified in place.
+    """
+    with _naming(name):
+        X = _with_shape(X)
+        applied = False
+        if preprocessor is not None and len(X.shape) == 1:
+            X, applied = _with_shape(form(preprocessor, X)), True
+        if len(X.shape) != 2:
+            expected = "2D array of formed points"
+            indicators = None if preprocessor is None else "1D array of indicators"
+            raise ValueError(_wrong_ndim(X, expected, indicators, applied, estimator))
+        X = _as_numbers(X)
+        if issparse(X):
+            check_structure(X)
+        check_labels(y)
+        params = {"dtype": np.float32 if _is_single(X) else _FLOATS, **params}
+        checked = validate_data(estimator, X, y, reset=reset, **params)
+    if not isinstance(checked, tuple):
+        return _as_native(checked)
+    return _as_native(checked[0]), checked[1]
+
+
+def check_tuples(
+    estimator: BaseEstimator,
+    tuples: Any,
+    y: Any = "no_validation",
+    *,
+    preprocessor: Preprocessor | None,
+    reset: bool,
+    tuple_size: int | None,
+    **params: Any,
+) -> Any:
+    """Form and check tuples of points, and labels if `y` is given.
+
+    Parameters
+    ----------
+    tuples : array-like of shape (n_tuples, t, n_features) or (n_tuples, t)
+        Tuples, or indicators for the preprocessor.
+    tuple_size : int or None
+        The only t to accept. Labels of pairs must be -1 and 1.
+    estimator, y, preprocessor, reset, **params
+        As for :func:`check_points`.
+
+    Returns
+    -------
+    tuples, or (tuples, y)
+    """
+    tuples = as_array(_with_shape(tuples), "X")
+    applied = False
+    if preprocessor is not None and tuples.ndim == 2:
+        tuples, applied = form(preprocessor, *tuples.T), True
+    if tuples.ndim != 3:
+        expected = "3D array of formed tuples"
+        indicators = None if preprocessor is None else "2D array of indicators"
+        raise ValueError(_wrong_ndim(tuples, expected, indicators, applied, estimator))
+    tuples = _as_numbers(tuples)
+    check_labels(y)
+    params = {"dtype": _FLOATS, **params, "ensure_2d": False, "allow_nd": True}
+    if reset:
+        checked = validate_data(estimator, tuples, y, reset=True, **params)
+    else:
+        # Tuples cannot have feature names, so their absence is nothing to warn of.
+        checked = check_array(tuples, estimator=estimator, input_name="X", **params)
+    tuples, y = checked if isinstance(checked, tuple) else (checked, None)
+    _check_tuple_shape(tuples, tuple_size, estimator, reset)
+    if y is None:
+        return tuples
+    if tuples.shape[1] == 2:
+        check_pair_labels(y)
+    return tuples, y
+
+
+def check_pair_labels(y: NDArray[Any]) -> None:
+    """Raise ValueError unless every label of a pair is -1 or 1."""
+    if not np.isin(y, (-1, 1)).all():
+        raise ValueError(
+            "When training on pairs, the labels (y) should contain "
+            "only values in [-1, 1]. Found an incorrect value."
+        )
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Add the name to errors that do not say which argument they are about."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        known = name == "X" and re.search(r"\b[Xy]\b|input=|^Found (array|input)", str(error))
+        if known or type(error) not in (TypeError, ValueError):
+            raise
+        raise type(error)(f"{name}: {error}") from error
+
+
+def check_labels(y: Any, name: str = "y") -> None:
+    """Refuse labels that scikit-learn says too little about; the other checks are its own."""
+    if y is None or isinstance(y, str) or issparse(y):
+        return
+    if as_array(y, name).dtype.kind in "OUS":
+        as_label_array(y, name)
+
+
+def _is_single(X: Any) -> bool:
+    """Tell whether a frame that has no dtype of NumPy holds float32 alone."""
+    return not hasattr(X, "dtype") and np.asarray(X[:1]).dtype == np.float32
+
+
+def _as_native(X: Any) -> Any:
+    return X.astype(X.dtype.newbyteorder("="), copy=False)
+
+
+def _with_shape(X: Any) -> Any:
+    """Leave a table as it is, since a frame carries feature names; make anything else an array."""
+    if len(getattr(X, "shape", ())) == 2 and not np.ma.isMaskedArray(X):
+        return X
+    return as_array(X, "X")
+
+
+def _as_numbers(X: Any) -> Any:
+    """Arrays in a native real dtype; anything else is left to scikit-learn."""
+    if not isinstance(X, np.ndarray) and not issparse(X):
+        return X
+    kind = X.dtype.kind
+    if kind == "c":
+        raise ValueError(f"Complex data not supported: X has dtype {X.dtype}.")
+    if kind in "mM":
+        raise ValueError(f"X must hold numbers only: it has dtype {X.dtype}.")
+    try:
+        if kind not in "biuf":
+            return X.astype(np.float64)
+        return _as_native(X)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"X must hold numbers only: {error}") from error
+
+
+def _wrong_ndim(
+    X: Any, expected: str, indicators: str | None, applied: bool, estimator: BaseEstimator
+) -> str:
+    """Say which shapes would have been accepted; `indicators` is None without a preprocessor."""
+    context, hint = "", ""
+    if applied:
+        context = " after the preprocessor has been applied"
+    elif indicators is not None:
+        expected, context = f"{indicators} or {expected}", " when using a preprocessor"
+    if applied or (indicators is None and len(X.shape) == int(expected[0]) - 1):
+        hint = " and/or use a preprocessor"
+    return (
+        f"{expected} expected by {type(estimator).__name__}{context}. Found {len(X.shape)}D array "
+        f"instead:\ninput={X}. Reshape your data{hint}.\n"
+    )
+
+
+def _check_tuple_shape(
+    tuples: NDArray[Any], tuple_size: int | None, estimator: BaseEstimator, reset: bool
+) -> None:
+    name, (_, size, n_features) = type(estimator).__name__, tuples.shape
+    if n_features < 1:
+        raise ValueError(
+            f"Found array with {n_features} feature(s) (shape={tuples.shape}) while"
+            f" a minimum of 1 is required by {name}."
+        )
+    if tuple_size is not None and size != tuple_size:
+        raise ValueError(
+            f"Tuples of {tuple_size} element(s) expected by {name}. Got tuples of {size} "
+            f"element(s) instead (shape={tuples.shape}):\ninput={tuples}.\n"
+        )
+    if reset:
+        estimator.n_features_in_ = n_features
+    elif n_features != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {n_features} features, but {name} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )

@@ -1,0 +1,224 @@
+"""Where training starts: linear maps made from data, and the map that belongs to a given M."""
+
+from __future__ import annotations
+
+import sys
+import time
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
+
+from metricfast._core.arguments import as_real, check_random_state
+from metricfast._core.scatter import discriminant_components, principal_components, repetitions
+from metricfast._core.sparse import is_wide
+from metricfast.exceptions import NonPSDError
+
+__all__ = ["as_given_map", "check_n_components", "components_from_metric", "initialize_components"]
+
+
+def check_n_components(n_features: int, n_components: int | None) -> int:
+    """Return `n_components`, which is `n_features` by default.
+
+    Raises
+    ------
+    ValueError
+        If it is not an integer in [1, n_features].
+    """
+    if n_components is None:
+        return n_features
+    whole = isinstance(n_components, Integral) and not isinstance(n_components, bool)
+    if whole and 0 < n_components <= n_features:
+        return int(n_components)
+    raise ValueError(f"Invalid n_components, must be in [1, {n_features}]")
+
+
+def as_given_map(init: Any) -> Any:
+    """Return `init` as an array where it is a map, as nested lists are."""
+    if hasattr(init, "toarray"):
+        raise TypeError("`init` is a sparse matrix; give a dense one: init.toarray().")
+    if isinstance(init, (str, np.ndarray)) or not (
+        isinstance(init, (list, tuple)) or hasattr(init, "__array__")
+    ):
+        return init
+    try:
+        return np.asarray(init)
+    except ValueError as error:
+        raise ValueError(f"`init` is not a linear map: {error}") from error
+
+
+def initialize_components(
+    X: NDArray[Any],
+    y: NDArray[Any] | None,
+    init: str | NDArray[Any],
+    n_components: int,
+    random_state: int | np.random.RandomState | None = None,
+    *,
+    verbose: bool = False,
+    sample_weight: NDArray[np.float64] | None = None,
+) -> NDArray[Any]:
+    """Make the linear map that training starts from.
+
+    Parameters
+    ----------
+    X : {ndarray, sparse matrix} of shape (n_samples, n_features), float32 or float64
+    y : ndarray of shape (n_samples,), or None
+        Class labels. None where labels are no classes: there is no "lda" then.
+    init : {"auto", "pca", "lda", "identity", "random"} or ndarray
+        "auto" is "lda" if ``n_components <= min(n_features, n_classes - 1)``, else "pca" if
+        ``n_components < min(n_features, n_samples)``, else "identity"; it is never "lda" for sparse
+        points of more than 2000 features, all of which that would fill. Rows of "lda" that the data
+        do not determine are zero. An array of shape (n_components, n_features) is copied.
+    n_components : int
+        In [1, n_features].
+    random_state : int, RandomState or None
+        Used by "random".
+    verbose : bool, default=False
+        Tell standard error what is done and how long it took.
+    sample_weight : ndarray of shape (n_samples,), optional
+        Whole numbers mean the same as repeated samples; other weights count relatively.
+
+    Returns
+    -------
+    ndarray of shape (n_components, n_features)
+        In the dtype of X.
+
+    Raises
+    ------
+    ValueError
+        If `init` is unknown, has the wrong shape, or cannot give `n_components` rows.
+    """
+    if isinstance(init, np.ndarray):
+        return _check_given(init, X, n_components)
+    known = ["auto", "pca", "identity", "random"] + ([] if y is None else ["lda"])
+    if not isinstance(init, str) or init not in known:
+        raise ValueError(
+            "`init` must be '{}' or a numpy array of shape (n_components, n_features).".format(
+                "', '".join(known)
+            )
+        )
+    weights = repetitions(sample_weight, X.shape[0])
+    if init == "auto":
+        init = _select(X, y, n_components, weights)
+    shape = n_components, X.shape[1]
+    if init == "identity":
+        return np.eye(*shape, dtype=X.dtype)
+    if init == "random":
+        return np.asarray(check_random_state(random_state).standard_normal(shape), X.dtype)
+    start = time.perf_counter()
+    if verbose:
+        kind = "principal" if init == "pca" else "most discriminative"
+        print(f"Finding {kind} components... ", file=sys.stderr, flush=True)
+    if y is None or init == "pca":
+        components = principal_components(X, weights, n_components)
+    else:
+        components = discriminant_components(X, y, weights, n_components)
+    if verbose:
+        print(f"done in {time.perf_counter() - start:5.2f}s", file=sys.stderr)
+    return components.astype(X.dtype, copy=False)
+
+
+def _select(
+    X: NDArray[Any], y: NDArray[Any] | None, n_components: int, weights: NDArray[np.float64]
+) -> str:
+    n_features, n_samples = X.shape[1], weights.sum()
+    if y is not None and not is_wide(X):
+        n_classes = len(np.unique(y[weights > 0]))
+        if n_components <= min(n_features, n_classes - 1) and n_classes < n_samples:
+            return "lda"
+    return "pca" if n_components < min(n_features, n_samples) else "identity"
+
+
+def _check_given(init: NDArray[Any], X: NDArray[Any], n_components: int) -> NDArray[Any]:
+    try:
+        init = as_real(init, "init")
+        components: NDArray[Any] = check_array(init, dtype=X.dtype, copy=True, input_name="init")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`init` is not a linear map: {error}") from error
+    (rows, columns), n_features = components.shape, X.shape[1]
+    if columns != n_features:
+        raise ValueError(
+            f"The input dimensionality ({columns}) of the given linear transformation `init` must "
+            f"match the dimensionality of the given inputs `X` ({n_features})."
+        )
+    if rows > columns:
+        raise ValueError(
+            f"The output dimensionality ({rows}) of the given linear transformation `init` cannot "
+            f"be greater than its input dimensionality ({columns})."
+        )
+    if rows != n_components:
+        raise ValueError(
+            "The preferred dimensionality of the projected space `n_components` "
+            f"({n_components}) does not match the output dimensionality of the given linear "
+            f"transformation `init` ({rows})!"
+        )
+    return components
+
+
+def components_from_metric(
+    metric: ArrayLike, tol: float | None = None, *, n_components: int | None = None
+) -> NDArray[Any]:
+    """Return a map L with ``L.T @ L == metric``, or the nearest one of fewer rows.
+
+    Parameters
+    ----------
+    metric : array-like of shape (n_features, n_features)
+        A symmetric positive semidefinite matrix M.
+    tol : float, optional
+        Eigenvalues from ``-tol`` to 0 count as zero. By default the largest absolute eigenvalue
+        times n_features times the machine epsilon of the dtype.
+    n_components : int, optional
+        Number of rows of L, by default n_features.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_features) or (n_components, n_features)
+        The square root of a diagonal M, the transposed Cholesky factor of a definite one, otherwise
+        the scaled eigenvectors; with `n_components`, the leading eigenvectors, scaled, in
+        descending order. float32 for a float32 M, otherwise float64.
+
+    Raises
+    ------
+    ValueError
+        If M is not square, finite and symmetric, or `tol` is negative.
+    NonPSDError
+        If M has an eigenvalue below ``-tol``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricfast._core.initialize import components_from_metric
+    >>> components_from_metric(np.diag([4.0, 9.0]))
+    array([[2., 0.],
+           [0., 3.]])
+    """
+    M: NDArray[Any] = check_array(metric, dtype=[np.float64, np.float32], input_name="metric")
+    # Symmetry is relative to the largest entry: a matrix of tiny entries is no more symmetric.
+    if M.shape[0] != M.shape[1] or not np.allclose(M, M.T, atol=1e-8 * np.abs(M).max()):
+        raise ValueError("The input metric should be symmetric.")
+    if n_components is not None:
+        check_n_components(len(M), n_components)
+        eigenvalues, eigenvectors = np.linalg.eigh(M)
+        roots = np.sqrt(_non_negative(eigenvalues, tol))
+        return np.ascontiguousarray((eigenvectors * roots).T[::-1][:n_components])
+    diagonal = np.diag(M)
+    if np.array_equal(M, np.diag(diagonal)):
+        return np.diag(np.sqrt(_non_negative(diagonal, tol)))
+    try:
+        return np.ascontiguousarray(np.linalg.cholesky(M).T)
+    except np.linalg.LinAlgError:
+        # Cholesky refuses singular matrices as well as indefinite ones.
+        eigenvalues, eigenvectors = np.linalg.eigh(M)
+        return np.asarray(eigenvectors.T * np.sqrt(_non_negative(eigenvalues, tol))[:, None])
+
+
+def _non_negative(eigenvalues: NDArray[Any], tol: float | None) -> NDArray[Any]:
+    if tol is None:
+        tol = np.abs(eigenvalues).max() * len(eigenvalues) * np.finfo(eigenvalues.dtype).eps
+    if tol < 0:
+        raise ValueError("tol should be positive.")
+    if (eigenvalues < -tol).any():
+        raise NonPSDError
+    return np.asarray(np.maximum(eigenvalues, 0))

@@ -1,0 +1,82 @@
+"""The learned distance as a function of two points."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metricfast._core.arrays import as_real
+
+__all__ = ["MahalanobisMetric", "as_vectors", "finite_between"]
+
+_DOUBLE = np.dtype(np.float64)
+
+
+class MahalanobisMetric:
+    r"""The function :math:`\|Lu - Lv\|` of two points.
+
+    Parameters
+    ----------
+    components : ndarray of shape (n_components, n_features)
+        The linear map L; a copy is kept.
+    """
+
+    __slots__ = ("_components",)
+
+    def __init__(self, components: NDArray[Any]) -> None:
+        self._components = np.array(components, dtype=np.float64, ndmin=2)
+
+    def __call__(self, u: Any, v: Any, squared: bool = False) -> float:
+        """Return the distance of u and v.
+
+        Parameters
+        ----------
+        u, v : array-like of shape (n_features,)
+        squared : bool, default=False
+            Return the squared distance.
+
+        Returns
+        -------
+        float
+        """
+        # Called for every pair of a search: two vectors pay for little but the arithmetic.
+        if not (
+            type(u) is type(v) is np.ndarray
+            and u.dtype is v.dtype is _DOUBLE
+            and u.shape == v.shape == self._components.shape[1:]
+        ):
+            u, v = as_vectors(u, v, self._components.shape[1])
+        embedded = self._components.dot(u - v)
+        distance = float(embedded.dot(embedded))
+        if not math.isfinite(distance):
+            finite_between(distance, u, v)
+        return distance if squared else math.sqrt(distance)
+
+
+def as_vectors(u: ArrayLike, v: ArrayLike, width: int) -> list[NDArray[np.float64]]:
+    """Return two points as vectors of a width; columns, and numbers where it is 1, will do."""
+    vectors = []
+    for name, point in (("u", u), ("v", v)):
+        vector = np.atleast_1d(as_real(point, name).squeeze()).astype(np.float64)
+        if vector.ndim > 1:
+            raise ValueError("Input vector should be 1-D.")
+        vectors.append(vector)
+    lengths = [len(vector) for vector in vectors]
+    if lengths[0] != lengths[1]:
+        raise ValueError(f"u and v must have one length, got {lengths}.")
+    if lengths[0] != width:
+        raise ValueError(f"u and v must have {width} values, one a feature; got {lengths[0]}.")
+    return vectors
+
+
+def finite_between(value: float, u: NDArray[Any], v: NDArray[Any]) -> float:
+    """Return what is between two points, unless it is not finite, which is an error."""
+    if math.isfinite(value):
+        return value
+    for name, point in (("u", u), ("v", v)):
+        if not np.isfinite(point).all():
+            raise ValueError(f"{name} contains NaN or infinity; remove or impute these values.")
+    raise ValueError("u and v are too large: what is between them overflows. Divide all points.")

@@ -1,0 +1,81 @@
+"""Preprocessors: what turns indicators of points into points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.utils import check_array
+
+from metricfast._core.sparse import check_structure
+from metricfast.exceptions import PreprocessorError
+
+__all__ = ["ArrayIndexer", "Preprocessor", "check_preprocessor", "form"]
+
+Preprocessor = Callable[[NDArray[Any]], Any]
+
+
+class ArrayIndexer:
+    """Preprocessor that looks indices up in an array.
+
+    Parameters
+    ----------
+    X : array-like
+        The points, one per row. They are checked when they are used, not here.
+    """
+
+    def __init__(self, X: ArrayLike) -> None:
+        if issparse(X):
+            check_structure(X, "preprocessor")
+        self.X = check_array(
+            X,
+            accept_sparse="csr",
+            dtype=None,
+            ensure_all_finite=False,
+            ensure_2d=False,
+            allow_nd=True,
+            ensure_min_samples=0,
+            ensure_min_features=0,
+        )
+
+    def __call__(self, indices: NDArray[Any]) -> Any:
+        # NumPy would count those beyond its own type of indices from the end.
+        largest = indices.max(initial=0) if indices.dtype.kind == "u" else 0
+        if largest > np.iinfo(np.intp).max:
+            raise IndexError(f"index {largest} is out of bounds for {self.X.shape[0]} points")
+        return self.X[indices]
+
+
+def check_preprocessor(preprocessor: object) -> Preprocessor | None:
+    """Return `preprocessor` as a function, or None if there is none.
+
+    Raises
+    ------
+    ValueError
+        If it is neither None, nor array-like, nor callable.
+    """
+    if preprocessor is None:
+        return None
+    arraylike = any(hasattr(preprocessor, name) for name in ("__len__", "shape", "__array__"))
+    if arraylike and not isinstance(preprocessor, (str, bytes)):
+        return ArrayIndexer(preprocessor)  # type: ignore[arg-type]
+    if callable(preprocessor):
+        return preprocessor
+    raise ValueError(
+        f"Invalid type for the preprocessor: {type(preprocessor)}. You should "
+        "provide either None, an array-like object, or a callable."
+    )
+
+
+def form(preprocessor: Preprocessor, *columns: NDArray[Any]) -> Any:
+    """Points of one column of indicators, or tuples of several, which are dense."""
+    try:
+        points = [preprocessor(column) for column in columns]
+        if len(points) == 1:
+            return points[0]
+        return np.stack([p.toarray() if issparse(p) else p for p in points], axis=1)
+    except Exception as error:
+        raise PreprocessorError(error) from error

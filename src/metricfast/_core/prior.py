@@ -1,0 +1,131 @@
+"""Matrices M that learners of M start from, or stay close to."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError
+from sklearn.datasets import make_spd_matrix
+
+from metricfast._core.arguments import as_matrix, check_random_state
+from metricfast.exceptions import NonPSDError
+
+__all__ = ["initialize_metric"]
+
+_Floats = NDArray[np.float64]
+
+
+def initialize_metric(
+    points: NDArray[Any],
+    prior: str | NDArray[Any],
+    random_state: int | np.random.RandomState | None = None,
+    *,
+    name: str = "prior",
+    strictly_positive: bool = False,
+) -> _Floats:
+    """Make a positive semidefinite matrix M.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_samples, n_features)
+        The different points that training uses.
+    prior : {"identity", "covariance", "random"} or ndarray
+        "covariance" is the pseudo-inverse of the covariance of the points. An array of shape
+        (n_features, n_features) is copied.
+    random_state : int, RandomState or None
+        Used by "random".
+    name : str, default="prior"
+        The name of the parameter, for errors.
+    strictly_positive : bool, default=False
+        Refuse singular matrices.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_features), float64
+
+    Raises
+    ------
+    ValueError
+        If `prior` is unknown, of the wrong shape, or not symmetric.
+    NonPSDError
+        If it has a negative eigenvalue.
+    LinAlgError
+        If it must be strictly positive definite and is not.
+
+    Warns
+    -----
+    UserWarning
+        If the covariance is singular.
+    """
+    n_features = points.shape[1]
+    if isinstance(prior, np.ndarray):
+        return _check_given(prior, n_features, name, strictly_positive)
+    if not isinstance(prior, str) or prior not in ("identity", "covariance", "random"):
+        raise ValueError(
+            f"`{name}` must be 'identity', 'covariance', 'random' "
+            "or a numpy array of shape (n_features, n_features)."
+        )
+    if prior == "identity":
+        return np.eye(n_features)
+    if prior == "random":
+        return np.asarray(
+            make_spd_matrix(n_features, random_state=check_random_state(random_state))
+        )
+    return _inverse_covariance(points, name, strictly_positive)
+
+
+def _check_given(
+    prior: NDArray[Any], n_features: int, name: str, strictly_positive: bool
+) -> _Floats:
+    M: _Floats = as_matrix(prior, name)
+    if M.shape != (n_features, n_features):
+        raise ValueError(
+            f"The input dimensionality {M.shape} of the given mahalanobis matrix `{name}` must "
+            f"match the dimensionality of the given inputs ({n_features})."
+        )
+    if not np.allclose(M, M.T, atol=1e-8 * np.abs(M).max()):
+        raise ValueError(f"`{name}` is not symmetric.")
+    eigenvalues: NDArray[Any] = np.linalg.eigvalsh(M)
+    tol = _rounding(eigenvalues)
+    if (eigenvalues < -tol).any():
+        raise NonPSDError()
+    if strictly_positive and (eigenvalues <= tol).any():
+        raise LinAlgError(
+            f"You should provide a strictly positive definite matrix as `{name}`. This one is not "
+            f"definite. Try another {name}, or an algorithm that does not require the {name} to be "
+            "strictly positive definite."
+        )
+    return M
+
+
+def _inverse_covariance(points: NDArray[Any], name: str, strictly_positive: bool) -> _Floats:
+    if len(points) < 2:
+        raise ValueError(f"`{name}`='covariance' needs at least 2 different points.")
+    covariance = np.atleast_2d(np.cov(points, rowvar=False, dtype=np.float64))
+    eigenvalues, eigenvectors = np.linalg.eigh(covariance)
+    kept = eigenvalues > _rounding(eigenvalues)
+    if not kept.all():
+        if strictly_positive:
+            raise LinAlgError(
+                "Unable to get a true inverse of the covariance matrix since it is not definite. "
+                f"Try another `{name}`, or an algorithm that does not require the `{name}` to be "
+                "strictly positive definite."
+            )
+        warnings.warn(
+            "The covariance matrix is not invertible: using the pseudo-inverse instead. "
+            "To make it invertible, remove linearly dependent and constant features, or reduce "
+            "the dimension of the points, with PCA for example.",
+            UserWarning,
+            stacklevel=2,
+        )
+    scaled = eigenvectors[:, kept] / np.sqrt(eigenvalues[kept])
+    return np.asarray(scaled @ scaled.T)
+
+
+def _rounding(eigenvalues: NDArray[Any]) -> float:
+    """Return what eigenvalues of a matrix are uncertain by."""
+    size = float(np.abs(eigenvalues).max())
+    return size * len(eigenvalues) * float(np.finfo(np.float64).eps)

@@ -1,0 +1,285 @@
+"""Principal and discriminant components of weighted data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh, qr, svd
+from scipy.sparse import csr_matrix, issparse
+
+from metricfast._core.arrays import as_threads
+from metricfast._core.dispatch import get_kernels
+from metricfast._core.sparse import dense, is_wide, principal_axes
+
+__all__ = [
+    "blocks",
+    "discriminant_components",
+    "group_means",
+    "pair_scatter",
+    "principal_components",
+    "repetitions",
+    "scatter_matrix",
+    "scatters_of_all_pairs",
+    "square_root",
+    "whitening",
+    "with_signs",
+    "within_scatter",
+]
+
+_Floats = NDArray[np.float64]
+
+# Doubles held at a time, so that they stay in the cache and float32 data are never copied whole.
+_BLOCK_SIZE = 1 << 18
+# Directions whose standard deviation, relative to the largest, is below this carry no information.
+_RANK_TOL = 1e-4
+_RANK_TOL_DOUBLE = 1e-6
+
+
+def repetitions(sample_weight: _Floats | None, n_samples: int) -> _Floats:
+    """How often each sample counts.
+
+    Whole weights count as they are; others are scaled to a mean of one over the samples of positive
+    weight, since neither the number of samples nor a rank may depend on the unit of weights.
+    """
+    if sample_weight is None:
+        return np.ones(n_samples)
+    if np.array_equal(sample_weight, np.floor(sample_weight)):
+        return sample_weight
+    count = np.count_nonzero(sample_weight)
+    return np.asarray(sample_weight * (count / sample_weight.sum()))
+
+
+def principal_components(X: NDArray[Any], weights: _Floats, n_components: int) -> _Floats:
+    """Orthonormal directions of greatest variance in descending order, one per row.
+
+    The entry of largest absolute value of each is positive.
+    """
+    most = int(min(X.shape[1], weights.sum()))
+    if n_components > most:
+        raise ValueError(
+            f"n_components={n_components} must be between 0 and min(n_samples, n_features)={most}"
+        )
+    if is_wide(X) and n_components < min(X.shape):
+        return with_signs(principal_axes(X, weights, n_components))
+    group = np.zeros(X.shape[0], dtype=np.int64)
+    means = group_means(X, weights, group, 1)
+    _, axes = _axes(X, weights, group, means, at_least=n_components)
+    return with_signs(axes[:n_components])
+
+
+def discriminant_components(
+    X: NDArray[Any], y: NDArray[Any], weights: _Floats, n_components: int
+) -> _Floats:
+    """Directions that best separate the class means, in units of the deviation within classes.
+
+    Rows beyond the rank of the problem are zero; where the classes have no deviation, or equal
+    means, the principal components are returned.
+    """
+    seen = weights > 0
+    X, weights = (X, weights) if seen.all() else (X[seen], weights[seen])
+    classes, group = np.unique(y[seen], return_inverse=True)
+    n_samples, n_classes = weights.sum(), len(classes)
+    if n_components > min(X.shape[1], n_classes - 1):
+        raise ValueError("n_components cannot be larger than min(n_features, n_classes - 1).")
+    if n_samples <= n_classes:
+        raise ValueError("The number of samples must be more than the number of classes.")
+    means = group_means(X, weights, group, n_classes)
+    deviation = _deviation(X, weights, group, means)
+    variances, axes = _axes(X, weights / n_samples, group, means, scale=deviation)
+    kept = variances > _RANK_TOL**2
+    whitening = axes[kept] / deviation / np.sqrt(variances[kept])[:, None]
+    counts = np.bincount(group, weights)
+    spread = (means - counts @ means / n_samples) * np.sqrt(counts / n_samples)[:, None]
+    _, sizes, directions = svd(spread @ whitening.T, full_matrices=False)
+    found = directions[sizes > _RANK_TOL * sizes.max(initial=0)][:n_components] @ whitening
+    if not len(found):
+        return principal_components(X, weights, n_components)
+    components = np.zeros((n_components, X.shape[1]))
+    components[: len(found)] = with_signs(found)
+    return components
+
+
+def within_scatter(
+    X: Any, y: NDArray[np.int64], weights: _Floats | None, *, diagonal: bool
+) -> _Floats:
+    """Sum of outer products of the samples less their class means, or the sum's diagonal."""
+    weights = np.ones(len(y)) if weights is None else weights
+    seen = weights > 0
+    X, weights = (X, weights) if seen.all() else (X[seen], weights[seen])
+    classes, group = np.unique(y[seen], return_inverse=True)
+    means = group_means(X, weights, group, len(classes))
+    if not diagonal:
+        return scatter_matrix(X, weights, group, means)
+    return _squares(X, weights, group, means)
+
+
+def pair_scatter(
+    points: NDArray[Any], index: NDArray[np.int64], weights: _Floats | None = None
+) -> _Floats:
+    """Sum of the (weighted) outer products of the differences of indexed pairs of points."""
+    scatter = np.zeros((points.shape[1], points.shape[1]))
+    for rows in blocks(points, len(index)):
+        left, right = index[rows].T
+        difference = points[left].astype(np.float64) - points[right]
+        if weights is not None:
+            difference *= np.sqrt(weights[rows])[:, None]
+        scatter += difference.T @ difference
+    return scatter
+
+
+def scatters_of_all_pairs(
+    X: NDArray[Any], group: NDArray[np.int64], weights: _Floats
+) -> tuple[_Floats, _Floats]:
+    """Scatter of the differences of all pairs within groups, and of all pairs across groups.
+
+    Every group must have weight. A pair weighs the product of the weights of its points. No pair
+    is formed: the scatters follow from those around the means.
+    """
+    counts = np.bincount(group, weights)
+    means = group_means(X, weights, group, len(counts))
+    spread = (means - counts @ means / counts.sum()) * np.sqrt(counts)[:, None]
+    within = np.zeros((X.shape[1], X.shape[1]))
+    across = counts.sum() * (spread.T @ spread)
+    for rows in blocks(X):
+        residual = X[rows] - means[group[rows]]
+        size = counts[group[rows]]
+        for total, weight in ((within, size), (across, counts.sum() - size)):
+            block = residual * np.sqrt(weights[rows] * weight)[:, None]
+            total[:] += block.T @ block
+    return within, across
+
+
+def blocks(X: NDArray[Any], n_rows: int | None = None) -> Iterator[slice]:
+    """Return parts of the rows of X, or of as many others of its width, that suit the cache."""
+    step = max(1, _BLOCK_SIZE // X.shape[1])
+    n_rows = X.shape[0] if n_rows is None else n_rows
+    return (slice(start, start + step) for start in range(0, n_rows, step))
+
+
+def group_means(
+    X: NDArray[Any], weights: _Floats, group: NDArray[np.int64], n_groups: int
+) -> _Floats:
+    """Return the weighted mean of each group of samples, one per row."""
+    if n_groups == 1 and not issparse(X):
+        return np.asarray(np.einsum("i,ij->j", weights, X) / weights.sum())[None]
+    sums = np.zeros((n_groups, X.shape[1]))
+    for rows in blocks(X):
+        members = group[rows]
+        shape = n_groups, len(members)
+        sums += csr_matrix((weights[rows], (members, np.arange(len(members)))), shape) @ dense(
+            X[rows]
+        )
+    return sums / np.bincount(group, weights)[:, None]
+
+
+def _squares(
+    X: NDArray[Any], weights: _Floats, group: NDArray[np.int64], means: _Floats
+) -> _Floats:
+    """Return the diagonal of the scatter matrix."""
+    squares = np.zeros(X.shape[1])
+    for rows in blocks(X):
+        squares += weights[rows] @ (dense(X[rows]) - means[group[rows]]) ** 2
+    return squares
+
+
+def _deviation(
+    X: NDArray[Any], weights: _Floats, group: NDArray[np.int64], means: _Floats
+) -> _Floats:
+    """Return standard deviations within groups, 1 for columns that are constant within them."""
+    deviation = np.sqrt(_squares(X, weights, group, means) / weights.sum())
+    rounding = 16 * np.finfo(np.float64).eps * np.abs(means).max(axis=0)
+    return np.where(deviation > rounding, deviation, 1.0)
+
+
+def scatter_matrix(
+    X: NDArray[Any],
+    weights: _Floats,
+    group: NDArray[np.int64],
+    means: _Floats,
+    *,
+    scale: _Floats | float = 1.0,
+) -> _Floats:
+    """Return the weighted sum of the outer products of deviations from the mean of the group."""
+    scatter = np.zeros((X.shape[1], X.shape[1]))
+    scale = np.broadcast_to(scale, X.shape[1]).astype(np.float64)
+    for rows in blocks(X) if issparse(X) or not len(X) else [slice(None)]:
+        part = np.empty_like(scatter)
+        get_kernels().group_scatter(
+            np.ascontiguousarray(dense(X[rows])),
+            np.ascontiguousarray(weights[rows], dtype=np.float64),
+            np.ascontiguousarray(group[rows], dtype=np.int64),
+            means,
+            scale,
+            part,
+            as_threads(None),
+        )
+        scatter += part
+    return scatter
+
+
+def square_root(scatter: _Floats) -> _Floats:
+    """Return the symmetric root of a scatter matrix, or of its diagonal.
+
+    Features that are constant stay exactly apart from the others.
+    """
+    if scatter.ndim == 1:
+        return np.sqrt(scatter)
+    values, vectors = eigh(scatter)
+    root = np.asarray((vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T)
+    constant = np.diag(scatter) == 0
+    root[constant] = root[:, constant] = 0
+    return root
+
+
+def whitening(scatter: _Floats, precision: np.dtype[Any]) -> _Floats:
+    """Return W of full row rank, with ``W.T @ W`` the pseudo-inverse of a scatter matrix.
+
+    Directions count as without deviation where that, in units of each feature's own, is below a
+    millionth of the largest; for data given in float32 below 1e-4.
+    """
+    deviation = np.sqrt(np.diag(scatter))
+    constant = deviation == 0
+    deviation[constant] = 1
+    values, vectors = eigh(scatter / deviation / deviation[:, None])
+    tol = _RANK_TOL if precision == np.float32 else _RANK_TOL_DOUBLE
+    kept = values > tol**2 * values[-1]
+    W = vectors.T[kept] / np.sqrt(values[kept])[:, None] / deviation
+    if not kept.all():
+        # Any such W inverts the matrix on its range; the pseudo-inverse has no part outside.
+        basis, _ = qr(vectors[:, kept] * deviation[:, None], mode="economic")
+        W = (W @ basis) @ basis.T
+        W[:, constant] = 0
+    return np.asarray(W)
+
+
+def _axes(
+    X: NDArray[Any],
+    weights: _Floats,
+    group: NDArray[np.int64],
+    means: _Floats,
+    *,
+    scale: _Floats | float = 1.0,
+    at_least: int = 0,
+) -> tuple[_Floats, _Floats]:
+    """Eigenvalues and eigenvectors (rows) of the scatter around the means, in descending order.
+
+    Those of eigenvalue zero may be missing, but not below a number of `at_least`.
+    """
+    n_samples, n_features = X.shape
+
+    if at_least <= n_samples < n_features:
+        deviations = (dense(X) - means[group]) / scale * np.sqrt(weights)[:, None]
+        _, sizes, axes = svd(deviations, full_matrices=False)
+        return sizes**2, axes
+    scatter = scatter_matrix(X, weights, group, means, scale=scale)
+    values, vectors = eigh(scatter, overwrite_a=True)
+    return np.maximum(values[::-1], 0), vectors.T[::-1]
+
+
+def with_signs(axes: _Floats) -> _Floats:
+    """Turn rows such that the entry of largest absolute value of each is positive."""
+    largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
+    return axes * np.where(largest < 0, -1.0, 1.0)

@@ -1,0 +1,159 @@
+"""Points as rows of a sparse matrix: what training does with them, other than with an array.
+
+They are never centred, which would fill them: distances do not depend on the origin, so it is
+enough to centre the embedded points.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from scipy.sparse.linalg import LinearOperator, svds
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.sparsefuncs import mean_variance_axis
+
+from metricfast._core.scaling import ORDINARY, times_power_of_two
+
+__all__ = [
+    "check_structure",
+    "dense",
+    "embed_sparse",
+    "is_wide",
+    "nearest_of_class",
+    "principal_axes",
+    "rescale",
+    "sparse_gradient",
+]
+
+# From here on, matrices of n_features x n_features, or of dense points, are avoided.
+_WIDE = 2000
+
+
+def check_structure(X: Any, name: str = "X") -> None:
+    """Raise ValueError unless the entries of a sparse matrix lie within its shape.
+
+    SciPy and compiled code rely on that without looking.
+
+    Parameters
+    ----------
+    X : sparse matrix of shape (n_samples, n_features)
+        Only those that hold arrays of indices are looked at: CSR, CSC, BSR and COO.
+    name : str, default="X"
+        For the error.
+    """
+    if X.format == "coo":
+        sound = (
+            len(X.row) == len(X.col) == len(X.data)
+            and _within(X.row, X.shape[0])
+            and _within(X.col, X.shape[1])
+        )
+    elif X.format in ("csr", "csc", "bsr"):
+        n_lines, length = X.shape[::-1] if X.format == "csc" else X.shape
+        if X.format == "bsr":
+            n_lines, length = n_lines // X.blocksize[0], length // X.blocksize[1]
+        sound = (
+            len(X.indptr) == n_lines + 1
+            and X.indptr[0] == 0
+            and X.indptr[-1] <= len(X.indices) == len(X.data)
+            and bool((X.indptr[1:] >= X.indptr[:-1]).all())
+            and _within(X.indices, length)
+        )
+    else:
+        return
+    if not sound:
+        raise ValueError(
+            f"{name} is a damaged sparse matrix: its indices do not fit its shape {X.shape}. Build "
+            "it anew, for example from its rows, columns and values."
+        )
+
+
+def _within(index: NDArray[Any], size: int) -> bool:
+    return not index.size or (int(index.min()) >= 0 and int(index.max()) < size)
+
+
+def dense(X: Any) -> NDArray[Any]:
+    """Return the array itself, or that of a sparse matrix."""
+    return np.asarray(X.toarray() if issparse(X) else X)
+
+
+def is_wide(X: Any) -> bool:
+    """Tell whether X is sparse and has so many features that it must stay so."""
+    return bool(issparse(X) and X.shape[1] > _WIDE)
+
+
+def rescale(X: Any) -> tuple[Any, int]:
+    """Bring points of unusual units to a spread of about 1, as `center_and_rescale` does.
+
+    Parameters
+    ----------
+    X : sparse matrix of shape (n_samples, n_features), CSR
+        Not modified.
+
+    Returns
+    -------
+    rescaled : sparse matrix of shape (n_samples, n_features)
+        Not centred.
+    exponent : int
+        ``rescaled * 2**exponent`` is X.
+    """
+    exponent = math.frexp(float(np.abs(X.data).max(initial=0)))[1]
+    unit = _with_data(X, times_power_of_two(X.data.astype(np.float64), -exponent))
+    largest = float(mean_variance_axis(unit, axis=0)[1].max())
+    if largest == 0:
+        return X, 0
+    log = math.log2(largest) / 2
+    if abs(exponent + log) <= ORDINARY:
+        return X, 0
+    exponent += math.floor(log)
+    return _with_data(X, times_power_of_two(X.data, -exponent)), exponent
+
+
+def _with_data(X: Any, data: NDArray[Any]) -> Any:
+    return type(X)((data, X.indices, X.indptr), shape=X.shape)
+
+
+def embed_sparse(X: Any, L: NDArray[Any]) -> NDArray[Any]:
+    """Map points in their own dtype, less the mean of the mapped points."""
+    Z = np.asarray(X @ L.T.astype(X.dtype))
+    return np.ascontiguousarray(Z - Z.mean(axis=0, dtype=np.float64).astype(Z.dtype))
+
+
+def sparse_gradient(upstream: NDArray[Any], X: Any) -> NDArray[np.float64]:
+    """Turn the gradient by embedded points into that by the map.
+
+    Where the rows of `upstream` add up to zero, the origin of X does not matter.
+    """
+    return np.asarray((X.T @ upstream.astype(np.float64)).T)
+
+
+def nearest_of_class(
+    X: Any, labels: NDArray[np.int64], k: int, n_jobs: int | None
+) -> NDArray[np.int64]:
+    """Return the k nearest points of each point's class; classes are larger than k."""
+    rows = np.empty((X.shape[0], k), np.int64)
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        search = NearestNeighbors(n_neighbors=k, algorithm="brute", n_jobs=n_jobs).fit(X[members])
+        rows[members] = members[search.kneighbors(return_distance=False)]
+    return rows
+
+
+def principal_axes(X: Any, weights: NDArray[np.float64], n_components: int) -> NDArray[np.float64]:
+    """Return the directions of greatest variance in descending order, one per row."""
+    mean = (weights @ X) / weights.sum()
+    root = np.sqrt(weights)
+
+    def forward(v: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(root * (X @ v.ravel() - mean @ v.ravel()))
+
+    def backward(u: NDArray[np.float64]) -> NDArray[np.float64]:
+        scaled = root * u.ravel()
+        return np.asarray(X.T @ scaled - mean * scaled.sum())
+
+    centred = LinearOperator(X.shape, matvec=forward, rmatvec=backward, dtype=np.float64)
+    start = np.random.default_rng(0).normal(size=min(X.shape))
+    return np.asarray(svds(centred, k=n_components, v0=start)[2][::-1])

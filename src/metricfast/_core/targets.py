@@ -1,0 +1,294 @@
+"""What learners are told about each sample: its class and its weight."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array, column_or_1d
+
+from metricfast._core.arguments import as_array, as_real
+
+__all__ = [
+    "as_label_array",
+    "check_class_labels",
+    "check_classification_target",
+    "check_comparable",
+    "check_partial_target",
+    "check_regression_target",
+    "check_sample_weight",
+    "encode",
+]
+
+# Sums of weights times squared distances stay within float32 between these.
+_LEAST, _MOST = 1e-20, 1e20
+
+
+def check_classification_target(
+    y: ArrayLike, n_samples: int | None = None, name: str = "y"
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Encode class labels.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        Labels: integers, booleans, strings, or floats with whole values.
+    n_samples : int, optional
+        The length that `y` must have.
+    name : str, default="y"
+        What errors call it.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+        The different labels, sorted.
+    codes : ndarray of shape (n_samples,), int64
+        `classes[codes]` is `y`.
+
+    Raises
+    ------
+    ValueError
+        If `y` has the wrong length, holds None, NaN or infinity, is continuous, mixes types that
+        have no order, or holds fewer than two classes.
+    """
+    labels = as_label_array(y, name)
+    if labels.ndim != 1 and labels.shape[1:] != (1,):
+        raise ValueError(f"{name} should be a 1d array, got an array of shape {labels.shape}.")
+    labels = column_or_1d(labels, warn=True)
+    if n_samples is not None and len(labels) != n_samples:
+        raise ValueError(f"{name} must hold {n_samples} labels, one per sample, got {len(labels)}.")
+    check_class_labels(labels, name)
+    classes, codes = encode(labels, name)
+    if len(classes) < 2:
+        raise ValueError(f"{name} must hold at least 2 classes, got {len(classes)} class.")
+    return classes, codes
+
+
+def as_label_array(labels: ArrayLike, name: str) -> NDArray[Any]:
+    """Return an array of labels none of which is missing.
+
+    Raises
+    ------
+    ValueError
+        If there are None, NaN, NaT, NA, infinity or masked values among them.
+    """
+    array = as_array(labels, name)
+    kind = array.dtype.kind
+    listed = kind in "US" and array.ndim == 1 and isinstance(labels, (list, tuple))
+    # NumPy turns numbers among text into text.
+    if listed and not all(isinstance(label, (str, bytes)) for label in labels):  # type: ignore[union-attr]
+        raise _mixed(labels, name)  # type: ignore[arg-type]
+    if kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"{name} contains NaN or infinity: leave these points out.")
+    if kind in "mM" and np.isnat(array).any():
+        raise ValueError(f"{name} contains NaT: leave these points out.")
+    if kind == "O":
+        missing = next((label for label in array.flat if _is_missing(label)), _PRESENT)
+        if missing is not _PRESENT:
+            raise ValueError(f"{name} contains {missing}: leave these points out.")
+    return array
+
+
+_PRESENT = object()
+
+
+def _is_missing(label: Any) -> bool:
+    if label is None:
+        return True
+    try:
+        return bool(label != label or label in (math.inf, -math.inf))
+    except TypeError:  # pandas.NA is not even equal to itself
+        return True
+    except ValueError:  # an array
+        return False
+
+
+def encode(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the different labels, sorted, and labels as codes into them.
+
+    Raises
+    ------
+    ValueError
+        If they have no order, as text and numbers.
+    """
+    try:
+        known, codes = np.unique(labels, return_inverse=True)
+    except (TypeError, ValueError) as error:
+        raise _mixed(labels.flat, name) from error
+    return known, codes.reshape(-1).astype(np.int64, copy=False)
+
+
+def _mixed(labels: Iterable[Any], name: str) -> ValueError:
+    kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
+    return ValueError(f"{name} must hold labels of one type, numbers or text; found {kinds}.")
+
+
+def check_class_labels(labels: ArrayLike, name: str = "y") -> None:
+    """Refuse labels that cannot be those of classes.
+
+    Parameters
+    ----------
+    labels : array-like
+    name : str, default="y"
+        What errors call them.
+
+    Raises
+    ------
+    ValueError
+        If one is missing, or there are numbers with fractions among them.
+    """
+    array = as_label_array(labels, name)
+    if array.dtype.kind == "O":
+        reals = [label for label in array.flat if isinstance(label, (float, np.floating))]
+        array = np.array(reals, np.float64)
+    if array.dtype.kind != "f":
+        return
+    if (array != np.floor(array)).any():
+        raise ValueError(
+            f"Unknown label type: continuous. {name} must hold class labels, "
+            "but its values are those of a regression target."
+        )
+
+
+def check_comparable(labels: ArrayLike, others: ArrayLike, name: str) -> None:
+    """Refuse to compare text with numbers, which NumPy would turn into text, or dates with either.
+
+    Parameters
+    ----------
+    labels, others : array-like
+    name : str
+        What errors call `labels`.
+
+    Raises
+    ------
+    ValueError
+        If one holds what the other does not.
+    """
+    kind, other_kind = _kind(labels), _kind(others)
+    if kind != other_kind and np.size(labels) and np.size(others):
+        raise ValueError(
+            f"{name} holds {kind}, and the labels that it is compared with hold {other_kind}: "
+            "give both as text, or both as numbers."
+        )
+
+
+def _kind(labels: ArrayLike) -> str:
+    array = np.asarray(labels)
+    types = {array.dtype.type} if array.dtype != object else set(map(type, array.flat))
+    return " and ".join(sorted({_kind_of(each) for each in types}))
+
+
+def _kind_of(label: type) -> str:
+    for kind, base in (
+        ("text", str),
+        ("bytes", bytes),
+        ("dates", (date, np.datetime64)),
+        ("durations", (timedelta, np.timedelta64)),
+    ):
+        if issubclass(label, base):
+            return kind
+    return "no text"
+
+
+def check_partial_target(y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Encode class labels, of which numbers below 0 mean that the class is unknown.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        As for :func:`check_classification_target`.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+        The different known labels, sorted.
+    codes : ndarray of shape (n_samples,), int64
+        `classes[codes]` is `y` where that is known; -1 elsewhere.
+
+    Raises
+    ------
+    ValueError
+        As of :func:`check_classification_target`, or if fewer than two classes are known.
+    """
+    classes, codes = check_classification_target(y)
+    unknown = int((classes < 0).sum()) if classes.dtype.kind in "if" else 0
+    if unknown and len(classes) - unknown < 2:
+        raise ValueError(
+            f"y must hold at least 2 classes, got {len(classes) - unknown}: labels below 0 mean "
+            "that the class is unknown. Name classes by other numbers, or by strings."
+        )
+    return classes[unknown:], np.maximum(codes - unknown, -1)
+
+
+def check_regression_target(y: ArrayLike, vary: bool = True) -> NDArray[np.float64]:
+    """Check numbers to predict.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+    vary : bool, default=True
+        Whether the same number throughout is an error.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,), float64
+
+    Raises
+    ------
+    ValueError
+        If `y` holds something else than numbers, NaN, infinity, or, with `vary`, the same number
+        throughout.
+    """
+    numbers = column_or_1d(as_real(y, "y"), warn=True)
+    targets: NDArray[np.float64] = check_array(
+        numbers, dtype=np.float64, ensure_2d=False, input_name="y"
+    )
+    if vary and targets.min() == targets.max():
+        raise ValueError(f"y must not be constant: all of its values are {targets[0]:g}.")
+    return targets
+
+
+def check_sample_weight(
+    sample_weight: ArrayLike | None, n_samples: int
+) -> NDArray[np.float64] | None:
+    """Check weights of samples.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_samples,), or None
+    n_samples : int
+
+    Returns
+    -------
+    ndarray of shape (n_samples,), float64, or None
+        None if there are no weights.
+
+    Raises
+    ------
+    ValueError
+        If `sample_weight` has another shape, holds NaN, infinity or a negative value, is zero
+        throughout, or its largest value is not from 1e-20 to 1e20.
+    """
+    if sample_weight is None:
+        return None
+    given = as_real(sample_weight, "sample_weight")
+    if given.shape != (n_samples,):
+        raise ValueError(f"sample_weight must have shape ({n_samples},), got {given.shape}.")
+    weights: NDArray[np.float64] = check_array(
+        given, dtype=np.float64, ensure_2d=False, input_name="sample_weight"
+    )
+    if (weights < 0).any():
+        raise ValueError("sample_weight must not be negative.")
+    if not weights.any():
+        raise ValueError("sample_weight must not be zero throughout.")
+    largest = float(weights.max())
+    if not _LEAST <= largest <= _MOST:
+        raise ValueError(
+            f"the largest sample_weight must be from {_LEAST:g} to {_MOST:g}, got {largest:g}: "
+            "divide the weights by it."
+        )
+    return weights

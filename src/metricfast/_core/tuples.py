@@ -1,0 +1,187 @@
+"""Tuples of points as rows of a table of points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from metricfast._core.checks import check_labels, check_pair_labels, check_tuples
+from metricfast._core.preprocessors import ArrayIndexer, Preprocessor
+from metricfast._core.scatter import pair_scatter, repetitions
+from metricfast._core.targets import check_sample_weight
+
+__all__ = ["TupleSet", "index_tuples"]
+
+# Points that are compared at a time.
+_BLOCK_SIZE = 4096
+
+
+@dataclass(frozen=True)
+class TupleSet:
+    """Tuples of points, none of which is held more often than it was given.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n_points, n_features), C order, float32 or float64
+        May hold points that are in no tuple.
+    index : ndarray of shape (n_tuples, t), C order, int64
+        Rows of `points`.
+    y : ndarray of shape (n_tuples,), or None
+        Labels.
+    weight : ndarray of shape (n_tuples,), float64, or None
+        How often each tuple counts.
+    """
+
+    points: NDArray[Any]
+    index: NDArray[np.int64]
+    y: NDArray[Any] | None = None
+    weight: NDArray[np.float64] | None = None
+
+    def weighted(self, sample_weight: ArrayLike | None) -> TupleSet:
+        """Return the tuples of positive weight; for weights see :func:`repetitions`."""
+        weight = check_sample_weight(sample_weight, len(self.index))
+        if weight is None:
+            return self
+        seen = weight > 0
+        y = None if self.y is None else self.y[seen]
+        weight = repetitions(weight, len(weight))[seen]
+        return TupleSet(self.points, self.index[seen], y, weight)
+
+    def pair_scatter(self, label: int) -> NDArray[np.float64]:
+        """Return the scatter of the differences of pairs of a label."""
+        chosen = self.y == label
+        weight = None if self.weight is None else self.weight[chosen]
+        return pair_scatter(self.points, self.index[chosen], weight)
+
+    def used_points(self) -> NDArray[Any]:
+        """Return the points that are in a tuple, without a copy where all are."""
+        used = self._used()
+        return self.points if used.all() else self.points[used]
+
+    def unique_rows(self) -> NDArray[np.int64]:
+        """Return a row of each different point that is in a tuple, in lexicographic order."""
+        points = self.used_points()
+        # Equal in the first feature usually means equal in all.
+        for n_keys in (1, points.shape[1]):
+            order = np.lexsort(points.T[:n_keys][::-1])
+            different, decided = np.ones(len(order), bool), True
+            for start in range(0, len(order) - 1, _BLOCK_SIZE):
+                block = points[order[start : start + _BLOCK_SIZE + 1]]
+                unequal = block[1:] != block[:-1]
+                found = unequal.any(axis=1)
+                different[start + 1 : start + len(block)] = found
+                decided &= bool((found == unequal[:, :n_keys].any(axis=1)).all())
+            if decided:
+                break
+        return np.flatnonzero(self._used())[order[different]]
+
+    def unique_points(self) -> NDArray[Any]:
+        """Return the different points that are in a tuple, in lexicographic order."""
+        return self.points[self.unique_rows()]
+
+    def _used(self) -> NDArray[np.bool_]:
+        used = np.zeros(len(self.points), bool)
+        used[self.index] = True
+        return used
+
+
+def index_tuples(
+    estimator: BaseEstimator,
+    tuples: ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    preprocessor: Preprocessor | None,
+    reset: bool,
+    tuple_size: int | None,
+) -> TupleSet:
+    """Check tuples, given as points or as indicators, and labels if there are any.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Whose name errors carry, and whose `n_features_in_` is set (`reset`) or compared with.
+    tuples : array-like of shape (n_tuples, t, n_features) or (n_tuples, t)
+        Tuples, or indicators for the preprocessor.
+    y : array-like of shape (n_tuples,), optional
+        Labels; those of pairs are -1 and 1.
+    preprocessor : callable or None
+    reset : bool
+        True in `fit`.
+    tuple_size : int or None
+        The only t to accept.
+
+    Returns
+    -------
+    TupleSet
+        Which shares memory with the input where it can.
+    """
+    shared = _rows_of_array(tuples, preprocessor, tuple_size)
+    if shared is not None and (reset or shared[0].shape[1] == estimator.n_features_in_):
+        points, index = shared
+        if reset:
+            estimator.n_features_in_ = points.shape[1]
+    else:
+        formed = check_tuples(
+            estimator,
+            tuples,
+            preprocessor=preprocessor,
+            reset=reset,
+            tuple_size=tuple_size,
+            order="C",
+        )
+        index = np.arange(formed.shape[0] * formed.shape[1]).reshape(formed.shape[:2])
+        points = formed.reshape(index.size, -1)
+    if y is None:
+        return TupleSet(points, index)
+    check_labels(y)
+    labels = column_or_1d(y, warn=True)
+    check_consistent_length(index, labels)
+    if index.shape[1] == 2:
+        check_pair_labels(labels)
+    return TupleSet(points, index, labels)
+
+
+def _rows_of_array(
+    tuples: ArrayLike, preprocessor: Preprocessor | None, tuple_size: int | None
+) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
+    """Points and tuples of rows of them, where `tuples` index an array that can serve as it is.
+
+    Forming the tuples would take more memory than the points do. Of sparse points, those in tuples
+    become dense. None wherever that is not so, or
+    something is wrong with the input: then the checks of formed tuples know what to say.
+    """
+    if not isinstance(preprocessor, ArrayIndexer):
+        return None
+    points = preprocessor.X
+    try:
+        index = np.asarray(tuples)
+    except ValueError:
+        return None
+    if points.dtype not in (np.float32, np.float64) or points.ndim != 2 or points.shape[1] == 0:
+        return None
+    n_points, sparse = points.shape[0], issparse(points)
+    if not sparse and (not points.flags.c_contiguous or not 0 < n_points <= index.size):
+        return None
+    if index.dtype.kind not in "iu" or index.ndim != 2 or index.size == 0:
+        return None
+    if tuple_size is not None and index.shape[1] != tuple_size:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not np.isfinite(points.sum()):
+            return None
+    if index.max() >= n_points:  # before large unsigned numbers become negative
+        return None
+    index = index.astype(np.int64, order="C")
+    index[index < 0] += n_points
+    if index.min() < 0:
+        return None
+    if sparse:
+        used, rows = np.unique(index, return_inverse=True)
+        return points[used].toarray(), rows.reshape(index.shape)
+    return points, index

@@ -1,0 +1,1 @@
+"""How far labels are apart."""

@@ -1,0 +1,214 @@
+"""The label distance that was said, and the labels that it was said of."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricfast._labels.distance import LabelDistance, Labels, Table, label_array
+from metricfast._labels.named import named_distance
+
+__all__ = ["SaidDistance", "agreed", "bind_labels", "is_precomputed", "label_sequence"]
+
+# A name, a name and its parameter, or a function.
+SaidDistance = str | tuple[str, Any] | Callable[[Any, Any], Any]
+
+
+def is_precomputed(said: Any) -> bool:
+    """Tell whether labels are given as their distances."""
+    return isinstance(said, str) and said == "precomputed"
+
+
+def label_sequence(said: Any, y: Any, name: str) -> Any:
+    """Return labels of which :func:`subset` takes some: an array, or a table of distances."""
+    if not is_precomputed(said):
+        return label_array(y, name)
+    table = Table.of(y, name)
+    _check_shape(table, (len(table), len(table)), name)
+    return table
+
+
+def bind_labels(
+    said: Any,
+    y: Any,
+    y_database: Any = None,
+    *,
+    sizes: tuple[int, int] | None = None,
+    names: tuple[str, str] = ("y", "y_database"),
+) -> tuple[LabelDistance, Labels, Labels]:
+    """Find out what kind of labels a distance is said of.
+
+    Parameters
+    ----------
+    said : str, tuple, callable or LabelDistance
+        One that is bound already is returned, and labels are as it takes them.
+    y, y_database : array-like or sequence of objects
+        Labels; of "precomputed", `y` alone, which holds their distances, of shape (n, m).
+    sizes : tuple of int, optional
+        How many labels there must be, n and m.
+    names : tuple of str
+        What errors call them.
+
+    Returns
+    -------
+    distance : LabelDistance
+    labels, references : ndarray
+        As it takes them: numbers in float64, objects one by one; of "precomputed" the numbers of
+        rows and columns.
+
+    Raises
+    ------
+    ValueError
+        If the distance is none, or is not one of such labels.
+    """
+    if isinstance(said, LabelDistance):
+        labels = np.asarray(y)
+        return said, labels, labels if y_database is None else np.asarray(y_database)
+    if is_precomputed(said):
+        return _given(y, y_database, sizes, names)
+    given = ((y, names[0]), (y_database, names[1]))[: 1 if y_database is None else 2]
+    arrays = [label_array(labels, name) for labels, name in given]
+    for array, name, size in zip(arrays, names, sizes or (None, None), strict=False):
+        if size not in (None, len(array)):
+            raise ValueError(
+                f"{name} must hold one label a point: expected {size}, found shape {array.shape}."
+            )
+    labels, references = arrays[0], arrays[-1]
+    if labels.shape[1:] != references.shape[1:]:
+        raise ValueError(
+            f"{names[0]} and {names[1]} must have as many columns; "
+            f"found shapes {labels.shape} and {references.shape}."
+        )
+    if callable(said):
+        distance = LabelDistance(_of_function(said, labels, references))
+    else:
+        distance = named_distance(said)
+    for array, name in zip(arrays, names, strict=False):
+        try:
+            distance.encode(array)
+        except ValueError as error:
+            raise ValueError(f"{name} {error}") from None
+    return distance, labels, references
+
+
+def _given(
+    y: Any, y_database: Any, sizes: tuple[int, int] | None, names: tuple[str, str]
+) -> tuple[LabelDistance, Labels, Labels]:
+    if y_database is not None:
+        raise ValueError(
+            f"{names[1]} must be None where label_distance is 'precomputed': {names[0]} holds the "
+            "distances of all labels, of shape (n, m)."
+        )
+    table = Table.of(y, names[0])
+    if sizes is not None:
+        _check_shape(table, sizes, names[0])
+    return LabelDistance(table.block), np.arange(table.shape[0]), np.arange(table.shape[1])
+
+
+def _check_shape(table: Table, shape: tuple[int, int], name: str) -> None:
+    if table.shape != shape:
+        raise ValueError(
+            f"{name} must hold the distances of all labels, of shape {shape}; found {table.shape}."
+        )
+
+
+def agreed(said: dict[str, Any]) -> Any:
+    """Return the label distance that any of the places says, None if none does.
+
+    Raises
+    ------
+    ValueError
+        If two places contradict each other.
+    """
+    found, first = None, ""
+    for place, one in said.items():
+        if one is None:
+            continue
+        if found is not None and not _same(found, one):
+            raise ValueError(
+                f"label_distance is said twice: {first} says {found!r}, {place} {one!r}. Say it "
+                "once: it is that of the loss, the sampler, the score and the metrics."
+            )
+        found, first = (one, place) if found is None else (found, first)
+    return found
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+    if a is b or (isinstance(a, str) and a == b):
+        return True
+    try:  # what clone has copied
+        return callable(a) and callable(b) and pickle.dumps(a) == pickle.dumps(b)
+    except Exception:  # of what cannot be pickled, such as functions without a name
+        return False
+
+
+def _of_function(
+    function: Callable[[Any, Any], Any], labels: Labels, references: Labels
+) -> Callable[[Labels, Labels], Any]:
+    """Return the distances of arrays of labels, by a function of two labels or of two arrays.
+
+    Which of them it is, is told by a call with some labels, of numbers that differ from each other
+    and from that of their dimensions.
+    """
+    width = labels.shape[1] if labels.ndim > 1 else 1
+    shape = width + 2, width + 1
+    some = [
+        array[np.arange(size) % len(array)]
+        for array, size in zip((labels, references), shape, strict=True)
+    ]
+    views = _views(labels)
+    failures: list[tuple[str, Exception | None]] = []
+    for call, view in product((_of_arrays, _of_pairs), views):
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                found = np.shape(call(function, *map(view, some)))
+        except Exception as error:  # what a function does with labels that it was not written for
+            failures.append((f"raised {type(error).__name__}: {error}", error))
+            continue
+        if found == shape:
+            return partial(_called, call, view, function)
+        failures.append((f"returned an array of shape {found}", None))
+    what, cause = failures[len(views)]  # of two labels as they are
+    raise ValueError(
+        "label_distance must be a function of two labels, or of two arrays of labels, that returns "
+        f"their distances, (n, m), which are finite and from 0 on. Called with labels, it {what}."
+    ) from cause
+
+
+def _views(labels: Labels) -> list[Callable[[Labels], Any]]:
+    """Return ways to look at labels: those of one number each are numbers, or vectors of one."""
+    views: list[Callable[[Labels], Any]] = [lambda array: array]
+    if labels.dtype.kind in "if" and labels.ndim == 1:
+        views.append(lambda array: array[:, None])
+    elif labels.dtype.kind in "if" and labels.shape[1:] == (1,):
+        views.append(lambda array: array[:, 0])
+    return views
+
+
+def _called(call: Any, view: Any, function: Any, a: Labels, b: Labels) -> Any:
+    return call(function, view(a), view(b))
+
+
+def _of_arrays(function: Callable[[Any, Any], Any], a: Labels, b: Labels) -> Any:
+    return function(a, b)
+
+
+def _of_pairs(function: Callable[[Any, Any], Any], a: Labels, b: Labels) -> NDArray[np.float64]:
+    found = np.empty((len(a), len(b)))
+    for i, x in enumerate(a):
+        for j, y in enumerate(b):
+            value = function(x, y)
+            if np.ndim(value):
+                raise ValueError(f"two labels must have one distance; found {value!r}")
+            found[i, j] = value
+    return found

@@ -1,0 +1,189 @@
+"""How far apart labels are, and labels that are no vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metricfast._core.arguments import as_array, as_real
+
+__all__ = ["LabelDistance", "Labels", "Table", "block_rows", "label_array", "subset"]
+
+Labels = NDArray[Any]
+# Bytes of a block of distances with what is computed beside them, and of an entry of it.
+_MEMORY, _ENTRY = 2**27, 32
+
+
+def block_rows(width: int) -> int:
+    """Return how many rows of a block fit into memory, each of so many entries."""
+    return max(1, _MEMORY // (_ENTRY * max(width, 1)))
+
+
+class LabelDistance:
+    """A distance of labels of one kind: ``distance(a, b)`` is that of all of two arrays of them.
+
+    Parameters
+    ----------
+    between : callable
+        Of two arrays that `encode` has returned, to the distances of their rows, (n, m).
+    encode : callable, optional
+        Of an array of labels, to an array with a row for each; by default they stay as they are.
+    places : callable, optional
+        Of labels, to points and keywords of :func:`nearest_points`, where the nearest labels can be
+        searched as points.
+    kernel : str, optional
+        The name by which the compiled losses know it.
+    """
+
+    def __init__(
+        self,
+        between: Callable[[Any, Any], ArrayLike],
+        encode: Callable[[Labels], Any] | None = None,
+        places: Callable[[Labels], tuple[Labels, dict[str, Any]] | None] | None = None,
+        kernel: str | None = None,
+    ) -> None:
+        self._between, self._encode, self._places = between, encode, places
+        self.kernel = kernel
+
+    def encode(self, labels: Labels) -> Any:
+        """Return what stands for labels in `between`, row by row.
+
+        Raises
+        ------
+        ValueError
+            If they have no such distance; the message tells what they "must" be.
+        """
+        return labels if self._encode is None else self._encode(labels)
+
+    def between(self, a: Any, b: Any) -> NDArray[np.float64]:
+        """Return the distances of encoded labels, (n, m), a new array."""
+        distances = np.array(self._between(a, b), np.float64)
+        shape = a.shape[0], b.shape[0]
+        if distances.shape != shape:
+            raise ValueError(
+                f"label_distance must give the distances of all labels, of shape {shape}; "
+                f"found {distances.shape}."
+            )
+        if not np.isfinite(distances).all() or (distances < 0).any():
+            raise ValueError(
+                "label_distance must give finite distances, from 0 on; found "
+                f"{distances.min()} to {distances.max()}: mend it, or divide labels that are huge."
+            )
+        return distances
+
+    def all_zero(self, labels: Labels) -> bool:
+        """Tell whether labels are all the same, by their distances from the first."""
+        if self.kernel is not None:  # in which squares may overflow, or vanish
+            return bool((labels == labels[0]).all())
+        return not self(labels[:1], labels).any()
+
+    def __call__(self, a: Labels, b: Labels) -> NDArray[np.float64]:
+        """Return the distances of labels, (n, m)."""
+        return self.between(self.encode(a), self.encode(b))
+
+    def places(self, labels: Labels) -> tuple[Labels, dict[str, Any]] | None:
+        """Return points whose nearest ones have the nearest labels; None where there are none."""
+        return None if self._places is None else self._places(labels)
+
+
+class Table:
+    """Some rows and columns of a matrix of distances, which is neither copied nor read before."""
+
+    def __init__(
+        self, matrix: Any, rows: NDArray[np.int64] | None = None, columns: Any = None
+    ) -> None:
+        self._matrix = matrix
+        self._rows = np.arange(matrix.shape[0]) if rows is None else rows
+        self._columns = np.arange(matrix.shape[1]) if columns is None else columns
+        self.shape = len(self._rows), len(self._columns)
+
+    @classmethod
+    def of(cls, matrix: Any, name: str) -> Table:
+        """Return a table of a whole matrix, or the one that is given."""
+        if isinstance(matrix, Table):
+            return matrix
+        array = np.asanyarray(matrix)
+        if array.ndim != 2 or array.dtype.kind not in "biuf" or 0 in array.shape:
+            raise ValueError(
+                f"{name} must hold the distances of all labels, of shape (n, m), where "
+                f"label_distance is 'precomputed'; found shape {array.shape}, dtype {array.dtype}."
+            )
+        return cls(array)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._rows)
+
+    def block(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Labels:
+        """Return the distances of some rows and columns."""
+        return np.asarray(self._matrix[np.ix_(self._rows[rows], self._columns[columns])])
+
+    def take(self, rows: NDArray[np.int64]) -> Table:
+        """Return the table of some samples among each other."""
+        return Table(self._matrix, self._rows[rows], self._columns[rows])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Labels:
+        """Return all distances."""
+        del copy  # it always is one
+        return self.block(*map(np.arange, self.shape)).astype(dtype, copy=False)
+
+
+def subset(labels: Any, rows: NDArray[np.int64]) -> Any:
+    """Return some of the labels, or their table of distances."""
+    return labels.take(rows) if isinstance(labels, Table) else labels[rows]
+
+
+def label_array(y: Any, name: str) -> Labels:
+    """Return labels as an array, of anything that is no number one by one.
+
+    Parameters
+    ----------
+    y : array-like or sequence of objects
+    name : str
+        What errors call it.
+
+    Returns
+    -------
+    ndarray
+        Of shape (n,) or (n, q) in float64 or int64 where `y` holds numbers, or as many for each
+        point; an array of other things as it is; else of shape (n,), the objects of a sequence.
+    """
+    array = _as_array(y, name)
+    if array.ndim == 0 or len(array) == 0:
+        raise ValueError(f"{name} must hold one label a point, found shape {array.shape}.")
+    if array.dtype.kind == "O" and array.ndim == 1:
+        if any(item is None for item in array):
+            raise ValueError(f"{name} must hold a label for each point, but contains None.")
+        if len(array) and all(isinstance(item, (Real, np.bool_)) for item in array):
+            array = array.astype(np.float64)
+    if array.dtype.kind in "biu":
+        return array.astype(np.int64, copy=False)  # in which differences do not overflow
+    if array.dtype.kind in "fc":
+        array = as_real(array, name).astype(np.float64, copy=False)
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} contains NaN or infinity; remove or impute these values.")
+    return array
+
+
+def _as_array(y: Any, name: str) -> Labels:
+    if hasattr(y, "__array__") or not isinstance(y, (list, tuple)):
+        return as_array(y, name)
+    if all(isinstance(item, (Real, np.bool_)) for item in y):
+        return np.asarray(y)
+    if all(_is_vector(item) for item in y) and len({len(item) for item in y}) == 1:
+        return np.asarray(y)
+    objects = np.empty(len(y), object)
+    for i, item in enumerate(y):
+        objects[i] = item
+    return objects
+
+
+def _is_vector(item: Any) -> bool:
+    """Tell whether a label is a list or array of numbers."""
+    if isinstance(item, np.ndarray):
+        return item.ndim == 1 and item.dtype.kind in "biuf"
+    return isinstance(item, (list, tuple)) and all(isinstance(x, (Real, np.bool_)) for x in item)

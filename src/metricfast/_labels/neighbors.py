@@ -1,0 +1,170 @@
+"""Neighbours in label space, found once: labels do not change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
+
+from metricfast._core.arrays import as_threads, scaled_alike
+from metricfast._labels.distance import LabelDistance, block_rows
+from metricfast._labels.named import TREE, named_distance
+from metricfast.distances.neighbors import kneighbors
+
+__all__ = ["label_neighbors"]
+
+
+def label_neighbors(
+    y: NDArray[Any],
+    k: int,
+    *,
+    distance: LabelDistance | None = None,
+    ties: str = "keep",
+    rng: np.random.RandomState | None = None,
+    n_jobs: int | None = None,
+) -> NDArray[np.int64]:
+    """Return the k points of the nearest labels for each point, itself left out.
+
+    Where labels can be searched as points, the search is one among different ones; otherwise it
+    goes through blocks of all distances. Points of the same label are taken in cyclic order of a
+    random arrangement, each point beginning with those after it, so that none is left out.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,) or (n, n_labels)
+        Labels as the distance takes them.
+    k : int
+    distance : LabelDistance, optional
+        By default the Euclidean one.
+    ties : {"keep", "drop"}
+        Whether points of the same label as the anchor are neighbours.
+    rng : RandomState, optional
+        Arranges points of equal labels; by default they are in the order of their indices.
+    n_jobs : int, optional
+
+    Returns
+    -------
+    ndarray of int64 of shape (n, k)
+        Nearest label first; -1 where there are fewer (other labels).
+    """
+    n = len(y)
+    distance = named_distance("euclidean") if distance is None else distance
+    places = distance.places(y)
+    if places is None:
+        return _by_blocks(
+            y, k, distance, ties == "drop", np.arange(n) if rng is None else rng.permutation(n)
+        )
+    points, how = places
+    labels, group = _different(points if "boxsize" in how else scaled_alike(points)[0])
+    near = _nearest(labels, min(k, len(labels) - 1), as_threads(n_jobs), how)
+    if len(labels) == n:
+        only = np.empty(n, np.int64)
+        only[group] = np.arange(n)
+        return np.ascontiguousarray(only[near[group]])
+    shuffled = np.arange(n) if rng is None else rng.permutation(n)
+    group = group[shuffled]
+    members = np.argsort(group, kind="stable")  # rows of `shuffled`, group by group
+    counts = np.bincount(group, minlength=len(labels))
+    starts = np.cumsum(counts) - counts
+    place = np.empty(n, np.int64)  # of each shuffled point in its group
+    place[members] = np.arange(n) - np.repeat(starts, counts)
+
+    found = np.full((n, k), -1)
+    filled = np.zeros(n, np.int64)
+    columns = [group] if ties == "keep" else []
+    own = len(columns)
+    columns += [near[group, j] for j in range(near.shape[1])]
+    for j, other in enumerate(columns):
+        # A point of its own group comes after all others of it.
+        available = counts[other] - 1 if j < own else counts[other]
+        for step in range(k):
+            rows = np.flatnonzero((step < available) & (filled < k))
+            if len(rows) == 0:
+                break
+            at = (place[rows] + step + (j < own)) % counts[other[rows]]
+            found[rows, filled[rows]] = members[starts[other[rows]] + at]
+            filled[rows] += 1
+    result = np.empty((n, k), np.int64)
+    result[shuffled] = np.where(found < 0, -1, shuffled[found])
+    return result
+
+
+def _different(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the different labels in lexicographic order and which of them each point has."""
+    if y.ndim == 1 or y.shape[1] == 1:
+        y = y.reshape(len(y))
+        order = np.argsort(y, kind="stable")
+        changes = np.diff(y[order]) != 0
+    else:
+        order = np.lexsort(y.T[::-1])
+        changes = (np.diff(y[order], axis=0) != 0).any(axis=1)
+    group = np.empty(len(y), np.int64)
+    group[order] = np.concatenate([[0], np.cumsum(changes)])
+    return y[order[np.concatenate([[True], changes])]], group
+
+
+def _nearest(labels: NDArray[Any], k: int, threads: int, how: dict[str, Any]) -> NDArray[np.int64]:
+    """Return the k nearest others of different labels; `how` is of a tree's search."""
+    if k == 0:
+        return np.empty((len(labels), 0), np.int64)
+    if labels.ndim == 1 and not how:
+        return _nearest_sorted(labels, k)
+    labels = labels.reshape(len(labels), -1)
+    if labels.shape[1] > TREE:
+        return kneighbors(labels, n_neighbors=k, n_jobs=threads)[1]
+    # Different labels are apart, so that each is its own nearest; but their squares may underflow.
+    tree = KDTree(labels, balanced_tree=False, compact_nodes=False, boxsize=how.get("boxsize"))
+    found = tree.query(labels, k + 1, p=how.get("p", 2), workers=threads)[1].astype(np.int64)
+    own = found == np.arange(len(labels))[:, None]
+    own[~own.any(axis=1), -1] = True
+    return np.asarray(found[~own].reshape(len(labels), k))
+
+
+def _nearest_sorted(labels: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+    """Return the k nearest others of sorted different numbers, by growing a window around each."""
+    n = len(labels)
+    padded = np.concatenate([[-np.inf], labels, [np.inf]])
+    low, high = np.arange(n), np.arange(2, n + 2)  # of the next ones, into `padded`
+    found = np.empty((n, k), np.int64)
+    for j in range(k):
+        left = labels - padded[low] <= padded[high] - labels
+        found[:, j] = np.where(left, low, high) - 1
+        low -= left
+        high += ~left
+    return found
+
+
+def _by_blocks(
+    y: NDArray[Any], k: int, distance: LabelDistance, drop: bool, order: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the k nearest by the distances of a block of labels to all of them at a time."""
+    n, labels = len(y), distance.encode(y)
+    found = np.full((n, k), -1)
+    step = block_rows(2 * n)
+    for start in range(0, n, step):
+        places = np.arange(start, min(start + step, n))
+        distances = distance.between(labels[order[places]], labels)
+        # The others of each, from the one after it in the arrangement round to the one before.
+        others = order[(places[:, None] + np.arange(1, n)) % n]
+        away = np.take_along_axis(distances, others, axis=1)
+        if drop:
+            away[away == 0] = np.inf
+        chosen = _smallest(away, k)
+        nearest = np.take_along_axis(others, chosen, axis=1)
+        nearest[np.isinf(np.take_along_axis(away, chosen, axis=1))] = -1
+        found[order[places]] = nearest
+    return found
+
+
+def _smallest(values: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+    """Return where the k smallest values of each row are, in order, the first of equal ones."""
+    if k == 0:
+        return np.empty((len(values), 0), np.int64)
+    last = np.partition(values, k - 1, axis=1)[:, k - 1, None]
+    below, equal = values < last, values == last
+    taken = below | (equal & (np.cumsum(equal, axis=1) <= k - below.sum(axis=1, keepdims=True)))
+    columns = np.nonzero(taken)[1].reshape(len(values), k)
+    order = np.argsort(np.take_along_axis(values, columns, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(columns, order, axis=1)

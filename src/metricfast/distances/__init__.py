@@ -1,0 +1,1 @@
+"""Distances of points under a map, the neighbours they make, and the gradient by the map."""

@@ -1,0 +1,130 @@
+"""Gradients of weighted sums of distances with respect to the metric."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metricfast._core.arrays import as_maps, as_points, as_real, as_threads, common_precision
+from metricfast._core.dispatch import get_kernels
+from metricfast._core.sparse import check_structure
+from metricfast.exceptions import LossOverflowError
+
+__all__ = ["metric_gradient"]
+
+_MOST_FOR_CENTRE = 1000
+
+
+def metric_gradient(
+    X: ArrayLike,
+    weights: Any,
+    Y: ArrayLike | None = None,
+    *,
+    L: ArrayLike | None = None,
+    U: ArrayLike | None = None,
+    V: ArrayLike | None = None,
+    M: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]:
+    """Gradient of ``sum_ij weights[i, j] D(X[i], Y[j])``, D the squared distance.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+    weights : array-like or scipy sparse matrix of shape (n, m)
+        Dense or sparse (used as CSR: only its stored entries cost anything).
+    Y : array-like of shape (m, d), optional
+        X itself by default; then both roles of each point count.
+    L : array-like of shape (p, d)
+        The gradient with respect to L is returned, shape (p, d).
+    U, V : array-like of shape (p, d)
+        A pair of gradients is returned.
+    M : array-like of shape (d, d)
+        The gradient with respect to a full M is returned, shape (d, d); it does not depend on M.
+    n_jobs : int, optional
+
+    Returns
+    -------
+    ndarray, or a pair of them for U and V
+        float64.
+
+    Raises
+    ------
+    ValueError
+        Unless exactly one of L, (U, V) and M is given, with matching shapes; if `weights` is a
+        damaged sparse matrix; as LossOverflowError, if the gradient overflows.
+
+    Examples
+    --------
+    >>> import metricfast as mf
+    >>> mf.metric_gradient([[1.0], [3.0]], [[0.0, 1.0], [0.0, 0.0]], L=[[2.0]])
+    array([[16.]])
+    """
+    points = as_points(X, "X")
+    other = None if Y is None else as_points(Y, "Y", width=points.shape[1])
+    dtype = common_precision(points, other)
+    points = points.astype(dtype, copy=False)
+    other = points if other is None else other.astype(dtype, copy=False)
+    threads = as_threads(n_jobs)
+    given = (L is not None) + (U is not None or V is not None) + (M is not None)
+    if given != 1:
+        raise ValueError("Give exactly one of L, (U and V), and M.")
+    width = points.shape[1]
+    query_map, database_map = as_maps(L, U, V, width)
+    # Distances of the whole sum do not change when X and Y move together, unless U and V differ.
+    centre = np.zeros(width, dtype)
+    if U is None:
+        # Of some points: a few that are far away must not make the others lose digits.
+        centre = np.median(other[:: 1 + len(other) // _MOST_FOR_CENTRE], axis=0).astype(dtype)
+    if M is not None and as_points(M, "M", width=width).shape[0] != width:
+        raise ValueError(f"M must have shape ({width}, {width}).")
+    values, starts, columns = _as_weights(weights, (len(points), len(other)), dtype)
+    kernels = get_kernels()
+
+    def embed(x: NDArray[Any], components: NDArray[Any] | None) -> NDArray[Any]:
+        if components is None:
+            return x
+        z = np.empty((len(x), len(components)), dtype)
+        kernels.linear_forward(x, components.astype(dtype, copy=False), z, threads)
+        return z
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        x, y = points - centre, other - centre
+        zq, zd = embed(x, query_map), embed(y, database_map)
+        grad_q, grad_d = np.empty_like(zq), np.empty_like(zd)
+        if all(map(kernels.all_finite, (zq, zd))):
+            kernels.given(zq, zd, None, starts, columns, grad_q, grad_d, threads, values)
+        else:
+            grad_q[:] = grad_d[:] = np.nan
+        grad_u = np.asarray(kernels.linear_backward(grad_q, x, threads))
+        grad_v = np.asarray(kernels.linear_backward(grad_d, y, threads))
+        sums = (grad_u, grad_v) if U is not None else (grad_u + grad_v,)
+    if not all(map(kernels.all_finite, sums)):
+        raise LossOverflowError(
+            f"The gradient overflows {np.dtype(dtype)}: X, Y or the maps are too large. Divide "
+            "them, or the weights."
+        )
+    if U is not None:
+        return grad_u, grad_v
+    return 0.5 * sums[0] if M is not None else sums[0]
+
+
+def _as_weights(
+    weights: Any, shape: tuple[int, int], dtype: type[np.floating[Any]]
+) -> tuple[NDArray[Any], NDArray[np.int64] | None, NDArray[np.int64] | None]:
+    """Dense values, or the values, row starts and columns of sparse ones."""
+    if not hasattr(weights, "tocsr"):
+        dense = as_points(as_real(weights, "weights").astype(dtype, copy=False), "weights")
+        if dense.shape != shape:
+            raise ValueError(f"weights must have shape {shape}; found {dense.shape}.")
+        return dense, None, None
+    check_structure(weights, "weights")
+    sparse = weights.tocsr()
+    if sparse.shape != shape:
+        raise ValueError(f"weights must have shape {shape}; found {sparse.shape}.")
+    values = as_real(sparse.data, "weights").astype(dtype, copy=False)
+    if not np.isfinite(values).all():
+        raise ValueError("weights contains NaN or infinity.")
+    return values, sparse.indptr.astype(np.int64), sparse.indices.astype(np.int64)

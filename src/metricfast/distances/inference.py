@@ -1,0 +1,334 @@
+r"""Sets of neighbours whose vote is right, or costs most: the inference of latent neighbour sets.
+
+For a query :math:`x` of class :math:`y` and a set :math:`h` of k database points let
+
+.. math:: S(x, h) = -\sum_{j \in h} D(x, x_j)
+
+with D the squared distance, and :math:`\Delta(y, h)` what the majority vote of h costs.
+`targeted` finds the nearest set that is right, :math:`h^* = \arg\max_{\Delta(y, h) = 0} S(x, h)`;
+`loss_augmented` finds the worst of what is near, :math:`\hat h = \arg\max S(x, h) + \Delta(y, h)`.
+Both are exact; no n x m matrix is held.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metricfast._core.arguments import check_choice
+from metricfast._core.arrays import as_codes, as_exclude, as_points, as_real, as_threads
+from metricfast._core.dispatch import get_kernels
+from metricfast._core.targets import as_label_array, check_comparable, encode
+from metricfast.distances.neighbors import check_neighbors
+
+__all__ = ["Inference", "both", "check_loss_matrix", "loss_augmented", "targeted"]
+
+TIES = ("pessimistic", "optimistic", "label", "nearest")
+
+
+class Inference(NamedTuple):
+    """What inference finds, for n queries.
+
+    Attributes
+    ----------
+    indices : ndarray of int64 of shape (n, n_neighbors)
+        The set, nearest point first (ties by the lower index).
+    values : ndarray of float64 of shape (n,)
+        S of targeted sets, S + delta of loss-augmented ones.
+    delta : ndarray of float64 of shape (n,)
+        What the vote of the set costs.
+    feasible : ndarray of bool of shape (n,)
+        Whether there is such a set. Where not: indices -1, value -inf, delta 0.
+    """
+
+    indices: NDArray[np.int64]
+    values: NDArray[np.float64]
+    delta: NDArray[np.float64]
+    feasible: NDArray[np.bool_]
+
+
+def targeted(
+    queries: ArrayLike,
+    database: ArrayLike | None,
+    query_labels: ArrayLike,
+    database_labels: ArrayLike,
+    n_neighbors: int,
+    *,
+    metric: str = "sqeuclidean",
+    loss_matrix: ArrayLike | None = None,
+    ties: str = "pessimistic",
+    method: str = "exact",
+    exclude: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> Inference:
+    """Find for each query the nearest set of neighbours whose vote is right.
+
+    Parameters
+    ----------
+    queries : array-like of shape (n, p)
+        Embedded points; with ``metric="precomputed"`` the squared distances, of shape (n, m).
+    database : array-like of shape (m, p), or None
+        Embedded points; None for the queries themselves, each left out of its own sets by index,
+        and with ``metric="precomputed"``.
+    query_labels, database_labels : array-like of shape (n,) and (m,)
+        Classes. With a `loss_matrix` they are its indices, integers from 0.
+    n_neighbors : int
+        Number of points in a set.
+    metric : {"sqeuclidean", "precomputed"}, default="sqeuclidean"
+    loss_matrix : array-like of shape (n_classes, n_classes), optional
+        ``loss_matrix[y, r]`` is the cost of the answer r where y is right: not negative, and zero
+        on the diagonal. By default 1 for every wrong answer.
+    ties : {"pessimistic", "optimistic", "label", "nearest"}, default="pessimistic"
+        Who wins among the classes of most votes: the one that costs most, or least, the first
+        class, or the class of the nearest of the set's points in these classes.
+    method : {"exact", "greedy"}, default="exact"
+        "greedy" is the heuristic of the literature, for comparison: it gives the winner the
+        smallest number of votes that it can win with, and then adds the nearest points that leave
+        it the winner.
+    exclude : array-like of int of shape (n,), optional
+        For each query a database index to leave out, -1 for none.
+    n_jobs : int, optional
+        Number of threads; results do not depend on it.
+
+    Returns
+    -------
+    Inference
+
+    Raises
+    ------
+    ValueError
+        If an argument has the wrong shape, is not finite, or does not fit the others; the message
+        names it.
+
+    References
+    ----------
+    S. Trivedi, D. McAllester, G. Shakhnarovich, "Discriminative metric learning by neighborhood
+    gerrymandering", NIPS 2014.
+
+    Examples
+    --------
+    >>> from metricfast import inference
+    >>> points = [[0.0], [1.0], [1.5], [4.0]]
+    >>> found = inference.targeted([[1.2]], points, [0], [0, 1, 1, 0], 3)
+    >>> found.indices, found.delta
+    (array([[1, 0, 3]]), array([0.]))
+    """
+    problem = _Problem(
+        queries, database, query_labels, database_labels, n_neighbors, metric, loss_matrix, ties,
+        method, exclude, n_jobs,
+    )  # fmt: skip
+    return problem.run(targeted=True)[0]
+
+
+def loss_augmented(
+    queries: ArrayLike,
+    database: ArrayLike | None,
+    query_labels: ArrayLike,
+    database_labels: ArrayLike,
+    n_neighbors: int,
+    *,
+    metric: str = "sqeuclidean",
+    loss_matrix: ArrayLike | None = None,
+    ties: str = "pessimistic",
+    method: str = "exact",
+    exclude: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> Inference:
+    """Find for each query the set of neighbours of the largest S + delta.
+
+    Parameters
+    ----------
+    queries, database, query_labels, database_labels, n_neighbors, metric, loss_matrix, ties, method
+        As for :func:`targeted`.
+    exclude, n_jobs
+        As for :func:`targeted`.
+
+    Returns
+    -------
+    Inference
+
+    Examples
+    --------
+    >>> from metricfast import inference
+    >>> points = [[0.0], [1.0], [1.5], [4.0]]
+    >>> found = inference.loss_augmented([[0.4]], points, [0], [0, 1, 1, 0], 1)
+    >>> found.indices, found.delta
+    (array([[1]]), array([1.]))
+    """
+    problem = _Problem(
+        queries, database, query_labels, database_labels, n_neighbors, metric, loss_matrix, ties,
+        method, exclude, n_jobs,
+    )  # fmt: skip
+    return problem.run(augmented=True)[1]
+
+
+def both(
+    queries: ArrayLike,
+    database: ArrayLike | None,
+    query_labels: ArrayLike,
+    database_labels: ArrayLike,
+    n_neighbors: int,
+    *,
+    metric: str = "sqeuclidean",
+    loss_matrix: ArrayLike | None = None,
+    ties: str = "pessimistic",
+    method: str = "exact",
+    exclude: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> tuple[Inference, Inference]:
+    """Find the targeted and the loss-augmented sets in one search.
+
+    Parameters
+    ----------
+    queries, database, query_labels, database_labels, n_neighbors, metric, loss_matrix, ties, method
+        As for :func:`targeted`.
+    exclude, n_jobs
+        As for :func:`targeted`.
+
+    Returns
+    -------
+    targeted, loss_augmented : Inference
+
+    Examples
+    --------
+    >>> from metricfast import inference
+    >>> points = [[0.0], [1.0], [1.5], [4.0]]
+    >>> targeted, augmented = inference.both([[0.8]], points, [0], [0, 1, 1, 0], 1)
+    >>> augmented.values - targeted.values  # how far the vote is from being safe
+    array([1.6])
+    """
+    problem = _Problem(
+        queries, database, query_labels, database_labels, n_neighbors, metric, loss_matrix, ties,
+        method, exclude, n_jobs,
+    )  # fmt: skip
+    return problem.run(targeted=True, augmented=True)
+
+
+def check_loss_matrix(matrix: ArrayLike, n_classes: int | None = None) -> NDArray[np.float64]:
+    """Check what wrong answers cost.
+
+    Raises
+    ------
+    ValueError
+        Unless it is square, of `n_classes` rows, finite, not negative, and zero on the diagonal.
+    """
+    found = np.ascontiguousarray(as_real(matrix, "loss_matrix"), dtype=np.float64)
+    size = len(found) if n_classes is None and found.ndim else n_classes
+    if found.shape != (size, size):
+        raise ValueError(
+            "loss_matrix must have a row and a column for each class"
+            f"{'' if n_classes is None else f', shape ({size}, {size})'}; found {found.shape}."
+        )
+    if not np.isfinite(found).all() or (found < 0).any():
+        raise ValueError("loss_matrix must hold finite numbers from 0.")
+    if np.diagonal(found).any():
+        raise ValueError("loss_matrix must be zero on the diagonal: a right answer costs nothing.")
+    return found
+
+
+def check_method(ties: str, method: str, name: str = "method") -> None:
+    """Check how sets are found, and how their votes are counted."""
+    check_choice("ties", ties, TIES)
+    check_choice(name, method, ("exact", "greedy"))
+
+
+class _Problem:
+    """Checked arguments."""
+
+    def __init__(
+        self,
+        queries: ArrayLike,
+        database: ArrayLike | None,
+        query_labels: ArrayLike,
+        database_labels: ArrayLike,
+        n_neighbors: int,
+        metric: str,
+        loss_matrix: ArrayLike | None,
+        ties: str,
+        method: str,
+        exclude: ArrayLike | None,
+        n_jobs: int | None,
+    ) -> None:
+        check_choice("metric", metric, ("sqeuclidean", "precomputed"))
+        check_method(ties, method)
+        self.queries, self.database = as_points(queries, "queries"), None
+        n, width = self.queries.shape
+        if metric == "precomputed":
+            if database is not None:
+                raise ValueError("database must be None where the distances are precomputed.")
+            m = width
+        elif database is None:
+            self.database, m = self.queries, n
+            exclude = np.arange(n) if exclude is None else exclude
+        else:
+            self.database = as_points(database, "database", width=width)
+            m = len(self.database)
+        self.exclude = as_exclude(exclude, n, m)
+        check_neighbors(n_neighbors, m, self.exclude)
+        self.k, self.ties, self.greedy = int(n_neighbors), ties, method == "greedy"
+        self.matrix = None if loss_matrix is None else check_loss_matrix(loss_matrix)
+        self.query_labels, self.database_labels, self.classes = vote_labels(
+            query_labels, database_labels, n, m, self.matrix
+        )
+        self.threads = as_threads(n_jobs)
+
+    def run(
+        self, *, targeted: bool = False, augmented: bool = False
+    ) -> tuple[Inference, Inference]:
+        n = len(self.queries)
+        found = [
+            Inference(np.empty((n, self.k), np.int64), np.empty(n), np.empty(n), np.empty(n, bool))
+            if wanted
+            else None
+            for wanted in (targeted, augmented)
+        ]
+        get_kernels().infer(
+            self.queries, self.database, self.query_labels, self.database_labels, self.k,
+            self.classes, self.matrix, self.ties, self.greedy, self.exclude, *found, None, None,
+            self.threads,
+        )  # fmt: skip
+        return found[0], found[1]  # type: ignore[return-value]
+
+
+def vote_labels(
+    query_labels: ArrayLike,
+    database_labels: ArrayLike,
+    n: int,
+    m: int,
+    matrix: NDArray[np.float64] | None,
+    names: tuple[str, str] = ("query_labels", "database_labels"),
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Return the classes as codes, and their number; those of a loss matrix are its indices."""
+    if matrix is not None:
+        size = len(matrix)
+        return (
+            _as_indices(query_labels, names[0], n, size),
+            _as_indices(database_labels, names[1], m, size),
+            size,
+        )
+    of_queries, codes = as_codes(query_labels, names[0], n)
+    of_database, database_codes = as_codes(database_labels, names[1], m)
+    check_comparable(of_database, of_queries, names[1])
+    known = encode(np.concatenate([of_queries, of_database]), names[1])[0]
+    return (
+        np.searchsorted(known, of_queries)[codes].astype(np.int64),
+        np.searchsorted(known, of_database)[database_codes].astype(np.int64),
+        len(known),
+    )
+
+
+def _as_indices(labels: ArrayLike, name: str, size: int, classes: int) -> NDArray[np.int64]:
+    array = as_label_array(labels, name)
+    if array.shape != (size,) or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name} must hold one index into loss_matrix a point: expected {size} integers, found "
+            f"shape {array.shape}, dtype {array.dtype}."
+        )
+    if size and (array.min() < 0 or array.max() >= classes):
+        raise ValueError(
+            f"{name} must hold indices from 0 to {classes - 1}, as loss_matrix has {classes} rows; "
+            f"found {array.min()} to {array.max()}."
+        )
+    return np.ascontiguousarray(array, dtype=np.int64)

@@ -1,0 +1,325 @@
+"""Learned distances between points and the neighbours they make: the functional interface.
+
+Distances are ``||Lx - Ly||`` (Mahalanobis, ``M = L.T @ L``), ``||Ux - Vy||`` (asymmetric: queries
+through ``U``, database points through ``V``) or plain Euclidean where no map is given. Self and
+duplicate points are excluded by index only, never because their distance is zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metricfast._core.arguments import as_array, check_bool, check_count
+from metricfast._core.arrays import (
+    aligned_empty,
+    as_codes,
+    as_exclude,
+    as_maps,
+    as_points,
+    as_threads,
+    common_precision,
+)
+from metricfast._core.dispatch import get_kernels
+
+__all__ = [
+    "kneighbors",
+    "kneighbors_per_class",
+    "paired_distances",
+    "pairwise_distances",
+]
+
+
+def pairwise_distances(
+    X: ArrayLike,
+    Y: ArrayLike | None = None,
+    *,
+    L: ArrayLike | None = None,
+    U: ArrayLike | None = None,
+    V: ArrayLike | None = None,
+    squared: bool = False,
+    out: NDArray[Any] | None = None,
+    n_jobs: int | None = None,
+) -> NDArray[Any]:
+    """Distances from every row of X to every row of Y.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        Queries. float32 points give float32 distances; everything else float64.
+    Y : array-like of shape (m, d), optional
+        Database; X itself by default.
+    L : array-like of shape (p, d), optional
+        Linear map of a Mahalanobis distance, ``M = L.T @ L``.
+    U, V : array-like of shape (p, d), optional
+        Maps of queries and of database points of an asymmetric distance.
+    squared : bool, default=False
+        Squared distances.
+    out : ndarray of shape (n, m), optional
+        Written and returned: float32 or float64, rows contiguous. Saves the cost of new memory,
+        which is more than that of the arithmetic.
+    n_jobs : int, optional
+        Threads; None for the default count, -1 for all CPUs.
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+        Near-duplicates and self-distances are computed from differences, so they keep their digits.
+        Distances that overflow the dtype are infinite.
+
+    Raises
+    ------
+    ValueError
+        If an array has the wrong shape, is empty, or holds NaN or infinity; the message names it.
+
+    Examples
+    --------
+    >>> import metricfast as mf
+    >>> mf.pairwise_distances([[0.0, 0.0], [3.0, 4.0]])
+    array([[0., 5.],
+           [5., 0.]])
+    >>> mf.pairwise_distances([[0.0, 0.0]], [[3.0, 4.0]], L=[[1.0, 0.0]])
+    array([[3.]])
+    """
+    check_bool("squared", squared)
+    queries = as_points(X, "X")
+    database = queries if Y is None else as_points(Y, "Y", width=queries.shape[1])
+    query_map, database_map = as_maps(L, U, V, queries.shape[1])
+    shape = (len(queries), len(database))
+    if out is None:
+        out = aligned_empty(shape, common_precision(queries, database))
+    else:
+        _check_out(out, shape, (queries, database))
+    get_kernels().pairwise_distances(
+        queries, database, query_map, database_map, squared, out, as_threads(n_jobs)
+    )
+    return out
+
+
+def _check_out(out: object, shape: tuple[int, int], inputs: tuple[NDArray[Any], ...]) -> None:
+    if not isinstance(out, np.ndarray) or out.dtype not in (np.float32, np.float64):
+        raise ValueError("out must be a float32 or float64 numpy array.")
+    if out.shape != shape:
+        raise ValueError(f"out must have shape {shape}; found {out.shape}.")
+    if not out.dtype.isnative or not out.flags.writeable:
+        raise ValueError("out must be writeable and in native byte order.")
+    rows_fit = out.strides[0] >= out.itemsize * shape[1] or shape[0] == 1
+    if (shape[1] > 1 and out.strides[1] != out.itemsize) or not rows_fit:
+        raise ValueError("out must have contiguous rows (C order).")
+    if any(np.may_share_memory(out, array) for array in inputs):
+        raise ValueError("out must not overlap X or Y.")
+
+
+def paired_distances(
+    X: ArrayLike,
+    Y: ArrayLike | None = None,
+    *,
+    pairs: ArrayLike | None = None,
+    L: ArrayLike | None = None,
+    U: ArrayLike | None = None,
+    V: ArrayLike | None = None,
+    squared: bool = False,
+    n_jobs: int | None = None,
+) -> NDArray[Any]:
+    """Distances of given pairs: row i of X and row i of Y, or ``X[pairs[i, 0]], Y[pairs[i, 1]]``.
+
+    Parameters
+    ----------
+    X, Y : array-like of shape (n, d) and (m, d)
+        Points, as many of each where ``pairs`` is not given; with ``pairs`` Y is X by default.
+    pairs : array-like of int of shape (n_pairs, 2), optional
+        Indices into X and Y.
+    L, U, V, squared, n_jobs
+        As for :func:`pairwise_distances`.
+
+    Returns
+    -------
+    ndarray of shape (n_pairs,)
+
+    Raises
+    ------
+    ValueError
+        If an array has the wrong shape, an index is out of range, a value is not finite, or a
+        distance overflows.
+
+    Examples
+    --------
+    >>> import metricfast as mf
+    >>> mf.paired_distances([[0.0, 0.0], [3.0, 4.0]], pairs=[[0, 1], [1, 1]])
+    array([5., 0.])
+    """
+    check_bool("squared", squared)
+    left = as_points(X, "X")
+    if Y is None and pairs is None:
+        raise ValueError("Give Y, or pairs of indices into X.")
+    right = left if Y is None else as_points(Y, "Y", width=left.shape[1])
+    query_map, database_map = as_maps(L, U, V, left.shape[1])
+    index = None if pairs is None else _as_pairs(pairs, len(left), len(right))
+    if index is None and len(left) != len(right):
+        raise ValueError(
+            f"X and Y must have the same number of rows; found {len(left)} and {len(right)}."
+        )
+    out = np.empty(len(left) if index is None else len(index), common_precision(left, right))
+    get_kernels().paired_distances(
+        left, right, index, query_map, database_map, squared, out, as_threads(n_jobs)
+    )
+    return out
+
+
+def _as_pairs(pairs: ArrayLike, left: int, right: int) -> NDArray[np.int64]:
+    array = as_array(pairs, "pairs")
+    if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"pairs must be integers of shape (n_pairs, 2); "
+            f"found shape {array.shape}, dtype {array.dtype}."
+        )
+    array = np.ascontiguousarray(array, dtype=np.int64)
+    for side, limit in enumerate((left, right)):
+        column = array[:, side]
+        if len(array) and (column.min() < 0 or column.max() >= limit):
+            raise ValueError(
+                f"pairs column {side} must hold indices from 0 to {limit - 1}; "
+                f"found {column.min()} to {column.max()}."
+            )
+    return array
+
+
+def kneighbors(
+    queries: ArrayLike,
+    database: ArrayLike | None = None,
+    n_neighbors: int = 5,
+    *,
+    L: ArrayLike | None = None,
+    U: ArrayLike | None = None,
+    V: ArrayLike | None = None,
+    exclude: ArrayLike | None = None,
+    squared: bool = False,
+    n_jobs: int | None = None,
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The nearest database points of each query, exactly.
+
+    Parameters
+    ----------
+    queries : array-like of shape (n, d)
+    database : array-like of shape (m, d), optional
+        By default the queries themselves, each point left out of its own neighbours by index.
+    n_neighbors : int, default=5
+    L, U, V, squared, n_jobs
+        As for :func:`pairwise_distances`.
+    exclude : array-like of int of shape (n,), optional
+        For each query a database index to leave out, -1 for none.
+
+    Returns
+    -------
+    distances : ndarray of shape (n, n_neighbors)
+        Nearest first.
+    indices : ndarray of int64 of shape (n, n_neighbors)
+        In the order of (distance, index), where the distance is the sum of squared differences in
+        float64: of the points, or of the embedded points, which are ``X @ L.T`` in float64. Memory
+        beyond inputs and results does not grow with n m.
+
+    Raises
+    ------
+    ValueError
+        If ``n_neighbors`` exceeds the number of points to choose from, or an array is not as above.
+
+    Examples
+    --------
+    >>> import metricfast as mf
+    >>> distances, indices = mf.kneighbors([[0.0], [1.0], [3.0]], n_neighbors=1)
+    >>> indices.ravel()
+    array([1, 0, 1])
+    """
+    check_bool("squared", squared)
+    query, base, left_out = _search_arguments(queries, database, exclude)
+    check_neighbors(n_neighbors, len(base), left_out)
+    query_map, database_map = as_maps(L, U, V, query.shape[1])
+    distances = np.empty((len(query), n_neighbors), common_precision(query, base))
+    indices = np.empty((len(query), n_neighbors), np.int64)
+    get_kernels().kneighbors(
+        query, base, n_neighbors, query_map, database_map, left_out, squared, distances, indices,
+        as_threads(n_jobs),
+    )  # fmt: skip
+    return distances, indices
+
+
+def kneighbors_per_class(
+    queries: ArrayLike,
+    database: ArrayLike | None,
+    labels: ArrayLike,
+    n_neighbors: int,
+    *,
+    L: ArrayLike | None = None,
+    U: ArrayLike | None = None,
+    V: ArrayLike | None = None,
+    exclude: ArrayLike | None = None,
+    squared: bool = False,
+    n_jobs: int | None = None,
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The nearest database points of each query in each class, exactly.
+
+    Parameters
+    ----------
+    labels : array-like of shape (m,)
+        Database labels. Class r of the results is the r-th of ``numpy.unique(labels)``.
+    n_neighbors : int
+        Neighbours per class; a class may have fewer.
+    queries, database, L, U, V, exclude, squared, n_jobs
+        As for :func:`kneighbors`.
+
+    Returns
+    -------
+    distances, indices : ndarrays of shape (n, n_classes, n_neighbors)
+        Nearest first within a class; places that a class cannot fill hold inf and -1.
+
+    Examples
+    --------
+    >>> import metricfast as mf
+    >>> points = [[0.0], [1.0], [3.0], [7.0]]
+    >>> distances, indices = mf.kneighbors_per_class([[2.0]], points, [0, 0, 1, 1], 1)
+    >>> indices.ravel()
+    array([1, 2])
+    """
+    check_bool("squared", squared)
+    query, base, left_out = _search_arguments(queries, database, exclude)
+    check_neighbors(n_neighbors)
+    classes, codes = as_codes(labels, "labels", len(base))
+    query_map, database_map = as_maps(L, U, V, query.shape[1])
+    shape = (len(query), len(classes), n_neighbors)
+    distances, indices = np.empty(shape, common_precision(query, base)), np.empty(shape, np.int64)
+    get_kernels().kneighbors_per_class(
+        query, base, codes, len(classes), n_neighbors, query_map, database_map, left_out, squared,
+        distances, indices, as_threads(n_jobs),
+    )  # fmt: skip
+    return distances, indices
+
+
+def _search_arguments(
+    queries: ArrayLike, database: ArrayLike | None, exclude: ArrayLike | None
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64] | None]:
+    query = as_points(queries, "queries")
+    if database is not None:
+        base = as_points(database, "database", width=query.shape[1])
+    else:
+        base = query
+        exclude = np.arange(len(query)) if exclude is None else exclude
+    return query, base, as_exclude(exclude, len(query), len(base))
+
+
+def check_neighbors(
+    n_neighbors: object,
+    available: int | None = None,
+    left_out: NDArray[np.int64] | None = None,
+) -> None:
+    k = check_count("n_neighbors", n_neighbors)
+    if available is None:
+        return
+    if left_out is not None and (left_out >= 0).any():
+        available -= 1
+    if k > available:
+        raise ValueError(
+            f"n_neighbors must be at most {available}, the database points that a query may have; "
+            f"found {n_neighbors}."
+        )

@@ -1,0 +1,141 @@
+"""Bilinear similarities: what learners of them can do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from metricfast._core.arrays import as_threads
+from metricfast._core.dispatch import get_kernels
+from metricfast._core.mahalanobis import as_vectors, finite_between
+from metricfast._core.tuples import index_tuples
+from metricfast.learners.base.learner import BaseMetricLearner
+
+__all__ = ["BilinearMixin", "BilinearSimilarity"]
+
+# Products of so many points with W are held at a time.
+_BLOCK_SIZE = 4096
+
+
+class BilinearSimilarity:
+    r"""The function :math:`u^T W v` of two points.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_features, n_features)
+        The matrix W; a copy is kept.
+    """
+
+    __slots__ = ("_matrix",)
+
+    def __init__(self, matrix: NDArray[Any]) -> None:
+        self._matrix = np.array(matrix, dtype=np.float64)
+
+    def __call__(self, u: Any, v: Any) -> float:
+        """Return the similarity of u to v.
+
+        Parameters
+        ----------
+        u, v : array-like of shape (n_features,)
+
+        Returns
+        -------
+        float
+        """
+        u, v = as_vectors(u, v, len(self._matrix))
+        return finite_between(float(u @ self._matrix @ v), u, v)
+
+
+class BilinearMixin(BaseMetricLearner):
+    r"""Base class of learners of a bilinear similarity.
+
+    The similarity of x to x' is :math:`x^T W x'`. W need not be symmetric nor positive, so that
+    there is no distance, and no map of points. A learner sets `bilinear_` in `fit`.
+
+    Attributes
+    ----------
+    bilinear_ : ndarray of shape (n_features, n_features)
+        The learned matrix W.
+
+    Examples
+    --------
+    >>> from metricfast import OASIS
+    >>> oasis = OASIS().fit([[[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]])
+    >>> oasis.pair_score([[[1.0, 0.0], [1.0, 0.0]]]).shape
+    (1,)
+    """
+
+    bilinear_: NDArray[Any]
+
+    def pair_score(self, pairs: ArrayLike) -> NDArray[Any]:
+        """Return the learned similarity of the first to the second point of pairs.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+            float32 for float32 points, otherwise float64.
+
+        Raises
+        ------
+        ValueError
+            If `pairs` are not as above, or a similarity overflows.
+        """
+        check_is_fitted(self, ["preprocessor_", "bilinear_"])
+        found = index_tuples(
+            self, pairs, preprocessor=self.preprocessor_, reset=False, tuple_size=2
+        )
+        return self._indexed_score(found.points, found.index)
+
+    def _indexed_score(self, points: NDArray[Any], pairs: NDArray[np.int64]) -> NDArray[Any]:
+        transposed = np.ascontiguousarray(self.bilinear_.T, points.dtype)
+        threads = as_threads(getattr(self, "n_jobs", None))
+        scores = np.empty(len(pairs), points.dtype)
+        for start in range(0, len(pairs), _BLOCK_SIZE):
+            left, right = points[pairs[start : start + _BLOCK_SIZE].T]
+            products = np.empty_like(left)
+            get_kernels().linear_forward(left, transposed, products, threads)
+            scores[start : start + _BLOCK_SIZE] = np.einsum("ij,ij->i", products, right)
+        if not np.isfinite(scores).all():
+            raise ValueError(
+                f"scores of pairs overflow {scores.dtype}: divide the points by a number that "
+                "makes their spread about 1"
+            )
+        return scores
+
+    @property
+    def pair_distance(self) -> Any:
+        """There is none: AttributeError."""
+        raise AttributeError(
+            f"{type(self).__name__} learns a bilinear similarity, which is no distance: use "
+            "pair_score."
+        )
+
+    def get_metric(self) -> BilinearSimilarity:
+        """Return the learned similarity as a function ``f(u, v)`` of two points.
+
+        It does not change when the learner does.
+
+        Returns
+        -------
+        BilinearSimilarity
+        """
+        check_is_fitted(self, "bilinear_")
+        return BilinearSimilarity(self.bilinear_)
+
+    def get_bilinear_matrix(self) -> NDArray[Any]:
+        """Return a copy of the learned matrix W.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features)
+        """
+        check_is_fitted(self, "bilinear_")
+        return np.array(self.bilinear_)

@@ -1,0 +1,242 @@
+"""Learners on pairs, triplets and quadruplets as classifiers of such tuples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import roc_auc_score
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from metricfast._core.arguments import as_array
+from metricfast._core.tuples import index_tuples
+from metricfast.learners.base.learner import BaseMetricLearner
+from metricfast.learners.base.thresholds import ThresholdMixin
+
+__all__ = ["PairsClassifierMixin", "QuadrupletsClassifierMixin", "TripletsClassifierMixin"]
+
+
+class _TuplesClassifierMixin(ClassifierMixin, BaseMetricLearner):  # type: ignore[misc]
+    """A classifier of tuples by the similarities of the pairs in them."""
+
+    classes_ = np.array([0, 1])
+
+    def _scores(self, tuples: ArrayLike, *pairs: list[int]) -> list[NDArray[Any]]:
+        """Return the similarities of the pairs of each tuple that are at the given positions."""
+        check_is_fitted(self, "preprocessor_")
+        found = index_tuples(
+            self,
+            tuples,
+            preprocessor=self.preprocessor_,
+            reset=False,
+            tuple_size=self._tuple_size,
+        )
+        return [self._indexed_score(found.points, found.index[:, pair]) for pair in pairs]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = self._tuple_size == 2
+        return tags
+
+
+class PairsClassifierMixin(ThresholdMixin, _TuplesClassifierMixin):
+    """Mixin of learners on pairs, which are similar (1) or dissimilar (-1).
+
+    Attributes
+    ----------
+    threshold_ : float
+        Pairs of at most this distance count as similar.
+
+    Examples
+    --------
+    >>> from metricfast import ITML
+    >>> pairs = [[[0.0, 1.0], [0.1, 1.2]], [[0.0, 2.0], [4.0, 2.0]]]
+    >>> itml = ITML().fit(pairs, [1, -1])
+    >>> itml.predict(pairs)
+    array([ 1, -1])
+    """
+
+    _tuple_size = 2
+
+    def decision_function(self, pairs: ArrayLike) -> NDArray[Any]:
+        """Return the similarity of pairs, which is larger for pairs that are rather similar.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+        return self._scores(pairs, [0, 1])[0]
+
+    def _pair_decisions(self, pairs: ArrayLike) -> NDArray[Any]:
+        return self.decision_function(pairs)
+
+    def predict(self, pairs: ArrayLike) -> NDArray[np.int64]:
+        """Return 1 for pairs of at most the threshold's distance, and -1 for others.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,), int64
+
+        Raises
+        ------
+        AttributeError
+            If no threshold has been set.
+        """
+        return self.predict_pairs(pairs)
+
+    def score(self, pairs: ArrayLike, y: ArrayLike) -> float:
+        """Return the area under the ROC curve of the similarities of pairs.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+        y : array-like of shape (n_pairs,)
+            1 for similar pairs, -1 for dissimilar ones.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError
+            Unless y holds a label of each pair, and there are pairs of both kinds.
+        """
+        decisions = self.decision_function(pairs)
+        labels = as_array(y, "y")
+        if labels.shape != decisions.shape or set(labels.tolist()) != {-1, 1}:
+            raise ValueError(
+                f"y must hold 1 or -1 for each of {len(decisions)} pairs, and both of them; got "
+                f"{np.unique(labels.astype(str))[:5].tolist()}, shape {labels.shape}."
+            )
+        return float(roc_auc_score(labels == 1, decisions))
+
+
+class TripletsClassifierMixin(_TuplesClassifierMixin):
+    """Mixin of learners on triplets, whose first point is nearer to the second or to the third.
+
+    Examples
+    --------
+    >>> from metricfast import OASIS
+    >>> triplets = [[[0.0, 1.0], [0.2, 1.0], [1.0, 0.0]], [[1.0, 0.0], [1.0, 0.2], [0.0, 1.0]]]
+    >>> OASIS(random_state=0).fit(triplets).predict(triplets)
+    array([1, 1])
+    """
+
+    _tuple_size = 3
+
+    def decision_function(self, triplets: ArrayLike) -> NDArray[Any]:
+        """Return by how much the first pair of points is more similar than the first and third.
+
+        Parameters
+        ----------
+        triplets : array-like of shape (n_triplets, 3, n_features) or (n_triplets, 3)
+            Triplets of points, or of indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_triplets,)
+        """
+        near, far = self._scores(triplets, [0, 1], [0, 2])
+        return np.asarray(near - far)
+
+    def predict(self, triplets: ArrayLike) -> NDArray[np.int64]:
+        """Return 1 for triplets whose second point is nearer to the first, and -1 for others.
+
+        Parameters
+        ----------
+        triplets : array-like of shape (n_triplets, 3, n_features) or (n_triplets, 3)
+            Triplets of points, or of indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_triplets,), int64
+        """
+        return np.where(self.decision_function(triplets) > 0, 1, -1)
+
+    def score(self, triplets: ArrayLike, y: ArrayLike | None = None) -> float:
+        """Return the share of triplets whose second point is nearer to the first.
+
+        Parameters
+        ----------
+        triplets : array-like of shape (n_triplets, 3, n_features) or (n_triplets, 3)
+            Triplets of points, or of indicators for the preprocessor.
+        y : ignored
+
+        Returns
+        -------
+        float
+        """
+        return float(self.predict(triplets).mean() / 2 + 0.5)
+
+
+class QuadrupletsClassifierMixin(_TuplesClassifierMixin):
+    """Mixin of learners on quadruplets, of which the first or the second pair is nearer.
+
+    Examples
+    --------
+    >>> from metricfast import LSML
+    >>> quadruplets = [[[0.0, 1.0], [0.1, 1.0], [0.0, 1.0], [3.0, 1.0]]]
+    >>> LSML().fit(quadruplets).predict(quadruplets)
+    array([1.])
+    """
+
+    _tuple_size = 4
+
+    def decision_function(self, quadruplets: ArrayLike) -> NDArray[Any]:
+        """Return by how much the first pair of points is more similar than the second.
+
+        Parameters
+        ----------
+        quadruplets : array-like of shape (n_quadruplets, 4, n_features) or (n_quadruplets, 4)
+            Quadruplets of points, or of indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_quadruplets,)
+        """
+        near, far = self._scores(quadruplets, [0, 1], [2, 3])
+        return np.asarray(near - far)
+
+    def predict(self, quadruplets: ArrayLike) -> NDArray[Any]:
+        """Return 1 for quadruplets whose first pair is nearer, -1 for others, 0 for equals.
+
+        Parameters
+        ----------
+        quadruplets : array-like of shape (n_quadruplets, 4, n_features) or (n_quadruplets, 4)
+            Quadruplets of points, or of indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_quadruplets,)
+        """
+        return np.asarray(np.sign(self.decision_function(quadruplets)))
+
+    def score(self, quadruplets: ArrayLike, y: ArrayLike | None = None) -> float:
+        """Return the share of quadruplets whose first pair is nearer; equals count half.
+
+        Parameters
+        ----------
+        quadruplets : array-like of shape (n_quadruplets, 4, n_features) or (n_quadruplets, 4)
+            Quadruplets of points, or of indicators for the preprocessor.
+        y : ignored
+
+        Returns
+        -------
+        float
+        """
+        return float(self.predict(quadruplets).mean() / 2 + 0.5)

@@ -1,0 +1,377 @@
+"""Base classes of metric learners: preprocessors, input, and what a learned metric can do."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from metricfast._core.checks import check_points, check_tuples
+from metricfast._core.dispatch import get_kernels
+from metricfast._core.initialize import components_from_metric
+from metricfast._core.mahalanobis import MahalanobisMetric
+from metricfast._core.preprocessors import check_preprocessor
+from metricfast._core.tuples import TupleSet, index_tuples
+from metricfast.distances.neighbors import paired_distances
+from metricfast.learners.base.thresholds import ThresholdMixin
+from metricfast.learners.base.validation import validate_fit
+
+__all__ = ["BaseMetricLearner", "MahalanobisMixin", "MetricTransformer"]
+
+
+class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
+    """Base class of all metric learners.
+
+    Parameters
+    ----------
+    preprocessor : array-like of shape (n_points, n_features), callable or None, default=None
+        Turns indicators of points into points. An array or sparse matrix is indexed with them. A
+        callable gets a 1-dimensional array of indicators and returns the points, one per row. Data
+        of full dimension bypass it.
+
+    Examples
+    --------
+    >>> from metricfast import NCA
+    >>> points = [[0.0, 5.0], [1.0, 2.0], [8.0, 4.0], [9.0, 1.0]]
+    >>> nca = NCA(preprocessor=points).fit([0, 1, 2, 3], ["a", "a", "b", "b"])
+    >>> nca.pair_distance([[0, 1], [0, 2]]).shape
+    (2,)
+    """
+
+    _tuple_size: int | None = None  # points in a tuple, for learners that train on tuples
+    _requires_y: bool = False  # whether `fit` needs labels
+    _has_classes: bool = True  # whether labels of points are classes, not numbers
+    _partial_labels: bool = False  # whether labels below 0 mean that the class is unknown
+    _on_chunks: bool = False  # whether labels are those of chunks, of which classes have many
+
+    def __init__(self, preprocessor: ArrayLike | Callable[..., Any] | None = None) -> None:
+        self.preprocessor = preprocessor
+
+    @abstractmethod
+    def pair_score(self, pairs: ArrayLike) -> NDArray[Any]:
+        """Return the similarity of pairs of points, larger for more similar ones.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+
+    @abstractmethod
+    def pair_distance(self, pairs: ArrayLike) -> NDArray[Any]:
+        """Return the learned distance of pairs of points, if the learner learns one.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+
+    @abstractmethod
+    def get_metric(self) -> Callable[..., float]:
+        """Return a function of two points that computes the learned metric.
+
+        It does not change when the learner does, and serves as the `metric` of scikit-learn's
+        estimators.
+
+        Returns
+        -------
+        callable
+            Of two arrays of shape (n_features,), to a float.
+        """
+
+    def _indexed_score(self, points: NDArray[Any], pairs: NDArray[np.int64]) -> NDArray[Any]:
+        """Return `pair_score` of pairs of rows of checked points."""
+        raise NotImplementedError
+
+    def _begin_fit(self) -> None:
+        """Forget what an earlier fit has learned, which may be of another width."""
+        self._forget()
+        self._check_preprocessor()
+
+    def _forget(self) -> None:
+        for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
+            delattr(self, name)
+
+    def _check_preprocessor(self) -> None:
+        self.preprocessor_ = check_preprocessor(self.preprocessor)
+
+    def _prepare_inputs(
+        self, X: Any, y: Any = None, type_of_inputs: str = "classic", **params: Any
+    ) -> Any:
+        """Check the data to fit, forming them from indicators where there is a preprocessor.
+
+        Sets `preprocessor_`, `n_features_in_` and, for frames, `feature_names_in_`.
+
+        Parameters
+        ----------
+        X : array-like
+            Points ("classic") or tuples, or indicators of them.
+        y : array-like of shape (n_samples,), optional
+            Labels.
+        type_of_inputs : {"classic", "tuples"}, default="classic"
+        **params
+            Further parameters of :func:`sklearn.utils.check_array`.
+
+        Returns
+        -------
+        X, or (X, y) if `y` is given
+            X is in C order, in float32 if it was given so and in float64 otherwise.
+        """
+        self._begin_fit()
+        params = {"preprocessor": self.preprocessor_, "reset": True, "order": "C", **params}
+        if type_of_inputs == "classic":
+            return check_points(self, X, y, **params)
+        if type_of_inputs == "tuples":
+            return check_tuples(self, X, y, tuple_size=self._tuple_size, **params)
+        raise ValueError(
+            f"Unknown value {type_of_inputs} for type_of_inputs. Valid values are "
+            "'classic' or 'tuples'."
+        )
+
+    def _prepare_tuples(self, tuples: ArrayLike, y: ArrayLike | None = None) -> TupleSet:
+        """Check the tuples to fit, without forming them where they index an array of points.
+
+        Sets `preprocessor_` and `n_features_in_`. For parameters see :func:`index_tuples`.
+        """
+        if y is None and get_tags(self).target_tags.required:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        self._begin_fit()
+        return index_tuples(
+            self,
+            tuples,
+            y,
+            preprocessor=self.preprocessor_,
+            reset=True,
+            tuple_size=self._tuple_size,
+        )
+
+    def _validate_fit(self, X: Any, y: Any = None, **params: Any) -> None:
+        """Compare the learner with the Euclidean distance on data that a clone of it has not seen.
+
+        Parameters
+        ----------
+        X, y, **params
+            What was given to `fit`, where `validate` was true.
+
+        Warns
+        -----
+        UserWarning
+            If the learned distance is worse.
+        """
+        self.validation_ = validate_fit(self, X, y, **params)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = self._requires_y
+        on_tuples, has_preprocessor = self._tuple_size is not None, self.preprocessor is not None
+        tags.input_tags.three_d_array = on_tuples
+        tags.input_tags.two_d_array = not on_tuples or has_preprocessor
+        tags.input_tags.one_d_array = not on_tuples and has_preprocessor
+        return tags
+
+
+class MetricTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ABC):  # type: ignore[misc]
+    """Base class of learners that embed points in a space where the metric is Euclidean.
+
+    Output features are named after the class: ``nca0``, ``nca1``, and so on.
+
+    Examples
+    --------
+    >>> from metricfast import NCA
+    >>> points = [[0.0, 5.0], [1.0, 2.0], [8.0, 4.0], [9.0, 1.0]]
+    >>> nca = NCA(n_components=1).fit(points, ["a", "a", "b", "b"])
+    >>> nca.transform(points).shape, nca.get_feature_names_out().tolist()
+    ((4, 1), ['nca0'])
+    """
+
+    @abstractmethod
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Embed points.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+
+
+class MahalanobisMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
+    r"""Base class of learners of a Mahalanobis distance.
+
+    The distance of x and x' is :math:`\sqrt{(x - x')^T M (x - x')} = \|Lx - Lx'\|` with
+    :math:`M = L^T L`: the Euclidean distance of the points embedded by :math:`x \mapsto Lx`.
+    A learner sets `components_` in `fit`.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The learned linear map L.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricfast import MahalanobisMixin
+    >>> class Standardized(MahalanobisMixin):
+    ...     def fit(self, X, y=None):
+    ...         X = self._prepare_inputs(X)
+    ...         self.components_ = np.diag(1 / X.std(axis=0))
+    ...         return self
+    >>> learner = Standardized().fit([[0.0, 10.0], [2.0, 50.0]])
+    >>> learner.pair_distance([[[0.0, 0.0], [3.0, 80.0]]])
+    array([5.])
+    """
+
+    components_: NDArray[Any]
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        r"""Embed points by the learned map, :math:`X L^T`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples,)
+            Points, or indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            float32 for float32 points, otherwise float64.
+
+        Raises
+        ------
+        ValueError
+            If X is not as above, or so large that embedded points overflow.
+        """
+        check_is_fitted(self, ["preprocessor_", "components_"])
+        X = check_points(
+            self, X, preprocessor=self.preprocessor_, reset=False, accept_sparse=("csr", "csc")
+        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            embedded: NDArray[Any] = X @ self.components_.T.astype(X.dtype, copy=False)
+        if not get_kernels().all_finite(embedded):
+            raise ValueError(
+                f"X is so large that embedded points overflow {embedded.dtype}: scale its features "
+                "as those in fit."
+            )
+        return embedded
+
+    def pair_distance(self, pairs: ArrayLike) -> NDArray[Any]:
+        """Return the learned distance of pairs of points.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+            float32 for float32 points, otherwise float64.
+        """
+        check_is_fitted(self, ["preprocessor_", "components_"])
+        found = index_tuples(
+            self, pairs, preprocessor=self.preprocessor_, reset=False, tuple_size=2
+        )
+        return -self._indexed_score(found.points, found.index)
+
+    def _indexed_score(self, points: NDArray[Any], pairs: NDArray[np.int64]) -> NDArray[Any]:
+        return -paired_distances(points, pairs=pairs, L=self.components_)
+
+    def pair_score(self, pairs: ArrayLike) -> NDArray[Any]:
+        """Return the negative learned distance of pairs of points.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+        return -self.pair_distance(pairs)
+
+    def score_pairs(self, pairs: ArrayLike) -> NDArray[Any]:
+        """Return the learned distance of pairs of points.
+
+        .. deprecated:: 0.1
+            Use `pair_distance`, or `pair_score` for a similarity.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            As for `pair_distance`.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+        warnings.warn(
+            "score_pairs is deprecated, as it is in metric-learn. Use pair_score to compute "
+            "similarity scores, or pair_distance to compute distances.",
+            category=FutureWarning,
+            stacklevel=2,
+        )
+        return self.pair_distance(pairs)
+
+    def get_metric(self) -> MahalanobisMetric:
+        """Return the learned distance as a function ``f(u, v, squared=False)`` of two points.
+
+        It does not change when the learner does. As the `metric` of one of scikit-learn's
+        estimators it is called for one pair of points at a time: it is far faster to give such an
+        estimator the points that `transform` returns.
+
+        Returns
+        -------
+        MahalanobisMetric
+        """
+        check_is_fitted(self, "components_")
+        return MahalanobisMetric(self.components_)
+
+    def get_mahalanobis_matrix(self) -> NDArray[Any]:
+        """Return the learned matrix :math:`M = L^T L`.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features)
+        """
+        check_is_fitted(self, "components_")
+        return np.asarray(self.components_.T @ self.components_)
+
+    def _set_metric(
+        self, M: NDArray[np.float64], n_components: int | None = None, dtype: Any = np.float64
+    ) -> None:
+        """Keep the map of a positive semidefinite M, or of its leading eigenvectors, in a dtype."""
+        self.components_ = components_from_metric(M, n_components=n_components).astype(
+            dtype, copy=False
+        )
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

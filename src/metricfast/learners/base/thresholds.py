@@ -1,0 +1,236 @@
+"""Thresholds that make a similarity of pairs a classifier of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+
+from metricfast._core.checks import check_labels, check_pair_labels
+from metricfast._core.targets import check_sample_weight
+
+__all__ = ["ThresholdMixin", "check_calibration", "check_calibration_params"]
+
+Self = TypeVar("Self", bound="ThresholdMixin")
+# Squares of larger ones overflow.
+_MOST_BETA = 1e100
+_STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr")
+
+
+def check_calibration(
+    strategy: str = "accuracy", min_rate: float | None = None, beta: float = 1.0
+) -> None:
+    """Check parameters of :meth:`ThresholdMixin.calibrate_threshold`.
+
+    Raises
+    ------
+    ValueError
+        If one has a value that cannot be used.
+    """
+    if not isinstance(strategy, str) or strategy not in _STRATEGIES:
+        raise ValueError(
+            'Strategy can either be "accuracy", "f_beta" or "max_tpr" or "max_tnr". '
+            f'Got "{strategy}" instead.'
+        )
+    if strategy in ("max_tpr", "max_tnr") and not (
+        isinstance(min_rate, Real) and 0 <= float(min_rate) <= 1
+    ):
+        raise ValueError(f"Parameter min_rate must be a number in[0, 1]. Got {min_rate} instead.")
+    if strategy == "f_beta":
+        if not isinstance(beta, Real):
+            raise ValueError(f"Parameter beta must be a real number. Got {type(beta)} instead.")
+        if not -_MOST_BETA <= beta <= _MOST_BETA:
+            raise ValueError(
+                f"Parameter beta must be a number from {-_MOST_BETA:g} to {_MOST_BETA:g}. Got "
+                f"{beta} instead."
+            )
+
+
+def check_calibration_params(params: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the keyword arguments of :meth:`ThresholdMixin.calibrate_threshold` that `fit` got.
+
+    Raises
+    ------
+    ValueError
+        If one is unknown or has a value that cannot be used.
+    """
+    known = ("strategy", "min_rate", "beta")
+    if params is not None and not isinstance(params, Mapping):
+        raise ValueError(f"calibration_params must be a dict of {known}, got {params!r}.")
+    found = {} if params is None else dict(params)
+    for name in found:
+        if name not in known:
+            raise ValueError(f"calibration_params: unknown {name!r}; it may hold {known}.")
+    check_calibration(**found)
+    return found
+
+
+class ThresholdMixin:
+    """What any learner with a `pair_score` can do: tell similar pairs from dissimilar ones.
+
+    Attributes
+    ----------
+    threshold_ : float
+        Pairs of at most this distance (the negative `pair_score`) count as similar.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricfast import NCA
+    >>> X = np.array([[0.0, 5.0], [1.0, 2.0], [8.0, 4.0], [9.0, 1.0]])
+    >>> nca = NCA(max_iter=1, tol=1e9).fit(X, ["a", "a", "b", "b"])
+    >>> pairs = X[[[0, 1], [2, 3], [0, 2], [1, 3]]]
+    >>> nca.calibrate_threshold(pairs, [1, 1, -1, -1]).predict_pairs(pairs)
+    array([ 1,  1, -1, -1])
+    """
+
+    def _pair_decisions(self, pairs: ArrayLike) -> NDArray[Any]:
+        """Return the similarities that a threshold is set on."""
+        scores: NDArray[Any] = self.pair_score(pairs)  # type: ignore[attr-defined]
+        return scores
+
+    def set_threshold(self: Self, threshold: float) -> Self:
+        """Set the largest distance of similar pairs.
+
+        Parameters
+        ----------
+        threshold : float
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If `threshold` is not a number.
+        """
+        check_is_fitted(self, "preprocessor_")
+        try:
+            value = float(threshold)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"Parameter threshold must be a real number. Got {type(threshold)} instead."
+            ) from error
+        if np.isnan(value):
+            raise ValueError("Parameter threshold must be a real number. Got NaN instead.")
+        self.threshold_ = value
+        return self
+
+    def calibrate_threshold(
+        self: Self,
+        pairs_valid: ArrayLike,
+        y_valid: ArrayLike,
+        strategy: str = "accuracy",
+        min_rate: float | None = None,
+        beta: float = 1.0,
+        *,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Set the threshold that classifies given pairs best.
+
+        Parameters
+        ----------
+        pairs_valid : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+        y_valid : array-like of shape (n_pairs,)
+            1 for similar pairs, -1 for dissimilar ones.
+        strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr"}, default="accuracy"
+            What to maximise: the share of pairs that are classified correctly, the F-score, or the
+            rate of true positives (negatives) where that of true negatives (positives) is at least
+            `min_rate`. Of thresholds that are equally good the smallest is taken.
+        min_rate : float in [0, 1], optional
+            For "max_tpr" and "max_tnr", which need it.
+        beta : float, default=1.0
+            Weight of the recall, for "f_beta".
+        sample_weight : array-like of shape (n_pairs,), optional
+            Non-negative weights of the pairs; whole numbers mean the same as repeated pairs.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument has a value that cannot be used.
+        """
+        check_is_fitted(self, "preprocessor_")
+        check_calibration(strategy, min_rate, beta)
+        check_labels(y_valid, "y_valid")
+        y = column_or_1d(y_valid, warn=True)
+        distances = -self._pair_decisions(pairs_valid)
+        check_consistent_length(distances, y)
+        check_pair_labels(y)
+        weight = check_sample_weight(sample_weight, len(y))
+        if weight is not None:
+            seen = weight > 0
+            distances, y, weight = distances[seen], y[seen], weight[seen]
+        self.threshold_ = _best_threshold(distances, y == 1, weight, strategy, min_rate, beta)
+        return self
+
+    def predict_pairs(self, pairs: ArrayLike) -> NDArray[np.int64]:
+        """Return 1 for pairs of at most the threshold's distance, and -1 for others.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,), int64
+
+        Raises
+        ------
+        AttributeError
+            If no threshold has been set.
+        """
+        check_is_fitted(self, "preprocessor_")
+        if "threshold_" not in vars(self):
+            raise AttributeError(
+                "A threshold for this estimator has not been set, "
+                "call its set_threshold or calibrate_threshold method."
+            )
+        distances = -self._pair_decisions(pairs)
+        return np.where(distances <= self.threshold_, 1, -1)
+
+
+def _best_threshold(
+    distances: NDArray[Any],
+    similar: NDArray[np.bool_],
+    weight: NDArray[np.float64] | None,
+    strategy: str,
+    min_rate: float | None,
+    beta: float,
+) -> float:
+    """Try to accept no pair, and all pairs up to each of the different distances."""
+    order = np.argsort(distances, kind="stable")
+    ordered = distances[order].astype(np.float64)
+    last = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1)
+    # From some size on a distance less 1 is the same distance, in its own dtype.
+    below = np.nextafter(distances[order[:1]], -np.inf)
+    cuts = np.append(np.minimum(below, ordered[0] - 1), ordered[last])
+    counts = np.ones(len(ordered), np.int64) if weight is None else weight[order]
+    accepted = np.append(0, np.cumsum(counts)[last])
+    positives = np.append(0, np.cumsum(similar[order] * counts)[last])
+    n_similar = positives[-1]
+    n_dissimilar = accepted[-1] - n_similar
+    negatives = n_dissimilar - (accepted - positives)
+    if strategy == "accuracy":
+        return float(cuts[np.argmax(positives + negatives)])
+    if strategy == "f_beta":
+        b2 = float(beta) ** 2
+        return float(cuts[np.argmax((1 + b2) * positives / (b2 * n_similar + accepted + 1e-300))])
+    if n_similar == 0 or n_dissimilar == 0:
+        raise ValueError(
+            f"strategy '{strategy}' needs similar and dissimilar pairs, but all labels in y_valid "
+            f"are {1 if n_similar else -1}."
+        )
+    rates = positives / n_similar, negatives / n_dissimilar
+    wanted, bounded = rates if strategy == "max_tpr" else rates[::-1]
+    return float(cuts[np.argmax(np.where(bounded >= min_rate, wanted, -1.0))])

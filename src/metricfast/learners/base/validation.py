@@ -1,0 +1,272 @@
+"""Does a learned distance serve better than the Euclidean one? Measured on held-out data."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
+from sklearn.utils.multiclass import type_of_target
+
+from metricfast._core.checks import check_points
+from metricfast._core.pair_draws import draw_different_pairs
+from metricfast._labels.binding import label_sequence
+from metricfast._labels.distance import subset
+from metricfast.distances.neighbors import kneighbors, paired_distances
+
+__all__ = ["Validation", "validate_fit"]
+
+_HELD_OUT = 0.2
+_NEIGHBORS = 3
+# Chunks that can be divided, and pairs of either kind that they are judged by.
+_LEAST_CHUNKS, _MOST_PAIRS = 3, 100_000
+# Queries whose similarities to all points are held at a time.
+_BLOCK_SIZE = 256
+
+
+class Validation(TypedDict):
+    """What `fit` found with ``validate=True``.
+
+    Attributes
+    ----------
+    measure : str
+        What the next two are. Errors are better when lower, scores when higher.
+    learned : float
+        Its value for a clone of the learner, fitted to the other data.
+    euclidean : float
+        Its value for the Euclidean distance; where a similarity is learned, for the inner product.
+    n_held_out : int
+        Number of points or tuples that it was measured on.
+    """
+
+    measure: str
+    learned: float
+    euclidean: float
+    n_held_out: int
+
+
+def validate_fit(
+    learner: Any, X: Any, y: Any = None, sample_weight: Any = None, **params: Any
+) -> Validation:
+    """Compare a learner with the Euclidean distance on a fifth of the data, and warn if it lost.
+
+    One of a bilinear similarity is compared with the inner product. A learner around another
+    (`learner_`) is compared as a whole with the distance of the points as they were given.
+
+    Parameters
+    ----------
+    learner : estimator
+        Fitted; a clone of it is fitted to the rest of the data. Learners on points are judged by
+        the error of 3 nearest neighbours (for a continuous target, its mean squared error),
+        learners of embeddings and on tuples by their own score. Of learners on chunks, chunks are
+        held out, and judged is how well distances tell pairs within one from pairs across two.
+    X, y, sample_weight, **params
+        What was given to its `fit`; `weights` are those of tuples.
+
+    Returns
+    -------
+    Validation
+
+    Raises
+    ------
+    ValueError
+        If the data are too few: the rest cannot be fitted, or what is held out cannot be judged.
+    """
+    kind = _innermost(learner)
+    on_points = kind._tuple_size is None
+    what = "points" if on_points else "tuples"
+    if on_points:
+        if y is None:
+            raise ValueError("validate=True needs labels: pass y.")
+        X = check_points(
+            learner, X, preprocessor=learner.preprocessor_, reset=False, accept_sparse="csr"
+        )
+    X = X if issparse(X) else np.asarray(X)
+    retrieves = hasattr(kind, "_retrieval_score")
+    if retrieves and not kind._has_classes:
+        y = label_sequence(kind._said_label_distance, y, "y")
+    else:
+        y = None if y is None else np.asarray(y, np.int64 if kind._on_chunks else None)
+    if y is not None and kind._partial_labels and y.dtype.kind in "if":
+        known = y >= 0
+        X, y = X[known], y[known]
+        if sample_weight is not None:
+            sample_weight = np.asarray(sample_weight)[known]
+    numeric = y is not None and (not kind._has_classes or type_of_target(y) == "continuous")
+    if X.shape[0] < 2:
+        raise ValueError(f"validate=True needs at least 2 {what}; found {X.shape[0]}.")
+    if kind._on_chunks:
+        train, test = _split_chunks(y)
+    else:
+        train, test = _split(X.shape[0], None if numeric else y)
+    trained = clone(learner)
+    if on_points:
+        trained.set_params(preprocessor=None)
+    if retrieves:
+        trained.set_params(checkpoint=None, callbacks=None)
+    for name, weights in (
+        ("sample_weight", sample_weight),
+        ("weights", params.pop("weights", None)),
+    ):
+        if weights is not None:
+            params[name] = np.asarray(weights)[train]
+    labels = () if y is None else (subset(y, train),)
+    try:
+        trained.fit(X[train], *labels, **params)
+    except ValueError as error:
+        raise ValueError(
+            f"validate=True holds {len(test)} of {X.shape[0]} {what} out, and the rest cannot be "
+            f"fitted: {error}"
+        ) from error
+    euclidean = _euclidean(trained)
+    bilinear = hasattr(euclidean, "bilinear_")
+    if kind._on_chunks:
+        measure, sign = "area under the ROC curve of pairs", -1
+        embedded = (each.transform(X[test]) for each in (trained, euclidean))
+        values = [_chunk_score(Z, y[test]) for Z in embedded]
+    elif retrieves:
+        nearest = (
+            "precision at 1" if kind._has_classes else "negative label distance of the nearest"
+        )
+        measure, sign, values = nearest, -1, _retrieval_scores(trained, X, y, train, test)
+    elif on_points:
+        measure, sign = f"{_NEIGHBORS}-NN {'mean squared ' if numeric else ''}error", 1
+        values = [_error(each, X, y, numeric, train, test) for each in (trained, euclidean)]
+    else:
+        measure, sign = "score", -1
+        if y is not None and len(np.unique(y[test])) < 2:
+            raise ValueError(
+                f"validate=True holds {len(test)} of {X.shape[0]} pairs out, which must be both "
+                "similar and dissimilar ones to be judged: give more of either kind."
+            )
+        held_out = (X[test],) if y is None else (X[test], y[test])
+        values = [each.score(*held_out) for each in (trained, euclidean)]
+    if sign * values[0] > sign * values[1]:
+        found, other = (
+            ("similarity", "inner product") if bilinear else ("distance", "Euclidean one")
+        )
+        warnings.warn(
+            f"The {found} that {type(learner).__name__} learned serves worse than the {other}: "
+            f"{measure} {values[0]:.4g} against {values[1]:.4g} on {len(test)} held-out "
+            f"{what}. Rescale the features, give it more data or "
+            "constraints, choose another initialisation or prior, or use another learner.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return Validation(
+        measure=measure,
+        learned=float(values[0]),
+        euclidean=float(values[1]),
+        n_held_out=len(test),
+    )
+
+
+def _innermost(learner: Any) -> Any:
+    while hasattr(learner, "learner_"):
+        learner = learner.learner_
+    return learner
+
+
+def _euclidean(trained: Any) -> Any:
+    """Return a learner like the innermost one, of the identity, for the points as given."""
+    plain = copy.copy(_innermost(trained))
+    plain.preprocessor_, plain.n_features_in_ = trained.preprocessor_, trained.n_features_in_
+    name = "bilinear_" if hasattr(plain, "bilinear_") else "components_"
+    setattr(plain, name, np.eye(trained.n_features_in_))
+    return plain
+
+
+def _split(n: int, y: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Hold a fifth out, of each label alike where each is frequent enough."""
+    n_held_out = max(1, round(_HELD_OUT * n))
+    chooser: Any = ShuffleSplit
+    if y is not None:
+        counts = np.unique(y, return_counts=True)[1]
+        if counts.min() >= 2 and len(counts) <= n_held_out:
+            chooser = StratifiedShuffleSplit
+    train, test = next(chooser(1, test_size=n_held_out, random_state=0).split(np.zeros(n), y))
+    return train, test
+
+
+def _split_chunks(chunks: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Hold out all points of a fifth of the chunks of two or more points."""
+    found, counts = np.unique(chunks, return_counts=True)
+    able = found[counts > 1]
+    if len(able) < _LEAST_CHUNKS:
+        raise ValueError(
+            "validate=True holds at least two chunks of two or more points out, and fits to the "
+            f"others: it needs at least {_LEAST_CHUNKS} of these; found {len(able)}."
+        )
+    n_held_out = max(2, round(_HELD_OUT * len(able)))
+    out = np.isin(chunks, np.random.RandomState(0).permutation(able)[:n_held_out])
+    return np.flatnonzero(~out), np.flatnonzero(out)
+
+
+def _chunk_score(embedded: NDArray[Any], chunks: NDArray[np.int64]) -> float:
+    """Return how well distances tell (as many as there are) pairs of one chunk from others."""
+    counts = np.unique(chunks, return_counts=True)[1]
+    within = int((counts * (counts - 1) // 2).sum())
+    across = len(chunks) * (len(chunks) - 1) // 2 - within
+    rng = np.random.RandomState(0)
+    drawn = [
+        np.column_stack(draw_different_pairs(chunks, min(total, _MOST_PAIRS), same, rng))
+        for total, same in ((within, True), (across, False))
+    ]
+    similar = np.repeat([True, False], [len(pairs) for pairs in drawn])
+    distances = paired_distances(embedded, pairs=np.concatenate(drawn))
+    return float(roc_auc_score(similar, -distances))
+
+
+def _retrieval_scores(
+    trained: Any, X: Any, y: Any, train: NDArray[Any], test: NDArray[Any]
+) -> list[float]:
+    """Return the score of points as they are embedded, and as they came."""
+    how = {}
+    if not trained._has_classes:
+        how["label_distance"], y, _ = trained._bind_labels(y)
+    raw = X.toarray() if issparse(X) else X
+    embedded = (
+        trained.transform(X[test], side="query"),
+        trained.transform(X[train], side="database"),
+    )
+    return [
+        trained._retrieval_score(queries, y[test], database, y[train], **how)
+        for queries, database in (embedded, (raw[test], raw[train]))
+    ]
+
+
+def _error(
+    learner: Any, X: Any, y: Any, numeric: bool, train: NDArray[Any], test: NDArray[Any]
+) -> float:
+    """Return the error of the nearest neighbours; of labels as frequent, the nearest counts."""
+    while hasattr(learner, "learner_"):
+        X, learner = learner._mapped(X), learner.learner_
+    k = min(_NEIGHBORS, len(train))
+    if hasattr(learner, "bilinear_"):
+        nearest = _most_similar(X[test], X[train] @ learner.bilinear_.T, k)
+    else:
+        embedded = np.ascontiguousarray(learner.transform(X))
+        nearest = kneighbors(embedded[test], embedded[train], k)[1]
+    found = y[train][nearest]
+    if numeric:
+        return float(np.mean((found.mean(axis=1) - y[test]) ** 2))
+    votes = (found[:, :, None] == found[:, None, :]).sum(axis=2)
+    chosen = np.take_along_axis(found, votes.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return float(np.mean(chosen != y[test]))
+
+
+def _most_similar(queries: NDArray[Any], database: NDArray[Any], k: int) -> NDArray[np.int64]:
+    """Return the rows of largest inner products with each query, largest first."""
+    found = np.empty((len(queries), k), np.int64)
+    for start in range(0, len(queries), _BLOCK_SIZE):
+        opposite = -queries[start : start + _BLOCK_SIZE] @ database.T
+        least = np.argpartition(opposite, k - 1, axis=1)[:, :k]
+        order = np.argsort(np.take_along_axis(opposite, least, axis=1), axis=1)
+        found[start : start + _BLOCK_SIZE] = np.take_along_axis(least, order, axis=1)
+    return found

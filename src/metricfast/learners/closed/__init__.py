@@ -1,0 +1,1 @@
+"""Learners that solve for the metric: sums over the data, then a decomposition."""

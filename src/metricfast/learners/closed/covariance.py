@@ -1,0 +1,127 @@
+"""The Mahalanobis distance in the original sense: the inverse covariance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import eigh, qr
+
+from metricfast._core.initialize import check_n_components
+from metricfast._core.scatter import group_means, scatter_matrix, whitening, with_signs
+from metricfast.learners.closed.base import ClosedFormLearner
+
+__all__ = ["Covariance"]
+
+
+class Covariance(ClosedFormLearner):
+    r"""The distance of the inverse covariance.
+
+    M is the pseudo-inverse of the covariance :math:`\frac{1}{n - 1} \sum_i (x_i - m)(x_i - m)^T` of
+    the points: in the embedding all features have variance 1 and none are correlated. No labels
+    are used.
+
+    Parameters
+    ----------
+    preprocessor : array-like or callable, optional
+        Gives the points when `X` holds indicators of points.
+    n_components : int, optional
+        Keep this many principal components, of greatest variance, each divided by its standard
+        deviation. By default all of M.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The map, in float32 for float32 points, else in float64. Without `n_components` it is
+        square and upper triangular with a non-negative diagonal: the transposed Cholesky factor of
+        M. Rows beyond the rank of the covariance are zero.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if `X` has any.
+    preprocessor_ : callable or None
+        The preprocessor in use.
+
+    Notes
+    -----
+    Features that are constant, or combinations of others, take no part: directions whose standard
+    deviation, each feature being measured in units of its own, is below a millionth of the largest
+    (1e-4 for float32 points) have no weight. The units of single features do not change the
+    distance of points that lie where the training points do.
+
+    Directions that hardly vary count as much as those that vary most. Where these are noise, as
+    the pixels at the margin of an image are, nearest neighbours become worse than in the Euclidean
+    distance: choose `n_components`, or a learner that uses labels.
+
+    References
+    ----------
+    P. C. Mahalanobis, "On the generalised distance in statistics", Proceedings of the National
+    Institute of Sciences of India 2 (1936).
+
+    Examples
+    --------
+    >>> from metricfast import Covariance
+    >>> covariance = Covariance().fit([[0.0, 0.0], [2.0, 0.0], [0.0, 4.0], [2.0, 4.0]])
+    >>> covariance.get_mahalanobis_matrix().round(4)
+    array([[0.75  , 0.    ],
+           [0.    , 0.1875]])
+    """
+
+    def __init__(self, preprocessor: Any = None, *, n_components: int | None = None) -> None:
+        super().__init__(preprocessor)
+        self.n_components = n_components
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> Covariance:
+        """Compute the map.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples,)
+            Points, or indicators for the preprocessor.
+        y : array-like of shape (n_samples,), optional
+            Not used, except by `validate`.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights. Whole numbers mean the same as repeated points; others are scaled
+            to a mean of 1.
+        validate : bool, default=False
+            Also fit to four fifths of the points, compare the errors of 3 nearest neighbours in the
+            learned and in the Euclidean distance on the others, keep the numbers in `validation_`,
+            and warn if the learned one is worse. This needs `y`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If the input is not as above, or all points are equal.
+        """
+        points, _, weights, exponent = self._prepare(X, None, sample_weight)
+        n_features = points.shape[1]
+        n_components = check_n_components(n_features, self.n_components)
+        group = np.zeros(len(points), np.int64)
+        if not points.any():
+            raise ValueError("X must hold at least 2 different points of positive weight.")
+        means = group_means(points, weights, group, 1)
+        covariance = scatter_matrix(points, weights, group, means) / (weights.sum() - 1)
+        if n_components < n_features:
+            values, vectors = eigh(covariance)
+            kept = np.flatnonzero(values > values[-1] * n_features * np.finfo(float).eps)
+            kept = kept[::-1][:n_components]
+            rows = with_signs(vectors.T[kept]) / np.sqrt(values[kept])[:, None]
+        else:
+            rows = qr(whitening(covariance, points.dtype), mode="economic")[1]
+            rows = rows * np.where(np.diag(rows) < 0, -1.0, 1.0)[:, None]
+        self._keep(rows, n_components, exponent, points.dtype)
+        if validate:
+            self._validate_fit(X, y, sample_weight=sample_weight)
+        return self

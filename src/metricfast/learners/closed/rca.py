@@ -1,0 +1,392 @@
+"""Relevant components analysis."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh, svd
+
+from metricfast._core.arguments import check_count
+from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
+from metricfast._core.initialize import check_n_components
+from metricfast._core.scatter import group_means, repetitions, scatter_matrix, whitening, with_signs
+from metricfast._core.targets import as_label_array, check_partial_target
+from metricfast.constraints import Constraints
+from metricfast.learners.closed.base import (
+    ClosedFormLearner,
+    check_shrinkage,
+    check_whole,
+    least_error,
+    neighbor_error,
+    shrunk,
+)
+
+__all__ = ["RCA", "RCA_Supervised"]
+
+_Floats = NDArray[np.float64]
+
+# What RCA_Supervised tries.
+_FRACTIONS = (1.0, 0.3, 0.1, 0.01, 0.001)
+
+
+class RCA(ClosedFormLearner):
+    r"""Relevant components analysis.
+
+    Chunks are small groups of points that are known to belong together. M is the inverse of the
+    covariance within chunks,
+
+    .. math::
+
+        C = \frac{1}{n} \sum_{\text{chunks } j} \sum_{i \in j} (x_i - m_j)(x_i - m_j)^T
+
+    with m_j the mean of a chunk and n the number of points in chunks: directions in which points
+    that belong together differ count little.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Keep this many directions, of the largest ratio of the variance of all points in chunks to
+        that within chunks. By default n_features.
+    preprocessor : array-like or callable, optional
+        Gives the points when `X` holds indicators of points.
+    shrinkage : float from 0 to 1, "auto" or None, default=None
+        Move C towards the multiple of the identity that has the same trace, and so the distance
+        towards the Euclidean one, by this fraction. "auto" takes the fraction that brings C nearest
+        to the true covariance, if points are normally distributed (oracle approximating shrinkage);
+        it is small where the points in chunks are many more than the features. None is "auto" with
+        a warning where C is singular, and otherwise 0.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The map, in float32 for float32 points, else in float64. Without `n_components` it is
+        :math:`C^{-1/2}`.
+    shrinkage_ : float
+        The fraction in use.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if `X` has any.
+    preprocessor_ : callable or None
+        The preprocessor in use.
+
+    Notes
+    -----
+    C is singular if features are constant or linearly dependent within chunks, or if all chunks
+    together have fewer than n_features points beyond one each. Without shrinkage the pseudo-inverse
+    then ignores the directions that chunks say nothing about.
+
+    References
+    ----------
+    N. Shental, T. Hertz, D. Weinshall, M. Pavel, "Adjustment learning and relevant component
+    analysis", ECCV (2002).
+
+    A. Bar-Hillel, T. Hertz, N. Shental, D. Weinshall, "Learning a Mahalanobis metric from
+    equivalence constraints", Journal of Machine Learning Research 6 (2005).
+
+    Y. Chen, A. Wiesel, Y. C. Eldar, A. O. Hero, "Shrinkage algorithms for MMSE covariance
+    estimation", IEEE Transactions on Signal Processing 58 (2010).
+
+    Examples
+    --------
+    >>> from metricfast import RCA
+    >>> X = [[-1.0, 3.0], [1.0, -3.0], [4.0, 2.0], [5.0, -2.0], [9.0, 9.0]]
+    >>> rca = RCA().fit(X, [0, 0, 1, 1, -1])
+    >>> rca.transform(X).shape
+    (5, 2)
+    """
+
+    _requires_y = True
+    _partial_labels = True
+    _on_chunks = True
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        preprocessor: Any = None,
+        *,
+        shrinkage: float | str | None = None,
+    ) -> None:
+        super().__init__(preprocessor)
+        self.n_components = n_components
+        self.shrinkage = shrinkage
+
+    def fit(
+        self,
+        X: ArrayLike,
+        chunks: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> RCA:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples,)
+            Points, or indicators for the preprocessor.
+        chunks : array-like of int of shape (n_samples,)
+            The chunk of each point; negative for a point in no chunk.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights. Whole numbers mean the same as repeated points.
+        validate : bool, default=False
+            Also hold all points of a fifth of the chunks out (of those of two or more points, and
+            at least two), fit a clone to the others, and compare how well the learned and the
+            Euclidean distance tell pairs within a held-out chunk from pairs across two: the area
+            under the ROC curve. It takes all such pairs, or 100,000 of either kind. Keep the
+            numbers in `validation_`, and warn if the learned distance is worse. Chunks that belong
+            to one class make the area smaller, for both.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If the input is not as above, no chunk holds two different points, or, with `validate`,
+            fewer than three chunks hold two or more points.
+        """
+        if chunks is None:
+            raise ValueError(
+                "chunks: Expected array-like (array or non-string sequence), got None. Give the "
+                "chunk of each point, negative for a point in none."
+            )
+        chunks = as_label_array(chunks, "chunks")
+        if chunks.ndim != 1:
+            raise ValueError(f"chunks must have one dimension, got shape {chunks.shape}.")
+        points, ids, weights, exponent = self._prepare(X, chunks, sample_weight)
+        self._fit(points, check_whole("chunks", ids), weights, exponent)
+        if validate:
+            self._validate_fit(X, chunks, sample_weight=sample_weight)
+        return self
+
+    def _fit(
+        self,
+        points: NDArray[Any],
+        chunks: NDArray[np.int64],
+        weights: _Floats,
+        exponent: int,
+        error: Callable[[_Floats], float] | None = None,
+    ) -> RCA:
+        """Learn from chunks; an `error` of maps, where given, chooses the shrinkage."""
+        n_features = points.shape[1]
+        n_components = check_n_components(n_features, self.n_components)
+        members = chunks >= 0
+        if not members.all():
+            points, chunks = points[members], chunks[members]
+            weights = repetitions(weights[members], len(points))
+        found, chunk = np.unique(chunks, return_inverse=True)
+        n_chunks = len(found)
+        means = group_means(points, weights, chunk, n_chunks)
+        within = scatter_matrix(points, weights, chunk, means)
+        # The mean of equal points may differ from them by a rounding.
+        if not np.trace(within) > np.finfo(points.dtype).eps ** 2 * np.einsum(
+            "ij,ij", points, points
+        ):
+            raise ValueError("At least one of the chunks must hold two different points.")
+        within /= weights.sum()
+        if error is None:
+            self.shrinkage_ = self._choose_shrinkage(within, weights.sum() - n_chunks, points.dtype)
+            shrunken = shrunk(within, self.shrinkage_)
+        else:
+            targets = {
+                "identity": (np.eye(n_features), _FRACTIONS),
+                "diagonal": (np.diag(np.diag(within)), (*_FRACTIONS, 0.0)),
+            }
+            self.shrinkage_target_, self.shrinkage_, shrunken = least_error(
+                within, targets, lambda scatter: error(whitening(scatter, points.dtype))
+            )
+        W = whitening(shrunken, points.dtype)
+        if n_components == n_features:
+            _, sizes, axes = svd(W, full_matrices=False)
+            rows = (axes.T * sizes) @ axes
+        else:
+            counts = np.bincount(chunk, weights)
+            spread = (means - counts @ means / counts.sum()) * np.sqrt(counts)[:, None]
+            total = within * weights.sum() + spread.T @ spread
+            _, vectors = eigh(W @ total @ W.T)
+            rows = with_signs(vectors.T[::-1][:n_components] @ W)
+        self._keep(rows, n_components, exponent, points.dtype)
+        return self
+
+    def _choose_shrinkage(self, within: _Floats, freedom: float, precision: np.dtype[Any]) -> float:
+        """Return the fraction to use; `freedom` is how many points tell of differences."""
+        if self.shrinkage is not None:
+            fraction = check_shrinkage(self.shrinkage)
+            if fraction is not None:
+                return fraction
+        else:
+            if len(whitening(within, precision)) == len(within):
+                return 0.0
+            warnings.warn(
+                "The inner covariance matrix is not invertible, so it was shrunk towards the "
+                "identity. Give more or larger chunks, remove constant and linearly dependent "
+                "features, or set `shrinkage`.",
+                UserWarning,
+                stacklevel=4,
+            )
+        n_features = len(within)
+        mean_square = float(np.mean(within**2))
+        level_square = (float(np.trace(within)) / n_features) ** 2
+        excess = mean_square - level_square / n_features
+        share = mean_square + level_square
+        return 1.0 if share >= (freedom + 1) * excess else share / ((freedom + 1) * excess)
+
+
+class RCA_Supervised(RCA):  # noqa: N801
+    """Relevant components analysis on chunks drawn from classes.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        As for `RCA`.
+    n_chunks : int, default=100
+        Number of chunks. Where the classes cannot fill so many, as many as they can, with a
+        warning.
+    chunk_size : int, default=2
+        Points in a chunk.
+    preprocessor : array-like or callable, optional
+        Gives the points when `X` holds indicators of points.
+    random_state : int, RandomState or None, default=None
+        Makes the draw repeatable.
+    num_chunks : int
+        Former name of `n_chunks`.
+
+        .. deprecated:: 0.1
+    shrinkage : float from 0 to 1, "auto" or None, default="auto"
+        As for `RCA`, but for "auto", which tries fractions from 0 to 1, towards the identity and
+        towards the diagonal of C, and takes what makes the share of other classes among the 3
+        nearest neighbours of up to 1000 of the points lowest; points of a chunk are no neighbours
+        then. Chunks of few points determine a covariance badly: its smallest variances come out
+        far too small, and their directions would count most.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The map, in float32 for float32 points, else in float64.
+    shrinkage_ : float
+        The fraction in use.
+    shrinkage_target_ : {"identity", "diagonal"}
+        With "auto": towards what.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if `X` has any.
+    preprocessor_ : callable or None
+        The preprocessor in use.
+
+    Notes
+    -----
+    Classes that consist of several clusters differ most, within themselves, along what separates
+    the clusters; directions of noise then count for more than in the Euclidean distance, however
+    many chunks there are. LFDA is made for such classes.
+
+    References
+    ----------
+    N. Shental, T. Hertz, D. Weinshall, M. Pavel, "Adjustment learning and relevant component
+    analysis", ECCV (2002).
+
+    A. Bar-Hillel, T. Hertz, N. Shental, D. Weinshall, "Learning a Mahalanobis metric from
+    equivalence constraints", Journal of Machine Learning Research 6 (2005).
+
+    Y. Chen, A. Wiesel, Y. C. Eldar, A. O. Hero, "Shrinkage algorithms for MMSE covariance
+    estimation", IEEE Transactions on Signal Processing 58 (2010).
+
+    Examples
+    --------
+    >>> from metricfast import RCA_Supervised
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> rca = RCA_Supervised(n_chunks=50, random_state=0).fit(X, y)
+    >>> rca.transform(X).shape
+    (150, 4)
+    """
+
+    _on_chunks = False
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        n_chunks: int = 100,
+        chunk_size: int = 2,
+        preprocessor: Any = None,
+        random_state: int | np.random.RandomState | None = None,
+        num_chunks: Any = DEPRECATED,
+        *,
+        shrinkage: float | str | None = "auto",
+    ) -> None:
+        super().__init__(n_components, preprocessor, shrinkage=shrinkage)
+        self.n_chunks = n_chunks
+        self.chunk_size = chunk_size
+        self.random_state = random_state
+        self.num_chunks = num_chunks
+        take_renamed(self, "num_chunks", "n_chunks")
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> RCA_Supervised:
+        """Draw chunks and learn the map.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples,)
+            Points, or indicators for the preprocessor.
+        y : array-like of shape (n_samples,)
+            Class labels. Numbers below 0 mean that the class is unknown.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights of the points in their chunks. Points of weight zero are in none;
+            otherwise chunks are drawn regardless of weights.
+        validate : bool, default=False
+            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
+            neighbours in the learned and in the Euclidean distance on the others, keep the numbers
+            in `validation_`, and warn if the learned one is worse.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If the input is not as above, or no class can fill a chunk of different points.
+        """
+        n_chunks = renamed("num_chunks", self.num_chunks, "n_chunks", self.n_chunks)
+        check_count("n_chunks", n_chunks)
+        check_count("chunk_size", self.chunk_size, least=2)
+        points, labels, weights, exponent = self._prepare(X, y, sample_weight)
+        _, codes = check_partial_target(labels)
+        counts = np.bincount(codes[codes >= 0])
+        most = int((counts // self.chunk_size).sum())
+        if most == 0:
+            raise ValueError(
+                f"Not enough possible chunks of {self.chunk_size} elements in each class to form "
+                f"expected {n_chunks} chunks - maximum number of chunks is 0. Lower "
+                f"chunk_size: the largest class has {counts.max(initial=0)} points."
+            )
+        if most < n_chunks:
+            warnings.warn(
+                f"The classes fill only {most} chunks of {self.chunk_size} points, not "
+                f"n_chunks={n_chunks}: all of these are used.",
+                UserWarning,
+                stacklevel=2,
+            )
+        chunks = Constraints(codes).chunks(
+            min(n_chunks, most), self.chunk_size, random_state=self.random_state
+        )
+        error = None
+        if self.shrinkage is not None and check_shrinkage(self.shrinkage) is None:
+            error = neighbor_error(points, codes, weights, chunks)
+        self._fit(points, chunks, weights, exponent, error)
+        if validate:
+            self._validate_fit(X, y, sample_weight=sample_weight)
+        return self

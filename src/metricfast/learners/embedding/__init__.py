@@ -1,0 +1,1 @@
+"""Learners of any embedding by any loss."""

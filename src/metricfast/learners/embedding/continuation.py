@@ -1,0 +1,58 @@
+"""What an earlier fit has left, to go on with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from metricfast.embeddings import Embedding
+from metricfast.training.fingerprint import fingerprint
+from metricfast.training.objective import is_continuous, is_learnable
+
+__all__ = ["check_continuation", "earlier_fit"]
+
+
+def check_continuation(learner: Any, loss: Any, embedding: Embedding) -> None:
+    """Refuse parameters that do not go with what `partial_fit` goes on with.
+
+    Parameters
+    ----------
+    learner : BaseEmbeddingLearner
+        With `parameters_`.
+    loss : loss
+    embedding : Embedding
+        Of its parameters.
+
+    Raises
+    ------
+    ValueError
+    """
+    training = getattr(learner, "_training", None)
+    moments = 2 if learner.solver == "adam" else 1
+    table, numbers = hasattr(learner, "proxies_"), not hasattr(learner, "classes_")
+    for name, has_changed in (
+        ("solver", training is not None and len(training.moments) != moments),
+        ("loss", (is_learnable(loss), is_continuous(loss)) != (table, numbers)),
+        ("embedding", fingerprint(embedding) != fingerprint(learner.embedding_)),
+    ):
+        if has_changed:
+            raise ValueError(
+                f"partial_fit goes on with the {name} that it began with, which parameters no "
+                "longer ask for: call fit, with warm_start=True to keep what was learned where "
+                "that fits."
+            )
+
+
+def earlier_fit(learner: Any) -> tuple[list[NDArray[Any]], NDArray[Any]] | None:
+    """Return the parameters and the mean of an earlier fit to start from, if there was one."""
+    if not hasattr(learner, "parameters_"):
+        return None
+    if learner.checkpoint is not None and Path(learner.checkpoint).exists():
+        raise ValueError(
+            f"checkpoint {learner.checkpoint} is there already, and warm_start asks to start from "
+            "the last fit instead: name another file, delete it, or set warm_start=False."
+        )
+    proxies = [learner.proxies_] if hasattr(learner, "proxies_") else []
+    return [*learner.parameters_, *proxies], learner.mean_

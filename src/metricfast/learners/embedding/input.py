@@ -1,0 +1,304 @@
+"""What learners of embeddings are given: their parameters and data, checked."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse
+from sklearn.base import clone
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_array
+
+from metricfast._core.arguments import check_bool, check_choice, check_count, check_range
+from metricfast._core.arrays import as_threads
+from metricfast._core.checks import check_points
+from metricfast._core.targets import (
+    check_class_labels,
+    check_classification_target,
+    check_comparable,
+    check_regression_target,
+)
+from metricfast._labels.binding import agreed, bind_labels
+from metricfast._labels.distance import LabelDistance
+from metricfast.embeddings import Embedding
+from metricfast.learners.embedding.metric import EmbeddedMetricMixin
+from metricfast.losses import MLKR
+from metricfast.losses._call import Loss
+from metricfast.samplers import Sampler
+from metricfast.training.checkpoint import Checkpoint
+from metricfast.training.objective import is_continuous, is_learnable
+from metricfast.training.own_parts import check_labels
+
+__all__ = ["EmbeddingInput", "share_label_distance"]
+
+Array = NDArray[Any]
+# Parameters that do not change what a training does, or tell only when it ends.
+_INCIDENTAL = {"verbose", "n_jobs", "callbacks", "checkpoint", "warm_start", "preprocessor"}
+
+
+class EmbeddingInput(EmbeddedMetricMixin):
+    """Base of learners of embeddings: parameters, with their defaults, and data."""
+
+    _requires_y = True
+
+    solver: str = "adam"
+    learning_rate: float | None = None
+    schedule: str = "constant"
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    proxy_rate: float = 1.0
+    batch_size: int | None = None
+    max_epochs: int = 50
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
+    database: str = "batch"
+    checkpoint: Any = None
+    callbacks: Any = None
+    warm_start: bool = False
+    verbose: bool = False
+    random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = None
+    label_distance: Any = None
+
+    def _parts(self) -> tuple[Any, Embedding, Sampler]:
+        """Return loss, embedding and sampler."""
+        raise NotImplementedError
+
+    @property
+    def _has_classes(self) -> bool:  # type: ignore[override]
+        return not is_continuous(self._parts()[0])
+
+    @property
+    def _said_label_distance(self) -> Any:
+        """What is said of label distances, by the learner, the loss or the sampler."""
+        loss, _, sampler = self._parts()
+        parts = {"the learner": self, "loss": loss, "sampler": sampler}
+        said = agreed({name: getattr(part, "label_distance", None) for name, part in parts.items()})
+        own = not isinstance(loss, Loss)  # one of the user's may do as it likes
+        if said is not None and not (
+            is_continuous(loss) and (own or hasattr(loss, "label_distance"))
+        ):
+            raise ValueError(
+                f"label_distance must be None with {type(loss).__name__}, which compares no "
+                f"distances of labels: found {said!r}. Choose another loss, such as LogRatio."
+            )
+        return said
+
+    def _bind_labels(
+        self, y: Any, y_database: Any = None, sizes: tuple[int, int] | None = None
+    ) -> tuple[LabelDistance, Array, Array]:
+        said = self._said_label_distance
+        if said is None:
+            said = getattr(self._parts()[0], "_default_label_distance", "euclidean")
+            said = said.removeprefix("sq")  # scores are in the unit of the labels
+        return bind_labels(said, y, y_database, sizes=sizes)
+
+    def _check_parameters(self) -> tuple[Any, Embedding, Sampler]:
+        loss, embedding, sampler = self._parts()
+        if isinstance(loss, type):
+            raise TypeError(
+                f"loss must be an object, not a class: give {loss.__name__}(), found {loss!r}."
+            )
+        if not callable(loss):
+            raise TypeError(f"loss must be one of metricfast.losses, got {loss!r}.")
+        check_labels(loss)
+        for name, part, base in (
+            ("embedding", embedding, Embedding),
+            ("sampler", sampler, Sampler),
+        ):
+            if not isinstance(part, base):
+                raise TypeError(
+                    f"{name} must be one of {base.__module__.removesuffix('._base')}, or of a "
+                    f"class derived from its {base.__name__}; got {part!r}."
+                )
+        for name, allowed in (
+            ("solver", ("adam", "sgd", "lbfgs")),
+            ("schedule", ("constant", "inverse", "cosine")),
+            ("database", ("batch", "all")),
+        ):
+            check_choice(name, getattr(self, name), allowed)
+        if self.learning_rate is not None:
+            check_range("learning_rate", self.learning_rate, positive=True)
+        check_range("momentum", self.momentum, high=1)
+        check_range("weight_decay", self.weight_decay)
+        check_range("proxy_rate", self.proxy_rate)
+        check_range("validation_fraction", self.validation_fraction, high=1, positive=True)
+        check_bool("early_stopping", self.early_stopping)
+        check_bool("warm_start", self.warm_start)
+        if not isinstance(self.checkpoint, (str, os.PathLike, type(None))):
+            raise TypeError(f"checkpoint must be a path, got {self.checkpoint!r}.")
+        check_count("max_epochs", self.max_epochs)
+        check_count("n_iter_no_change", self.n_iter_no_change)
+        if is_learnable(loss) and embedding.asymmetric:
+            raise ValueError(
+                "the database of this loss is a table of its own: give an embedding of one kind of "
+                "points, not Asymmetric."
+            )
+        if not getattr(loss, "has_anchors", True):
+            self._check_pairs(loss, embedding, sampler)
+        if self.checkpoint is not None and self.solver == "lbfgs":
+            raise ValueError("checkpoint needs solver 'adam' or 'sgd'.")
+        as_threads(self.n_jobs)
+        return clone(loss, safe=False), clone(embedding), clone(sampler, safe=False)
+
+    def _check_pairs(self, loss: Any, embedding: Embedding, sampler: Sampler) -> None:
+        """Refuse what a loss of pairs among the points of a batch has no use for."""
+        found = f"{type(loss).__name__}, which compares all points of a batch with each other"
+        if embedding.asymmetric:
+            raise ValueError(
+                f"embedding must be of one kind of points for {found}: give Linear or MLP instead "
+                "of Asymmetric, or another loss, such as RankNContrast."
+            )
+        if self.solver == "lbfgs":
+            return
+        if self.database == "all":
+            raise ValueError(
+                f"database must be 'batch' for {found}; raise batch_size to compare more, or "
+                "choose another loss, such as RankNContrast."
+            )
+        if not getattr(sampler, "all_anchors", True):
+            raise ValueError(
+                f"sampler must make all points anchors for {found}: give "
+                f"{type(sampler).__name__}(all_anchors=True), or Uniform()."
+            )
+
+    def _check_data(
+        self, X: Any, y: Any, loss: Any, classes: ArrayLike | None = None, reset: bool = True
+    ) -> tuple[Any, Array, LabelDistance | None]:
+        """Return points, class codes or continuous labels, and how far these are apart.
+
+        Sets `classes_`.
+        """
+        continuous = is_continuous(loss)
+        said = self._said_label_distance
+        how: dict[str, Any] = {"accept_sparse": "csr"}
+        apart = said is not None and y is not None  # labels that scikit-learn may not know
+        if not apart:
+            how["multi_output"] = continuous
+        labels = "no_validation" if apart else y
+        if reset:
+            checked = self._prepare_inputs(X, labels, ensure_min_samples=2, **how)
+        else:
+            checked = check_points(
+                self, X, labels, preprocessor=self.preprocessor_, reset=False, order="C", **how
+            )
+        X, labels = (checked, y) if apart else checked
+        X = csr_array(X) if issparse(X) else X
+        if continuous:
+            if not apart:
+                labels = _numbers(_one_column(labels, loss), reset)
+            distance, labels, _ = self._bind_labels(labels, sizes=(X.shape[0],) * 2)
+            self._check_label_shape(labels, reset)
+            if apart and reset and distance.all_zero(labels):
+                raise ValueError("y must not be constant: all labels are at distance 0.")
+            return X, labels, distance
+        y = labels
+        if classes is None and reset:
+            self.classes_, codes = check_classification_target(y)
+            return X, codes, None
+        if reset:
+            self.classes_ = check_classification_target(np.asarray(classes))[0]
+        labels = np.asarray(y)
+        check_class_labels(labels)
+        check_comparable(labels, self.classes_, "y")
+        if not (reset or is_learnable(loss)):
+            # Labels of a call are compared with each other alone: there may always be new ones.
+            self.classes_ = np.union1d(self.classes_, labels)
+        codes = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
+        unknown = self.classes_[codes] != labels
+        if unknown.any():
+            raise ValueError(
+                f"y holds {labels[unknown][0]}, which is none of the classes of the first call: "
+                "give all of them there as `classes`."
+            )
+        return X, codes.astype(np.int64), None
+
+    def _check_label_shape(self, labels: Array, reset: bool) -> None:
+        if reset:
+            self._label_shape = labels.shape[1:]
+        known = getattr(self, "_label_shape", labels.shape[1:])
+        if labels.shape[1:] != known:
+            raise ValueError(
+                f"y has labels of shape {labels.shape[1:]}, and those before had {known}: "
+                "call fit to begin with others."
+            )
+
+    def _checkpoint(
+        self, X: Any, y: Any, loss: Any, embedding: Embedding, sampler: Sampler
+    ) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        names = set(EmbeddingInput.__annotations__) - _INCIDENTAL
+        if self.schedule != "cosine":
+            names -= {"max_epochs"}
+        settings = {name: getattr(self, name) for name in names}
+        return Checkpoint(self.checkpoint, X, y, loss, embedding, sampler, settings)
+
+    def _hold_out(
+        self, X: Any, y: Array, rng: np.random.RandomState
+    ) -> tuple[Any, Array, tuple[Any, Array] | None]:
+        if not self.early_stopping:
+            return X, y, None
+        n = X.shape[0]
+        n_held_out = max(1, round(self.validation_fraction * n))
+        counts = np.bincount(y) if self._has_classes else np.zeros(1)
+        alike = counts.min() >= 2 and len(counts) <= n_held_out
+        least = max(2, len(counts)) if alike else 2
+        if n - n_held_out < least:
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction} of {n} points leaves fewer than "
+                f"{least} to train on{', one of each class' if least > 2 else ''}: lower it, or "
+                "set early_stopping=False."
+            )
+        train, test = train_test_split(
+            np.arange(n), test_size=n_held_out, stratify=y if alike else None, random_state=rng
+        )
+        if self._has_classes and not np.isin(y[test], y[train]).any():
+            raise ValueError(
+                "early_stopping found no class both among the held-out points and the others: give "
+                "more points of a class, or set early_stopping=False."
+            )
+        return X[train], y[train], (X[test], y[test])
+
+
+def share_label_distance(
+    distance: LabelDistance | None, loss: Any, sampler: Any, said: Any
+) -> None:
+    """Tell loss and sampler how far labels are apart; a loss knows what it says by default."""
+    if distance is None:
+        return
+    if hasattr(sampler, "label_distance"):
+        sampler.label_distance = distance
+    if hasattr(loss, "label_distance") and not (said is None and isinstance(loss, Loss)):
+        loss.label_distance = distance
+
+
+def _one_column(y: Any, loss: Any) -> Any:
+    if not isinstance(loss, MLKR) or np.ndim(y) != 2:
+        return y
+    if y.shape[1] > 1:
+        raise ValueError(
+            f"y must hold one number a point for MLKR, got shape {y.shape}: give one column, or "
+            "choose another loss, such as LogRatio."
+        )
+    return y[:, 0]
+
+
+def _numbers(y: Any, vary: bool) -> NDArray[np.float64]:
+    """Check labels that are numbers, or several numbers each, perhaps not all the same."""
+    try:
+        np.asarray(y, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"y must hold numbers: {error}. Say how far other labels are apart by label_distance."
+        ) from error
+    if np.ndim(y) < 2:
+        return check_regression_target(y, vary)
+    labels: NDArray[np.float64] = check_array(y, dtype=np.float64, input_name="y")
+    if vary and (labels == labels[0]).all():
+        raise ValueError("y must not be constant: all of its rows are the same.")
+    return labels

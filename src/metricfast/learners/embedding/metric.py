@@ -1,0 +1,359 @@
+"""What a learned embedding can do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from metricfast._core.checks import check_points
+from metricfast._core.dispatch import get_kernels
+from metricfast._core.mahalanobis import as_vectors, finite_between
+from metricfast._core.targets import check_class_labels, check_comparable
+from metricfast._core.tuples import index_tuples
+from metricfast._labels.binding import bind_labels, is_precomputed
+from metricfast._labels.distance import LabelDistance
+from metricfast.distances.neighbors import kneighbors, paired_distances
+from metricfast.embeddings import Embedding
+from metricfast.embeddings._base import check_side
+from metricfast.learners.base.callers import refuse_passed_on
+from metricfast.learners.base.learner import BaseMetricLearner, MetricTransformer
+from metricfast.learners.base.thresholds import ThresholdMixin
+from metricfast.metrics import mean_label_distance_at_k, precision_at_1
+
+__all__ = ["EmbeddedDistance", "EmbeddedMetricMixin", "embed"]
+
+Array = NDArray[Any]
+# So many points are embedded at a time, hidden layers and all.
+_BLOCK = 16384
+# Points found that a score of continuous labels looks at.
+_NEIGHBORS = 10
+
+
+def embed(
+    embedding: Embedding,
+    parameters: list[Array],
+    X: Any,
+    side: str = "query",
+    n_jobs: int | None = None,
+) -> Array:
+    """Embed checked points, in blocks, so that memory for hidden layers does not grow with them."""
+    blocks = [
+        embedding._forward(parameters, X[first : first + _BLOCK], side=side, n_jobs=n_jobs)[0]
+        for first in range(0, X.shape[0], _BLOCK)
+    ]
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+
+
+class EmbeddedDistance:
+    """The distance of two embedded points, as a function ``f(u, v, squared=False)``.
+
+    Parameters
+    ----------
+    embedding : Embedding
+    parameters : list of ndarray
+        Copies are kept.
+    means : two ndarray of shape (n_features,)
+        Subtracted from a query and from a database point.
+    """
+
+    def __init__(
+        self, embedding: Embedding, parameters: list[Array], means: tuple[Array, Array]
+    ) -> None:
+        self._embedding = embedding
+        self._parameters = [np.array(array, np.float64, order="C") for array in parameters]
+        self._means = [np.array(mean, np.float64) for mean in means]
+
+    def __call__(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
+        """Return the distance of u to v.
+
+        Parameters
+        ----------
+        u, v : array-like of shape (n_features,)
+            The second is of the database where that matters.
+        squared : bool, default=False
+
+        Returns
+        -------
+        float
+        """
+        points = as_vectors(u, v, len(self._means[0]))
+        ends = [
+            self._embedding.forward(self._parameters, (point - mean)[None], side=side)[0][0]
+            for point, mean, side in zip(points, self._means, ("query", "database"), strict=True)
+        ]
+        distance = finite_between(float(np.sum((ends[0] - ends[1]) ** 2)), *points)
+        return distance if squared else float(np.sqrt(distance))
+
+
+class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
+    """Base class of learners of an embedding, which set the attributes below in `fit`.
+
+    Attributes
+    ----------
+    embedding_ : Embedding
+    parameters_ : list of ndarray
+        Its parameters.
+    mean_ : ndarray of shape (n_features,)
+        Subtracted from points before they are embedded; zero after sparse points. From queries
+        `mean_query_` is, where there is one.
+    n_components_ : int
+    """
+
+    _said_label_distance: Any = None  # of labels that are no classes, where one has been chosen
+
+    embedding_: Embedding
+    parameters_: list[Array]
+    mean_: Array
+    n_components_: int
+    n_jobs: int | None
+
+    def _embed(self, X: Any, side: str = "query") -> Array:
+        """Embed checked points."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            Z = self._embed_or_overflow(X, side)
+        if not get_kernels().all_finite(Z):
+            raise ValueError(
+                f"X is so large that embedded points overflow {Z.dtype}: scale its features as "
+                "those in fit."
+            )
+        return Z
+
+    def _embed_or_overflow(self, X: Any, side: str) -> Array:
+        parameters = [array.astype(X.dtype, copy=False) for array in self.parameters_]
+        mean = self._mean(side).astype(X.dtype, copy=False)
+        if not issparse(X):
+            X = np.ascontiguousarray(X - mean)
+        elif mean.any():
+            # The product would fill; the centred points of a block at a time do not.
+            blocks = [
+                embed(self.embedding_, parameters, X[first : first + _BLOCK].toarray() - mean, side)
+                for first in range(0, X.shape[0], _BLOCK)
+            ]
+            return np.concatenate(blocks)
+        return embed(self.embedding_, parameters, X, side, self.n_jobs)
+
+    def _mean(self, side: str) -> Array:
+        """Return what is subtracted from points of a side."""
+        return getattr(self, "mean_query_", self.mean_) if side == "query" else self.mean_
+
+    def _points(self, X: Any, name: str = "X") -> Any:
+        check_is_fitted(self, ["preprocessor_", "parameters_"])
+        return check_points(
+            self, X, preprocessor=self.preprocessor_, reset=False, name=name, accept_sparse="csr"
+        )
+
+    def transform(self, X: Any, side: str | None = None) -> Array:
+        """Embed points.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples,)
+            Points, or indicators for the preprocessor.
+        side : {"query", "database"}, optional
+            Which map to embed them with where there are two: queries by one, the points that they
+            are searched in by the other. Must be said where `fit` was given a database; by default
+            "query", for points that are compared with each other.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            float32 for float32 points, otherwise float64.
+
+        Raises
+        ------
+        ValueError
+            If X or `side` is not as above, or X so large that embedded points overflow.
+        """
+        X = self._points(X)
+        return self._embed(X, self._side(side))
+
+    def _side(self, side: str | None) -> str:
+        """Return the side that is meant."""
+        if side is None:
+            return "query"
+        check_side(side)
+        return side
+
+    def pair_distance(self, pairs: ArrayLike) -> Array:
+        """Return the learned distance of pairs of points, the second being of the database.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+            float32 for float32 points, otherwise float64.
+        """
+        check_is_fitted(self, ["preprocessor_", "parameters_"])
+        found = index_tuples(
+            self, pairs, preprocessor=self.preprocessor_, reset=False, tuple_size=2
+        )
+        return -self._indexed_score(found.points, found.index)
+
+    def _indexed_score(self, points: Array, pairs: NDArray[np.int64]) -> Array:
+        Z = self._embed(points)
+        database = self._embed(points, "database") if self.embedding_.asymmetric else None
+        return -paired_distances(Z, database, pairs=pairs, n_jobs=self.n_jobs)
+
+    def pair_score(self, pairs: ArrayLike) -> Array:
+        """Return the negative learned distance of pairs of points.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+        return -self.pair_distance(pairs)
+
+    def get_metric(self) -> EmbeddedDistance:
+        """Return the learned distance as a function ``f(u, v, squared=False)`` of two points.
+
+        It does not change when the learner does. Where many distances are needed, those of the
+        points that `transform` returns are far faster.
+        """
+        check_is_fitted(self, "parameters_")
+        return EmbeddedDistance(
+            self.embedding_, self.parameters_, (self._mean("query"), self._mean("database"))
+        )
+
+    def kneighbors(
+        self, X: Any, X_database: Any = None, n_neighbors: int = 5
+    ) -> tuple[Array, NDArray[np.int64]]:
+        """Return the nearest database points of each query, by the learned distance.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+        X_database : {array-like, sparse matrix} of shape (n_database, n_features), optional
+            By default the queries themselves, each left out of its own neighbours.
+        n_neighbors : int, default=5
+
+        Returns
+        -------
+        distances, indices : ndarray of shape (n_queries, n_neighbors)
+            Nearest first.
+        """
+        queries, database, exclude = self._both_sides(X, X_database)
+        return kneighbors(queries, database, n_neighbors, exclude=exclude, n_jobs=self.n_jobs)
+
+    def score(
+        self, X: Any, y: ArrayLike, X_database: Any = None, y_database: ArrayLike | None = None
+    ) -> float:
+        """Judge how well points retrieve points of their label.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+        y : array-like of shape (n_queries,) or (n_queries, n_labels), or sequence of objects
+            Labels; or their distances, (n_queries, n_database), where these are precomputed.
+        X_database, y_database : array-like, optional
+            Points to retrieve, and their labels, unless distances are precomputed; by default the
+            queries themselves, each left out of its own neighbours.
+
+        Returns
+        -------
+        float
+            Of classes, `metricfast.metrics.precision_at_1`: the share of queries whose nearest
+            point is of their class, among those that have a point of their class to find. Of
+            continuous labels, the negative `metricfast.metrics.mean_label_distance_at_k` of the 10
+            nearest points, by the label distance that was chosen (Euclidean where none was).
+            Greater is better.
+
+        Raises
+        ------
+        ValueError
+            If labels and points differ in number, labels of classes are none (None, NaN or numbers
+            with fractions) or text on one side alone, there is a single point and no database, or
+            no query has a point of its class to find.
+        """
+        precomputed = is_precomputed(self._said_label_distance)
+        if (X_database is None or precomputed) != (y_database is None):
+            raise ValueError("X_database and y_database must be given together.")
+        queries, database, exclude = self._both_sides(X, X_database)
+        if X_database is None and len(queries) < 2:
+            raise ValueError(
+                "X must hold at least 2 points, which are searched for among each other: found 1. "
+                "Give more, or X_database and y_database."
+            )
+        if not self._has_classes:
+            sizes = len(queries), len(database)
+            distance, *both = self._bind_labels(y, y_database, sizes)
+            return self._retrieval_score(
+                queries, both[0], database, both[1], exclude, label_distance=distance
+            )
+        labels = np.asarray(y)
+        of_database = labels if y_database is None else np.asarray(y_database)
+        for name, given, points in (
+            ("y", labels, queries),
+            ("y_database", of_database, database),
+        ):
+            if given.ndim == 0 or len(given) != len(points):
+                raise ValueError(
+                    f"{name} must hold one label a point: expected {len(points)}, found shape "
+                    f"{given.shape}."
+                )
+            check_class_labels(given, name)
+            check_comparable(given, labels, name)
+        return self._retrieval_score(queries, labels, database, of_database, exclude)
+
+    def _retrieval_score(
+        self,
+        queries: Array,
+        y: Array,
+        database: Array,
+        y_database: Array,
+        exclude: NDArray[np.int64] | None = None,
+        label_distance: LabelDistance | None = None,
+    ) -> float:
+        """Score embedded points, of classes or of labels that are so far apart."""
+        if self._has_classes:
+            return precision_at_1(
+                queries, y, database, y_database, exclude=exclude, n_jobs=self.n_jobs
+            )
+        k = min(_NEIGHBORS, len(database) - (exclude is not None))
+        return -mean_label_distance_at_k(
+            queries,
+            y,
+            database,
+            y_database,
+            k=k,
+            exclude=exclude,
+            label_distance=label_distance,
+            n_jobs=self.n_jobs,
+        )
+
+    def _bind_labels(
+        self, y: Any, y_database: Any = None, sizes: tuple[int, int] | None = None
+    ) -> tuple[LabelDistance, Array, Array]:
+        """Return the distance of continuous labels, and the labels as it takes them."""
+        return bind_labels("euclidean", y, y_database, sizes=sizes)
+
+    def _both_sides(self, X: Any, X_database: Any) -> tuple[Array, Array, NDArray[np.int64] | None]:
+        refuse_passed_on(self, X, X_database)
+        X = self._points(X)
+        queries = self._embed(X)
+        if X_database is None:
+            database = self._embed(X, "database") if self.embedding_.asymmetric else queries
+            return queries, database, np.arange(len(queries))
+        return queries, self._embed(self._points(X_database, "X_database"), "database"), None
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,272 @@
+"""Embedding learners with a loss and a sampler that suit each other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from metricfast import losses
+from metricfast._labels.binding import SaidDistance
+from metricfast.embeddings import MLP, Embedding, Linear
+from metricfast.learners.embedding.base import BaseEmbeddingLearner
+from metricfast.samplers import ClassBalanced, DenseTriplet, Sampler, Uniform
+from metricfast.training.minibatch import EpochState
+
+__all__ = ["LogRatioLearner", "ProxyNCALearner", "TripletLearner"]
+
+
+class _Preset(BaseEmbeddingLearner):
+    """What the presets have in common; see `LogRatioLearner`."""
+
+    n_components: int | None
+    hidden_layer_sizes: Sequence[int]
+    normalize: bool
+
+    def _take(self, given: dict[str, Any]) -> None:
+        """Set the parameters that `__init__` was called with."""
+        self.__dict__.update({name: value for name, value in given.items() if value is not self})
+
+    def _embedding(self) -> Embedding:
+        if np.size(self.hidden_layer_sizes) == 0:
+            return Linear(self.n_components, normalize=self.normalize)
+        width = 64 if self.n_components is None else self.n_components
+        return MLP(self.hidden_layer_sizes, width, normalize=self.normalize)
+
+
+class LogRatioLearner(_Preset):
+    """Log-ratio loss of continuous labels, on batches of anchors and their label neighbours.
+
+    Embedded distances are made proportional to distances of labels.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Dimension of the embedding; by default n_features, or 64 with hidden layers.
+    hidden_layer_sizes : sequence of int, default=()
+        Widths of hidden layers; without any, the embedding is linear.
+    normalize : bool, default=False
+        Divide embedded points by their length.
+    n_neighbors : int, default=5
+        Label neighbours of each anchor in a batch, of other labels than the anchor's.
+    n_anchors : int, default=8
+        Anchors in a batch.
+    batch_size : int, default=150
+    solver, learning_rate, schedule, momentum, weight_decay, max_epochs, early_stopping, \
+            validation_fraction, n_iter_no_change, database, checkpoint, callbacks, warm_start, \
+            preprocessor, verbose, random_state, n_jobs
+        As of `EmbeddingLearner`, which takes any other combination.
+    label_distance : str, tuple or callable, optional
+        As of `EmbeddingLearner`, of the loss, the sampler and scores; by default "euclidean".
+
+    Attributes
+    ----------
+    embedding_, parameters_, mean_, n_components_, loss_curve_, n_iter_
+        As of `EmbeddingLearner`.
+
+    References
+    ----------
+    S. Kim, M. Seo, I. Laptev, M. Cho, S. Kwak, "Deep metric learning beyond binary supervision",
+    CVPR 2019.
+
+    Examples
+    --------
+    >>> from metricfast import LogRatioLearner
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> learner = LogRatioLearner(2, max_epochs=3, random_state=0).fit(20 * X, y)
+    >>> learner.transform(20 * X).shape
+    (442, 2)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        hidden_layer_sizes: Sequence[int] = (),
+        normalize: bool = False,
+        n_neighbors: int = 5,
+        n_anchors: int = 8,
+        batch_size: int = 150,
+        solver: str = "adam",
+        learning_rate: float | None = None,
+        schedule: str = "constant",
+        momentum: float = 0.9,
+        weight_decay: float = 0.0,
+        max_epochs: int = 50,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        database: str = "batch",
+        checkpoint: str | os.PathLike[str] | None = None,
+        callbacks: Iterable[Callable[[EpochState], object]] | None = None,
+        warm_start: bool = False,
+        preprocessor: Any = None,
+        verbose: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        label_distance: SaidDistance | None = None,
+    ) -> None:
+        self._take(locals())
+
+    def _parts(self) -> tuple[Any, Embedding, Sampler]:
+        sampler = DenseTriplet(self.n_neighbors, n_anchors=self.n_anchors, ties="drop")
+        # The default of the loss squares both distances; one that is said is not squared.
+        squared = self.label_distance in (None, "sqeuclidean")
+        return losses.LogRatio(squared), self._embedding(), sampler
+
+
+class TripletLearner(_Preset):
+    """Triplet loss of classes, over all triplets of batches with several points a class.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Dimension of the embedding; by default n_features, or 64 with hidden layers.
+    margin : float, default=0.2
+        By which squared distances to points of other classes shall exceed those to the own.
+    mining : {"all", "semihard", "hardest"}, default="all"
+        Which triplets count, as of `metricfast.losses.Triplet`.
+    hidden_layer_sizes : sequence of int, default=()
+        Widths of hidden layers; without any, the embedding is linear.
+    normalize : bool, default=True
+        Divide embedded points by their length, which `margin` is in proportion to.
+    m_per_class : int, default=8
+        Points of each class in a batch.
+    batch_size : int, default=128
+    solver, learning_rate, schedule, momentum, weight_decay, max_epochs, early_stopping, \
+            validation_fraction, n_iter_no_change, database, checkpoint, callbacks, warm_start, \
+            preprocessor, verbose, random_state, n_jobs
+        As of `EmbeddingLearner`, which takes any other combination.
+
+    Attributes
+    ----------
+    embedding_, parameters_, classes_, mean_, n_components_, loss_curve_, n_iter_
+        As of `EmbeddingLearner`.
+
+    References
+    ----------
+    F. Schroff, D. Kalenichenko, J. Philbin, "FaceNet: a unified embedding for face recognition and
+    clustering", CVPR 2015.
+
+    Examples
+    --------
+    >>> from metricfast import TripletLearner
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> learner = TripletLearner(3, max_epochs=3, random_state=0).fit(X, y)
+    >>> learner.transform(X).shape
+    (150, 3)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        margin: float = 0.2,
+        mining: str = "all",
+        *,
+        hidden_layer_sizes: Sequence[int] = (),
+        normalize: bool = True,
+        m_per_class: int = 8,
+        batch_size: int = 128,
+        solver: str = "adam",
+        learning_rate: float | None = None,
+        schedule: str = "constant",
+        momentum: float = 0.9,
+        weight_decay: float = 0.0,
+        max_epochs: int = 50,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        database: str = "batch",
+        checkpoint: str | os.PathLike[str] | None = None,
+        callbacks: Iterable[Callable[[EpochState], object]] | None = None,
+        warm_start: bool = False,
+        preprocessor: Any = None,
+        verbose: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._take(locals())
+
+    def _parts(self) -> tuple[Any, Embedding, Sampler]:
+        sampler = ClassBalanced(self.m_per_class)
+        return losses.Triplet(self.margin, self.mining), self._embedding(), sampler
+
+
+class ProxyNCALearner(_Preset):
+    """Proxy-NCA: points near the proxy of their class, far from all others, both learned.
+
+    An epoch takes time in proportion to points times classes, and batches need no company of a
+    class.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Dimension of the embedding; by default n_features, or 64 with hidden layers.
+    scale : float, default=8.0
+        Times the squared distance goes into the softmax.
+    hidden_layer_sizes : sequence of int, default=()
+        Widths of hidden layers; without any, the embedding is linear.
+    normalize : bool, default=True
+        Divide embedded points, and proxies, by their length.
+    proxy_rate : float, default=10.0
+        Times `learning_rate` is that of the proxies.
+    batch_size : int, default=128
+    solver, learning_rate, schedule, momentum, weight_decay, max_epochs, early_stopping, \
+            validation_fraction, n_iter_no_change, checkpoint, callbacks, warm_start, \
+            preprocessor, verbose, random_state, n_jobs
+        As of `EmbeddingLearner`, which takes any other combination.
+
+    Attributes
+    ----------
+    embedding_, parameters_, proxies_, classes_, mean_, n_components_, loss_curve_, n_iter_
+        As of `EmbeddingLearner`.
+
+    References
+    ----------
+    Y. Movshovitz-Attias, A. Toshev, T. K. Leung, S. Ioffe, S. Singh, "No fuss distance metric
+    learning using proxies", ICCV 2017.
+
+    Examples
+    --------
+    >>> from metricfast import ProxyNCALearner
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> learner = ProxyNCALearner(2, max_epochs=3, random_state=0).fit(X, y)
+    >>> learner.proxies_.shape
+    (3, 2)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        scale: float = 8.0,
+        *,
+        hidden_layer_sizes: Sequence[int] = (),
+        normalize: bool = True,
+        proxy_rate: float = 10.0,
+        batch_size: int = 128,
+        solver: str = "adam",
+        learning_rate: float | None = None,
+        schedule: str = "constant",
+        momentum: float = 0.9,
+        weight_decay: float = 0.0,
+        max_epochs: int = 50,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        checkpoint: str | os.PathLike[str] | None = None,
+        callbacks: Iterable[Callable[[EpochState], object]] | None = None,
+        warm_start: bool = False,
+        preprocessor: Any = None,
+        verbose: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._take(locals())
+
+    def _parts(self) -> tuple[Any, Embedding, Sampler]:
+        return losses.ProxyNCA(self.scale), self._embedding(), Uniform()

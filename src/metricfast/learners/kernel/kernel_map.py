@@ -1,0 +1,149 @@
+"""The map of a kernel: vectors whose products are (nearly) those of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.decomposition import KernelPCA
+from sklearn.kernel_approximation import Nystroem
+
+from metricfast._core.mahalanobis import as_vectors, finite_between
+
+__all__ = ["KernelizedMetric", "fit_kernel_map", "map_points"]
+
+_OF_ABSOLUTE_DIFFERENCES = ("laplacian", "chi2")
+# Below, and above its inverse, squares of coordinates leave float64.
+_LEAST_EXTENT = 1e-150
+# From so many points on, iterations find few eigenvectors of the kernel faster, and interruptibly.
+_MANY = 2000
+# Points that are mapped at a time: such that a product of that size takes part of a second.
+_LEAST_ROWS, _PRODUCT = 256, 2**28
+
+
+def fit_kernel_map(
+    points: NDArray[Any],
+    *,
+    kernel: str | Callable[..., float],
+    gamma: float | str | None,
+    degree: float,
+    coef0: float,
+    n_components: int,
+    method: str,
+    **params: Any,
+) -> Nystroem | KernelPCA:
+    """Fit the map of a kernel to points.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_samples, n_features)
+    kernel, gamma, degree, coef0, n_components, method, **params
+        As for `KernelizedMetricLearner`.
+
+    Returns
+    -------
+    Nystroem or KernelPCA
+
+    Raises
+    ------
+    ValueError
+        If a parameter has a value that cannot be used.
+    """
+    n_components = min(n_components, len(points))
+    if not callable(kernel):
+        params.update(degree=degree, coef0=coef0)
+    if method == "kpca" and len(points) >= max(_MANY, 10 * n_components):
+        params["eigen_solver"] = "arpack"
+    kind = Nystroem if method == "nystroem" else KernelPCA
+    gamma = _as_number(gamma, kernel, points)
+    return kind(kernel=kernel, gamma=gamma, n_components=n_components, **params).fit(points)
+
+
+def _as_number(
+    gamma: float | str | None, kernel: str | Callable[..., float], points: NDArray[Any]
+) -> float | None:
+    if not isinstance(gamma, str):
+        return gamma
+    if gamma != "scale":
+        raise ValueError(f"gamma must be a number, 'scale' or None, got {gamma!r}.")
+    if callable(kernel):
+        return None
+    extent = float(points.max()) - float(points.min())
+    if extent == 0:
+        return 1.0
+    if not _LEAST_EXTENT < extent < 1 / _LEAST_EXTENT:
+        raise ValueError(
+            f"gamma='scale' cannot be computed of points whose coordinates lie {extent:g} apart: "
+            "rescale the points, or give a number."
+        )
+    spread = float(points.std(dtype=np.float64))
+    power = 1 if kernel in _OF_ABSOLUTE_DIFFERENCES else 2
+    return float(1 / (points.shape[1] * spread**power))
+
+
+def map_points(kernel_map: Nystroem | KernelPCA, points: NDArray[Any]) -> NDArray[Any]:
+    """Map points, in their own dtype.
+
+    Parameters
+    ----------
+    kernel_map : Nystroem or KernelPCA
+        Fitted.
+    points : ndarray of shape (n_samples, n_features)
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_components)
+
+    Raises
+    ------
+    ValueError
+        If the kernel is not finite at the points.
+    """
+    # One product for all points could not be interrupted.
+    rows = max(_LEAST_ROWS, _PRODUCT // max(1, kernel_map.n_components**2))
+    parts = [
+        np.asarray(kernel_map.transform(points[i : i + rows]), dtype=points.dtype)
+        for i in range(0, len(points), rows)
+    ]
+    mapped = np.concatenate(parts)
+    if not np.isfinite(mapped).all():
+        raise ValueError(
+            f"the kernel {kernel_map.kernel!r} gives values that are not finite: rescale the "
+            "points, or choose other kernel parameters."
+        )
+    return mapped
+
+
+class KernelizedMetric:
+    """The learned distance, or similarity, of two points.
+
+    Parameters
+    ----------
+    kernel_map : Nystroem or KernelPCA
+        Fitted.
+    metric : callable
+        That of two mapped points.
+    """
+
+    def __init__(self, kernel_map: Nystroem | KernelPCA, metric: Callable[..., float]) -> None:
+        self._map, self._metric = kernel_map, metric
+
+    def __call__(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
+        """Return the distance, or similarity, of u and v.
+
+        Parameters
+        ----------
+        u, v : array-like of shape (n_features,)
+        squared : bool, default=False
+            Return the squared distance.
+
+        Returns
+        -------
+        float
+        """
+        points = as_vectors(u, v, self._map.n_features_in_)
+        left, right = mapped = self._map.transform(np.stack(points))
+        finite_between(float(mapped.sum()), *points)
+        return self._metric(left, right, squared=True) if squared else self._metric(left, right)

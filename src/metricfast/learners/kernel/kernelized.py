@@ -1,0 +1,368 @@
+"""Learners in the feature space of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from metricfast._core.arguments import check_choice, check_count
+from metricfast._core.checks import check_points
+from metricfast._core.tuples import index_tuples
+from metricfast.learners.base.learner import BaseMetricLearner, MetricTransformer
+from metricfast.learners.base.thresholds import ThresholdMixin
+from metricfast.learners.kernel.kernel_map import KernelizedMetric, fit_kernel_map, map_points
+
+__all__ = ["KernelizedMetricLearner"]
+
+_METHODS = ("nystroem", "kpca")
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _available_if_learner_has(name: str) -> Callable[[_Method], _Method]:
+    decorator: Callable[[_Method], _Method] = available_if(lambda self: hasattr(self.learner, name))
+    return decorator
+
+
+class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearner):
+    """A metric learner that sees points through a kernel.
+
+    Maps the points to vectors whose products are (nearly) those of a kernel, and fits a learner of
+    a Mahalanobis distance to them: the distance that it learns is not linear in the points. Any
+    learner will do, also one on pairs, triplets or quadruplets, whose points are mapped.
+
+    Parameters
+    ----------
+    learner : estimator
+        The learner, which is cloned. Where it must be told the points by indices, give the
+        preprocessor to this class.
+    kernel : str or callable, default="rbf"
+        As in scikit-learn's `Nystroem`: "rbf", "poly", "sigmoid", "laplacian", "cosine" ... or a
+        function of two points.
+    gamma : float, "scale" or None, default="scale"
+        Parameter of the kernels that have it. "scale" is 1 / (n_features * X.var()), X being the
+        points, as in scikit-learn's `SVC`; for "laplacian" and "chi2", which compare absolute
+        differences, not squared ones, 1 / (n_features * X.std()). None is the kernel's own default.
+    degree : float, default=3
+        Parameter of "poly".
+    coef0 : float, default=1
+        Parameter of "poly" and "sigmoid".
+    kernel_params : dict, optional
+        Arguments of a callable kernel.
+    n_components : int, optional
+        Length of the mapped points, the features that the learner sees; by default 100. It is never
+        more than the number of (different) points.
+    method : {"nystroem", "kpca"}, default="nystroem"
+        "nystroem" draws `n_components` points and takes time in proportion to the number of points;
+        "kpca" takes the principal components of the kernel, whose full matrix it needs.
+    preprocessor : array-like or callable, optional
+        Gives the points when data hold indicators of points.
+    random_state : int, RandomState or None, default=None
+        For the drawn points, or the start of the eigenvalue solver.
+
+    Attributes
+    ----------
+    map_ : estimator
+        The fitted `Nystroem` or `KernelPCA`.
+    learner_ : estimator
+        The learner, fitted to the mapped points.
+    threshold_ : float
+        Pairs of at most this distance count as similar; set by `calibrate_threshold` and
+        `set_threshold`, and by `fit` where the learner sets one.
+    n_features_in_ : int
+        Number of features of the points.
+    preprocessor_ : callable or None
+        The preprocessor in use.
+    validation_ : dict
+        With ``validate=True``: how the learned distance compares with the Euclidean one.
+
+    Notes
+    -----
+    The kernel compares features in their own units: standardise them first unless they share one,
+    and choose `gamma` by cross-validation.
+
+    An interrupted `fit` (Ctrl-C) raises KeyboardInterrupt and leaves what the learner itself would.
+
+    References
+    ----------
+    C. Williams, M. Seeger, "Using the Nyström method to speed up kernel machines", Advances in
+    Neural Information Processing Systems 13 (2000).
+
+    R. Chatpatanasiri, T. Korsrilabutr, P. Tangchanachaianan, B. Kijsirikul, "A new kernelization
+    framework for Mahalanobis distance learning algorithms", Neurocomputing 73 (2010), 1570-1579.
+
+    Examples
+    --------
+    >>> from metricfast import ANMM, KernelizedMetricLearner
+    >>> from sklearn.datasets import make_circles
+    >>> X, y = make_circles(100, factor=0.3, noise=0.1, random_state=0)
+    >>> learner = KernelizedMetricLearner(ANMM(n_components=1), random_state=0).fit(X, y)
+    >>> learner.transform(X).shape
+    (100, 1)
+    """
+
+    def __init__(
+        self,
+        learner: Any,
+        kernel: str | Callable[..., float] = "rbf",
+        gamma: float | str | None = "scale",
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: Mapping[str, Any] | None = None,
+        n_components: int | None = None,
+        method: str = "nystroem",
+        preprocessor: Any = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        super().__init__(preprocessor)
+        self.learner = learner
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_components = n_components
+        self.method = method
+        self.random_state = random_state
+
+    @property
+    def _tuple_size(self) -> int | None:  # type: ignore[override]
+        size: int | None = getattr(self.learner, "_tuple_size", None)
+        return size
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The learner's `classes_`; only where it has them."""
+        classes: NDArray[Any] = getattr(self, "learner_", self.learner).classes_
+        return classes
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+        **fit_params: Any,
+    ) -> KernelizedMetricLearner:
+        """Fit the map of the kernel, and the learner to the mapped points.
+
+        Parameters
+        ----------
+        X : array-like
+            What the learner trains on: points of shape (n_samples, n_features), tuples of shape
+            (n_tuples, t, n_features), or indicators for the preprocessor.
+        y : array-like, optional
+            Labels, where the learner takes any.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of samples, where the learner takes any. They have no effect on the map.
+        validate : bool, default=False
+            Where the learner's `fit` knows it: also fit a clone to four fifths of the data, judge
+            its distance on the others as the learner does, against the Euclidean distance of the
+            points as given, keep the numbers in `validation_`, and warn if it is worse.
+        **fit_params
+            Further arguments of the learner's `fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument or parameter has a value that cannot be used.
+        TypeError
+            If the learner is none, or is given an argument that its `fit` does not know.
+        """
+        check_choice("method", self.method, _METHODS)
+        if not (isinstance(self.kernel, str) or callable(self.kernel)):
+            raise ValueError(f"kernel must be a name or a function, got {self.kernel!r}.")
+        if self.kernel == "precomputed":
+            raise ValueError("kernel must be computed from points, got 'precomputed'.")
+        if self.n_components is not None:
+            check_count("n_components", self.n_components)
+        if not isinstance(self.learner, BaseMetricLearner):
+            raise TypeError(f"learner must be a metric learner, got {self.learner!r}.")
+        if validate and not _can_validate(self.learner):
+            raise TypeError(f"{self.learner!r} cannot be validated: its `fit` has no `validate`.")
+        learner = clone(self.learner)
+        if sample_weight is not None:
+            fit_params["sample_weight"] = sample_weight
+        data: tuple[Any, ...]
+        if self._tuple_size is None:
+            if y is None and not self.learner._requires_y:
+                points, labels = self._prepare_inputs(X), None
+            elif y is not None and not self.learner._has_classes:
+                points, labels = self._prepare_inputs(X, "no_validation"), y  # as the learner likes
+            else:
+                points, labels = self._prepare_inputs(X, y)
+            self._fit_map(points)
+            data = self._mapped(points), labels
+        else:
+            tuples = self._prepare_tuples(X, y)
+            self._fit_map(tuples.unique_points())
+            # The tuples stay indices into the mapped points, of which none is held twice.
+            learner.set_params(preprocessor=self._mapped(tuples.points))
+            data = (tuples.index,) if y is None else (tuples.index, tuples.y)
+        self.learner_ = learner  # already, for when it is interrupted
+        try:
+            learner.fit(*data, **fit_params)
+        except Exception:
+            del self.learner_
+            raise
+        finally:
+            if self._tuple_size is not None:
+                learner.set_params(preprocessor=None)
+                learner.preprocessor_ = None
+        if hasattr(learner, "threshold_"):
+            self.threshold_ = learner.threshold_
+        if validate:
+            self._validate_fit(X, y, **fit_params)
+        return self
+
+    @_available_if_learner_has("transform")
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Embed points: map them by the kernel, then by the learner.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples,)
+            Points, or indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components of the learner)
+        """
+        mapped = self._mapped_points(X)
+        embedded: NDArray[Any] = self.learner_.transform(mapped)
+        return embedded
+
+    @_available_if_learner_has("pair_distance")
+    def pair_distance(self, pairs: ArrayLike) -> NDArray[Any]:
+        """Return the learned distance of pairs of points.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+        mapped = self._mapped_tuples(pairs, 2)
+        distances: NDArray[Any] = self.learner_.pair_distance(mapped)
+        return distances
+
+    def pair_score(self, pairs: ArrayLike) -> NDArray[Any]:
+        """Return the learned similarity of pairs of points, as the learner does.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+        mapped = self._mapped_tuples(pairs, 2)
+        similarities: NDArray[Any] = self.learner_.pair_score(mapped)
+        return similarities
+
+    def get_metric(self) -> KernelizedMetric:
+        """Return the learned distance as a function ``f(u, v, squared=False)`` of two points.
+
+        Of a learner of a similarity, return that, as ``f(u, v)``. It does not change when the
+        learner does. Where many distances are needed, those of the points that `transform` returns
+        are far faster.
+        """
+        check_is_fitted(self, "learner_")
+        return KernelizedMetric(self.map_, self.learner_.get_metric())
+
+    @_available_if_learner_has("decision_function")
+    def decision_function(self, tuples: ArrayLike) -> NDArray[Any]:
+        """Return the learner's `decision_function` of tuples; only where it has one."""
+        mapped = self._mapped_data(tuples)
+        scores: NDArray[Any] = self.learner_.decision_function(mapped)
+        return scores
+
+    @_available_if_learner_has("predict")
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the learner's prediction for tuples, or points; only where it has one."""
+        if self._tuple_size == 2:
+            return self.predict_pairs(X)
+        mapped = self._mapped_data(X)
+        labels: NDArray[Any] = self.learner_.predict(mapped)
+        return labels
+
+    @_available_if_learner_has("score")
+    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
+        """Return the learner's score of tuples, or points; only where it has one."""
+        labels = () if y is None else (y,)
+        mapped = self._mapped_data(X)
+        return float(self.learner_.score(mapped, *labels))
+
+    def _fit_map(self, points: NDArray[Any]) -> None:
+        self.map_ = fit_kernel_map(
+            points,
+            kernel=self.kernel,
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            kernel_params=None if self.kernel_params is None else dict(self.kernel_params),
+            n_components=100 if self.n_components is None else int(self.n_components),
+            method=self.method,
+            random_state=self.random_state,
+        )
+
+    def _mapped(self, points: NDArray[Any]) -> NDArray[Any]:
+        return map_points(self.map_, points)
+
+    def _mapped_data(self, X: ArrayLike) -> NDArray[Any]:
+        """Map what is like the data that the learner trains on."""
+        size = self._tuple_size
+        return self._mapped_points(X) if size is None else self._mapped_tuples(X, size)
+
+    def _mapped_points(self, X: Any) -> NDArray[Any]:
+        check_is_fitted(self, "learner_")
+        points = check_points(self, X, preprocessor=self.preprocessor_, reset=False)
+        return self._mapped(points)
+
+    def _mapped_tuples(self, tuples: ArrayLike, size: int) -> NDArray[Any]:
+        check_is_fitted(self, "learner_")
+        found = index_tuples(
+            self, tuples, preprocessor=self.preprocessor_, reset=False, tuple_size=size
+        )
+        return self._mapped(found.points)[found.index]
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.learner_._n_features_out)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        of_learner = getattr(self.learner, "__sklearn_tags__", None)
+        if of_learner is not None:
+            learned = of_learner()
+            tags.estimator_type = learned.estimator_type
+            tags.classifier_tags = learned.classifier_tags
+            tags.regressor_tags = learned.regressor_tags
+            tags.target_tags = learned.target_tags
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _can_validate(learner: Any) -> bool:
+    while isinstance(learner, KernelizedMetricLearner):
+        learner = learner.learner
+    # One of an embedding is judged by its own score, of its own points.
+    scores = hasattr(learner, "_retrieval_score")
+    return bool(has_fit_parameter(learner, "validate")) and not scores

@@ -1,0 +1,1 @@
+"""Learners of a linear map by a loss of the points it embeds."""

@@ -1,0 +1,149 @@
+"""Candidate impostors, searched for rarely and reused while a bound proves them complete."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricfast import losses
+from metricfast.distances.neighbors import paired_distances
+
+__all__ = ["ImpostorLists"]
+
+# Work on a listed pair, in units of a pair of the full search: that runs at the speed of a product
+# of matrices, while points of a listed pair are fetched from anywhere in memory.
+_PAIR_COST = 40
+# From this share of all pairs on, products of whole rows cost less than a search and its lists;
+# with slack, lists of a smaller share cost as much as a search in each evaluation.
+_MAX_SHARE = 1 / 32
+_MAX_SHARE_WITH_SLACK = 1 / 400
+# 8 bytes each are kept, and up to 24 while lists are made.
+_MAX_CANDIDATES = 16_000_000
+_MAX_WAIT = 8
+
+
+class ImpostorLists:
+    r"""For every anchor the points of other classes that can violate its margin.
+
+    A full search at the embedding :math:`Z^0` lists for anchor i all points l of other classes
+    with :math:`\|z_i^0 - z_l^0\| \le \rho_i^0 + s`, where :math:`\rho_i^2` is the margin plus the
+    largest :math:`D_{it}` and s a slack. For any factor c, with
+    :math:`\delta_i = \|z_i - c z_i^0\|`, the triangle inequality gives
+    :math:`\|z_i - z_l\| \ge c \|z_i^0 - z_l^0\| - \delta_i - \delta_l`, so the list of i is
+    complete while
+
+    .. math:: \rho_i \le c (\rho_i^0 + s) - \delta_i - \max_l \delta_l .
+
+    c is the least-squares fit of Z to :math:`Z^0`: a common change of scale uses up no slack.
+
+    When lists are no longer complete, the slack that would have kept them so is known. The next
+    slack is twice that if the search cost more than the evaluations that its lists served, else
+    half, which keeps the two in balance. Where lists of that slack are likely to be too long (for
+    the memory, or to be worth making), it is zero: the points move too fast for lists to be of use
+    twice, and a search without slack costs least. Where even that finds too many, as where classes
+    overlap, evaluations look at whole rows, and lists are tried again after 1, 2, 4, then every 8
+    of them.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_samples,), int64
+        Class of each point.
+    targets : ndarray of shape (n_samples, k), int64
+        Target neighbours of each point.
+    margin : float
+        The margin, a squared distance.
+    n_jobs : int or None
+        Threads of the search.
+    max_candidates : int
+        Largest total length of the lists.
+
+    Attributes
+    ----------
+    n_searches : int
+        Number of full searches so far.
+    """
+
+    def __init__(
+        self,
+        labels: NDArray[np.int64],
+        targets: NDArray[np.int64],
+        margin: float,
+        n_jobs: int | None = None,
+        max_candidates: int = _MAX_CANDIDATES,
+    ) -> None:
+        self._labels, self._targets = labels, targets
+        self._target_pairs = np.column_stack(
+            [np.repeat(np.arange(labels.size), targets.shape[1]), targets.ravel()]
+        )
+        self._margin, self._n_jobs = margin, n_jobs
+        self._pairs = labels.size**2
+        self._max_candidates = min(max_candidates, max(1000, int(self._pairs * _MAX_SHARE)))
+        self._lists: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+        self._slack, self._too_long = 0.0, np.inf
+        self._served = self._wait = self._failures = 0
+        self.n_searches = 0
+
+    def __call__(
+        self, Z: NDArray[np.floating]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """Return complete lists for the embedding Z as (indptr, indices); None if too many."""
+        reach = self._reach(Z)
+        if self._lists is not None:
+            needed = self._needed_slack(Z, reach)
+            if needed <= self._slack:
+                self._served += 1
+                return self._lists
+            cheap = self._served * self._lists[1].size * _PAIR_COST < self._pairs
+            self._slack = needed * (2 if cheap else 0.5)
+        elif self._wait > 0:
+            self._wait -= 1
+            return None
+        if self._slack >= self._too_long:
+            self._slack = 0.0
+        if not self._search(Z, reach) and self._slack > 0:
+            self._too_long, self._slack = self._slack / 2, 0.0
+            self._search(Z, reach)
+        return self._lists
+
+    def _limit(self) -> int:
+        if self._slack == 0:
+            return self._max_candidates
+        return min(self._max_candidates, max(1000, int(self._pairs * _MAX_SHARE_WITH_SLACK)))
+
+    def _reach(self, Z: NDArray[np.floating]) -> NDArray[np.float64]:
+        distances = paired_distances(Z, pairs=self._target_pairs, squared=True, n_jobs=self._n_jobs)
+        furthest = distances.reshape(self._targets.shape).max(axis=1).astype(np.float64)
+        return np.asarray(np.sqrt(furthest + self._margin))
+
+    def _needed_slack(self, Z: NDArray[np.floating], reach: NDArray[np.float64]) -> float:
+        norm = float(np.einsum("ij,ij->", self._Z0, self._Z0))
+        factor = float(np.einsum("ij,ij->", self._Z0, Z)) / norm if norm > 0 else 1.0
+        if factor <= 0:
+            return np.inf
+        moved = self._Z0 * Z.dtype.type(-factor)
+        moved += Z
+        distance = np.sqrt(np.einsum("ij,ij->i", moved, moved))
+        rounding = 16 * np.finfo(Z.dtype).eps * reach
+        needed = (reach + rounding + distance + distance.max()) / factor - self._reach0
+        return float(needed.max())
+
+    def _search(self, Z: NDArray[np.floating], reach: NDArray[np.float64]) -> bool:
+        self._lists = losses.LMNN.find_impostors(
+            Z,
+            self._labels,
+            self._targets,
+            slack=self._slack,
+            margin=self._margin,
+            n_jobs=self._n_jobs,
+            max_candidates=self._limit(),
+        )
+        self.n_searches += 1
+        if self._lists is None:
+            self._wait = min(2**self._failures, _MAX_WAIT)
+            self._failures += 1
+            return False
+        self._Z0, self._reach0 = Z, reach
+        self._served, self._failures = 1, 0
+        # What was too long once need not be so for other embeddings.
+        self._too_long *= 1.1
+        return True

@@ -1,0 +1,194 @@
+"""Logistic discriminant metric learning."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricfast import losses
+from metricfast.learners.linear.all_pairs import AllPairsLearner
+from metricfast.learners.linear.base import Coordinates, TrainingSet, embed
+from metricfast.losses._call import AllPairsLoss
+from metricfast.training.solvers import Objective
+
+__all__ = ["LDML"]
+
+# Mean squared distance to start from: neither are all pairs alike, nor is any certain.
+_START = 4.0
+
+
+class LDML(AllPairsLearner):
+    r"""Logistic discriminant metric learning.
+
+    Learns a linear map L and a bias b by logistic regression on all pairs of points: whether two
+    points are of one class has the probability
+    :math:`\sigma(b - \|L x_i - L x_j\|^2)`. With the sign :math:`s_{ij} = 1` within classes and -1
+    between them it minimises
+
+    .. math::
+
+        \sum_i \sum_{j \ne i} w_i w_j
+        \log\bigl(1 + \exp(s_{ij} (\|L x_i - L x_j\|^2 - b))\bigr)
+
+    the negative log-likelihood, each pair in both orders. No matrix over pairs of points is held.
+
+    Parameters
+    ----------
+    init : {"auto", "pca", "lda", "identity", "random"} or ndarray, default="auto"
+        The map to start from. "auto" is "lda" if
+        ``n_components <= min(n_features, n_classes - 1)``, else "pca" if
+        ``n_components < min(n_features, n_samples)``, else "identity". An array has shape
+        (n_components, n_features).
+    n_components : int, optional
+        Number of rows of the map; by default those of `init` if it is an array, else n_features.
+    max_iter : int, default=100
+        Largest number of iterations of "lbfgs".
+    tol : float, optional
+        Tolerance of "lbfgs", as SciPy's `minimize` takes it; by default 1e-6 for float32
+        points, else SciPy's own choice.
+    verbose : bool, default=False
+        Show progress on standard error.
+    preprocessor : array-like or callable, optional
+        Gives the points when `X` holds indicators of points.
+    random_state : int, RandomState or None, default=None
+        For "random" initialisation and for mini-batches.
+    solver : {"lbfgs", "sgd"}, default="lbfgs"
+        "lbfgs" uses all pairs of points in every iteration. "sgd" is for many points: Adam on
+        mini-batches, with the pairs of points of a batch. It first multiplies the
+        initial map by the factor that makes the objective of a batch lowest.
+    batch_size : int, optional
+        Points per mini-batch; by default a tenth of the points, but at least 100 and at most 1000.
+    learning_rate : float, default=0.01
+        First step of "sgd", relative to the root mean square of the initial map; it falls to zero
+        along half a cosine.
+    max_epochs : int, default=50
+        Number of passes of "sgd" over the points.
+    n_jobs : int, optional
+        Number of threads; results do not depend on it. By default all that the process may use.
+    callbacks : iterable of callables, optional
+        Each is called with a `metricfast.solvers.SolverState` after every iteration (with "sgd":
+        every epoch). One that returns True ends the training.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The learned map, in float32 for float32 points, else in float64.
+    bias_ : float
+        The learned b: the squared distance at which two points are as likely of one class as not.
+    n_iter_ : int
+        Number of iterations, or epochs, done.
+    objective_ : float
+        The sum above at the learned map; with "sgd" its estimate from the batches
+        of the best epoch.
+    loss_curve_ : list of float
+        That value after each iteration or epoch.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if `X` has any.
+    preprocessor_ : callable or None
+        The preprocessor in use.
+
+    Notes
+    -----
+    The solvers move b and ``L K``, with :math:`K K^\top` the scatter within classes (its diagonal
+    alone above 2000 features) and a little of the identity.
+
+    The objective is convex in :math:`M = L^\top L` and b, so that with all components the start
+    does not matter. In the original, M itself is learned.
+
+    The initial map is multiplied by the factor that makes the mean squared distance 4, so that the
+    units of the data do not matter; b starts there too.
+
+    Where L and b can tell all pairs apart there is no minimum: the map grows until the solver ends.
+
+    Data whose largest standard deviation of a feature is below 2^-10 or above 2^10 are trained on
+    times a power of two that makes it about 1, which `components_` undo; "identity", "pca" and
+    "random" are then maps of the rescaled data. An array as `init` is always a map of the data as
+    given; one that spreads them by more than 2^20 or less than 2^-20 is rescaled likewise, with a
+    warning.
+
+    An interrupted `fit` (Ctrl-C) raises KeyboardInterrupt and leaves the best map so far in
+    `components_`. Where the iterations run out before convergence, ConvergenceWarning says so.
+
+    References
+    ----------
+    M. Guillaumin, J. Verbeek, C. Schmid, "Is that you? Metric learning approaches for face
+    identification", International Conference on Computer Vision (2009), 498-505.
+
+    Examples
+    --------
+    >>> from metricfast import LDML
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> ldml = LDML(n_components=2, max_iter=1000).fit(X, y)
+    >>> distance = ldml.pair_distance(X[[[0, 1], [0, 149]]])
+    >>> distance**2 < ldml.bias_
+    array([ True, False])
+    """
+
+    def _loss(self) -> losses.LDML:
+        return losses.LDML()
+
+    def _objective(
+        self, data: TrainingSet, coordinates: Coordinates, loss: AllPairsLoss | None = None
+    ) -> Objective:
+        del loss
+        assert isinstance(coordinates, _WithBias)
+        of_pairs = self._loss()
+        of_map = super()._objective(data, coordinates, of_pairs)
+
+        def objective(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            of_pairs.bias = coordinates.bias(x)
+            value, gradient = of_map(x)
+            return value, np.append(gradient, of_pairs.bias_gradient_ * coordinates.unit)
+
+        return objective
+
+    def _start(self, data: TrainingSet, L: NDArray[Any]) -> NDArray[Any]:
+        distance = _mean_distance(data, L)
+        return L * math.sqrt(_START / distance) if distance > 0 else L
+
+    def _coordinates(self, data: TrainingSet, L: NDArray[Any]) -> Coordinates:
+        return _WithBias(data, L, self._within_scatter(data))
+
+    def _keep(self, coordinates: Coordinates, x: NDArray[np.float64]) -> None:
+        assert isinstance(coordinates, _WithBias)
+        self.bias_ = coordinates.bias(x)
+
+
+def _mean_distance(data: TrainingSet, L: NDArray[Any]) -> float:
+    """Return the mean squared distance of two points under a map."""
+    Z = embed(data.X, L).astype(np.float64)
+    weight = np.ones(len(Z)) if data.weight is None else data.weight
+    share = weight / weight.sum()
+    return 2 * float(share @ ((Z - share @ Z) ** 2).sum(axis=1))
+
+
+class _WithBias(Coordinates):
+    """The solver's vector ends with the bias, which starts as the mean squared distance.
+
+    It is divided by `unit`, so that it starts as large as the entries of the map and a step has
+    about the same effect on both.
+    """
+
+    def __init__(self, data: TrainingSet, L: NDArray[Any], scatter: NDArray[np.float64]) -> None:
+        super().__init__(data.X.shape[1], scatter)
+        self._first = _mean_distance(data, L)
+        size = math.sqrt(float(np.mean(super().vector(L) ** 2)))
+        self.unit = self._first / size if self._first > 0 and size > 0 else 1.0
+
+    def bias(self, vector: NDArray[np.float64]) -> float:
+        return float(vector[-1]) * self.unit
+
+    def vector(self, L: NDArray[Any]) -> NDArray[np.float64]:
+        return np.append(super().vector(L), self._first / self.unit)
+
+    def scaled(self, vector: NDArray[np.float64], factor: float) -> NDArray[np.float64]:
+        return np.append(vector[:-1] * factor, vector[-1] * factor**2)
+
+    def components(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        return super().components(vector[:-1])

@@ -1,0 +1,123 @@
+"""Maximally collapsing metric learning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from metricfast import losses
+from metricfast.learners.linear.all_pairs import AllPairsLearner
+from metricfast.learners.linear.base import Coordinates, TrainingSet
+
+__all__ = ["MCML"]
+
+
+class MCML(AllPairsLearner):
+    r"""Maximally collapsing metric learning.
+
+    Learns a linear map L that brings each point near all points of its class and far from all
+    others. With :math:`q_{ij} = 1 / m_i` for the :math:`m_i` other points of the class of i it
+    minimises
+
+    .. math::
+
+        \sum_i w_i \sum_j q_{ij} \log \frac{q_{ij}}{p_{ij}}, \qquad
+        p_{ij} = \frac{\exp(-\|L x_i - L x_j\|^2)}{\sum_{l \ne i} \exp(-\|L x_i - L x_l\|^2)}
+
+    This is convex in :math:`M = L^\top L`, so that with all components the start does not matter:
+    a minimum is the minimum. A point without another one of its class has no part in the sum as i.
+    No matrix over pairs of points is held.
+
+    Parameters
+    ----------
+    init : {"auto", "pca", "lda", "identity", "random"} or ndarray, default="auto"
+        The map to start from. "auto" is "lda" if
+        ``n_components <= min(n_features, n_classes - 1)``, else "pca" if
+        ``n_components < min(n_features, n_samples)``, else "identity". An array has shape
+        (n_components, n_features).
+    n_components : int, optional
+        Number of rows of the map; by default those of `init` if it is an array, else n_features.
+    max_iter : int, default=100
+        Largest number of iterations of "lbfgs".
+    tol : float, optional
+        Tolerance of "lbfgs", as SciPy's `minimize` takes it; by default 1e-6 for float32
+        points, else SciPy's own choice.
+    verbose : bool, default=False
+        Show progress on standard error.
+    preprocessor : array-like or callable, optional
+        Gives the points when `X` holds indicators of points.
+    random_state : int, RandomState or None, default=None
+        For "random" initialisation and for mini-batches.
+    solver : {"lbfgs", "sgd"}, default="lbfgs"
+        "lbfgs" uses all pairs of points in every iteration. "sgd" is for many points: Adam on
+        mini-batches in which the neighbours of a point are those of its batch. It first multiplies
+        the initial map by the factor that makes the objective of a batch lowest.
+    batch_size : int, optional
+        Points per mini-batch; by default a tenth of the points, but at least 100 and at most 1000.
+    learning_rate : float, default=0.01
+        First step of "sgd", relative to the root mean square of the initial map; it falls to zero
+        along half a cosine.
+    max_epochs : int, default=50
+        Number of passes of "sgd" over the points.
+    n_jobs : int, optional
+        Number of threads; results do not depend on it. By default all that the process may use.
+    callbacks : iterable of callables, optional
+        Each is called with a `metricfast.solvers.SolverState` after every iteration (with "sgd":
+        every epoch). One that returns True ends the training.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The learned map, in float32 for float32 points, else in float64.
+    n_iter_ : int
+        Number of iterations, or epochs, done.
+    objective_ : float
+        The sum above at the learned map; with "sgd" its estimate from the batches
+        of the best epoch.
+    loss_curve_ : list of float
+        That value after each iteration or epoch.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if `X` has any.
+    preprocessor_ : callable or None
+        The preprocessor in use.
+
+    Notes
+    -----
+    Since whole classes are to collapse, this serves classes that are single clusters, and few
+    components; for others see `NCA`, which asks a point for some near neighbours only. The solvers
+    move ``L K``, with :math:`K K^\top` the scatter within classes (its diagonal alone above 2000
+    features) and a little of the identity.
+
+    Data whose largest standard deviation of a feature is below 2^-10 or above 2^10 are trained on
+    times a power of two that makes it about 1, which `components_` undo; "identity", "pca" and
+    "random" are then maps of the rescaled data. An array as `init` is always a map of the data as
+    given; one that spreads them by more than 2^20 or less than 2^-20 is rescaled likewise, with a
+    warning.
+
+    An interrupted `fit` (Ctrl-C) raises KeyboardInterrupt and leaves the best map so far in
+    `components_`. Where the iterations run out before convergence, ConvergenceWarning says so.
+
+    References
+    ----------
+    A. Globerson, S. Roweis, "Metric learning by collapsing classes", Advances in Neural Information
+    Processing Systems 18 (2005), 451-458.
+
+    Examples
+    --------
+    >>> from metricfast import MCML
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> mcml = MCML(n_components=2, max_iter=1000).fit(X, y)
+    >>> mcml.transform(X).shape
+    (150, 2)
+    """
+
+    def _loss(self) -> losses.MCML:
+        return losses.MCML()
+
+    def _coordinates(self, data: TrainingSet, L: NDArray[Any]) -> Coordinates:
+        del L
+        return Coordinates(data.X.shape[1], self._within_scatter(data))

@@ -1,0 +1,1 @@
+"""Learners from pairs, triplets and quadruplets of points."""

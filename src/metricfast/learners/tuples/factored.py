@@ -1,0 +1,121 @@
+"""What learners share that minimise a smooth function of a factor L of M."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
+
+from metricfast._core.prior import initialize_metric
+from metricfast._core.progress import Progress
+from metricfast._core.tuples import TupleSet
+from metricfast.training.solvers import Monitor
+
+__all__ = ["minimize_factor", "start_metric"]
+
+_Floats = NDArray[np.float64]
+# What the objective is known to, relatively: going on below it makes line searches fail.
+_ROUNDING = 1e-15
+
+
+def start_metric(
+    tuples: TupleSet,
+    prior: str | NDArray[Any],
+    rng: int | np.random.RandomState | None,
+    **params: Any,
+) -> _Floats:
+    """Make the matrix M that a prior names, see :func:`initialize_metric`."""
+    # Finding the different points can take longer than the fit.
+    named = isinstance(prior, str) and prior == "covariance"
+    points = tuples.unique_points() if named else tuples.points
+    return initialize_metric(points, prior, rng, **params)
+
+
+def minimize_factor(
+    learner: Any,
+    objective: Callable[[_Floats], tuple[float, _Floats, float]],
+    start: _Floats,
+    tol: float,
+    finish: Callable[[_Floats], None],
+) -> float:
+    """Minimise by L-BFGS until what is left to gain is at most `tol`.
+
+    Sets `n_iter_` of the learner, and warns ConvergenceWarning if it ends otherwise.
+
+    Parameters
+    ----------
+    learner : estimator
+        With parameters `max_iter` and `verbose`.
+    objective : callable
+        Gives the value and gradient at a factor, and how far from optimal the factor is.
+    start : ndarray
+        Factor of any shape to start from.
+    tol : float
+        Largest distance from the optimum, as `objective` measures it, to end with.
+    finish : callable
+        Called with the best factor at the end, also when interrupted.
+
+    Returns
+    -------
+    float
+        How far from optimal the last factor is.
+    """
+    progress = Progress(type(learner).__name__, learner.max_iter) if learner.verbose else None
+    # Iterations end where the objective was evaluated last, but for the last line search.
+    last: dict[bytes, tuple[float, _Floats, float]] = {}
+
+    def at(x: _Floats) -> tuple[float, _Floats, float]:
+        key = x.tobytes()
+        if key not in last:
+            found = objective(x.reshape(start.shape))
+            last.clear()
+            last[key] = found
+        return last[key]
+
+    def evaluate(x: _Floats) -> tuple[float, _Floats]:
+        value, gradient, _ = at(x)
+        return value, gradient.ravel()
+
+    def remaining(x: _Floats) -> float:
+        return at(x)[2]
+
+    def observer(iteration: int, value: float, x: _Floats) -> bool:
+        if progress is not None:
+            progress(iteration, value)
+        return remaining(x) <= tol
+
+    def report(intermediate_result: Any) -> None:
+        if monitor(intermediate_result.fun, intermediate_result.x):
+            raise StopIteration
+
+    monitor = Monitor(start.ravel(), observer)
+    try:
+        if not remaining(monitor.best_x) <= tol:
+            minimize(
+                evaluate,
+                start.ravel(),
+                jac=True,
+                method="L-BFGS-B",
+                callback=report,
+                options={"maxiter": learner.max_iter, "ftol": _ROUNDING, "gtol": 0.0},
+            )
+        distance = remaining(monitor.best_x)
+    finally:
+        if progress is not None:
+            progress.close()
+        learner.n_iter_ = max(1, len(monitor.curve))
+        finish(monitor.best_x.reshape(start.shape))
+    if not distance <= tol:
+        warnings.warn(
+            f"{type(learner).__name__} stopped after {learner.n_iter_} iterations at "
+            f"{distance:.2g}, above tol={tol:g}: raise max_iter or tol, or standardise the "
+            "features.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+    return distance

@@ -1,0 +1,209 @@
+"""The parts of MMC's objective: sums over pairs, and coordinates to search in."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricfast._core.arrays import as_threads
+from metricfast._core.dispatch import get_kernels
+from metricfast._core.scaling import moderate
+
+__all__ = ["ClusteringProblem", "check_diagonal"]
+
+# Least mean square of similar pairs along a direction, relative to features of all pairs. Where
+# similar points do not differ at all, the objective has no upper bound.
+_FLOOR = 1e-6
+# Part of the mean eigenvalue that is added to the initial matrix: a direction that it leaves out
+# would be left out for good.
+_SPREAD = 1e-3
+_Floats = NDArray[np.float64]
+
+
+def check_diagonal(value: object) -> None:
+    """Raise ValueError unless `diagonal` is a boolean, or 0 or 1."""
+    if not isinstance(value, (Integral, np.bool_)) or value not in (0, 1):
+        raise ValueError(f"diagonal must be True or False, got {value!r}.")
+
+
+class ClusteringProblem:
+    r"""Find the metric A of the largest sum of distances g, given the sum of squared ones.
+
+    The sum g over dissimilar pairs grows as the root of A. So its maximum under a bound of <A, S>,
+    where S is the scatter of similar pairs, lies in the direction of the lowest
+    :math:`\log\langle A, S \rangle / 2 - \log g(A)`, without a constraint. The factor F of A has
+    coordinates in which S is the identity, and :math:`\langle A, S \rangle = \|F\|^2`.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_points, n_features), float32 or float64
+    index : ndarray of shape (n_pairs, 2), int64
+    y : ndarray of shape (n_pairs,)
+        1 for similar and -1 for dissimilar pairs; both occur.
+    A : ndarray of shape (n_features, n_features)
+        To start from; not zero.
+    diagonal : bool
+        Whether only diagonal matrices count.
+
+    Attributes
+    ----------
+    start : ndarray
+        Factor to start from.
+    initial_size : float
+        <A, S> of the A given.
+    """
+
+    def __init__(
+        self,
+        points: NDArray[Any],
+        index: NDArray[np.int64],
+        y: NDArray[Any],
+        A: _Floats,
+        *,
+        diagonal: bool,
+    ) -> None:
+        # The best direction of A does not depend on the unit of the points, nor does a size that is
+        # relative to the initial one.
+        points = moderate(points)
+        similar, self._dissimilar = (_Pairs(points, index[y == k], diagonal) for k in (1, -1))
+        S, D = similar.scatter(), self._dissimilar.scatter()
+        variances = [s[0] if diagonal else np.diag(s) for s in (S, D)]
+        if not variances[1].any():
+            raise ValueError("The two points of every dissimilar pair coincide.")
+        scale = variances[0] + len(similar) / len(self._dissimilar) * variances[1]
+        coordinates = _DiagonalCoordinates if diagonal else _FullCoordinates
+        self._coordinates: Any = coordinates(S, scale)
+        self.initial_size = self._coordinates.size(A)
+        if not self.initial_size > 0:
+            raise ValueError("`init` must not be zero for all features that vary.")
+        self.start = self._coordinates.start(A / self.initial_size)
+
+    def objective(self, F: _Floats) -> tuple[float, _Floats, float]:
+        """Return the value and gradient at F, and by which part of itself g may be raised at most.
+
+        As g is concave, its maximum is at most g plus what its gradient gains on the best matrix of
+        the same <A, S>, which is in the direction of the largest eigenvalue of the gradient.
+        """
+        g, scatter = self._dissimilar.distances(self._coordinates.map(F))
+        slope, steepest = self._coordinates.slope(F, scatter)
+        size = float(np.sum(F * F))
+        value = math.log(size) / 2 - math.log(g)
+        return value, F / size - slope / g, (size * steepest / g - 1) / 2
+
+    def metric(self, F: _Floats, size: float) -> _Floats:
+        """Return A, scaled to a given <A, S>."""
+        L = self._coordinates.map(F * np.sqrt(size / np.sum(F * F)))
+        return np.asarray(self._coordinates.square(L))
+
+
+class _Pairs:
+    """Pairs of one kind, with the sums over them that training needs.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_points, n_features)
+    index : ndarray of shape (n_pairs, 2), int64
+    diagonal : bool
+        Whether maps and scatters are held as rows of shape (1, n_features), being diagonal.
+    """
+
+    def __init__(self, points: NDArray[Any], index: NDArray[np.int64], diagonal: bool) -> None:
+        self._points, self._index = points, np.ascontiguousarray(index)
+        self._diagonal, self._threads = diagonal, as_threads(None)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def distances(self, L: _Floats) -> tuple[float, _Floats]:
+        """Return the sum of distances, and of v v' over distances, v being a difference."""
+        return self._sum(L, False)
+
+    def scatter(self) -> _Floats:
+        """Return the sum of v v'."""
+        return self._sum(np.zeros((1, self._points.shape[1])), True)[1]
+
+    def _sum(self, L: _Floats, squared: bool) -> tuple[float, _Floats]:
+        found: tuple[float, _Floats] = get_kernels().sum_of_distances(
+            self._points,
+            self._index,
+            np.ascontiguousarray(L),
+            self._diagonal,
+            squared,
+            self._threads,
+        )
+        return found
+
+
+class _FullCoordinates:
+    r"""Coordinates in which the scatter S of similar pairs is the identity: L = F K^{-1}.
+
+    Parameters
+    ----------
+    scatter : ndarray of shape (n_features, n_features)
+        S, whose eigenvalues are raised to a floor after its features are brought to the scale.
+    scale : ndarray of shape (n_features,)
+        Of squares of features, summed like S. Features of scale zero get no weight.
+    """
+
+    def __init__(self, scatter: _Floats, scale: _Floats) -> None:
+        root = np.sqrt(scale)
+        inverse = _inverse(root)
+        values, vectors = np.linalg.eigh(scatter * np.outer(inverse, inverse))
+        values = np.sqrt(np.maximum(values, _FLOOR))
+        self._factor = root[:, None] * vectors * values
+        self._inverse = (vectors / values).T * inverse
+
+    def size(self, A: _Floats) -> float:
+        """Return <A, S>."""
+        return float(np.sum(A @ self._factor * self._factor))
+
+    def start(self, A: _Floats) -> _Floats:
+        """Return a factor of A, which is made definite; its size is 1."""
+        B = self._factor.T @ A @ self._factor
+        return np.asarray(np.linalg.cholesky(B + _SPREAD / len(B) * np.eye(len(B))).T)
+
+    def map(self, F: _Floats) -> _Floats:
+        return np.asarray(F @ self._inverse)
+
+    @staticmethod
+    def square(L: _Floats) -> _Floats:
+        return np.asarray(L.T @ L)
+
+    def slope(self, F: _Floats, scatter: _Floats) -> tuple[_Floats, float]:
+        """Return F H and the largest eigenvalue of H, which is the scatter in coordinates."""
+        H = self._inverse @ scatter @ self._inverse.T
+        return F @ H, float(np.linalg.eigvalsh(H)[-1])
+
+
+class _DiagonalCoordinates:
+    """The same for diagonal A, where S is its diagonal; factors and maps are rows."""
+
+    def __init__(self, scatter: _Floats, scale: _Floats) -> None:
+        self._square = np.maximum(scatter[0], _FLOOR * scale)
+        self._inverse = _inverse(np.sqrt(self._square))
+
+    def size(self, A: _Floats) -> float:
+        return float(np.diag(A) @ self._square)
+
+    def start(self, A: _Floats) -> _Floats:
+        return np.asarray(np.sqrt(np.diag(A) * self._square + _SPREAD / len(A))[None])
+
+    def map(self, F: _Floats) -> _Floats:
+        return np.asarray(F * self._inverse)
+
+    @staticmethod
+    def square(L: _Floats) -> _Floats:
+        return np.diag(L[0] ** 2)
+
+    def slope(self, F: _Floats, scatter: _Floats) -> tuple[_Floats, float]:
+        H = scatter * self._inverse**2
+        return np.asarray(F * H), float(H.max())
+
+
+def _inverse(values: _Floats) -> _Floats:
+    """Return inverses, of zeros zero."""
+    return np.asarray(np.divide(1, values, out=np.zeros_like(values), where=values > 0))

@@ -1,0 +1,389 @@
+"""Online learning of a bilinear similarity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metricfast._core.arguments import (
+    as_matrix,
+    check_bool,
+    check_choice,
+    check_count,
+    check_random_state,
+    check_range,
+)
+from metricfast._core.arrays import as_threads
+from metricfast._core.dispatch import get_kernels
+from metricfast._core.progress import Progress
+from metricfast._core.targets import check_partial_target, check_sample_weight
+from metricfast._core.tuples import TupleSet, index_tuples
+from metricfast.constraints import Constraints
+from metricfast.learners.base.bilinear import BilinearMixin
+from metricfast.learners.base.classifiers import TripletsClassifierMixin
+
+__all__ = ["OASIS", "OASIS_Supervised"]
+
+
+class _BaseOASIS(BilinearMixin):
+    def __init__(
+        self,
+        max_iter: int = 10,
+        C: float = 0.1,
+        init: str | NDArray[Any] = "identity",
+        projection: str | None = None,
+        shuffle: bool = True,
+        preprocessor: Any = None,
+        verbose: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(preprocessor)
+        self.max_iter = max_iter
+        self.C = C
+        self.init = init
+        self.projection = projection
+        self.shuffle = shuffle
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _check_parameters(self) -> None:
+        check_count("max_iter", self.max_iter)
+        check_range("C", self.C, positive=True)
+        check_bool("shuffle", self.shuffle)
+        check_choice("projection", self.projection, (None, "symmetric", "psd"))
+        as_threads(self.n_jobs)
+
+    def _start(self, triplets: TupleSet) -> None:
+        n_features, dtype = triplets.points.shape[1], triplets.points.dtype
+        if isinstance(self.init, np.ndarray):
+            W = as_matrix(self.init, "init", dtype)
+            if W.shape != (n_features, n_features):
+                raise ValueError(
+                    f"`init` must have shape ({n_features}, {n_features}), got {W.shape}."
+                )
+        elif isinstance(self.init, str) and self.init in ("identity", "zeros"):
+            W = np.eye(n_features, dtype=dtype) * dtype.type(self.init == "identity")
+        else:
+            raise ValueError(
+                "`init` must be 'identity', 'zeros' or a numpy array of shape "
+                "(n_features, n_features)."
+            )
+        self.bilinear_, self.n_iter_ = W, 0
+        self.loss_curve_: list[float] = []
+
+    def _train(self, triplets: TupleSet, weight: NDArray[np.float64] | None, n_passes: int) -> None:
+        """Go over the triplets of positive weight until none has a loss, at most so many times."""
+        dtype = np.result_type(triplets.points, self.bilinear_)
+        points = triplets.points.astype(dtype, copy=False)
+        W = self.bilinear_ = self.bilinear_.astype(dtype)
+        index = triplets.index
+        if weight is not None:
+            index, weight = index[weight > 0], weight[weight > 0]
+        index = np.ascontiguousarray(index)
+        total = len(index) if weight is None else weight.sum()
+        order = np.arange(len(index))
+        rng = check_random_state(self.random_state)
+        progress = Progress(type(self).__name__, n_passes) if self.verbose else None
+        try:
+            for _ in range(n_passes):
+                if self.shuffle:
+                    order = rng.permutation(len(index))
+                loss, n_updates = get_kernels().oasis(
+                    points, index, weight, order, float(self.C), W
+                )
+                if not np.isfinite(loss) or not np.isfinite(W).all():
+                    raise ValueError("The similarities overflow: rescale the features.")
+                if self.projection is not None:
+                    W[...] = _project(W, self.projection)
+                self.n_iter_ += 1
+                self.loss_curve_.append(loss / total)
+                if progress is not None:
+                    progress(self.n_iter_, self.loss_curve_[-1])
+                if n_updates == 0:
+                    break
+        finally:
+            if progress is not None:
+                progress.close()
+
+
+class OASIS(_BaseOASIS, TripletsClassifierMixin):
+    r"""Online algorithm for scalable similarity learning from triplets.
+
+    Learns the matrix of a bilinear similarity :math:`S(x, x') = x^T W x'` from triplets (a, b, c)
+    of which a should be more similar to b than to c by a margin of 1. One triplet after the other
+    changes W as little as its loss :math:`\ell = [1 - a^T W (b - c)]_+` asks for, within `C`:
+
+    .. math::
+
+        W \leftarrow W + \tau\, a (b - c)^T, \qquad
+        \tau = \min\left(C, \frac{\ell}{\|a\|^2 \|b - c\|^2}\right)
+
+    W need not be symmetric. No distance is learned: use `pair_score`.
+
+    Parameters
+    ----------
+    max_iter : int, default=10
+        Number of passes over the triplets in `fit`. Fewer are done if no triplet of one had a loss.
+    C : float, default=0.1
+        The longest step: smaller values stand more contradictions between triplets.
+    init : {"identity", "zeros"} or ndarray of shape (n_features, n_features), default="identity"
+        The matrix to start from.
+    projection : {"symmetric", "psd"}, optional
+        Replace W after each pass by the nearest symmetric, or symmetric positive semidefinite,
+        matrix.
+    shuffle : bool, default=True
+        Take the triplets in a new random order in each pass.
+    preprocessor : array-like or callable, optional
+        Gives the points when triplets hold indicators of points.
+    verbose : bool, default=False
+        Show progress on standard error.
+    random_state : int, RandomState or None, default=None
+        For the order of triplets.
+    n_jobs : int, optional
+        Number of threads that compute similarities; results do not depend on it. Training takes
+        one triplet after the other, and one thread.
+
+    Attributes
+    ----------
+    bilinear_ : ndarray of shape (n_features, n_features)
+        The matrix W, in float32 for float32 points, else in float64.
+    n_iter_ : int
+        Number of passes done.
+    loss_curve_ : list of float
+        (Weighted) mean loss of the triplets of each pass, each before its own update.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    preprocessor_ : callable or None
+        The preprocessor in use.
+    validation_ : dict
+        Only after ``fit(..., validate=True)``: how the learned similarity and the inner product do
+        on held-out triplets.
+
+    Notes
+    -----
+    Similarities depend on the lengths of points: scaling each point to length 1 is usual. An
+    interrupted `fit` (Ctrl-C) raises KeyboardInterrupt and leaves the current W.
+
+    References
+    ----------
+    G. Chechik, V. Sharma, U. Shalit, S. Bengio, "Large scale online learning of image similarity
+    through ranking", Journal of Machine Learning Research 11 (2010).
+
+    Examples
+    --------
+    >>> from metricfast import OASIS
+    >>> points = [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [-0.6, 0.8]]
+    >>> oasis = OASIS(preprocessor=points, random_state=0).fit([[0, 1, 2], [2, 3, 0]])
+    >>> oasis.predict([[0, 1, 2], [2, 3, 0]])
+    array([1, 1])
+    """
+
+    def fit(
+        self,
+        triplets: ArrayLike,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> OASIS:
+        """Learn the similarity.
+
+        Parameters
+        ----------
+        triplets : array-like of shape (n_triplets, 3, n_features) or (n_triplets, 3)
+            Points, or indicators for the preprocessor. The first of a triplet should be more
+            similar to the second than to the third.
+        y : ignored
+        sample_weight : array-like of shape (n_triplets,), optional
+            Non-negative weights of the triplets, by which their `C` is multiplied.
+        validate : bool, default=False
+            Also fit a clone to four fifths of the triplets, compare the share of the others that
+            it orders rightly with that of the plain inner product, keep the numbers in
+            `validation_`, and warn if the learned similarity is worse.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument or parameter has a value that cannot be used.
+        """
+        self._check_parameters()
+        given = self._prepare_tuples(triplets)
+        weight = check_sample_weight(sample_weight, len(given.index))
+        self._start(given)
+        self._train(given, weight, self.max_iter)
+        if validate:
+            self._validate_fit(triplets, sample_weight=sample_weight)
+        return self
+
+    def partial_fit(
+        self, triplets: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None
+    ) -> OASIS:
+        """Go on learning, by one pass over further triplets.
+
+        Without `shuffle`, calls on parts of the triplets learn what one pass over all does.
+
+        Parameters
+        ----------
+        triplets : array-like of shape (n_triplets, 3, n_features) or (n_triplets, 3)
+            As for `fit`. The preprocessor is that of the first call.
+        y : ignored
+        sample_weight : array-like of shape (n_triplets,), optional
+            As for `fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument or parameter has a value that cannot be used.
+        """
+        self._check_parameters()
+        if hasattr(self, "bilinear_"):
+            given = index_tuples(
+                self, triplets, preprocessor=self.preprocessor_, reset=False, tuple_size=3
+            )
+        else:
+            given = self._prepare_tuples(triplets)
+        weight = check_sample_weight(sample_weight, len(given.index))
+        if not hasattr(self, "bilinear_"):
+            self._start(given)
+        self._train(given, weight, 1)
+        return self
+
+
+class OASIS_Supervised(_BaseOASIS):  # noqa: N801
+    """Online algorithm for scalable similarity learning from class labels.
+
+    Triplets are each point with each of its nearest points of the same class and each of its
+    nearest points of other classes; see :class:`OASIS` for what is learned from them.
+
+    Parameters
+    ----------
+    k_genuine : int, default=3
+        Nearest points of the same class to make triplets of.
+    k_impostor : int, default=10
+        Nearest points of other classes to make triplets of.
+    max_iter : int, default=10
+        As for :class:`OASIS`, like the others that are not described here.
+    C : float, default=0.1
+    init : {"identity", "zeros"} or ndarray of shape (n_features, n_features), default="identity"
+    projection : {"symmetric", "psd"}, optional
+    shuffle : bool, default=True
+    preprocessor : array-like or callable, optional
+    verbose : bool, default=False
+    random_state : int, RandomState or None, default=None
+    n_jobs : int, optional
+
+    Attributes
+    ----------
+    bilinear_, n_iter_, loss_curve_, n_features_in_, preprocessor_, validation_
+        As for :class:`OASIS`.
+
+    References
+    ----------
+    G. Chechik, V. Sharma, U. Shalit, S. Bengio, "Large scale online learning of image similarity
+    through ranking", Journal of Machine Learning Research 11 (2010).
+
+    Examples
+    --------
+    >>> from metricfast import OASIS_Supervised
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> oasis = OASIS_Supervised(random_state=0).fit(X, y)
+    >>> oasis.get_bilinear_matrix().shape
+    (4, 4)
+    """
+
+    _requires_y = True
+    _partial_labels = True
+
+    def __init__(
+        self,
+        k_genuine: int = 3,
+        k_impostor: int = 10,
+        max_iter: int = 10,
+        C: float = 0.1,
+        init: str | NDArray[Any] = "identity",
+        projection: str | None = None,
+        shuffle: bool = True,
+        preprocessor: Any = None,
+        verbose: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(
+            max_iter, C, init, projection, shuffle, preprocessor, verbose, random_state, n_jobs
+        )
+        self.k_genuine = k_genuine
+        self.k_impostor = k_impostor
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> OASIS_Supervised:
+        """Make triplets and learn the similarity.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
+            Points.
+        y : array-like of shape (n_samples,)
+            Class labels, of at least two classes. Numbers below 0 mean that the class is unknown.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights of the triplets that a point is the first of, see `OASIS.fit`.
+        validate : bool, default=False
+            Also fit a clone to four fifths of the points, compare the errors of the 3 neighbours
+            that are most similar by the learned similarity and by the plain inner product on the
+            others, keep the numbers in `validation_`, and warn if the learned one is worse.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument or parameter has a value that cannot be used, or no class has two points.
+        """
+        self._check_parameters()
+        check_count("k_genuine", self.k_genuine)
+        check_count("k_impostor", self.k_impostor)
+        points, y_checked = self._prepare_inputs(X, y, ensure_min_samples=2)
+        _, labels = check_partial_target(y_checked)
+        weight = check_sample_weight(sample_weight, len(points))
+        index = Constraints(labels).generate_knntriplets(
+            points, self.k_genuine, self.k_impostor, n_jobs=self.n_jobs
+        )
+        if weight is not None:
+            weight = weight[index[:, 0]]
+        if not len(index) or (weight is not None and not weight.any()):
+            raise ValueError("There are no triplets: no class has two points and weight.")
+        triplets = TupleSet(points, index)
+        self._start(triplets)
+        self._train(triplets, weight, self.max_iter)
+        if validate:
+            self._validate_fit(X, y, sample_weight=sample_weight)
+        return self
+
+
+def _project(W: NDArray[Any], projection: str) -> NDArray[Any]:
+    symmetric: NDArray[Any] = (W + W.T) / 2
+    if projection == "symmetric":
+        return symmetric
+    values, vectors = np.linalg.eigh(symmetric)
+    positive: NDArray[Any] = (vectors * np.maximum(values, 0)) @ vectors.T
+    return np.asarray((positive + positive.T) / 2)

@@ -1,0 +1,180 @@
+"""Bases that sparse compositional metrics are made of: directions that may tell points apart."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.random import sample_without_replacement
+from threadpoolctl import threadpool_limits
+
+from metricfast._core.arguments import as_matrix
+from metricfast._core.scaling import center_and_rescale
+from metricfast._core.scatter import discriminant_components
+from metricfast._core.threadpool import one_blas_thread
+from metricfast._core.tuples import TupleSet
+from metricfast.distances.neighbors import kneighbors_per_class
+
+__all__ = ["check_given_basis", "local_discriminants", "triplet_directions"]
+
+_Floats = NDArray[np.float64]
+
+# Clusters are where to look, no result: that many points each give their centres well enough.
+_POINTS_PER_CLUSTER = 100
+# Elements of the matrices whose eigenvectors are found in one call.
+_MATRICES = 1 << 18
+# Draws of triplets that may give no direction before we believe that there is none.
+_MAX_FAILURES = 100
+
+
+def check_given_basis(basis: Any, n_features: int) -> _Floats:
+    """Return a copy of the bases that a user gave, one a row."""
+    found: _Floats = as_matrix(basis, "basis")
+    if found.shape[1] != n_features:
+        raise ValueError(
+            f"The dimensionality ({found.shape[1]}) of the provided bases must match the "
+            f"dimensionality of the data ({n_features})."
+        )
+    return found
+
+
+def triplet_directions(
+    triplets: TupleSet, n_basis: int | None, rng: np.random.RandomState
+) -> _Floats:
+    """Return directions in which a few random triplets differ most, in either sense.
+
+    They are the eigenvectors of the sum over n_features triplets (a, b, c) of
+    ``outer(a - b, a - b) - outer(a - c, a - c)``, for as many draws as it takes.
+
+    Parameters
+    ----------
+    triplets : TupleSet
+    n_basis : int, optional
+        By default 80 times the number of features.
+    rng : RandomState
+
+    Returns
+    -------
+    ndarray of shape (n_basis, n_features)
+        Of unit length.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer triplets than features, or points do not differ.
+    """
+    points, index = triplets.points, triplets.index
+    n_triplets, n_features = len(index), points.shape[1]
+    if n_features > n_triplets:
+        raise ValueError(
+            f"Number of features ({n_features}) is greater than the number of "
+            f"triplets({n_triplets}).\nConsider using dimensionality reduction or using another "
+            "basis generation scheme."
+        )
+    n_basis = 80 * n_features if n_basis is None else n_basis
+    found: list[_Floats] = []
+    n_found = n_failures = 0
+    at_once = max(1, _MATRICES // n_features**2)
+    with one_blas_thread():
+        while n_found < n_basis:
+            n_draws = min(at_once, -(-(n_basis - n_found) // n_features))
+            drawn = [
+                sample_without_replacement(n_triplets, n_features, random_state=rng)
+                for _ in range(n_draws)
+            ]
+            a, b, c = points[np.moveaxis(index[np.array(drawn)], 2, 0)].astype(np.float64)
+            near, far = a - b, a - c
+            size = np.maximum(np.abs(near), np.abs(far)).max(axis=(1, 2), keepdims=True)
+            size[size == 0] = 1
+            near, far = near / size, far / size  # no square overflows
+            values, vectors = np.linalg.eigh(_squares(near) - _squares(far))
+            sizes = np.abs(values)
+            smallest = n_features * np.finfo(points.dtype).eps * sizes.max(axis=1, keepdims=True)
+            found.append(vectors.swapaxes(1, 2)[sizes > smallest])
+            n_found += len(found[-1])
+            n_failures = 0 if len(found[-1]) else n_failures + n_draws
+            if n_failures >= _MAX_FAILURES:
+                raise ValueError(
+                    "The triplets give no bases: their points do not differ, or the second and "
+                    "third differ from the first alike. Give `basis` as an array, or other "
+                    "triplets."
+                )
+    return np.concatenate(found)[:n_basis]
+
+
+def _squares(rows: _Floats) -> _Floats:
+    squares: _Floats = rows.swapaxes(1, 2) @ rows
+    return squares
+
+
+def local_discriminants(
+    X: NDArray[Any], labels: NDArray[np.int64], n_basis: int | None, rng: np.random.RandomState
+) -> _Floats:
+    """Return linear discriminants of the neighbourhoods of cluster centres, at two scales.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    labels : ndarray of shape (n_samples,)
+        Codes of classes.
+    n_basis : int, optional
+        By default 20 times the number of features, or as many as the samples can give.
+    rng : RandomState
+
+    Returns
+    -------
+    ndarray of shape (at most n_basis, n_features)
+        Of unit length. Neighbourhoods of low rank give fewer.
+
+    Raises
+    ------
+    ValueError
+        If `n_basis` is more than the samples can give.
+    """
+    n_samples, n_features = X.shape
+    n_classes = len(np.unique(labels))
+    n_directions = min(n_classes - 1, n_features)
+    limit = 2 * n_directions * n_samples
+    if n_basis is None:
+        n_basis = min(20 * n_features, limit - 1)
+    elif n_basis < n_classes:
+        warnings.warn(
+            "The number of basis is less than the number of classes, "
+            "which may lead to poor discriminative performance.",
+            stacklevel=4,
+        )
+    elif n_basis >= limit:
+        raise ValueError(
+            f"Not enough samples to generate {n_basis} LDA bases, n_basis"
+            f"should be smaller than {limit}"
+        )
+    X, _ = center_and_rescale(X)
+    scales = (20, 50) if n_features > 50 else (10, 20)
+    centres = _cluster_centres(X, -(-n_basis // (2 * n_directions)), rng)
+    _, near = kneighbors_per_class(centres, X, labels, scales[-1])
+    found = []
+    with one_blas_thread():
+        for scale in scales:
+            for region in near[:, :, :scale]:
+                rows = region[region >= 0]
+                found.append(
+                    discriminant_components(X[rows], labels[rows], np.ones(len(rows)), n_directions)
+                )
+    basis = np.concatenate(found)
+    lengths = np.linalg.norm(basis, axis=1, keepdims=True)
+    kept = lengths[:, 0] > 0
+    return np.asarray(basis[kept] / lengths[kept])[:n_basis]
+
+
+def _cluster_centres(X: NDArray[Any], n_clusters: int, rng: np.random.RandomState) -> NDArray[Any]:
+    n_samples = min(len(X), _POINTS_PER_CLUSTER * n_clusters)
+    rows = sample_without_replacement(len(X), n_samples, random_state=rng)
+    # One thread, since sums over several would depend on their number.
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # told of duplicates
+        model = KMeans(n_clusters, n_init=1, random_state=rng).fit(X[np.sort(rows)])
+    return np.asarray(model.cluster_centers_, X.dtype)

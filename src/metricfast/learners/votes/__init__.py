@@ -1,0 +1,1 @@
+"""Learners by the votes of nearest neighbours."""

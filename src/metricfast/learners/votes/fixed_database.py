@@ -1,0 +1,200 @@
+"""A database that the tools of scikit-learn neither split nor leave out of a pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from metricfast.learners.base.callers import refuse_pipeline
+
+__all__ = ["FixedDatabase"]
+
+Array = NDArray[Any]
+
+
+class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """A learner of queries and a database, whose database stays as it is when queries are split.
+
+    Cross-validation and searches split what they give to `fit`, and pipelines transform X alone.
+    Here the database is a parameter, so that queries alone are split, and the steps of a pipeline
+    are applied to both.
+
+    Parameters
+    ----------
+    estimator : estimator
+        An `AsymmetricSimilarity`, or a `sklearn.pipeline.Pipeline` that ends in one. Its other
+        steps are fitted to the queries, and transform queries and database. Give the pipeline here:
+        `FixedDatabase` as a step after others raises.
+    X_database : {array-like, sparse matrix, frame} of shape (n_database, n_features)
+    y_database : array-like of shape (n_database,)
+        Classes, at least those of the queries.
+
+    Attributes
+    ----------
+    preparation_ : Pipeline or None
+        The other steps, fitted.
+    learner_ : estimator
+        The learner, fitted; it holds the database as it was transformed and embedded.
+    classes_ : ndarray of shape (n_classes,)
+
+    Examples
+    --------
+    Parameters of the steps have the prefix ``estimator__`` and the step's name:
+
+    >>> from metricfast import AsymmetricSimilarity, FixedDatabase
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_wine(return_X_y=True)
+    >>> steps = make_pipeline(StandardScaler(), AsymmetricSimilarity(max_epochs=5, random_state=0))
+    >>> search = GridSearchCV(
+    ...     FixedDatabase(steps, X[::2], y[::2]), {"estimator__asymmetricsimilarity__C": [0.1, 1]}
+    ... )
+    >>> bool(search.fit(X[1::2], y[1::2]).best_score_ > 0.9)
+    True
+    """
+
+    def __init__(self, estimator: Any, X_database: Any, y_database: ArrayLike) -> None:
+        self.estimator = estimator
+        self.X_database = X_database
+        self.y_database = y_database
+
+    def fit(self, X: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> FixedDatabase:
+        """Fit the steps to queries, and the learner to queries and database.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame} of shape (n_samples, n_features)
+            Queries.
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the queries, for the learner.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError
+            If `estimator` does not end in a learner whose `fit` takes a database.
+        ValueError
+            If this is a step after others of a pipeline, or the learner refuses the data.
+        """
+        refuse_pipeline(self)
+        estimator = clone(self.estimator)
+        preparation, learner = None, estimator
+        if isinstance(estimator, Pipeline):
+            preparation = estimator[:-1] if len(estimator) > 1 else None
+            learner = estimator[-1]
+        if not has_fit_parameter(learner, "X_database"):
+            raise TypeError(
+                "estimator must be a learner whose fit takes X_database, as AsymmetricSimilarity, "
+                f"or a pipeline that ends in one; got {self.estimator!r}."
+            )
+        database = self.X_database
+        if preparation is not None:
+            X, database = preparation.fit_transform(X, y), preparation.transform(database)
+        learner.fit(X, y, database, self.y_database, sample_weight=sample_weight)
+        self.preparation_, self.learner_ = preparation, learner
+        return self
+
+    @property
+    def classes_(self) -> Array:
+        """The classes, sorted."""
+        return np.asarray(self.learner_.classes_)
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of features before the first step."""
+        return int((self.preparation_ or self.learner_).n_features_in_)
+
+    def predict(self, X: Any) -> Array:
+        """Let the nearest database points vote.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame} of shape (n_queries, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_queries,)
+        """
+        return np.asarray(self._prepared(X, "predict"))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the share of the votes of each class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame} of shape (n_queries, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_classes)
+        """
+        return np.asarray(self._prepared(X, "predict_proba"))
+
+    def score(self, X: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of queries whose class is predicted.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame} of shape (n_queries, n_features)
+        y : array-like of shape (n_queries,)
+        sample_weight : array-like of shape (n_queries,), optional
+
+        Returns
+        -------
+        float
+        """
+        return float(self._prepared(X, "score", y, sample_weight=sample_weight))
+
+    def kneighbors(self, X: Any, n_neighbors: int | None = None) -> tuple[Array, NDArray[np.int64]]:
+        """Return the nearest points of `X_database` of each query, by the learned distance.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame} of shape (n_queries, n_features)
+        n_neighbors : int, optional
+            By default that of the learner.
+
+        Returns
+        -------
+        distances, indices : ndarray of shape (n_queries, n_neighbors)
+            Nearest first.
+        """
+        distances, indices = self._prepared(X, "kneighbors", n_neighbors=n_neighbors)
+        return distances, indices
+
+    def transform(self, X: Any, side: str | None = None) -> Any:
+        """Embed points, after the other steps.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame} of shape (n_samples, n_features)
+        side : {"query", "database"}, optional
+            Must be said where the learner has two maps.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        return self._prepared(X, "transform", side=side)
+
+    def _prepared(self, X: Any, method: str, *args: Any, **params: Any) -> Any:
+        """Call a method of the learner with points after the other steps."""
+        check_is_fitted(self, "learner_")
+        if self.preparation_ is not None:
+            X = self.preparation_.transform(X)
+        return getattr(self.learner_, method)(X, *args, **params)
+
+    def __sklearn_tags__(self) -> Tags:
+        return get_tags(self.estimator)

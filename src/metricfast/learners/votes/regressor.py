@@ -1,0 +1,227 @@
+"""Neighbourhood gerrymandering for continuous targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from metricfast._core.arguments import check_count
+from metricfast._core.scaling import rescale_targets
+from metricfast._core.targets import check_regression_target
+from metricfast.distances.neighbors import kneighbors
+from metricfast.learners.linear.base import TrainingSet
+from metricfast.learners.votes.map_of_votes import MapOfVotes
+from metricfast.losses import Gerrymander
+from metricfast.training.solvers import SolverState
+
+__all__ = ["NeighborhoodGerrymanderingRegressor"]
+
+Array = NDArray[Any]
+
+
+class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: ignore[misc]
+    r"""Neighbourhood gerrymandering for continuous targets.
+
+    The targets are cut into quantiles, the neighbours vote for one, and a vote costs the distance
+    of its quantile's mean to that of the right one, in standard deviations of the target:
+    :math:`\Delta(y, h) = |c_y - c_{vote(h)}| / \sigma`. This is a loss of classes, so inference is
+    exact.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        Neighbours that vote, and of whose targets `predict` takes the median.
+    n_components : int, optional
+        As of `NeighborhoodGerrymandering`.
+    n_bins : int, default=5
+        Number of quantiles; fewer where targets repeat, or points are so few that a quantile had
+        fewer than twice `n_neighbors` of them.
+    parameterization, ties, inference, C, regularizer, init, solver, batch_size, max_iter
+        As of `NeighborhoodGerrymandering`; "lda" is no `init`.
+    max_epochs, learning_rate, tol, early_stopping, validation_fraction, warm_start
+        As of `NeighborhoodGerrymandering`.
+    preprocessor, verbose, random_state, n_jobs, callbacks, power_t
+        As of `NeighborhoodGerrymandering`.
+
+    Attributes
+    ----------
+    components_, history_, loss_curve_, objective_, n_iter_
+        As of `NeighborhoodGerrymandering`, with quantiles as classes.
+    bins_ : ndarray of shape (n_bins,)
+        The means of the quantiles.
+    database_embedding_ : ndarray of shape (n_samples, n_components)
+        The training points, embedded, and
+    database_targets_ : ndarray of shape (n_samples,)
+        their targets.
+
+    Notes
+    -----
+    A loss of the median itself, :math:`|median(h) - y|`, could be inferred too, but targets hardly
+    ever repeat, so that no set of other points would be right.
+
+    `predict` gives the median target of neighbours, and training sees no difference of targets in
+    one quantile. Where targets are exact functions of the points, try `MLKR` first, which minimises
+    the squared error of a prediction; the page on gerrymandering compares the two.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricfast import NeighborhoodGerrymanderingRegressor
+    >>> X = np.random.default_rng(0).normal(size=(200, 5))
+    >>> learner = NeighborhoodGerrymanderingRegressor(max_epochs=10, random_state=0)
+    >>> learner.fit(X, X[:, 0]).transform(X).shape
+    (200, 5)
+    """
+
+    _has_classes = False
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        n_components: int | None = None,
+        *,
+        n_bins: int = 5,
+        parameterization: str = "L",
+        ties: str = "pessimistic",
+        inference: str = "exact",
+        C: float = 1.0,
+        regularizer: str | None = "frobenius2",
+        init: str | Array = "auto",
+        solver: str = "sgd",
+        batch_size: int | None = None,
+        max_iter: int = 100,
+        max_epochs: int = 50,
+        learning_rate: float = 0.03,
+        tol: float = 1e-4,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        warm_start: bool = False,
+        preprocessor: Any = None,
+        verbose: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        callbacks: Iterable[Callable[[SolverState], object]] | None = None,
+        power_t: float = 0.5,
+    ) -> None:
+        super().__init__(preprocessor)
+        self.n_neighbors = n_neighbors
+        self.n_components = n_components
+        self.n_bins = n_bins
+        self.parameterization = parameterization
+        self.ties = ties
+        self.inference = inference
+        self.C = C
+        self.regularizer = regularizer
+        self.init = init
+        self.solver = solver
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.max_epochs = max_epochs
+        self.learning_rate = learning_rate
+        self.tol = tol
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.callbacks = callbacks
+        self.power_t = power_t
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> NeighborhoodGerrymanderingRegressor:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
+                preprocessor
+            Points.
+        y : array-like of shape (n_samples,)
+            Numbers, not all equal.
+        sample_weight : array-like of shape (n_samples,), optional
+            As for `NeighborhoodGerrymandering.fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument or parameter has a value that cannot be used. A parameter that is refused
+            before the data are looked at leaves an earlier fit as it was; after any other error the
+            learner is not fitted.
+        """
+        check_count("n_bins", self.n_bins, least=2)
+        self._fit(X, y, sample_weight)
+        return self
+
+    def _check_target(self, y: Any) -> tuple[Array, Array, float]:
+        targets = check_regression_target(y)
+        rescale_targets(targets)  # refuses units in which there are no squares
+        self.database_targets_ = targets
+        n_bins = max(2, min(int(self.n_bins), len(targets) // (2 * int(self.n_neighbors))))
+        edges = np.unique(np.quantile(targets, np.linspace(0, 1, n_bins + 1)[1:-1]))
+        codes = np.unique(np.searchsorted(edges, targets), return_inverse=True)[1].reshape(-1)
+        if codes.max() == 0:
+            codes = (targets > targets.min()).astype(np.int64)
+        sums = np.bincount(codes, weights=targets)
+        self.bins_ = sums / np.bincount(codes)
+        self._spread = float(targets.std())
+        return self.bins_, codes.astype(np.int64), 1.0
+
+    def _loss(self, data: TrainingSet) -> Gerrymander:
+        matrix = np.abs(self.bins_[:, None] - self.bins_) / self._spread
+        return Gerrymander(self.n_neighbors, matrix, self.ties, self.inference)
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the median target of the nearest training points.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self, "database_embedding_")
+        Z = self._embed(self._points(X))
+        found = kneighbors(Z, self.database_embedding_, self.n_neighbors, n_jobs=self.n_jobs)[1]
+        return np.asarray(np.median(self.database_targets_[found], axis=1))
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the coefficient of determination of the predictions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Numbers.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+            At most 1; 0 for the mean of `y` as the prediction.
+
+        Raises
+        ------
+        ValueError
+            If there is one sample, squares of `y` overflow, or an argument is not as above.
+        """
+        targets = check_regression_target(y, vary=False)
+        if len(targets) < 2:
+            raise ValueError("y must hold at least 2 numbers: of one, nothing is explained.")
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = float(super().score(X, targets, sample_weight))
+        if not np.isfinite(found):
+            raise ValueError("y is so large that its squares overflow: divide it, and fit again.")
+        return found

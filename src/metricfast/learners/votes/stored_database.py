@@ -1,0 +1,191 @@
+"""Classification by the votes of a database, which is stored or given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from metricfast._core.targets import as_label_array, check_sample_weight
+from metricfast.distances.neighbors import kneighbors
+from metricfast.learners.base.callers import refuse_passed_on
+from metricfast.learners.votes.voting import vote
+
+__all__ = ["VotesOfDatabase"]
+
+Array = NDArray[Any]
+
+
+class VotesOfDatabase(ClassifierMixin):  # type: ignore[misc]
+    """Mixin of learners of an embedding that keep their database, and classify by its votes.
+
+    A learner has `_points`, which checks points, and `_embed`, which embeds those of a side.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    database_embedding_ : ndarray of shape (n_database, n_components)
+    database_labels_ : ndarray of int64 of shape (n_database,)
+        Indices into `classes_`.
+    query_embedding_ : ndarray of shape (n_database, n_components)
+        The database as queries, where it is the points of `fit` themselves.
+    """
+
+    n_neighbors: int
+    n_jobs: int | None
+    _points: Callable[..., Any]
+    _embed: Callable[..., Array]
+    classes_: Array
+    database_embedding_: Array
+    database_labels_: NDArray[np.int64]
+    query_embedding_: Array
+
+    def kneighbors(
+        self, X: Any = None, X_database: Any = None, n_neighbors: int | None = None
+    ) -> tuple[Array, NDArray[np.int64]]:
+        """Return the nearest database points of each query, by the learned distance.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features), optional
+            By default the points of `fit`, each left out of its own neighbours.
+        X_database : {array-like, sparse matrix} of shape (n_database, n_features), optional
+            By default that of `fit`; a point that was fitted finds itself there.
+        n_neighbors : int, optional
+            By default that of the learner.
+
+        Returns
+        -------
+        distances, indices : ndarray of shape (n_queries, n_neighbors)
+            Nearest first.
+
+        Raises
+        ------
+        ValueError
+            If X is left out with `X_database`, or where `fit` had a database of its own; or if
+            there are fewer neighbours than asked for.
+        """
+        check_is_fitted(self, "database_embedding_")
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        if X is None:
+            queries = self._own_queries()
+            if X_database is not None or queries is None:
+                raise ValueError(
+                    "X may be left out only where the database is the points of `fit` themselves: "
+                    "give X, the queries of X_database."
+                )
+            return kneighbors(
+                queries,
+                self.database_embedding_,
+                k,
+                exclude=np.arange(len(queries)),
+                n_jobs=self.n_jobs,
+            )
+        queries, points = self._embed(self._points(X)), self.database_embedding_
+        if X_database is not None:
+            points = self._embed(self._points(X_database, "X_database"), "database")
+        return kneighbors(queries, points, k, n_jobs=self.n_jobs)
+
+    def predict(self, X: Any, X_database: Any = None, y_database: ArrayLike | None = None) -> Array:
+        """Let the nearest neighbours vote; ties go to the class of the nearest neighbour in it.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+        X_database : {array-like, sparse matrix} of shape (n_database, n_features), optional
+        y_database : array-like of shape (n_database,), optional
+            Its classes, all of them classes of `fit`. By default the database is that of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,)
+        """
+        winners = self._vote(X, X_database, y_database)[0]
+        return np.asarray(self.classes_[winners])
+
+    def predict_proba(
+        self, X: Any, X_database: Any = None, y_database: ArrayLike | None = None
+    ) -> Array:
+        """Return the share of the votes of each class.
+
+        Of classes of equally many votes, that which `predict` takes has more by a trifle.
+
+        Parameters
+        ----------
+        X, X_database, y_database
+            As for :meth:`predict`.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_classes)
+        """
+        return self._vote(X, X_database, y_database)[1]
+
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike,
+        X_database: Any = None,
+        y_database: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Return the share of queries whose class is predicted.
+
+        Parameters
+        ----------
+        X, X_database, y_database
+            As for :meth:`predict`.
+        y : array-like of shape (n_queries,)
+        sample_weight : array-like of shape (n_queries,), optional
+            Non-negative weights of the queries.
+
+        Returns
+        -------
+        float
+        """
+        found = self.predict(X, X_database, y_database)
+        labels = np.asarray(y)
+        if labels.shape != found.shape:
+            raise ValueError(f"y must have shape {found.shape}; found {labels.shape}.")
+        weight = check_sample_weight(sample_weight, len(found))
+        return float(np.average(found == labels, weights=weight))
+
+    def _own_queries(self) -> Array | None:
+        """Return the database as queries, if it is the points of `fit` themselves."""
+        return getattr(self, "query_embedding_", None)
+
+    def _vote(
+        self, X: Any, X_database: Any, y_database: ArrayLike | None
+    ) -> tuple[NDArray[np.int64], Array]:
+        check_is_fitted(self, "database_embedding_")
+        refuse_passed_on(self, X, X_database)
+        queries = self._embed(self._points(X))
+        if (X_database is None) != (y_database is None):
+            raise ValueError("X_database and y_database must be given together.")
+        if X_database is None or y_database is None:
+            points, labels = self.database_embedding_, self.database_labels_
+        else:
+            points = self._embed(self._points(X_database, "X_database"), "database")
+            labels = self._codes(y_database, "y_database")
+        if len(labels) != len(points):
+            raise ValueError(
+                f"y_database must hold {len(points)} labels, one a point; found {len(labels)}."
+            )
+        found = kneighbors(queries, points, self.n_neighbors, n_jobs=self.n_jobs)[1]
+        return vote(found, labels, len(self.classes_))
+
+    def _codes(self, y: ArrayLike, name: str) -> NDArray[np.int64]:
+        labels = column_or_1d(as_label_array(y, name))
+        known = {label: code for code, label in enumerate(self.classes_.tolist())}
+        codes = [known.get(label, -1) for label in labels.tolist()]
+        if -1 in codes:
+            raise ValueError(
+                f"{name} holds class {labels.tolist()[codes.index(-1)]!r}, of which the database "
+                "of `fit` has no point."
+            )
+        return np.array(codes, np.int64)

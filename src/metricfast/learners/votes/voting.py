@@ -1,0 +1,79 @@
+"""Votes of nearest neighbours: who wins, how often that is wrong, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricfast.distances.inference import check_loss_matrix
+from metricfast.distances.neighbors import kneighbors
+from metricfast.losses import Gerrymander
+
+__all__ = ["forgetting_failures", "largest_cost", "vote", "vote_error", "vote_loss"]
+
+Array = NDArray[Any]
+# A part of a vote by which the winner of a tie leads.
+_TRIFLE = 1e-9
+
+
+def vote(
+    neighbors: NDArray[np.int64], labels: NDArray[np.int64], n_classes: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Count votes; ties go to the class of the nearest neighbour in it.
+
+    Returns
+    -------
+    winners : ndarray of int64 of shape (n,)
+    shares : ndarray of shape (n, n_classes)
+        Of classes of equally many votes, the winner has more by a trifle.
+    """
+    votes = labels[neighbors]
+    n, k = votes.shape
+    counts = np.zeros((n, n_classes))
+    np.add.at(counts, (np.arange(n)[:, None], votes), 1.0)
+    own = np.take_along_axis(counts, votes, axis=1)
+    winners = votes[np.arange(n), own.argmax(axis=1)]
+    counts[np.arange(n), winners] += _TRIFLE
+    return winners, counts / (k + _TRIFLE)
+
+
+def vote_error(
+    queries: Array,
+    labels: NDArray[np.int64],
+    database: Array,
+    database_labels: NDArray[np.int64],
+    k: int,
+    n_jobs: int | None,
+) -> float:
+    """Return the share of queries whose k nearest neighbours vote for another class."""
+    found = kneighbors(queries, database, k, n_jobs=n_jobs)[1]
+    n_classes = int(max(labels.max(), database_labels.max())) + 1
+    return float((vote(found, database_labels, n_classes)[0] != labels).mean())
+
+
+def largest_cost(loss: Gerrymander) -> float:
+    """Return what the worst answer costs."""
+    matrix: Any = loss.loss_matrix
+    return 1.0 if matrix is None else float(np.max(matrix))
+
+
+def vote_loss(estimator: Any, n_classes: int) -> Gerrymander:
+    """Make the loss of a learner whose labels are codes."""
+    matrix = 1.0 - np.eye(n_classes)  # codes are its indices, in every batch alike
+    if estimator.loss_matrix is not None:
+        matrix = check_loss_matrix(estimator.loss_matrix, n_classes)
+    return Gerrymander(estimator.n_neighbors, matrix, estimator.ties, estimator.inference)
+
+
+@contextmanager
+def forgetting_failures(estimator: Any) -> Iterator[None]:
+    """Leave a learner unfitted where its fit fails; an interrupt leaves what is learned so far."""
+    try:
+        yield
+    except Exception:
+        estimator._forget()
+        raise

@@ -1,0 +1,1 @@
+"""Training: objectives, solvers, and what goes on between them."""
