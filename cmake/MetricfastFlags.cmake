@@ -13,6 +13,9 @@ endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(metricfast_flags INTERFACE -Wpedantic -Wconversion -Wshadow)
 endif()
+# The scratch of Eigen's products comes from malloc, which can fail: where the system has no memory
+# for the stack to grow, it ends the process.
+target_compile_definitions(metricfast_flags INTERFACE EIGEN_STACK_ALLOCATION_LIMIT=0)
 if(METRICFAST_SANITIZE)
     set(sanitize -fsanitize=${METRICFAST_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_compile_options(metricfast_flags INTERFACE ${sanitize})

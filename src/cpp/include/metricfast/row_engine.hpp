@@ -95,7 +95,7 @@ template <class T> class RowEngine {
         if (near_ && small() && !near_->find(0, probe, probe * m() / 8, found))
             near_.reset(); // few points, and windows hold too many of them
         if (keeps_weights())
-            weights_.resize(n(), m() + 64 / static_cast<Index>(sizeof(T)));
+            renew(weights_, n(), m() + 64 / static_cast<Index>(sizeof(T)));
         const Index rows = rows_per_block(), blocks = (n() + rows - 1) / rows;
         parallel_blocks(
             lanes, control_,
@@ -275,9 +275,7 @@ template <class T> class RowEngine {
     void run_whole_rows(Lane &lane, Index first, Index count, View<T> grad_queries) const {
         const bool keeps = keeps_weights();
         if (!keeps)
-            if (lane.values.rows() != count || lane.values.cols() != m())
-                lane.release_scratch(); // what Eigen frees and cannot replace, it frees again
-        lane.values.resize(count, m());
+            renew(lane.values, count, m());
         const View<T> block = keeps
                                   ? View<T>(weights_.row(first).data(), count, m(), weights_.cols())
                                   : view(lane.values);

@@ -24,6 +24,15 @@ using Index = std::ptrdiff_t;
 template <class T>
 using RowMatrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
+/// Gives a matrix or an array that is used again its size, and any values. Eigen's resize() frees
+/// what there was before it allocates, and where that fails, leaves it to be freed once more: so do
+/// setZero(rows, cols) and an assignment of another size.
+template <class Matrix> void renew(Matrix &matrix, Index rows, Index cols = 1) {
+    if (matrix.size() != rows * cols)
+        matrix = Matrix();
+    matrix.resize(rows, cols);
+}
+
 /// A row-major matrix somebody else owns: `rows` x `cols`, consecutive rows `stride` elements
 /// apart.
 template <class T> struct View {

@@ -40,7 +40,9 @@ class FullMetric {
 
     template <class Norms>
     void norms(const RowMatrix<double> &v, RowMatrix<double> &scratch, Norms &out) const {
+        renew(scratch, v.rows(), transposed_.cols());
         scratch.noalias() = v * transposed_;
+        renew(out, v.rows());
         out = scratch.rowwise().norm();
     }
     template <class Block>
@@ -64,7 +66,9 @@ class DiagonalMetric {
 
     template <class Norms>
     void norms(const RowMatrix<double> &v, RowMatrix<double> &scratch, Norms &out) const {
+        renew(scratch, v.rows(), v.cols());
         scratch = v.array().rowwise() * scale_.row(0).array();
+        renew(out, v.rows());
         out = scratch.rowwise().norm();
     }
     template <class Block>
@@ -108,7 +112,7 @@ ValueAndScatter sum_differences(const Points &points, const TupleList &tuples, c
         std::vector<double> other(static_cast<std::size_t>(d));
         for (Index b = lane; b < blocks; b += lanes) {
             const Index first = b * step, count = std::min(step, tuples.count - first);
-            v.resize(count * pairs, d);
+            renew(v, count * pairs, d);
             points.visit([&](auto x) {
                 for (Index r = 0; r < count * pairs; ++r) {
                     const std::int64_t *pair = tuples.index + first * tuples.size + 2 * r;
@@ -123,7 +127,7 @@ ValueAndScatter sum_differences(const Points &points, const TupleList &tuples, c
                 part.value +=
                     weigh(first + i, lengths.data() + i * pairs, weights.data() + i * pairs);
             Index active = 0;
-            weighted.resize(v.rows(), d);
+            renew(weighted, v.rows(), d);
             for (Index r = 0; r < v.rows(); ++r) {
                 if (weights[r] == 0)
                     continue;

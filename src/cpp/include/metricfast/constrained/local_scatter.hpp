@@ -95,7 +95,7 @@ inline RowMatrix<double> local_scatter(View<const double> points, Weights weight
             RowMatrix<double> &block = scratch[worker.id()];
             for (Index b = lane; b < blocks; b += lanes) {
                 const Index first = b * rows;
-                block.resize(std::min(rows, n - first), n);
+                renew(block, std::min(rows, n - first), n);
                 pairs.fill(first, view(block), true, whole ? 0 : first);
                 step(lane, first, block);
                 worker.advance();
@@ -146,6 +146,7 @@ inline RowMatrix<double> local_scatter(View<const double> points, Weights weight
             lane.degrees[i] += (row * mass.tail(rest)).sum();
             lane.degrees.tail(rest) += mass[i] * row;
         }
+        renew(lane.product, count, d);
         lane.product.noalias() = affinity * weighted.bottomRows(rest);
         lane.cross.noalias() += weighted.middleRows(first, count).transpose() * lane.product;
     });

@@ -31,7 +31,7 @@ inline RowMatrix<double> group_scatter(const Points &points, Weights weights, Co
         RowMatrix<double> deviations;
         for (Index b = lane; b < blocks; b += lanes) {
             const Index first = b * rows, count = std::min(rows, n - first);
-            deviations.resize(count, d);
+            renew(deviations, count, d);
             for (Index r = 0; r < count; ++r) {
                 const Index i = first + r;
                 auto row = deviations.row(r);

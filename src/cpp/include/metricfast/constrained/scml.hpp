@@ -145,7 +145,7 @@ template <class T> class Scml {
         begin_ = done;
         const Index n = count * settings_.batch;
         for (RowMatrix<T> &side : sides_)
-            side.resize(n, points_.cols);
+            renew(side, n, points_.cols);
         for (Index i = 0; i < n; ++i) {
             if (i + ahead < n)
                 fetch(static_cast<Index>(drawn[i + ahead]));
@@ -169,9 +169,10 @@ template <class T> class Scml {
             awake_.insert(awake_.end(), group.begin(), group.end());
         pack(awake_, awake_panels_);
         const Index positions = (static_cast<Index>(awake_.size()) + cols - 1) / cols * cols;
-        gradient_.resize(positions);
-        for (Array *values : {&panel_sum_, &panel_squares_, &panel_weights_})
-            values->setZero(positions);
+        for (Array *values : {&panel_sum_, &panel_squares_, &panel_weights_, &gradient_}) {
+            renew(*values, positions);
+            values->setZero();
+        }
         lacking_.assign(static_cast<std::size_t>(positions / cols), false);
         hot_.clear();
         for (Index i = 0; i < static_cast<Index>(awake_.size()); ++i) {

@@ -1,0 +1,134 @@
+/// Each allocation of a kernel fails in turn: that is a std::bad_alloc, and nothing is freed twice.
+#include <atomic>
+#include <cstddef>
+#include <limits>
+#include <new>
+
+#include "check.hpp"
+#include "points.hpp"
+
+#include "metricfast/metricfast.hpp"
+
+using namespace metricfast;
+
+namespace {
+
+constexpr long never = std::numeric_limits<long>::max();
+std::atomic<long> left{never}; ///< allocations that succeed before one fails
+
+} // namespace
+
+// The linker calls these for malloc and operator new, in this program's own code.
+extern "C" {
+void *__real_malloc(std::size_t bytes);
+void *__real__Znwm(std::size_t bytes);
+void *__wrap_malloc(std::size_t bytes) { return left-- == 0 ? nullptr : __real_malloc(bytes); }
+void *__wrap__Znwm(std::size_t bytes) {
+    if (left-- == 0)
+        throw std::bad_alloc();
+    return __real__Znwm(bytes);
+}
+}
+
+namespace {
+
+template <class F> void every_allocation_may_fail(F &&f) {
+    long failed = 0;
+    for (bool done = false; !done; failed += done ? 0 : 1) {
+        left = failed;
+        try {
+            f();
+            done = left >= 0; // some do without
+        } catch (const std::bad_alloc &) {
+        }
+        left = never;
+    }
+    CHECK(failed > 0);
+}
+
+using Ids = std::vector<std::int64_t>;
+
+/// In turn, so that tuples are of different points.
+Ids ids(Index count, Index below) {
+    Ids values(static_cast<std::size_t>(count));
+    for (Index i = 0; i < count; ++i)
+        values[i] = (i + i / 7) % below;
+    return values;
+}
+
+const Control alone{1, {}, {}};
+
+} // namespace
+
+TEST(neighbors) {
+    const RowMatrix<double> x = random_points<double>(300, 5);
+    RowMatrix<double> distances(300, 4);
+    RowMatrix<std::int64_t> indices(300, 4);
+    every_allocation_may_fail([&] {
+        kneighbors<double>(Points(seen(x)), Points(seen(x)), 4, nullptr, true, view(distances),
+                           view(indices), alone);
+    });
+}
+
+TEST(row_losses) {
+    const RowMatrix<double> z = random_points<double>(620, 3);
+    const Ids labels = ids(620, 3);
+    const NcaLoss<double> loss(NcaLoss<double>::Form::log, labels, labels, nullptr, nullptr,
+                               nullptr);
+    RowMatrix<double> queries(620, 3), database(620, 3);
+    for (const bool symmetric : {false, true}) {
+        RowProblem<double> problem;
+        problem.queries = problem.database = seen(z);
+        problem.symmetric = symmetric;
+        every_allocation_may_fail([&] {
+            RowEngine<double>(problem, loss, alone)
+                .value_and_gradient(view(queries), view(database));
+        });
+    }
+}
+
+TEST(linear_maps) {
+    const RowMatrix<double> x = random_points<double>(2400, 9), dz = random_points<double>(2400, 9);
+    every_allocation_may_fail([&] { linear_backward<double>(seen(dz), seen(x), alone); });
+}
+
+TEST(scatter_of_groups) {
+    const RowMatrix<double> x = random_points<double>(4700, 64);
+    const std::vector<double> ones(4700, 1.0);
+    const Ids group(4700, 0);
+    every_allocation_may_fail(
+        [&] { group_scatter(Points(seen(x)), ones, group, seen(x), {ones.data(), 64}, alone); });
+}
+
+TEST(scatter_of_neighbors) {
+    const RowMatrix<double> x = random_points<double>(500, 3);
+    const std::vector<double> ones(500, 1.0);
+    every_allocation_may_fail([&] { local_scatter(seen(x), ones, 4, alone); });
+}
+
+TEST(differences) {
+    const RowMatrix<double> x = random_points<double>(60, 5);
+    const Ids tuples = ids(4 * 2200, 60);
+    const std::vector<double> weights(2200, 1.0);
+    every_allocation_may_fail([&] {
+        lsml_loss(Points(seen(x)), {tuples.data(), 2200, 4}, weights, seen(x).middle_rows(0, 5),
+                  alone);
+    });
+    every_allocation_may_fail([&] {
+        sum_of_distances(Points(seen(x)), {tuples.data(), 4400, 2}, seen(x).middle_rows(0, 1), true,
+                         alone);
+    });
+}
+
+TEST(bases) {
+    const RowMatrix<double> x = random_points<double>(60, 5), basis = random_points<double>(40, 5);
+    const Ids triplets = ids(3 * 500, 60), draws = ids(10 * 150, 500);
+    std::vector<double> weights(40);
+    every_allocation_may_fail([&] {
+        const auto next = [&](Index done) {
+            return ScmlDraws{draws.data(), done == 0 ? 100 : done == 100 ? 150 : 0};
+        };
+        Scml<double>(seen(x), triplets.data(), 500, seen(basis), {1e-5, 1.0, 10})
+            .run(weights.data(), alone, next);
+    });
+}
