@@ -171,6 +171,15 @@ def test_only_fitted_learners_of_metricfast_are_saved(path):
             metricfast.save(other, path)
 
 
+def test_of_a_fixed_database_the_learner_is_saved(path):
+    learner = metricfast.AsymmetricSimilarity(n_neighbors=3, max_epochs=2, random_state=0)
+    model = metricfast.FixedDatabase(learner, X[::2], Y[::2]).fit(X[1::2], Y[1::2])
+    with pytest.raises(TypeError, match="save its learner_"):
+        metricfast.save(model, path)
+    metricfast.save(model.learner_, path)
+    np.testing.assert_array_equal(metricfast.load(path).predict(X), model.predict(X))
+
+
 def test_a_failed_save_leaves_the_old_file(path, monkeypatch):
     model = fit("NCA")
     metricfast.save(model, path)

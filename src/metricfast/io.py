@@ -75,7 +75,8 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     ------
     TypeError
         If `estimator` is not a learner of metricfast, or holds something that is not data, such as
-        a function as `preprocessor`, `callbacks` or a `RandomState`. The message names it.
+        a function as `preprocessor`, `callbacks` or a `RandomState`. The message names it. Of a
+        `FixedDatabase` save the `learner_`.
     sklearn.exceptions.NotFittedError
         If `estimator` is not fitted.
     ImportError
@@ -90,6 +91,11 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     >>> metricfast.load("iris.safetensors").transform(X).shape
     (150, 2)
     """
+    if isinstance(estimator, metricfast.FixedDatabase):
+        raise TypeError(
+            "estimator is a FixedDatabase, which may hold steps of other libraries: save its "
+            "learner_, which holds the database as preparation_ transformed it."
+        )
     name = type(estimator).__name__
     if _learners().get(name) is not type(estimator):
         raise TypeError(f"estimator must be a learner of metricfast, got {type(estimator)!r}")
@@ -100,7 +106,7 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     write_tensors(_as_path(path), {"format": FORMAT, "learner": name, "state": described}, tensors)
 
 
-def load(path: str | os.PathLike[str]) -> BaseEstimator:
+def load(path: str | os.PathLike[str]) -> Any:
     """Load a learner that `save` wrote.
 
     Only the learners of metricfast are ever built, from arrays and JSON: no code in the file runs.
