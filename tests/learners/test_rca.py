@@ -157,6 +157,10 @@ def test_bad_input(model, chunks, message):
 def test_chunks_of_equal_points():
     with pytest.raises(ValueError, match="two different points"):
         RCA().fit(np.repeat(X[:10] / 3, 3, axis=0), np.repeat(np.arange(10), 3))
+    copies, classes = np.repeat([[0.0, 0.0], [1.0, 2.0]], 8, axis=0), np.arange(16) % 2
+    with pytest.raises(ValueError, match=r"two different points\. .* random_state"):
+        RCA_Supervised(n_chunks=1, random_state=3).fit(copies, classes)
+    RCA_Supervised(n_chunks=1, random_state=2).fit(copies, classes)
 
 
 def test_chunks_that_cannot_be_had():

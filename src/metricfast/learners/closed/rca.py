@@ -188,7 +188,12 @@ class RCA(ClosedFormLearner):
         if not np.trace(within) > np.finfo(points.dtype).eps ** 2 * np.einsum(
             "ij,ij", points, points
         ):
-            raise ValueError("At least one of the chunks must hold two different points.")
+            raise ValueError(
+                "At least one of the chunks must hold two different points."
+                if self._on_chunks
+                else "No chunk that was drawn holds two different points. If the classes do, set "
+                "another random_state, or raise n_chunks or chunk_size."
+            )
         within /= weights.sum()
         if error is None:
             self.shrinkage_ = self._choose_shrinkage(within, weights.sum() - n_chunks, points.dtype)
@@ -358,7 +363,8 @@ class RCA_Supervised(RCA):  # noqa: N801
         Raises
         ------
         ValueError
-            If the input is not as above, or no class can fill a chunk of different points.
+            If the input is not as above, no class can fill a chunk, or no chunk that is drawn holds
+            two different points: of many copies, another `random_state` may draw others.
         """
         n_chunks = renamed("num_chunks", self.num_chunks, "n_chunks", self.n_chunks)
         check_count("n_chunks", n_chunks)
