@@ -68,13 +68,14 @@ def test_names_have_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     api = pytest.importorskip("mypy.api")
     monkeypatch.setenv("MYPYPATH", str(ROOT / "src"))
     right = [f"metricfast.{name}" for name in metricfast.__all__]
-    wrong = ["metricfast.NCA(n_componentz=3)", "metricfast.NCAA"]
+    wrong = ["NCA(n_componentz=3)", "NCAA", "metrics.recall_at_k([[0]], [0], kk=3)"]
     program = tmp_path / "program.py"
+    wrong = [f"metricfast.{expression}" for expression in wrong]
     lines = ["import metricfast", "metricfast.NCA(n_components=3)", *wrong, *right]
     program.write_text("\n".join(lines))
     found = api.run(["--config-file", str(ROOT / "pyproject.toml"), str(program)])[0]
     errors = re.findall(r"py:(\d+): error: (.*?)  \[", found)
-    assert [int(line) for line, _ in errors] == [3, 4]
+    assert [int(line) for line, _ in errors] == [3, 4, 5]
     assert "n_componentz" in errors[0][1]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
@@ -11,6 +11,9 @@ from sklearn.base import BaseEstimator
 from metricfast.metrics._report import report_of, retrieval_report
 from metricfast.metrics._score import RetrievalReport
 from metricfast.metrics._wanted import chosen_metrics
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = [
     "map_at_r",
@@ -28,12 +31,28 @@ __all__ = [
 _LESS_IS_BETTER = {"mean_label_distance_at_k"}
 
 
+class _Search(TypedDict, total=False):
+    """Keywords of `retrieval_report` that every metric takes."""
+
+    L: ArrayLike | None
+    U: ArrayLike | None
+    V: ArrayLike | None
+    exclude: ArrayLike | None
+    label_distance: Any
+    n_jobs: int | None
+    verbose: bool
+
+
+class _SearchToK(_Search, total=False):
+    k: int
+
+
 def precision_at_1(
     queries: ArrayLike,
     labels: ArrayLike,
     database: ArrayLike | None = None,
     database_labels: ArrayLike | None = None,
-    **search: Any,
+    **search: Unpack[_Search],
 ) -> float:
     """The share of queries whose nearest reference is of their class.
 
@@ -64,7 +83,7 @@ def r_precision(
     labels: ArrayLike,
     database: ArrayLike | None = None,
     database_labels: ArrayLike | None = None,
-    **search: Any,
+    **search: Unpack[_Search],
 ) -> float:
     """The share of hits in the first R, the number of references of the query's class.
 
@@ -95,7 +114,7 @@ def map_at_r(
     labels: ArrayLike,
     database: ArrayLike | None = None,
     database_labels: ArrayLike | None = None,
-    **search: Any,
+    **search: Unpack[_Search],
 ) -> float:
     """The precisions at the hits in the first R references, summed and divided by R.
 
@@ -126,7 +145,7 @@ def mean_average_precision(
     labels: ArrayLike,
     database: ArrayLike | None = None,
     database_labels: ArrayLike | None = None,
-    **search: Any,
+    **search: Unpack[_Search],
 ) -> float:
     """The mean precision at the references of the query's class, in the whole order.
 
@@ -157,7 +176,7 @@ def mean_reciprocal_rank(
     labels: ArrayLike,
     database: ArrayLike | None = None,
     database_labels: ArrayLike | None = None,
-    **search: Any,
+    **search: Unpack[_Search],
 ) -> float:
     """One over the place of the first reference of the query's class.
 
@@ -190,7 +209,7 @@ def recall_at_k(
     database_labels: ArrayLike | None = None,
     *,
     k: int = 10,
-    **search: Any,
+    **search: Unpack[_Search],
 ) -> float:
     """The share of queries with a reference of their class among the first k.
 
@@ -224,7 +243,7 @@ def ndcg_at_k(
     database_labels: ArrayLike | None = None,
     *,
     k: int = 10,
-    **search: Any,
+    **search: Unpack[_Search],
 ) -> float:
     """Normalised discounted cumulative gain, with gain ``1 / (1 + label distance)``.
 
@@ -258,7 +277,7 @@ def mean_label_distance_at_k(
     database_labels: ArrayLike | None = None,
     *,
     k: int = 10,
-    **search: Any,
+    **search: Unpack[_Search],
 ) -> float:
     """The mean label distance of the first k references; less is better.
 
@@ -292,7 +311,7 @@ def spearman(
     labels: ArrayLike,
     database: ArrayLike | None = None,
     database_labels: ArrayLike | None = None,
-    **search: Any,
+    **search: Unpack[_Search],
 ) -> float:
     """The rank correlation of distances and label distances over all references.
 
@@ -330,7 +349,7 @@ def _only(report: RetrievalReport) -> float:
     return next(iter(report.values())).mean
 
 
-def retrieval_scorer(metric: str, **search: Any) -> Any:
+def retrieval_scorer(metric: str, **search: Unpack[_SearchToK]) -> Any:
     """A scorer for scikit-learn's model selection: the points of a split searched among themselves.
 
     Parameters
@@ -367,7 +386,7 @@ def retrieval_scorer(metric: str, **search: Any) -> Any:
 
 
 def _scored(
-    estimator: BaseEstimator, X: ArrayLike, y: ArrayLike, *, name: str, search: dict[str, Any]
+    estimator: BaseEstimator, X: ArrayLike, y: ArrayLike, *, name: str, search: _SearchToK
 ) -> float:
     score = _only(report_of(estimator, X, y, metrics=name, baselines=False, **search))
     return -score if name in _LESS_IS_BETTER else score
