@@ -38,6 +38,8 @@ BatchObjective = Callable[[Vector, NDArray[np.int64]], tuple[float, Vector]]
 class SolverState:
     """What a callback is told after every iteration (every epoch of mini-batches).
 
+    A fit keeps the best map that it came by, which need not be that of the last call.
+
     Attributes
     ----------
     iteration : int
