@@ -71,20 +71,22 @@ TEST(neighbors) {
 }
 
 TEST(row_losses) {
-    const RowMatrix<double> z = random_points<double>(620, 3);
-    const Ids labels = ids(620, 3);
-    const NcaLoss<double> loss(NcaLoss<double>::Form::log, labels, labels, nullptr, nullptr,
-                               nullptr);
-    RowMatrix<double> queries(620, 3), database(620, 3);
-    for (const bool symmetric : {false, true}) {
-        RowProblem<double> problem;
-        problem.queries = problem.database = seen(z);
-        problem.symmetric = symmetric;
-        every_allocation_may_fail([&] {
-            RowEngine<double>(problem, loss, alone)
-                .value_and_gradient(view(queries), view(database));
-        });
-    }
+    const RowMatrix<double> z = random_points<double>(2000, 3);
+    const Ids labels = ids(2000, 3), some = ids(40, 3);
+    RowMatrix<double> queries(2000, 3), database(40, 3);
+    RowProblem<double> problem;
+    problem.queries = seen(z);
+    problem.database = seen(z).middle_rows(0, 40);
+    using Loss = NcaLoss<double>;
+    const Loss loss(Loss::Form::log, labels, some, nullptr, nullptr, nullptr);
+    every_allocation_may_fail([&] {
+        RowEngine<double>(problem, loss, alone).value_and_gradient(view(queries), view(database));
+    });
+    problem.queries = problem.database;
+    problem.symmetric = true;
+    const Loss own(Loss::Form::log, some, some, nullptr, nullptr, nullptr);
+    every_allocation_may_fail(
+        [&] { RowEngine<double>(problem, own, alone).value_and_gradient(view(database), {}); });
 }
 
 TEST(linear_maps) {
@@ -93,16 +95,16 @@ TEST(linear_maps) {
 }
 
 TEST(scatter_of_groups) {
-    const RowMatrix<double> x = random_points<double>(4700, 64);
-    const std::vector<double> ones(4700, 1.0);
-    const Ids group(4700, 0);
+    const RowMatrix<double> x = random_points<double>(18500, 16);
+    const std::vector<double> ones(18500, 1.0);
+    const Ids group(18500, 0);
     every_allocation_may_fail(
-        [&] { group_scatter(Points(seen(x)), ones, group, seen(x), {ones.data(), 64}, alone); });
+        [&] { group_scatter(Points(seen(x)), ones, group, seen(x), {ones.data(), 16}, alone); });
 }
 
 TEST(scatter_of_neighbors) {
-    const RowMatrix<double> x = random_points<double>(500, 3);
-    const std::vector<double> ones(500, 1.0);
+    const RowMatrix<double> x = random_points<double>(730, 3);
+    const std::vector<double> ones(730, 1.0);
     every_allocation_may_fail([&] { local_scatter(seen(x), ones, 4, alone); });
 }
 
