@@ -27,6 +27,9 @@ EMBEDDED, CACHE = LINEAR.forward(MAP, X)
 TARGETS = losses.LMNN.find_targets(Z, Y, 2)
 SIDES = mf.Constraints(Y).positive_negative_pairs(5, random_state=0)
 DRAW = mf.Constraints(Y)
+EMBEDDING = mf.TripletLearner(2, max_epochs=1, random_state=0).fit(X, Y)
+VOTES = mf.AsymmetricSimilarity(max_iter=1, random_state=0).fit(X, Y)
+REGRESSOR = mf.NeighborhoodGerrymanderingRegressor(max_iter=1, random_state=0).fit(X, NUMBERS)
 
 OF_LABELS = {
     "labels": lambda y: mf.kneighbors_per_class(X, X, y, 2),
@@ -42,7 +45,11 @@ OF_LABELS = {
     "y of fit": lambda y: clone(NCA).fit(X, y),
     "y of pairs": lambda y: mf.GMML().fit(PAIRS, y[:20]),
     "y of score": lambda y: mf.GMML().fit(PAIRS, SAME).score(PAIRS, y[:20]),
+    "y of points": lambda y: EMBEDDING.score(X, y),
+    "y of votes": lambda y: VOTES.score(X, y),
+    "y of a validation": lambda y: mf.Covariance().fit(X, y, validate=True),
     "y of a picture": lambda y: plot_before_after(X, Z, y),
+    "y_database of score": lambda y: EMBEDDING.score(X, Y, X, y),
     "y_database": lambda y: mf.AsymmetricSimilarity().fit(X, Y, X_database=X, y_database=y),
     "chunks": lambda y: mf.RCA().fit(X, y),
 }
@@ -66,6 +73,7 @@ OF_POINTS = {
 }
 WEIGHTS = {
     "sample_weight": lambda w: clone(NCA).fit(X, Y, w),
+    "sample_weight of score": lambda w: REGRESSOR.score(X, NUMBERS, w),
     "sample_weight of a loss": lambda w: losses.NCA()(Z, Y, sample_weight=w),
     "sample_weight of a draw": lambda w: DRAW.positive_negative_pairs(3, sample_weight=w),
     "y of numbers": lambda w: mf.MLKR(max_iter=1).fit(X, w),
@@ -195,6 +203,11 @@ def test_labels_that_are_dates():
     assert losses.NCA()(Z, dates)[0] == losses.NCA()(Z, Y)[0]
     with pytest.raises(ValueError, match=r"y_database holds no text, .* hold dates"):
         losses.NCA()(Z, dates, Z, Y)
+
+
+def test_frames_of_dates():
+    with pytest.raises(ValueError, match="X must hold numbers"):
+        FITTED.transform(pd.DataFrame(np.full(X.shape, np.datetime64("2020", "s"))))
 
 
 def test_a_mask_that_masks_nothing():

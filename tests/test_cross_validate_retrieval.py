@@ -107,6 +107,10 @@ def test_folds_repeat_with_a_seed():
 
 
 def test_more_folds_than_labels_are_refused():
+    with pytest.raises(ValueError, match="continuous must be None, True or False"):
+        label_disjoint_folds([1, 2, 3], 2, continuous="yes")
+    with pytest.raises(ValueError, match="y must hold one class a point, or numbers"):
+        label_disjoint_folds(["a", "b", "c"], 2, continuous=True)
     with pytest.raises(ValueError, match="n_splits must be from 2 to 3"):
         label_disjoint_folds([0, 1, 2, 0], 4)
     with pytest.raises(ValueError, match="n_splits must be from 2 to 3"):
@@ -139,6 +143,11 @@ def test_folds_may_be_given():
             cross_validate_retrieval(PCA(1), X, y, folds=wrong)
     with pytest.raises(ValueError, match="folds must hold at least one"):
         cross_validate_retrieval(LFDA(), X, y, folds=[])
+    for wrong in ([[1], [2]], [(0, 1)], [([0], [150])], [([0.5], [1])], [1]):
+        with pytest.raises(ValueError, match=r"folds must hold pairs \(train, test\) of indices"):
+            cross_validate_retrieval(LFDA(), X, y, folds=wrong)
+    with pytest.raises(TypeError, match="estimator must have `fit` and `transform`"):
+        cross_validate_retrieval((), X, y)
 
 
 def test_a_learner_is_not_changed_and_sees_no_test_label():

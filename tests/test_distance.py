@@ -186,10 +186,13 @@ def test_outliers_do_not_spoil_the_others(dtype, far, squared):
     np.testing.assert_allclose(result[2:, 2:], near**2 if squared else near, rtol=1e-6)
 
 
-def test_tiny_pairs_beside_large_ones_in_float32():
-    X = np.array([[1], [0], [1e-25], [4e-25]], np.float32)
+@pytest.mark.parametrize(("dtype", "tiny"), [(np.float32, 1e-25), (np.float64, 1e-200)])
+def test_tiny_pairs_beside_large_ones(dtype, tiny):
+    X = np.array([[1], [0], [tiny], [4 * tiny]], dtype)
     result = mf.paired_distances(X, pairs=[[1, 2], [2, 3]])
-    np.testing.assert_allclose(result, [1e-25, 3e-25], rtol=1e-6)
+    np.testing.assert_allclose(result, [tiny, 3 * tiny], rtol=1e-6)
+    result = mf.paired_distances(X, pairs=[[0, 1]], L=[[tiny]])
+    np.testing.assert_allclose(result, tiny, rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

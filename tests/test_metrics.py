@@ -247,7 +247,10 @@ CLASSES = np.array([0, 0, 1, 1])
     ("arguments", "options", "message"),
     [
         ((POINTS, CLASSES), {"metrics": "recall"}, "metrics must be among precision_at_1"),
-        *(((POINTS, CLASSES), {"metrics": m}, "metrics must be among") for m in ([], 1, [[1]])),
+        *(
+            ((POINTS, CLASSES), {"metrics": m}, "metrics must be among")
+            for m in ([], 1, [[1]], np.array(2))
+        ),
         (
             (POINTS, np.ma.array(CLASSES, mask=CLASSES == 0)),
             {"metrics": "ndcg_at_k", "k": 2},
@@ -260,6 +263,8 @@ CLASSES = np.array([0, 0, 1, 1])
         ((POINTS, CLASSES), {"k": ()}, "or several; found none"),
         ((POINTS, CLASSES), {"k": (1, 4)}, "k must be at most 3"),
         ((POINTS, CLASSES), {"k": 1, "confidence": 95}, "confidence must lie between"),
+        ((POINTS, CLASSES), {"k": 1, "confidence": {}}, "confidence must lie between"),
+        ((POINTS, CLASSES), {"k": np.array(2)}, "k must be a positive integer"),
         ((POINTS, CLASSES[:3]), {"k": 1}, "labels must hold one label a point"),
         ((POINTS, CLASSES, POINTS), {"k": 1}, "must be given together"),
         ((POINTS, CLASSES, POINTS, CLASSES[:2]), {"k": 1}, "database_labels must hold one label"),

@@ -88,7 +88,7 @@ class Sampler(BaseEstimator):  # type: ignore[misc]
             If a parameter has a value that cannot be used, or does not fit the labels.
         """
         sized = isinstance(y, Sized) and getattr(y, "ndim", 1) > 0 and not issparse(y)
-        if not sized or len(y) == 0:  # type: ignore[arg-type]
+        if not sized or isinstance(y, (str, bytes)) or len(y) == 0:  # type: ignore[arg-type]
             raise ValueError(f"y must hold one label a point, got shape {np.shape(y)}.")
         size = check_count("batch_size", self.batch_size if batch_size is None else batch_size, 1)
         return self._prepare(y, size, random_state, n_jobs)

@@ -34,12 +34,17 @@ def _sides(a: Arguments, first: str, second: str) -> tuple[np.ndarray, np.ndarra
     if U is None:
         return X, Y, np.zeros((len(X), len(Y)))
     U, V = _points(U), _points(V)
-    sizes = [np.linalg.norm((abs(S) @ abs(M).T).astype(float), axis=1) for S, M in ((X, U), (Y, V))]
+    sizes = [_norms(abs(S) @ abs(M).T) for S, M in ((X, U), (Y, V))]
     return X @ U.T, Y @ V.T, np.add.outer(*sizes)
 
 
+def _norms(points: np.ndarray) -> np.ndarray:
+    """Lengths of rows, in a type in which squares of the library's numbers do not vanish."""
+    return np.sqrt((points.astype(np.longdouble) ** 2).sum(axis=-1))
+
+
 def _distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    return np.sqrt(((A[:, None] - B[None]) ** 2).sum(axis=2)).astype(np.longdouble)
+    return _norms(A[:, None] - B[None])
 
 
 def _off(found: Any, D: np.ndarray, size: np.ndarray, width: int, squared: Any) -> str | None:
@@ -132,9 +137,7 @@ def gradient(a: Arguments, result: Any) -> str | None:
     U, V = (np.eye(X.shape[1]) if M is None else _points(M) for M in (U, V))
     A, B = X @ U.T, Y @ V.T
     R = A[:, None] - B[None]
-    S = np.linalg.norm(abs(X) @ abs(U).T, axis=1)[:, None] + np.linalg.norm(
-        abs(Y) @ abs(V).T, axis=1
-    )
+    S = np.add.outer(_norms(abs(X) @ abs(U).T), _norms(abs(Y) @ abs(V).T))
     of_query = 2 * np.einsum("ij,ijp,id->pd", W, R, X)
     of_database = -2 * np.einsum("ij,ijp,jd->pd", W, R, Y)
     room = 2 * np.einsum("ij,ij,id->d", abs(W), S, abs(X))
@@ -230,7 +233,7 @@ def retrieval(name: str) -> Callable[[Arguments, Any], str | None]:
 
 def epoch(a: Arguments, batches: Any) -> str | None:
     rows = [batch.rows for batch in batches]
-    n = len(np.asarray(a["y"]))
+    n = len(a["y"])
     if any(len(set(r.tolist())) != len(r) or r.min() < 0 or r.max() >= n for r in rows):
         return "a batch repeats a point, or has one that there is not"
     anchors = np.concatenate([batch.rows[: batch.n_anchors] for batch in batches])

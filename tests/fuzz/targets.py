@@ -278,7 +278,8 @@ def of_learners() -> list[Target]:
                 model, model.transform(X)
             )  # fmt: skip
 
-        found.append(Target(f"{name}.fit", fit, made | called, unread=("weights",)))
+        unread = ("weights", "y") if name == "Covariance" else ("weights",)
+        found.append(Target(f"{name}.fit", fit, made | called, unread=unread))
         for step in METHODS:
             if callable(getattr(learner, step, None)) and hasattr(fitted(learner), step):
 

@@ -72,6 +72,8 @@ def test_units(exponent):
     scaled = ANMM(n_components=2).fit(np.ldexp(X, exponent), Y)
     np.testing.assert_allclose(scaled.components_, plain.components_, rtol=1e-9)
     np.testing.assert_allclose(np.ldexp(scaled.margins_, -2 * exponent), plain.margins_, rtol=1e-9)
+    with pytest.raises(ValueError, match="X is so large that margins"):
+        ANMM().fit(np.ldexp(X, 600), Y)
 
 
 def test_order_and_rotation_do_not_matter():

@@ -105,6 +105,10 @@ def test_points_that_leave_no_default_gamma():
     for factor in (1e-200, 1e200):
         with pytest.raises(ValueError, match="gamma='scale' cannot be computed"):
             wrapper.fit(factor * FEW)
+    for method in ("nystroem", "kpca"):
+        wrapper = KernelizedMetricLearner(Covariance(), method=method)
+        with np.errstate(all="ignore"), pytest.raises(ValueError, match="kernel 'rbf' gives value"):
+            wrapper.fit((1e37 * FEW).astype(np.float32))
 
 
 def test_the_learner_given_is_left_alone_and_its_parameters_can_be_set():

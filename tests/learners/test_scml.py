@@ -343,6 +343,8 @@ def test_unusual_units_do_not_matter(basis, exponent):
     np.testing.assert_allclose(
         np.ldexp(far.components_, exponent), np.ldexp(near.components_, exponent // 10), rtol=1e-9
     )
+    with pytest.raises(ValueError, match="X is so small that the weights of its bases overflow"):
+        SCML_Supervised(basis=basis, **SHORT).fit(np.ldexp(X, -600), Y)
 
 
 def test_labels_of_any_kind_and_clone():

@@ -159,7 +159,12 @@ def check_labels(y: Any, name: str = "y") -> None:
 
 def _is_single(X: Any) -> bool:
     """Tell whether a frame that has no dtype of NumPy holds float32 alone."""
-    return not hasattr(X, "dtype") and np.asarray(X[:1]).dtype == np.float32
+    return not hasattr(X, "dtype") and _dtype(X) == np.float32
+
+
+def _dtype(X: Any) -> Any:
+    """Return the dtype of points, of a frame that of its rows."""
+    return X.dtype if hasattr(X, "dtype") else np.asarray(X[:1]).dtype
 
 
 def _as_native(X: Any) -> Any:
@@ -174,14 +179,15 @@ def _with_shape(X: Any) -> Any:
 
 
 def _as_numbers(X: Any) -> Any:
-    """Arrays in a native real dtype; anything else is left to scikit-learn."""
+    """Arrays in a native real dtype; frames of numbers are left to scikit-learn."""
+    dtype = _dtype(X)
+    kind = getattr(dtype, "kind", "")
+    if kind == "c":
+        raise ValueError(f"Complex data not supported: X has dtype {dtype}.")
+    if kind in ("m", "M"):
+        raise ValueError(f"X must hold numbers only: it has dtype {dtype}.")
     if not isinstance(X, np.ndarray) and not issparse(X):
         return X
-    kind = X.dtype.kind
-    if kind == "c":
-        raise ValueError(f"Complex data not supported: X has dtype {X.dtype}.")
-    if kind in "mM":
-        raise ValueError(f"X must hold numbers only: it has dtype {X.dtype}.")
     try:
         if kind not in "biuf":
             return X.astype(np.float64)

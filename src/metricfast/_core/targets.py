@@ -139,10 +139,11 @@ def check_class_labels(labels: ArrayLike, name: str = "y") -> None:
     Raises
     ------
     ValueError
-        If one is missing, or there are numbers with fractions among them.
+        If one is missing, there are numbers with fractions among them, or they have no order.
     """
     array = as_label_array(labels, name)
     if array.dtype.kind == "O":
+        encode(array, name)
         reals = [label for label in array.flat if isinstance(label, (float, np.floating))]
         array = np.array(reals, np.float64)
     if array.dtype.kind != "f":

@@ -153,7 +153,7 @@ def label_array(y: Any, name: str) -> Labels:
         point; an array of other things as it is; else of shape (n,), the objects of a sequence.
     """
     array = _as_array(y, name)
-    if array.ndim == 0 or len(array) == 0:
+    if array.ndim == 0 or 0 in array.shape:
         raise ValueError(f"{name} must hold one label a point, found shape {array.shape}.")
     if array.dtype.kind == "O" and array.ndim == 1:
         if any(item is None for item in array):

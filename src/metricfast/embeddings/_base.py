@@ -313,8 +313,9 @@ class LayeredEmbedding(CheckedEmbedding):
                 f"upstream must have the shape of Z, {cache.outputs[-1].shape}; "
                 f"found {upstream.shape}."
             )
-        if cache.lengths is not None:
+        if cache.lengths is not None or not upstream.flags.writeable:
             upstream = upstream.copy()
+        if cache.lengths is not None:
             kernels.normalize_backward(cache.outputs[-1], cache.lengths, upstream, threads)
         deltas = [np.empty_like(output) for output in cache.outputs[:-1]] + [upstream]
         gradients = [np.empty_like(array) for array in parameters]

@@ -82,10 +82,10 @@ class CoSENT(Loss):
         for name, value in (("sample_weight", sample_weight), ("exclude", exclude)):
             if value is not None:
                 raise ValueError(f"{name} must be None: CoSENT compares pairs, all alike.")
+        if y_database is not None:
+            raise ValueError("y_database must be None: y holds all labels, or scores of pairs.")
         if Z_database is None:
             return self._all_pairs(Z, y, n_jobs)
-        if y_database is not None:
-            raise ValueError("y_database must be None: y holds the scores of the pairs.")
         left = as_points(Z, "Z")
         right = as_points(Z_database, "Z_database", width=left.shape[1])
         if len(left) != len(right):

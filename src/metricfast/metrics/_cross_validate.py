@@ -15,7 +15,7 @@ from sklearn.model_selection import GroupKFold
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from metricfast._core.arguments import check_count, check_random_state
+from metricfast._core.arguments import check_choice, check_count, check_random_state
 from metricfast._core.targets import encode
 from metricfast._labels.binding import bind_labels, label_sequence
 from metricfast._labels.distance import label_array, subset
@@ -99,9 +99,10 @@ def label_disjoint_folds(
         _, y, _ = bind_labels(label_distance, y)
         continuous = True
     labels = label_array(y, "y")
+    check_choice("continuous", continuous, (None, True, False))
     if continuous is None:
         continuous = are_continuous(labels, "y")
-    if labels.ndim > 1 and labels.dtype.kind not in "biuf":
+    if (labels.ndim > 1 or continuous) and labels.dtype.kind not in "biuf":
         raise ValueError(f"y must hold one class a point, or numbers; found shape {labels.shape}.")
     n_labels = len(encode(labels, "y")[0] if labels.ndim == 1 else np.unique(labels, axis=0))
     n_splits = check_count("n_splits", n_splits)
@@ -224,6 +225,8 @@ def cross_validate_retrieval(
     >>> len(found["map_at_r"].values), sorted(found) == sorted(found.untrained)
     (5, True)
     """
+    if not hasattr(estimator, "fit"):
+        raise TypeError(f"estimator must have `fit` and `transform`, got {estimator!r}.")
     said = label_distance_of(estimator, search.get("label_distance"))
     labels = label_sequence(said, y, "y")
     if continuous is None and (said is not None or takes_numbers(estimator)):
@@ -233,7 +236,7 @@ def cross_validate_retrieval(
         continuous = True
     search["label_distance"] = said
     options = {"metrics": names, "k": k, "confidence": confidence, **search}
-    if not isinstance(folds, Iterable) or isinstance(folds, (str, bytes)):
+    if not np.iterable(folds) or isinstance(folds, (str, bytes)):
         folds = label_disjoint_folds(
             labels,
             check_count("folds", folds, least=2),
@@ -243,7 +246,8 @@ def cross_validate_retrieval(
         )
     X = _table(X, len(labels))
     trained, untrained = [], []
-    for train, test in folds:
+    for fold in folds:
+        train, test = _rows(fold, len(labels))
         fitted = clone(estimator).fit(_safe_indexing(X, train), subset(labels, train))
         held_out = _safe_indexing(X, test)
         if set(names) & set(CLASS_METRICS) and len(np.unique(subset(labels, test))) == 1:
@@ -277,6 +281,21 @@ def _table(X: Any, n: int) -> Any:
     # pandas takes no rows of columns in the other byte order.
     other = {name: each for name, each in dtypes.items() if not getattr(each, "isnative", True)}
     return X.astype({name: each.newbyteorder("=") for name, each in other.items()})
+
+
+def _rows(fold: Any, n: int) -> Fold:
+    """Return the rows that a fold trains on, and those that it is tested on."""
+    try:
+        train, test = (np.arange(n)[np.asarray(part)] for part in fold)
+    except (IndexError, TypeError, ValueError) as error:
+        raise _no_fold(fold, n) from error
+    if train.ndim != 1 or test.ndim != 1:
+        raise _no_fold(fold, n)
+    return train, test
+
+
+def _no_fold(fold: Any, n: int) -> ValueError:
+    return ValueError(f"folds must hold pairs (train, test) of indices below {n}; found {fold!r}.")
 
 
 def _over_folds(reports: list[RetrievalReport], confidence: float) -> dict[str, Score]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -167,7 +168,7 @@ def retrieval_report(
         raise ValueError("database and database_labels must be given together.")
     else:
         references = as_points(database, "database", width=points.shape[1])
-    if not 0 < confidence < 1:
+    if not isinstance(confidence, Real) or not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1; found {confidence!r}.")
     left_out = as_exclude(exclude, len(points), len(references))
     names = chosen_metrics(metrics, labels, None if label_distance is None else True)

@@ -26,7 +26,7 @@ def chosen_metrics(
     if metrics is None:
         continuous = are_continuous(labels) if continuous is None else continuous
         return list(CONTINUOUS_METRICS if continuous else CLASS_METRICS)
-    one = isinstance(metrics, str) or not isinstance(metrics, Iterable)
+    one = isinstance(metrics, str) or not np.iterable(metrics)
     names: list[Any] = [metrics] if one else list(metrics)
     unknown = [name for name in names if not (isinstance(name, str) and name in METRICS)]
     if unknown or not names:
@@ -36,7 +36,7 @@ def chosen_metrics(
 
 def scores_of(names: Iterable[str], k: Any) -> Wanted:
     """Return the metric and the k of each score; the names of several k end in theirs."""
-    several = isinstance(k, Iterable) and not isinstance(k, str)
+    several = np.iterable(k) and not isinstance(k, str)
     counts = list(k) if several else [k]
     for each in counts:
         if not isinstance(each, (int, np.integer)) or isinstance(each, bool) or each < 1:

@@ -212,7 +212,7 @@ class InferenceSearch {
         for (Index i = 0; i < count; ++i)
             if (tasks.empty() || tasks.back().y != problem_.query_labels[ids[i]])
                 tasks.emplace_back(problem_, problem_.query_labels[ids[i]], sizes_,
-                                   frame_.scale * frame_.scale);
+                                   frame_.scale);
         return tasks;
     }
 

@@ -95,13 +95,13 @@ struct VoteTask {
     bool augmented = false; ///< and such
     bool sole = true;       ///< no other answer costs nothing
     Index fewest = 1;       ///< votes that a right answer may win with
-    double unit = 1;        ///< of what votes cost
+    double scale = 1;       ///< of the distances
 
     /// \param sizes of the classes in the database.
     VoteTask(const InferenceProblem &problem, Index label, const std::vector<Index> &sizes,
-             double unit_)
+             double scale_)
         : y(label), k(problem.options.k), loss(problem.options.loss), ties(problem.options.ties),
-          targeted(problem.targeted.wanted()), augmented(problem.augmented.wanted()), unit(unit_) {
+          targeted(problem.targeted.wanted()), augmented(problem.augmented.wanted()), scale(scale_) {
         for (Index r = 0; loss.matrix != nullptr && r < loss.classes; ++r)
             sole = sole && (r == y || loss(y, r) != 0);
         for (; fewest < k; ++fewest) {
@@ -115,8 +115,10 @@ struct VoteTask {
     }
 
     bool right(Index c) const { return loss(y, c) == 0; }
-    double cost(Index c) const { return unit * loss(y, c); }
-    double largest() const { return unit * loss.largest(y); }
+    double cost(Index c) const { return in_frame(loss(y, c)); }
+    double largest() const { return in_frame(loss.largest(y)); }
+    /// A cost in the unit of squared distances. From the most on, these are less than its rounding.
+    double in_frame(double cost) const { return std::min(cost * scale * scale, 1e30); }
     /// How many points a wrong answer may have beside the fewest votes, with any right one.
     Index beside(Index c) const {
         const bool level = ties == Ties::optimistic || (ties == Ties::label && sole && c > y);

@@ -37,6 +37,25 @@ template <class T> T finite_distance(double d, double scale, bool squared) {
     return distance;
 }
 
+/// The length, or its square, of z[0 .. count) / unit; in a unit of its own where squares overflow
+/// or vanish.
+template <class T, class Z> T length(Index count, Z &&z, double unit, bool squared) {
+    double sum = 0;
+    for (Index k = 0; k < count; ++k)
+        sum += z(k) * z(k);
+    if (!(sum > 1e-280 && sum < 1e280)) {
+        double largest = 0;
+        for (Index k = 0; k < count; ++k)
+            largest = std::max(largest, std::abs(z(k)));
+        const double scale = 1.0 / power_of_two_above(largest);
+        sum = 0;
+        for (Index k = 0; k < count; ++k)
+            sum += (z(k) * scale) * (z(k) * scale);
+        unit *= scale;
+    }
+    return finite_distance<T>(sum, unit, squared);
+}
+
 /// f(first, count) over blocks of pairs.
 template <class F> void for_pair_blocks(Index count, const Control &control, F &&f) {
     parallel_blocks((count + pair_block - 1) / pair_block, control, [&](Index b, Worker &) {
@@ -51,7 +70,6 @@ void paired_distances(const Points &x, const Points &y, const PairList &list, bo
                       const Control &control = {}) {
     require(x.cols() == y.cols(), "paired_distances: X and Y differ in width");
     list.check(x, y);
-    const double scale = difference_scale(x, y);
     // Between these no square of a difference has vanished or overflown in T.
     const T least = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon() *
                     static_cast<T>(x.cols() + 1);
@@ -70,13 +88,11 @@ void paired_distances(const Points &x, const Points &y, const PairList &list, bo
                             continue;
                         }
                     }
-                    double sum = 0;
-                    for (Index k = 0; k < u.cols; ++k) {
-                        const double d =
-                            (static_cast<double>(a[k]) - static_cast<double>(b[k])) * scale;
-                        sum += d * d;
-                    }
-                    out[i] = detail::finite_distance<T>(sum, scale, squared);
+                    // Half of a difference does not overflow.
+                    const auto half = [&](Index k) {
+                        return static_cast<double>(a[k]) / 2 - static_cast<double>(b[k]) / 2;
+                    };
+                    out[i] = detail::length<T>(u.cols, half, 0.5, squared);
                 }
             });
         });
@@ -112,7 +128,8 @@ void paired_distances(const Points &x, const Points &y, const PairList &list,
         else
             z.noalias() = (a * scale) * U.transpose() - (b * scale) * V.transpose();
         for (Index i = 0; i < count; ++i)
-            out[first + i] = detail::finite_distance<T>(z.row(i).squaredNorm(), scale, squared);
+            out[first + i] = detail::length<T>(
+                z.cols(), [&](Index c) { return z(i, c); }, scale, squared);
     });
 }
 

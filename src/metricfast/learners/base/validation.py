@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from metricfast._core.checks import check_points
 from metricfast._core.pair_draws import draw_different_pairs
+from metricfast._core.targets import as_label_array, encode
 from metricfast._labels.binding import label_sequence
 from metricfast._labels.distance import subset
 from metricfast.distances.neighbors import kneighbors, paired_distances
@@ -92,7 +93,11 @@ def validate_fit(
     if retrieves and not kind._has_classes:
         y = label_sequence(kind._said_label_distance, y, "y")
     else:
-        y = None if y is None else np.asarray(y, np.int64 if kind._on_chunks else None)
+        y = None if y is None else as_label_array(y, "y")
+        if y is not None:
+            encode(y, "y")
+    if kind._on_chunks:
+        y = y.astype(np.int64)
     if y is not None and kind._partial_labels and y.dtype.kind in "if":
         known = y >= 0
         X, y = X[known], y[known]

@@ -138,6 +138,11 @@ class ANMM(LinearLearner):
             n_components = max(1, int((margins > 0).sum()))
         with np.errstate(over="ignore"):
             self.margins_ = np.ldexp(margins[::-1][:n_components], 2 * data.exponent)
+        if not np.isfinite(self.margins_).all():
+            raise ValueError(
+                "X is so large that margins, which are squared distances, overflow: scale its "
+                "features."
+            )
         self.components_ = directions.T[::-1][:n_components].astype(data.X.dtype)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)

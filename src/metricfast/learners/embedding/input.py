@@ -200,8 +200,8 @@ class EmbeddingInput(EmbeddedMetricMixin):
         if classes is None and reset:
             self.classes_, codes = check_classification_target(y)
             return X, codes, None
-        if reset:
-            self.classes_ = check_classification_target(np.asarray(classes))[0]
+        if classes is not None and reset:
+            self.classes_ = check_classification_target(classes, name="classes")[0]
         labels = np.asarray(y)
         check_class_labels(labels)
         check_comparable(labels, self.classes_, "y")

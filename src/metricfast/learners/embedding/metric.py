@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from metricfast._core.checks import check_points
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.mahalanobis import as_vectors, finite_between
-from metricfast._core.targets import check_class_labels, check_comparable
+from metricfast._core.targets import as_label_array, check_class_labels, check_comparable
 from metricfast._core.tuples import index_tuples
 from metricfast._labels.binding import bind_labels, is_precomputed
 from metricfast._labels.distance import LabelDistance
@@ -292,8 +292,8 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
             return self._retrieval_score(
                 queries, both[0], database, both[1], exclude, label_distance=distance
             )
-        labels = np.asarray(y)
-        of_database = labels if y_database is None else np.asarray(y_database)
+        labels = as_label_array(y, "y")
+        of_database = labels if y_database is None else as_label_array(y_database, "y_database")
         for name, given, points in (
             ("y", labels, queries),
             ("y_database", of_database, database),

@@ -49,7 +49,7 @@ def fit_kernel_map(
     Raises
     ------
     ValueError
-        If a parameter has a value that cannot be used.
+        If a parameter has a value that cannot be used, or the kernel is not finite at the points.
     """
     n_components = min(n_components, len(points))
     if not callable(kernel):
@@ -58,7 +58,20 @@ def fit_kernel_map(
         params["eigen_solver"] = "arpack"
     kind = Nystroem if method == "nystroem" else KernelPCA
     gamma = _as_number(gamma, kernel, points)
-    return kind(kernel=kernel, gamma=gamma, n_components=n_components, **params).fit(points)
+    unfitted = kind(kernel=kernel, gamma=gamma, n_components=n_components, **params)
+    try:
+        return unfitted.fit(points)
+    except ValueError as error:
+        if isinstance(error, np.linalg.LinAlgError) or "Input" in str(error):
+            raise _not_finite(kernel) from error
+        raise
+
+
+def _not_finite(kernel: Any) -> ValueError:
+    return ValueError(
+        f"the kernel {kernel!r} gives values that are not finite: rescale the points, or choose "
+        "other kernel parameters."
+    )
 
 
 def _as_number(
@@ -109,10 +122,7 @@ def map_points(kernel_map: Nystroem | KernelPCA, points: NDArray[Any]) -> NDArra
     ]
     mapped = np.concatenate(parts)
     if not np.isfinite(mapped).all():
-        raise ValueError(
-            f"the kernel {kernel_map.kernel!r} gives values that are not finite: rescale the "
-            "points, or choose other kernel parameters."
-        )
+        raise _not_finite(kernel_map.kernel)
     return mapped
 
 

@@ -137,6 +137,11 @@ class CompositionalLearner(MahalanobisMixin):
             self.components_ = undo_scale(_components(basis, best, n_components), exponent, dtype)
             self.weights_ = times_power_of_two(best.astype(np.float64), -2 * exponent)
             self.loss_curve_, self.objective_ = curve, best_value
+        if not np.isfinite(self.weights_).all():
+            raise ValueError(
+                "X is so small that the weights of its bases overflow: multiply it by a number "
+                "that makes its spread about 1."
+            )
         if self.objective_ >= 1 or not best.any():
             warnings.warn(
                 f"The objective is {self.objective_:.4g} at the best weights found; without any "

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import check_count
 from metricfast._core.scaling import rescale_targets
-from metricfast._core.targets import check_regression_target
+from metricfast._core.targets import check_regression_target, check_sample_weight
 from metricfast.distances.neighbors import kneighbors
 from metricfast.learners.linear.base import TrainingSet
 from metricfast.learners.votes.map_of_votes import MapOfVotes
@@ -220,8 +220,9 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: 
         targets = check_regression_target(y, vary=False)
         if len(targets) < 2:
             raise ValueError("y must hold at least 2 numbers: of one, nothing is explained.")
+        weight = check_sample_weight(sample_weight, len(targets))
         with np.errstate(over="ignore", invalid="ignore"):
-            found = float(super().score(X, targets, sample_weight))
+            found = float(super().score(X, targets, weight))
         if not np.isfinite(found):
             raise ValueError("y is so large that its squares overflow: divide it, and fit again.")
         return found

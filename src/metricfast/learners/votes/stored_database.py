@@ -10,7 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from metricfast._core.targets import as_label_array, check_sample_weight
+from metricfast._core.targets import (
+    as_label_array,
+    check_class_labels,
+    check_comparable,
+    check_sample_weight,
+)
 from metricfast.distances.neighbors import kneighbors
 from metricfast.learners.base.callers import refuse_passed_on
 from metricfast.learners.votes.voting import vote
@@ -149,9 +154,11 @@ class VotesOfDatabase(ClassifierMixin):  # type: ignore[misc]
         float
         """
         found = self.predict(X, X_database, y_database)
-        labels = np.asarray(y)
+        labels = as_label_array(y, "y")
         if labels.shape != found.shape:
             raise ValueError(f"y must have shape {found.shape}; found {labels.shape}.")
+        check_class_labels(labels)
+        check_comparable(labels, self.classes_, "y")
         weight = check_sample_weight(sample_weight, len(found))
         return float(np.average(found == labels, weights=weight))
 
