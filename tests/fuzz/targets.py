@@ -23,8 +23,8 @@ from metricfast import (
     metrics,
     plotting,
     samplers,
-    thresholds,
 )
+from metricfast.learners.base import thresholds
 
 from . import files, loss_oracles, oracles
 from .arguments import (
