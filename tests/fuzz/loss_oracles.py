@@ -14,21 +14,13 @@ import reference_losses
 from metricfast import losses
 
 Arguments = dict[str, Any]
+# By the name of the loss, in small letters.
 _ALIKE = {
-    "LogRatio": reference_losses.log_ratio,
-    "Ratio": reference_losses.ratio,
-    "BoundedRatio": reference_losses.bounded_ratio,
-    "Contrastive": reference_losses.contrastive,
-    "MultiSimilarity": reference_losses.multi_similarity,
-    "SupCon": reference_losses.supcon,
-    "NTXent": reference_losses.ntxent,
-    "GeneralizedLifted": reference_losses.lifted,
-    "RankNContrast": reference_losses.rank_n_contrast,
-    "ProxyNCA": reference_losses.proxy_nca,
-    "ProxyAnchor": reference_losses.proxy_anchor,
-    "CoSENT": reference_losses.cosent,
-    "Triplet": reference_losses.triplet,
+    name.replace("_", ""): make
+    for name, make in vars(reference_losses).items()
+    if inspect.isfunction(make)
 }
+_ALIKE["generalizedlifted"] = reference_losses.lifted
 _OF_OWN = {
     "NCA": lambda Z, y, form="sum": reference.nca(Z, y, form),
     "MLKR": reference.mlkr,
@@ -38,6 +30,7 @@ _OF_OWN = {
 _EPS = {"LogRatio": ("eps_distance", "eps_log")} | dict.fromkeys(
     ("Ratio", "BoundedRatio"), ("eps_distance",)
 )
+_OF_CALL = ("Z", "y", "Z_database", "y_database", "n_jobs", "sample_weight", "exclude")
 _MOST = 14  # points; the references look at all triplets
 
 
@@ -107,28 +100,16 @@ def _reference(name: str, a: Arguments) -> Any:
             return None
         options = {k: a[k] for k in ("form", "bias") if k in a}
         return lambda A, y, B, yb, own: _OF_OWN[name](A, y, **options)
-    if name not in _ALIKE or any(a.get(eps) is None for eps in _EPS.get(name, ())):
+    make = _ALIKE.get(name.lower())
+    if make is None or any(a.get(eps) is None for eps in _EPS.get(name, ())):
         return None
-    make, given = _ALIKE[name], dict(a)
-    for name_of_call in (
-        "Z",
-        "y",
-        "Z_database",
-        "y_database",
-        "n_jobs",
-        "sample_weight",
-        "exclude",
-    ):
-        given.pop(name_of_call, None)
+    given = {k: v for k, v in a.items() if k not in _OF_CALL}
     if "label_distance" in given:
         given["metric"] = given.pop("label_distance")
     if name == "Triplet":
         given["dense"] = given.pop("labels", "class") == "dense"
     if name in ("Ratio", "BoundedRatio") and given.pop("eps_log", None) != 0:
         return None
-    if (
-        given.pop("ties", "drop") != "drop"
-        or not given.keys() <= inspect.signature(make).parameters.keys()
-    ):
+    if given.pop("ties", "drop") != "drop":
         return None
-    return make(**given)
+    return make(**given) if given.keys() <= inspect.signature(make).parameters.keys() else None

@@ -14,17 +14,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 import metricfast as mf
-from metricfast import (
-    constraints,
-    embeddings,
-    inference,
-    learners,
-    losses,
-    metrics,
-    plotting,
-    samplers,
-)
+from metricfast import constraints, embeddings, inference, learners, losses, metrics, samplers
 from metricfast.learners.base import thresholds
+from metricfast.plotting import plot_before_after
 
 from . import files, loss_oracles, oracles
 from .arguments import (
@@ -48,22 +40,11 @@ METHODS = (
     *("calibrate_threshold", "set_threshold"),
 )
 # What an error may speak of in place of an argument.
-_COMMON_WORDS = {
-    *("X", "y", "class", "classes", "label", "labels", "point", "points", "query", "tuples"),
-    *(
-        "pairs",
-        "triplets",
-        "quadruplets",
-        "sample",
-        "samples",
-        "semidefinite",
-        "feature",
-        "features",
-        "path",
-        "seed",
-    ),
-    *("vector", "classes_", "calibration_params", "loss_matrix"),
-}
+_COMMON_WORDS = (
+    "x y class classes classes_ label labels point points query sample samples tuples pairs "
+    "triplets quadruplets feature features vector path seed semidefinite calibration_params "
+    "loss_matrix"
+)
 
 
 @dataclass(frozen=True)
@@ -71,9 +52,9 @@ class Target:
     """Something to call.
 
     `words` may be in clear errors, `may_hold` tells which of "nan" and "inf" a result may hold,
-    `written` names arguments that are there to be changed,
-    `unread` those that a call may leave alone, `width` is the only number of features, and `turns`
-    is how often it is called for each call of others.
+    `written` names arguments that are there to be changed, `unread` those that a call may leave
+    alone, `width` is the only number of features, and `turns` is how often it is called for each
+    call of others.
     """
 
     name: str
@@ -88,7 +69,7 @@ class Target:
     words: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        words = {*_COMMON_WORDS, *self.roles, *self.name.split(".")}
+        words = {*_COMMON_WORDS.split(), *self.roles, *self.name.split(".")}
         object.__setattr__(self, "words", frozenset(map(str.lower, words)))
 
 
@@ -120,6 +101,7 @@ def of_functions() -> list[Target]:
     gradient_weights: dict[str, Factory] = {
         "weights": lambda w: points(w.n, w.m) | array(w.n, w.m, values=("lattice", "zero")),
     }
+    costs: dict[str, Factory] = {"matrix": lambda w: array(w.p, w.p, values=("zero",))}
     votes: dict[str, Factory] = {
         "database": lambda w: st.none() if w.own or w.maps == "M" else array(w.m, w.d),
         "metric": lambda w: st.just("sqeuclidean"),
@@ -133,17 +115,13 @@ def of_functions() -> list[Target]:
         (inference.targeted, oracles.targeted, votes),
         (inference.loss_augmented, oracles.augmented, votes),
         (inference.both, oracles.both, votes),
-        (
-            inference.check_loss_matrix,
-            None,
-            {"matrix": lambda w: array(w.p, w.p, values=("zero",))},
-        ),
+        (inference.check_loss_matrix, None, costs),
         (metrics.label_disjoint_folds, None, {}),
         (metrics.cross_validate_retrieval, None, {"metrics": of_labels["metrics"]}),
         (metrics.retrieval_report, None, of_labels),
         (constraints.wrap_pairs, None, sides),
         (constraints.wrap_indices, None, sides),
-        (plotting.plot_before_after, None, {}),
+        (plot_before_after, None, {}),
         (thresholds.check_calibration, None, {}),
         (thresholds.check_calibration_params, None, {"params": one_of(None, {"beta": 1.0})}),
     ]

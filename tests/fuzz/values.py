@@ -125,14 +125,9 @@ def _numbers(values: str, shape: tuple[int, ...], rng: np.random.Generator) -> n
 
 
 def _cast(numbers: np.ndarray, spec: Array) -> np.ndarray:
-    if spec.dtype in ("U3", "str object", "S3", "M8[D]"):
-        codes = numbers.astype(np.int64) % len(_LETTERS)
-        letters = _LETTERS[codes]
-        if spec.dtype == "S3":
-            return np.array([b"a", b"bb", b"c"])[codes % 3]
-        return codes.astype("M8[D]") if spec.dtype == "M8[D]" else letters.astype(
-            object if spec.dtype == "str object" else spec.dtype
-        )  # fmt: skip
+    if spec.dtype in ("U3", "str object"):
+        letters = _LETTERS[numbers.astype(np.int64) % len(_LETTERS)]
+        return letters if spec.dtype == "U3" else letters.astype(object)
     if spec.dtype == "bool":
         return numbers > 0
     dtype = np.dtype(spec.dtype)
@@ -180,9 +175,7 @@ def _formed(array: np.ndarray, form: str) -> Any:
     if form == "F":
         return np.asfortranarray(array)
     if form == "strided" and array.ndim:
-        return np.repeat(np.repeat(array, 2, axis=0), 3, axis=-1)[::2, ..., ::3] if (
-            array.ndim > 1
-        ) else np.repeat(array, 2)[::2]  # fmt: skip
+        return np.repeat(array, 2, axis=-1)[..., ::2]
     if form == "reversed" and array.ndim:
         return array[::-1].copy()[::-1]
     if form == "read-only":
