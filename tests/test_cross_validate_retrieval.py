@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import bsr_array, coo_array, csr_array
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.datasets import load_digits, load_iris
 from sklearn.decomposition import PCA, TruncatedSVD
@@ -184,6 +184,17 @@ DOZEN = np.arange(12) % 4
 def test_wrong_arguments_are_named(X, y, folds, error, text):
     with pytest.raises(error, match=text):
         cross_validate_retrieval(PCA(1), X, y, folds=label_disjoint_folds(y, folds))
+
+
+def test_sparse_points_in_any_form():
+    X, y = load_iris(return_X_y=True)
+    found = [
+        cross_validate_retrieval(
+            TruncatedSVD(2, random_state=0), form(X), y, folds=2, metrics="map_at_r"
+        )["map_at_r"].mean
+        for form in (csr_array, coo_array, bsr_array)
+    ]
+    assert found[0] == found[1] == found[2]
 
 
 def test_frames_in_the_other_byte_order():

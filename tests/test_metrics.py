@@ -281,6 +281,11 @@ CLASSES = np.array([0, 0, 1, 1])
             "label_distance must give finite distances",
         ),
         (([[np.nan]], [0]), {"k": 1}, "queries contains NaN"),
+        (
+            (np.float32([[3e38], [-3e38], [0]]), [0.5, 1, 2]),
+            {"k": 1, "metrics": "spearman"},
+            "queries and database are so far apart",
+        ),
     ],
 )
 def test_errors_say_what_is_wrong(arguments, options, message):

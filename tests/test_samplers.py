@@ -166,10 +166,11 @@ def test_the_rest_is_drawn_uniformly():
         (DenseTriplet(5, 6, 2), np.zeros(9), r"batch_size must be at least .* = 12, got 6"),
         (DenseTriplet(), np.array(["a", "b"]), "y must hold numbers for DenseTriplet"),
         (DenseTriplet(), np.array([1.0, np.nan]), "y must hold numbers .* contains NaN"),
-        (DenseTriplet(), np.zeros((2, 0)), "y must hold"),
+        (DenseTriplet(), np.zeros((2, 0)), "y must hold one label a point"),
+        (DenseTriplet(), np.ma.masked_equal([1.0, 2.0], 2), "y has 1 masked values"),
         (DenseTriplet(label_distance="euclidean"), np.zeros((2, 0)), "y must hold one label"),
         (Uniform(), b"ab", "y must hold one label a point"),
-        (DenseTriplet(), np.zeros((2, 2, 2)), "y must have one or two dimensions"),
+        (DenseTriplet(), np.zeros((2, 2, 2)), "y must hold one label a point"),
     ],
     ids=lambda value: str(value)[:40],
 )

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array
 
 from metricfast._core.arguments import check_bool, check_choice, check_count, check_random_state
+from metricfast._core.arrays import as_labels
 from metricfast._core.batches import batch_count, class_batches
 from metricfast._core.targets import as_label_array, encode
 from metricfast._labels.binding import SaidDistance, bind_labels
@@ -299,15 +299,10 @@ def _first_of_each(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _numbers(y: ArrayLike) -> NDArray[np.float64]:
-    if np.ndim(y) not in (1, 2):
-        raise ValueError(f"y must have one or two dimensions, got shape {np.shape(y)}.")
     try:
-        labels: NDArray[np.float64] = check_array(
-            y, dtype=np.float64, ensure_2d=False, input_name="y"
-        )
+        return as_labels(y, "y", len(y))  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"y must hold numbers for DenseTriplet: {error}. Say how far other "
-            "labels are apart by label_distance."
+            f"y must hold numbers for DenseTriplet: {error} Say how far other labels are apart by "
+            "label_distance."
         ) from error
-    return labels

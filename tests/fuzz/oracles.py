@@ -207,20 +207,20 @@ def retrieval(name: str) -> Callable[[Arguments, Any], str | None]:
         if labels.ndim != 1 or not {"L", "U"}.isdisjoint(k for k in a if a[k] is not None):
             return ""
         own = a.get("database") is None
-        sides = [_points(a["queries"] if own else a[k]) for k in ("queries", "database")]
-        # In units in which no square of the reference overflows or vanishes.
-        unit = np.ldexp(1.0, math.frexp(max(abs(side).max() for side in sides))[1])
-        first, second = ((side / unit).astype(float) for side in sides)
+        first, second = (_points(a["queries"] if own else a[k]) for k in ("queries", "database"))
         exclude = a.get("exclude")
         if exclude is None:
             exclude = np.arange(len(first)) if own else np.full(len(first), -1)
         known = labels if own else np.asarray(a["database_labels"])
         if name in OF_NUMBERS:
             labels, known = labels.astype(float), known.astype(float)
-        values = by_definition(
-            name, first, labels, first if own else second, known,
-            np.asarray(exclude), a.get("k", 10),
-        )  # fmt: skip
+        values = np.array([])
+        for query, label, out in zip(first, labels, np.asarray(exclude), strict=True):
+            # In a unit in which no square of the reference overflows or vanishes.
+            unit = np.ldexp(1.0, math.frexp(abs(query - second).max())[1])
+            point, database = ((side / unit).astype(float) for side in (query, second))
+            value = by_definition(name, [point], [label], database, known, [out], a.get("k", 10))
+            values = np.append(values, value)
         if name == "spearman" and np.isnan(values).any():  # of ties alone
             return ""
         expected = values[~np.isnan(values)].mean() if not np.isnan(values).all() else np.nan

@@ -188,6 +188,14 @@ def test_points_of_large_and_small_units(scale):
     assert np.isfinite(SDML().fit(X[INDEX] * scale, LABELS).components_).all()
 
 
+def test_products_without_an_inverse():
+    far = np.vstack([X[:20], np.full((1, 4), 1e20)])
+    with pytest.raises(ValueError, match="balance_param makes of the points has no inverse"):
+        SDML_Supervised(balance_param=1.0, sparsity_param=0.0, random_state=0).fit(
+            far, np.arange(21) % 2
+        )
+
+
 def test_products_that_overflow():
     for given in ({"prior": np.eye(4) * 1e10}, {"balance_param": 1e20}):
         with pytest.raises(ValueError, match="exceed the largest float: rescale the points"):

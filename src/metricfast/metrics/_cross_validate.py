@@ -269,6 +269,8 @@ def cross_validate_retrieval(
 
 def _table(X: Any, n: int) -> Any:
     """Return a table of points whose rows can be taken."""
+    if issparse(X):
+        X = X.tocsr()
     try:
         found = _num_samples(X)
     except TypeError as error:

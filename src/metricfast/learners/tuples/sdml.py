@@ -52,6 +52,11 @@ class _SparseLearner(MahalanobisMixin):
         progress = Progress(type(self).__name__, MAX_ITER) if self.verbose else None
         try:
             M = graphical_lasso((matrix + matrix.T) / 2, float(self.sparsity_param), progress)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(
+                "The matrix that balance_param makes of the points has no inverse in float64: "
+                "lower it, or leave out points that are far from all others."
+            ) from error
         finally:
             if progress is not None:
                 progress.close()
