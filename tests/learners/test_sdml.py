@@ -189,11 +189,9 @@ def test_points_of_large_and_small_units(scale):
 
 
 def test_products_without_an_inverse():
-    far = np.vstack([X[:20], np.full((1, 4), 1e20)])
+    far = np.array([[1e20, 1e20], [0.5, -0.3], [0.1, 0.7], [-0.4, 0.2]])
     with pytest.raises(ValueError, match="balance_param makes of the points has no inverse"):
-        SDML_Supervised(balance_param=1.0, sparsity_param=0.0, random_state=0).fit(
-            far, np.arange(21) % 2
-        )
+        SDML(balance_param=1.0).fit(np.stack([far[:3], far[1:]], axis=1), [1, 1, 1])
 
 
 def test_products_that_overflow():
