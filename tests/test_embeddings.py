@@ -230,6 +230,8 @@ def test_input_of_another_shape_or_not_finite(embedding):
     for wrong in (Z[:-1], Z[:, :-1], Z[0]):
         with pytest.raises(ValueError, match=r"upstream must have the shape of Z, .*found"):
             embedding.backward(parameters, cache, wrong)
+    with pytest.raises(ValueError, match="upstream contains NaN, or infinity in float64"):
+        embedding.backward(parameters, cache, np.where(Z == Z.max(), np.nan, Z))
 
 
 def test_what_overflows_the_parameters_is_not_finite():

@@ -15,6 +15,7 @@ from metricfast._core.arguments import check_choice
 from metricfast._core.arrays import as_codes, as_real, as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.sparse import check_structure
+from metricfast.exceptions import LossOverflowError
 
 __all__ = [
     "Array",
@@ -201,7 +202,7 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            If `upstream` has another shape.
+            If `upstream` has another shape, or is not finite (a LossOverflowError).
         """
 
     @abstractmethod
@@ -307,12 +308,15 @@ class LayeredEmbedding(CheckedEmbedding):
             raise TypeError(f"cache must be what forward returned, got {type(cache)}.")
         weights, biases = self._layers(parameters)
         threads, kernels = as_threads(n_jobs), get_kernels()
-        upstream = as_real(upstream, "upstream").astype(weights[0].dtype, copy=False)
+        with np.errstate(over="ignore"):
+            upstream = as_real(upstream, "upstream").astype(weights[0].dtype, copy=False)
         if upstream.shape != cache.outputs[-1].shape:
             raise ValueError(
                 f"upstream must have the shape of Z, {cache.outputs[-1].shape}; "
                 f"found {upstream.shape}."
             )
+        if not kernels.all_finite(upstream):
+            raise LossOverflowError(f"upstream contains NaN, or infinity in {upstream.dtype}.")
         if cache.lengths is not None or not upstream.flags.writeable:
             upstream = upstream.copy()
         if cache.lengths is not None:
