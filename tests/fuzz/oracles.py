@@ -97,7 +97,8 @@ def _searched(
         got = [j for j in indices[i].tolist() if j >= 0]
         if len(got) != len(want) or not set(got) <= set(left) or len(set(got)) != len(got):
             return f"row {i}: neighbours {got}, should be {want}"
-        room = 64 * (B.shape[1] + 2) * eps * (row + size[i])
+        # Embedded points are in float64, in which what is less than its least number vanishes.
+        room = 64 * (B.shape[1] + 2) * eps * (row + size[i]) + 4 * np.finfo(float).tiny
         away = [abs(row[g] - row[w]) > room[g] + room[w] for g, w in zip(got, want, strict=True)]
         if any(away) or (exact and got != want):
             return f"row {i}: neighbours {got}, should be {want}"
