@@ -5,9 +5,16 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-__all__ = ["DEPRECATED", "renamed", "take_renamed"]
+__all__ = ["DEPRECATED", "FORMER_NAMES", "renamed", "take_renamed"]
 
 DEPRECATED = "deprecated"
+# Of parameters of learners that take both.
+FORMER_NAMES = {
+    "n_chunks": "num_chunks",
+    "n_constraints": "num_constraints",
+    "n_neighbors": "k",
+    "tol": "convergence_threshold",
+}
 
 
 def renamed(old: str, old_value: Any, new: str, new_value: Any, *, stacklevel: int = 3) -> Any:
@@ -46,7 +53,7 @@ def take_renamed(estimator: Any, old: str, new: str) -> None:
     """
     value = getattr(estimator, old)
     if not _is_default(value):
-        setattr(estimator, new, renamed(old, value, new, None, stacklevel=4))
+        setattr(estimator, new, renamed(old, value, new, None, stacklevel=5))
         setattr(estimator, old, DEPRECATED)
 
 

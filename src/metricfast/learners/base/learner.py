@@ -14,6 +14,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.checks import check_points, check_tuples
+from metricfast._core.deprecation import FORMER_NAMES, renamed, take_renamed
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import components_from_metric
 from metricfast._core.mahalanobis import MahalanobisMetric
@@ -51,8 +52,31 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     _partial_labels: bool = False  # whether labels below 0 mean that the class is unknown
     _on_chunks: bool = False  # whether labels are those of chunks, of which classes have many
 
+    # Those of the parameters that many learners have. Which ones, `__init__` tells.
+    preprocessor: Any
+    n_components: int | None
+    max_iter: int
+    verbose: bool
+    random_state: int | np.random.RandomState | None
+    n_jobs: int | None
+
     def __init__(self, preprocessor: ArrayLike | Callable[..., Any] | None = None) -> None:
-        self.preprocessor = preprocessor
+        self._take(locals())
+
+    def _take(self, given: dict[str, Any]) -> None:
+        """Set the parameters that `__init__` was called with, which are its ``locals()``.
+
+        What came under a former name moves to the new one, which is all that `clone` then sees.
+        """
+        self.__dict__.update({name: given[name] for name in given.keys() - {"self", "__class__"}})
+        for name, former in FORMER_NAMES.items():
+            if {name, former} <= given.keys():
+                take_renamed(self, former, name)
+
+    def _current(self, name: str) -> Any:
+        """Return a renamed parameter, or what `set_params` was told under its former name."""
+        former = FORMER_NAMES[name]
+        return renamed(former, getattr(self, former), name, getattr(self, name))
 
     @abstractmethod
     def pair_score(self, pairs: ArrayLike) -> NDArray[Any]:

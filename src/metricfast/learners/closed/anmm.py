@@ -84,11 +84,7 @@ class ANMM(LinearLearner):
         *,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(preprocessor)
-        self.n_components = n_components
-        self.n_friends = n_friends
-        self.n_enemies = n_enemies
-        self.n_jobs = n_jobs
+        self._take(locals())
 
     def fit(
         self,

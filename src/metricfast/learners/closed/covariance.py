@@ -69,8 +69,7 @@ class Covariance(ClosedFormLearner):
     """
 
     def __init__(self, preprocessor: Any = None, *, n_components: int | None = None) -> None:
-        super().__init__(preprocessor)
-        self.n_components = n_components
+        self._take(locals())
 
     def fit(
         self,

@@ -86,11 +86,7 @@ class DMLMJ(LinearLearner):
         *,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(preprocessor)
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.reg = reg
-        self.n_jobs = n_jobs
+        self._take(locals())
 
     def fit(
         self,

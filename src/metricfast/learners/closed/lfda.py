@@ -135,12 +135,7 @@ class LFDA(ClosedFormLearner):
         shrinkage: float | str = "auto",
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(preprocessor)
-        self.n_components = n_components
-        self.k = k
-        self.embedding_type = embedding_type
-        self.shrinkage = shrinkage
-        self.n_jobs = n_jobs
+        self._take(locals())
 
     def fit(
         self,

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh, svd
 
 from metricfast._core.arguments import check_count
-from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
+from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.initialize import check_n_components
 from metricfast._core.scatter import group_means, repetitions, scatter_matrix, whitening, with_signs
 from metricfast._core.targets import as_label_array, check_partial_target
@@ -111,9 +111,7 @@ class RCA(ClosedFormLearner):
         *,
         shrinkage: float | str | None = None,
     ) -> None:
-        super().__init__(preprocessor)
-        self.n_components = n_components
-        self.shrinkage = shrinkage
+        self._take(locals())
 
     def fit(
         self,
@@ -325,12 +323,7 @@ class RCA_Supervised(RCA):  # noqa: N801
         *,
         shrinkage: float | str | None = "auto",
     ) -> None:
-        super().__init__(n_components, preprocessor, shrinkage=shrinkage)
-        self.n_chunks = n_chunks
-        self.chunk_size = chunk_size
-        self.random_state = random_state
-        self.num_chunks = num_chunks
-        take_renamed(self, "num_chunks", "n_chunks")
+        self._take(locals())
 
     def fit(
         self,
@@ -366,7 +359,7 @@ class RCA_Supervised(RCA):  # noqa: N801
             If the input is not as above, no class can fill a chunk, or no chunk that is drawn holds
             two different points: of many copies, another `random_state` may draw others.
         """
-        n_chunks = renamed("num_chunks", self.num_chunks, "n_chunks", self.n_chunks)
+        n_chunks = self._current("n_chunks")
         check_count("n_chunks", n_chunks)
         check_count("chunk_size", self.chunk_size, least=2)
         points, labels, weights, exponent = self._prepare(X, y, sample_weight)

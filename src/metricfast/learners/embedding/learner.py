@@ -170,29 +170,7 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         n_jobs: int | None = None,
         label_distance: SaidDistance | None = None,
     ) -> None:
-        super().__init__(preprocessor)
-        self.loss = loss
-        self.embedding = embedding
-        self.sampler = sampler
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.schedule = schedule
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.proxy_rate = proxy_rate
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.database = database
-        self.checkpoint = checkpoint
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.label_distance = label_distance
+        self._take(locals())
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         default = Uniform() if is_continuous(self.loss) else ClassBalanced()

@@ -21,13 +21,8 @@ __all__ = ["LogRatioLearner", "ProxyNCALearner", "TripletLearner"]
 class _Preset(BaseEmbeddingLearner):
     """What the presets have in common; see `LogRatioLearner`."""
 
-    n_components: int | None
     hidden_layer_sizes: Sequence[int]
     normalize: bool
-
-    def _take(self, given: dict[str, Any]) -> None:
-        """Set the parameters that `__init__` was called with."""
-        self.__dict__.update({name: value for name, value in given.items() if value is not self})
 
     def _embedding(self) -> Embedding:
         if np.size(self.hidden_layer_sizes) == 0:

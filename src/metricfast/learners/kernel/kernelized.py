@@ -108,6 +108,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
     (100, 1)
     """
 
+    learner: Any
+
     def __init__(
         self,
         learner: Any,
@@ -121,16 +123,7 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         preprocessor: Any = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
-        super().__init__(preprocessor)
-        self.learner = learner
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.n_components = n_components
-        self.method = method
-        self.random_state = random_state
+        self._take(locals())
 
     @property
     def _tuple_size(self) -> int | None:  # type: ignore[override]

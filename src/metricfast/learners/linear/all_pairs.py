@@ -63,19 +63,7 @@ class AllPairsLearner(LinearLearner):
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
     ) -> None:
-        super().__init__(preprocessor)
-        self.init = init
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
-        self.random_state = random_state
-        self.solver = solver
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.max_epochs = max_epochs
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
+        self._take(locals())
 
     def fit(
         self,

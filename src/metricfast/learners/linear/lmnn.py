@@ -15,7 +15,6 @@ from scipy.sparse import issparse
 from metricfast import losses
 from metricfast._core.arguments import check_count, check_random_state, check_range
 from metricfast._core.batches import class_batches
-from metricfast._core.deprecation import renamed, take_renamed
 from metricfast._core.sparse import dense, nearest_of_class
 from metricfast.learners.linear.base import (
     FULL_BASIS,
@@ -187,26 +186,7 @@ class LMNN(LinearLearner):
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
     ) -> None:
-        super().__init__(preprocessor)
-        self.init = init
-        self.n_neighbors = n_neighbors
-        self.min_iter = min_iter
-        self.max_iter = max_iter
-        self.learn_rate = learn_rate
-        self.regularization = regularization
-        self.convergence_tol = convergence_tol
-        self.verbose = verbose
-        self.n_components = n_components
-        self.random_state = random_state
-        self.k = k
-        self.solver = solver
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.max_epochs = max_epochs
-        self.target_refresh = target_refresh
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
-        take_renamed(self, "k", "n_neighbors")
+        self._take(locals())
 
     def fit(
         self,
@@ -243,7 +223,7 @@ class LMNN(LinearLearner):
             If an argument or parameter has a value that cannot be used.
         """
         callbacks = self._check_parameters()
-        k = renamed("k", self.k, "n_neighbors", self.n_neighbors)
+        k = self._current("n_neighbors")
         check_count("n_neighbors", k)
         check_count("min_iter", self.min_iter, least=0)
         check_count("target_refresh", self.target_refresh, least=0)

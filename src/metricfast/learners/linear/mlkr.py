@@ -138,21 +138,7 @@ class MLKR(AllPairsLearner):
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
     ) -> None:
-        super().__init__(
-            init,
-            n_components,
-            max_iter,
-            tol,
-            verbose,
-            preprocessor,
-            random_state,
-            solver=solver,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            max_epochs=max_epochs,
-            n_jobs=n_jobs,
-            callbacks=callbacks,
-        )
+        self._take(locals())
 
     def _check_target(self, y: Any) -> tuple[NDArray[Any], NDArray[Any], float]:
         targets, exponent = rescale_targets(check_regression_target(y))

@@ -119,15 +119,7 @@ class NCMML(LinearLearner):
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
     ) -> None:
-        super().__init__(preprocessor)
-        self.n_components = n_components
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
+        self._take(locals())
 
     def fit(
         self,

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricfast._core.arguments import check_count
-from metricfast._core.deprecation import renamed
 from metricfast._core.targets import check_partial_target
 from metricfast.constraints import Constraints
 
@@ -43,9 +42,7 @@ def draw_pairs(
         As from :meth:`Constraints.positive_negative_pairs`.
     """
     classes, codes = check_partial_target(y)
-    n_constraints = renamed(
-        "num_constraints", learner.num_constraints, "n_constraints", learner.n_constraints
-    )
+    n_constraints = learner._current("n_constraints")
     if n_constraints is None:
         n_constraints = 20 * len(classes) ** 2
     check_count("n_constraints", n_constraints)

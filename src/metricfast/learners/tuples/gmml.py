@@ -41,12 +41,7 @@ class _BaseGMML(MahalanobisMixin):
         *,
         n_components: int | None = None,
     ) -> None:
-        super().__init__(preprocessor)
-        self.t = t
-        self.reg = reg
-        self.prior = prior
-        self.random_state = random_state
-        self.n_components = n_components
+        self._take(locals())
 
     def _check_parameters(self) -> Any:
         check_range("t", self.t, high=1)

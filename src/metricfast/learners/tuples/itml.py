@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.arguments import check_count, check_range
-from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
+from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components
 from metricfast._core.progress import Progress
@@ -54,20 +54,11 @@ class _BaseITML(MahalanobisMixin):
         *,
         n_components: int | None = None,
     ) -> None:
-        super().__init__(preprocessor)
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.tol = tol
-        self.prior = prior
-        self.verbose = verbose
-        self.random_state = random_state
-        self.convergence_threshold = convergence_threshold
-        self.n_components = n_components
-        take_renamed(self, "convergence_threshold", "tol")
+        self._take(locals())
 
     def _check_parameters(self) -> float:
         """Check what needs no data, and return the tolerance."""
-        tol = renamed("convergence_threshold", self.convergence_threshold, "tol", self.tol)
+        tol = self._current("tol")
         check_count("max_iter", self.max_iter)
         check_range("tol", tol)
         if not (isinstance(self.gamma, float) and self.gamma == math.inf):
@@ -336,11 +327,7 @@ class ITML_Supervised(_BaseITML):  # noqa: N801
         *,
         n_components: int | None = None,
     ) -> None:
-        common = gamma, max_iter, tol, prior, verbose, preprocessor, random_state
-        super().__init__(*common, convergence_threshold, n_components=n_components)
-        self.n_constraints = n_constraints
-        self.num_constraints = num_constraints
-        take_renamed(self, "num_constraints", "n_constraints")
+        self._take(locals())
 
     def fit(
         self,

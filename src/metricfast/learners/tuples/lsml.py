@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metricfast._core.arguments import check_count, check_random_state, check_range
 from metricfast._core.arrays import as_threads, as_vector
-from metricfast._core.deprecation import DEPRECATED, take_renamed
+from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
 from metricfast._core.threadpool import one_blas_thread
@@ -42,13 +42,7 @@ class _BaseLSML(MahalanobisMixin):
         *,
         n_components: int | None = None,
     ) -> None:
-        super().__init__(preprocessor)
-        self.tol = tol
-        self.max_iter = max_iter
-        self.prior = prior
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_components = n_components
+        self._take(locals())
 
     def _check_parameters(self) -> None:
         """Check what needs no data."""
@@ -306,13 +300,7 @@ class LSML_Supervised(_BaseLSML):  # noqa: N801
         *,
         n_components: int | None = None,
     ) -> None:
-        super().__init__(
-            tol, max_iter, prior, verbose, preprocessor, random_state, n_components=n_components
-        )
-        self.n_constraints = n_constraints
-        self.weights = weights
-        self.num_constraints = num_constraints
-        take_renamed(self, "num_constraints", "n_constraints")
+        self._take(locals())
 
     def fit(
         self,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricfast._core.arguments import check_count, check_random_state, check_range
-from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
+from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.initialize import check_n_components
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
@@ -44,22 +44,11 @@ class _BaseMMC(MahalanobisMixin):
         *,
         n_components: int | None = None,
     ) -> None:
-        super().__init__(preprocessor)
-        self.max_iter = max_iter
-        self.max_proj = max_proj
-        self.tol = tol
-        self.init = init
-        self.diagonal = diagonal
-        self.diagonal_c = diagonal_c
-        self.verbose = verbose
-        self.random_state = random_state
-        self.convergence_threshold = convergence_threshold
-        self.n_components = n_components
-        take_renamed(self, "convergence_threshold", "tol")
+        self._take(locals())
 
     def _check_parameters(self) -> float:
         """Check what needs no data, and return the tolerance."""
-        tol = renamed("convergence_threshold", self.convergence_threshold, "tol", self.tol)
+        tol = self._current("tol")
         check_count("max_iter", self.max_iter)
         check_count("max_proj", self.max_proj)
         check_range("tol", tol)
@@ -345,11 +334,7 @@ class MMC_Supervised(_BaseMMC):  # noqa: N801
         *,
         n_components: int | None = None,
     ) -> None:
-        common = max_iter, max_proj, tol, init, diagonal, diagonal_c, verbose, preprocessor
-        super().__init__(*common, random_state, convergence_threshold, n_components=n_components)
-        self.n_constraints = n_constraints
-        self.num_constraints = num_constraints
-        take_renamed(self, "num_constraints", "n_constraints")
+        self._take(locals())
 
     def fit(
         self,

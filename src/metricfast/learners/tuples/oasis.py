@@ -40,15 +40,7 @@ class _BaseOASIS(BilinearMixin):
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(preprocessor)
-        self.max_iter = max_iter
-        self.C = C
-        self.init = init
-        self.projection = projection
-        self.shuffle = shuffle
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        self._take(locals())
 
     def _check_parameters(self) -> None:
         check_count("max_iter", self.max_iter)
@@ -321,11 +313,7 @@ class OASIS_Supervised(_BaseOASIS):  # noqa: N801
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(
-            max_iter, C, init, projection, shuffle, preprocessor, verbose, random_state, n_jobs
-        )
-        self.k_genuine = k_genuine
-        self.k_impostor = k_impostor
+        self._take(locals())
 
     def fit(
         self,

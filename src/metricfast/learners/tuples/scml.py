@@ -213,22 +213,7 @@ class SCML_Supervised(CompositionalLearner):  # noqa: N801
         n_components: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(
-            beta=beta,
-            basis=basis,
-            n_basis=n_basis,
-            gamma=gamma,
-            max_iter=max_iter,
-            output_iter=output_iter,
-            batch_size=batch_size,
-            verbose=verbose,
-            preprocessor=preprocessor,
-            random_state=random_state,
-            n_components=n_components,
-            n_jobs=n_jobs,
-        )
-        self.k_genuine = k_genuine
-        self.k_impostor = k_impostor
+        self._take(locals())
 
     def fit(
         self,

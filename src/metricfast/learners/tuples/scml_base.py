@@ -44,18 +44,7 @@ class CompositionalLearner(MahalanobisMixin):
         n_components: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(preprocessor)
-        self.beta = beta
-        self.basis = basis
-        self.n_basis = n_basis
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.output_iter = output_iter
-        self.batch_size = batch_size
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_components = n_components
-        self.n_jobs = n_jobs
+        self._take(locals())
 
     def _check_parameters(self) -> None:
         for name in ("max_iter", "output_iter", "batch_size"):

@@ -11,7 +11,7 @@ from scipy.linalg import cholesky, inv
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.arguments import check_range
-from metricfast._core.deprecation import DEPRECATED, take_renamed
+from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.progress import Progress
 from metricfast._core.tuples import TupleSet
 from metricfast.constraints import wrap_indices
@@ -169,13 +169,7 @@ class SDML(_SparseLearner, PairsClassifierMixin):
         *,
         n_components: int | None = None,
     ) -> None:
-        super().__init__(preprocessor)
-        self.balance_param = balance_param
-        self.sparsity_param = sparsity_param
-        self.prior = prior
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_components = n_components
+        self._take(locals())
 
     def fit(
         self,
@@ -296,16 +290,7 @@ class SDML_Supervised(_SparseLearner):  # noqa: N801
         *,
         n_components: int | None = None,
     ) -> None:
-        super().__init__(preprocessor)
-        self.balance_param = balance_param
-        self.sparsity_param = sparsity_param
-        self.prior = prior
-        self.n_constraints = n_constraints
-        self.verbose = verbose
-        self.random_state = random_state
-        self.num_constraints = num_constraints
-        self.n_components = n_components
-        take_renamed(self, "num_constraints", "n_constraints")
+        self._take(locals())
 
     def fit(
         self,

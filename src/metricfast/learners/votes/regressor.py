@@ -108,30 +108,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: 
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
         power_t: float = 0.5,
     ) -> None:
-        super().__init__(preprocessor)
-        self.n_neighbors = n_neighbors
-        self.n_components = n_components
-        self.n_bins = n_bins
-        self.parameterization = parameterization
-        self.ties = ties
-        self.inference = inference
-        self.C = C
-        self.regularizer = regularizer
-        self.init = init
-        self.solver = solver
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.max_epochs = max_epochs
-        self.learning_rate = learning_rate
-        self.tol = tol
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
-        self.power_t = power_t
+        self._take(locals())
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
