@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from metricfast._core.arrays import as_points
 from metricfast._core.deprecation import DEPRECATED, renamed
 from metricfast._core.pair_draws import class_bounds, draw_different_pairs
 from metricfast._core.targets import as_label_array, check_sample_weight
+from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import kneighbors
 
 __all__ = ["Constraints", "class_neighbors", "wrap_indices", "wrap_pairs"]
@@ -166,18 +166,16 @@ class Constraints:
             label = self.partial_labels[members[0]]
             (count, genuine), impostors = near.shape, far.shape[1]
             if genuine < k_genuine:
-                warnings.warn(
+                warn_user(
                     f"The class {label} has {count} elements, which is not sufficient to generate "
                     f"{k_genuine + 1} genuine neighbors as specified by k_genuine. Will generate "
-                    f"{genuine} genuine neighbors instead.\n",
-                    stacklevel=2,
+                    f"{genuine} genuine neighbors instead.\n"
                 )
             if impostors < k_impostor:
-                warnings.warn(
+                warn_user(
                     f"The class {label} has {impostors} elements of other classes, which is not "
                     f"sufficient to generate {k_impostor} impostor neighbors as specified by "
-                    f"k_impostor. Will generate {impostors} impostor neighbors instead.\n",
-                    stacklevel=2,
+                    f"k_impostor. Will generate {impostors} impostor neighbors instead.\n"
                 )
             combined = np.empty((count, genuine, impostors, 3), np.int64)
             combined[..., 0] = members[:, None, None]

@@ -1,27 +1,17 @@
-"""Solvers: how parameters move towards a lower objective."""
+"""Solvers, and what callbacks are told of their course."""
 
 from __future__ import annotations
 
 from metricfast._core.batches import batch_count, class_batches
 from metricfast._core.progress import Progress
-from metricfast.training.solvers import (
-    BatchObjective,
-    Monitor,
-    Objective,
-    SolverState,
-    Vector,
-    minimize_hinge,
-    minimize_minibatch,
-    minimize_smooth,
-)
+from metricfast.training.monitor import Monitor, SolverState
+from metricfast.training.solvers import minimize_hinge, minimize_smooth
+from metricfast.training.steps import minimize_minibatch
 
 __all__ = [
-    "BatchObjective",
     "Monitor",
-    "Objective",
     "Progress",
     "SolverState",
-    "Vector",
     "batch_count",
     "class_batches",
     "minimize_hinge",

@@ -17,7 +17,7 @@ from metricfast import EmbeddingLearner, losses
 from metricfast.embeddings import MLP, Linear
 from metricfast.samplers import ClassBalanced, Uniform
 from metricfast.training.checkpoint import Checkpoint
-from metricfast.training.minibatch import Training
+from metricfast.training.monitor import Monitor
 
 TRAIN = """
 import sys, time
@@ -210,9 +210,13 @@ def test_every_damage_of_a_checkpoint_is_found(tmp_path):
     path = tmp_path / "training"
     rng = np.random.RandomState(0)
     checkpoint = Checkpoint(path, "of this test")
-    checkpoint.write(3, Training(np.ones(5), [np.zeros(5)], rng, 2, [1.0], [0.5], np.ones(5), 2.0))
-    seed, training = checkpoint.read(1)
-    assert (seed, training.step, training.first) == (3, 2, 2.0)
+    monitor = Monitor(np.ones(5))
+    monitor(2.0, np.zeros(5))
+    monitor.step = 2
+    checkpoint.write(3, monitor)
+    found, again = checkpoint.read(), Monitor(np.ones(5))
+    checkpoint.restore(again, found, "max_epochs", 1)
+    assert (found["seed"], again.step, again.curve, again.best_value) == (3, 2, [2.0], 2.0)
     content = path.read_bytes()
     for position in rng.permutation(len(content))[:400]:
         changed = bytearray(content)
@@ -220,7 +224,7 @@ def test_every_damage_of_a_checkpoint_is_found(tmp_path):
         for damaged in (changed, content[:position], content + content[position:]):
             path.write_bytes(damaged)
             with pytest.raises(ValueError, match=path.name):
-                checkpoint.read(1)
+                checkpoint.read()
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from metricfast.learners.votes.regularizers import REGULARIZERS, penalty
 from metricfast.learners.votes.voting import vote
 from metricfast.losses import Gerrymander
 from metricfast.solvers import Monitor
-from metricfast.training.subgradient import minimize_subgradient
+from metricfast.training.steps import Steps, Subgradient, minimize_minibatch
 
 X, Y = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]
@@ -106,10 +106,10 @@ def test_plain_steps(power_t):
     """Twice (x - 2)^2 + (x + 1)^2, of one sample a batch."""
     centres, seen = np.array([2.0, -1.0]), []
     monitor = Monitor(np.array([3.0]), lambda epoch, value, x: seen.append((value, x.copy())))
-    minimize_subgradient(
+    minimize_minibatch(
         lambda x, rows: (((x - centres[rows]) ** 2).sum(), 2 * (x - centres[rows])),
         np.array([3.0]), lambda: [np.array([0]), np.array([1])], monitor,
-        max_epochs=2, learning_rate=0.1, power_t=power_t,
+        max_epochs=2, steps=Steps(Subgradient(power_t), lambda epoch, step: 0.1),
     )  # fmt: skip
     x, expected = 3.0, []
     rate = 0.1 * 3 / 2  # a tenth of x0, over the first gradient

@@ -11,8 +11,10 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import scale
 
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, kneighbors, losses
-from metricfast.learners.linear import base as _linear
-from metricfast.learners.linear.base import Coordinates, LinearObjective, best_scale, embed
+from metricfast.learners.base import points
+from metricfast.learners.linear.base import LinearLearner, best_scale
+from metricfast.training.coordinates import Coordinates
+from metricfast.training.objective import Labelled, LinearMap, Objective, map_points
 
 X, Y = load_iris(return_X_y=True)
 LEARNERS = (NCA, LMNN, MLKR, MCML, LDML)
@@ -30,12 +32,12 @@ SCATTERS = {
 def test_coordinates_are_a_change_of_variables(scatter):
     coordinates = Coordinates(4, scatter)
     L = RNG.normal(size=(2, 4))
-    vector = coordinates.vector(L)
+    vector = coordinates.vector([L])
     assert vector.shape == (8,)
     if scatter is None:
         np.testing.assert_array_equal(vector, L.ravel())
-    np.testing.assert_allclose(coordinates.components(vector), L, rtol=1e-9, atol=1e-12)
-    objective = LinearObjective(X[::3], lambda Z: losses.NCA()(Z, Y[::3]), coordinates, None)
+    np.testing.assert_allclose(coordinates.arrays(vector)[0], L, rtol=1e-9, atol=1e-12)
+    objective = Objective(X[::3], LinearMap(), Labelled(losses.NCA(), Y[::3]), coordinates)
     np.testing.assert_allclose(
         objective(vector)[1],
         numeric_gradient(lambda v: objective(v)[0], vector, 1e-5),
@@ -47,7 +49,7 @@ def test_coordinates_are_a_change_of_variables(scatter):
 def test_coordinates_even_out_the_curvature():
     scatter = np.cov(X.T)
     coordinates = Coordinates(4, scatter)
-    K = coordinates.vector(np.eye(4)).reshape(4, 4)
+    K = coordinates.vector([np.eye(4)]).reshape(4, 4)
     np.testing.assert_allclose(
         K @ K.T, scatter / np.diag(scatter).mean() + 0.03 * np.eye(4), atol=1e-12
     )
@@ -56,7 +58,7 @@ def test_coordinates_even_out_the_curvature():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_embed_keeps_the_dtype_of_the_points(dtype):
     L = RNG.normal(size=(2, 4))
-    Z = embed(X.astype(dtype), L)
+    Z = map_points(X.astype(dtype), L)
     assert Z.dtype == dtype
     np.testing.assert_allclose(Z, X @ L.T, rtol=1e-5)
 
@@ -213,7 +215,7 @@ class TestEveryLearner:
         self, learner, solver, monkeypatch
     ):
         model = learner(solver=solver, max_epochs=2).fit(X[:, :3], Y)
-        monkeypatch.setattr(_linear.LinearLearner, "_minimize", interrupt)
+        monkeypatch.setattr(LinearLearner, "_watch", interrupt)
         monkeypatch.setattr(losses.LMNN, "find_targets", interrupt)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, Y)
@@ -222,7 +224,7 @@ class TestEveryLearner:
 
     def test_an_interrupt_before_there_is_a_map_leaves_none(self, learner, solver, monkeypatch):
         model = learner(solver=solver, max_epochs=2).fit(X[:, :3], Y)
-        monkeypatch.setattr(_linear, "center_and_rescale", interrupt)
+        monkeypatch.setattr(points, "center_and_rescale", interrupt)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, Y)
         with pytest.raises(NotFittedError):

@@ -37,14 +37,14 @@ def test_value_and_gradient(weighted, rows):
     rng = np.random.RandomState(0)
     weight = rng.uniform(1, 2, len(FEW)) if weighted else None
     data = TrainingSet(np.ascontiguousarray(FEW - 3), LABELS, np.arange(3), weight, 0)
-    likelihood = _Likelihood.of(data, None)
+    likelihood = _Likelihood(data, None)
     L = rng.standard_normal((rows, 4)) / 2
-    value, gradient = likelihood(L)
+    value, gradient = likelihood(L.ravel())
     expected = negative_log_likelihood(
         L, FEW, LABELS, np.ones(len(FEW)) if weight is None else weight
     )
     assert value == pytest.approx(expected, rel=1e-12)
-    numeric = approx_fprime(L.ravel(), lambda x: likelihood(x.reshape(L.shape))[0], 1e-7)
+    numeric = approx_fprime(L.ravel(), lambda x: likelihood(x)[0], 1e-7)
     np.testing.assert_allclose(gradient, numeric, atol=2e-6)
 
 

@@ -15,7 +15,9 @@ from metricfast import LMNN, MLKR, NCA, NCMML, learners, losses
 from metricfast._core import sparse as _sparse
 from metricfast._core.initialize import initialize_components
 from metricfast._core.scaling import center_and_rescale
-from metricfast.learners.linear.base import Coordinates, LinearLearner, LinearObjective, embed
+from metricfast.learners.linear.base import LinearLearner
+from metricfast.training.coordinates import Coordinates
+from metricfast.training.objective import Labelled, LinearMap, Objective, map_points
 
 POINTS, LABELS = load_digits(n_class=4, return_X_y=True)
 # Half of it zeros, some columns throughout; without ties of distances.
@@ -111,7 +113,7 @@ def test_validate():
 def test_gradient():
     coordinates = Coordinates(40)
     labels = LABELS[:30]
-    objective = LinearObjective(SPARSE[:30], lambda Z: losses.NCA()(Z, labels), coordinates, None)
+    objective = Objective(SPARSE[:30], LinearMap(), Labelled(losses.NCA(), labels), coordinates)
     x = np.random.default_rng(0).normal(size=80)
     expected = numeric_gradient(lambda v: objective(v)[0], x, 1e-5)
     np.testing.assert_allclose(objective(x)[1], expected, atol=1e-6)
@@ -119,8 +121,8 @@ def test_gradient():
 
 def test_embedded_points_have_mean_zero():
     L = np.random.default_rng(0).normal(size=(3, 40))
-    Z = embed(SPARSE, L)
-    np.testing.assert_allclose(Z, embed(POINTS - POINTS.mean(axis=0), L), atol=1e-12)
+    Z = map_points(SPARSE, L)
+    np.testing.assert_allclose(Z, map_points(POINTS - POINTS.mean(axis=0), L), atol=1e-12)
 
 
 @pytest.mark.parametrize("exponent", [-300, -11, 0, 9, 12, 300])

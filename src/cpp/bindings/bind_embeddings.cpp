@@ -136,13 +136,13 @@ void backward_normalize(const py::array &u, const py::array &lengths, py::array 
 }
 
 void step_adam(const py::array &x, const py::array &gradient, py::array m, py::array v,
-               py::array out, double rate, double decay, double step) {
+               py::array out, double rate, double decay, double step, double least) {
     by_precision(x, [&](auto zero) {
         using T = decltype(zero);
         const Index n = x.size();
         adam_step<T>(n, elements<T>(x, n, "x").data(), elements<T>(gradient, n, "gradient").data(),
                      writable_elements<T>(m, n, "m").data(), writable_elements<T>(v, n, "v").data(),
-                     writable_elements<T>(out, n, "out").data(), rate, decay, step);
+                     writable_elements<T>(out, n, "out").data(), rate, decay, step, least);
     });
 }
 
@@ -167,7 +167,9 @@ void register_embeddings(py::module_ &m) {
     m.def("layers_backward", &backward_layers);
     m.def("normalize_forward", &forward_normalize);
     m.def("normalize_backward", &backward_normalize);
-    m.def("adam_step", &step_adam);
+    m.def("adam_step", &step_adam, py::arg("x"), py::arg("gradient"), py::arg("m"), py::arg("v"),
+          py::arg("out"), py::arg("rate"), py::arg("decay"), py::arg("step"),
+          py::arg("least") = 1e-8);
     m.def("momentum_step", &step_momentum);
 }
 

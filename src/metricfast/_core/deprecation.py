@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
+
+from metricfast._core.warn import warn_user
 
 __all__ = ["DEPRECATED", "FORMER_NAMES", "renamed", "take_renamed"]
 
@@ -17,7 +18,7 @@ FORMER_NAMES = {
 }
 
 
-def renamed(old: str, old_value: Any, new: str, new_value: Any, *, stacklevel: int = 3) -> Any:
+def renamed(old: str, old_value: Any, new: str, new_value: Any) -> Any:
     """Return the value of a renamed parameter, with a FutureWarning if the old name was used.
 
     Parameters
@@ -26,8 +27,6 @@ def renamed(old: str, old_value: Any, new: str, new_value: Any, *, stacklevel: i
         Names.
     old_value, new_value : object
         Values; "deprecated" is the old name's default.
-    stacklevel : int, default=3
-        Of the warning.
 
     Returns
     -------
@@ -36,11 +35,10 @@ def renamed(old: str, old_value: Any, new: str, new_value: Any, *, stacklevel: i
     """
     if _is_default(old_value):
         return new_value
-    warnings.warn(
+    warn_user(
         f'"{old}" parameter has been renamed to "{new}". It has been deprecated in version 0.6.3 '
         f"of metric-learn: use {new}.",
         FutureWarning,
-        stacklevel=stacklevel,
     )
     return old_value
 
@@ -53,7 +51,7 @@ def take_renamed(estimator: Any, old: str, new: str) -> None:
     """
     value = getattr(estimator, old)
     if not _is_default(value):
-        setattr(estimator, new, renamed(old, value, new, None, stacklevel=5))
+        setattr(estimator, new, renamed(old, value, new, None))
         setattr(estimator, old, DEPRECATED)
 
 

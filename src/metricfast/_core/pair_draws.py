@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from metricfast._core.warn import warn_user
 
 __all__ = ["class_bounds", "draw_different_pairs"]
 
@@ -116,9 +117,7 @@ def draw_different_pairs(
             pairs = pairs[np.sort(np.unique(pairs, return_index=True)[1])]
     if total < n_pairs:
         kind = "positive" if same_class else "negative"
-        warnings.warn(
-            f"Only generated {total} {kind} constraints (requested {n_pairs})", stacklevel=3
-        )
+        warn_user(f"Only generated {total} {kind} constraints (requested {n_pairs})")
     left, right = np.divmod(pairs, max(n, 1))
     return order[left], order[right]
 

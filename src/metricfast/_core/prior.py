@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from scipy.linalg import LinAlgError
 from sklearn.datasets import make_spd_matrix
 
 from metricfast._core.arguments import as_matrix, check_random_state
+from metricfast._core.warn import warn_user
 from metricfast.exceptions import NonPSDError
 
 __all__ = ["initialize_metric"]
@@ -114,12 +114,10 @@ def _inverse_covariance(points: NDArray[Any], name: str, strictly_positive: bool
                 f"Try another `{name}`, or an algorithm that does not require the `{name}` to be "
                 "strictly positive definite."
             )
-        warnings.warn(
+        warn_user(
             "The covariance matrix is not invertible: using the pseudo-inverse instead. "
             "To make it invertible, remove linearly dependent and constant features, or reduce "
-            "the dimension of the points, with PCA for example.",
-            UserWarning,
-            stacklevel=2,
+            "the dimension of the points, with PCA for example."
         )
     scaled = eigenvectors[:, kept] / np.sqrt(eigenvalues[kept])
     return np.asarray(scaled @ scaled.T)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from sklearn.utils.validation import _num_samples
 
 from metricfast._core.arguments import check_choice, check_count, check_random_state
 from metricfast._core.targets import encode
+from metricfast._core.warn import warn_user
 from metricfast._labels.binding import bind_labels, label_sequence
 from metricfast._labels.distance import label_array, subset
 from metricfast._labels.named import KERNELS
@@ -251,11 +251,9 @@ def cross_validate_retrieval(
         fitted = clone(estimator).fit(_safe_indexing(X, train), subset(labels, train))
         held_out = _safe_indexing(X, test)
         if set(names) & set(CLASS_METRICS) and len(np.unique(subset(labels, test))) == 1:
-            warnings.warn(
+            warn_user(
                 "a test fold holds one class alone, so that every order of its points is right: "
-                "take fewer folds, of two classes or more each.",
-                UserWarning,
-                stacklevel=2,
+                "take fewer folds, of two classes or more each."
             )
         trained.append(report_of(fitted, held_out, subset(labels, test), **options))
         if not issparse(X):

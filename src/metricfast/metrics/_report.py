@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -14,6 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from metricfast._core.arrays import as_codes, as_exclude, as_points
 from metricfast._core.progress import Progress
+from metricfast._core.warn import warn_user
 from metricfast._labels.binding import bind_labels, is_precomputed
 from metricfast.metrics._classes import CLASS_METRICS, ClassMetric
 from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances
@@ -188,11 +188,9 @@ def retrieval_report(
             search, continuous, labels, database_labels, label_distance, baselines
         )
     if exclude is None and _among(points, references):
-        warnings.warn(
+        warn_user(
             "database holds the queries themselves, and nothing is excluded: each query finds "
-            "itself. Leave database out, or give exclude=np.arange(n), the row of each query.",
-            UserWarning,
-            stacklevel=2,
+            "itself. Leave database out, or give exclude=np.arange(n), the row of each query."
         )
     return RetrievalReport(
         (key, _score(name, found[key], confidence)) for key, (name, _) in wanted.items()

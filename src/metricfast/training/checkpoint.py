@@ -6,11 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from metricfast._core.files import read_tensors, safetensors_module, write_tensors
 from metricfast.training.fingerprint import fingerprint
-from metricfast.training.minibatch import Training
+from metricfast.training.monitor import Monitor
 
 __all__ = ["Checkpoint"]
 
@@ -49,18 +47,13 @@ class Checkpoint:
             )
         self._fingerprint = fingerprint(*of)
 
-    def read(self, max_epochs: int) -> tuple[int, Training] | None:
+    def read(self) -> dict[str, Any] | None:
         """Return the seed of the training and where it stands, None if there is no file.
-
-        Parameters
-        ----------
-        max_epochs : int
-            The most that the training may have done.
 
         Raises
         ------
         ValueError
-            If the file is damaged, of another training, or of one that went on for longer.
+            If the file is damaged, or of another training.
         """
         if not self._path.exists():
             return None
@@ -70,50 +63,30 @@ class Checkpoint:
                 f"checkpoint {self._path} is of a training with other parameters or other data: "
                 "name another file, or delete this one to begin anew."
             )
-        state = json.loads(metadata["state"])
-        if len(tensors["curve"]) > max_epochs:
-            raise ValueError(
-                f"checkpoint {self._path} holds {len(tensors['curve'])} epochs, more than "
-                f"max_epochs={max_epochs}: raise max_epochs, name another file, or delete this one."
-            )
-        rng = np.random.RandomState()
-        rng.set_state((*state["rng"][:1], tensors["rng"], *state["rng"][1:]))
-        training = Training(
-            vector=tensors["vector"],
-            moments=[tensors[f"moment{i}"] for i in range(state["moments"])],
-            rng=rng,
-            step=state["step"],
-            curve=tensors["curve"].tolist(),
-            scores=tensors["scores"].tolist(),
-            best=tensors.get("best"),
-            first=state["first"],
-            stopped=state["stopped"],
-        )
-        return state["seed"], training
+        return {**json.loads(metadata["state"]), "arrays": tensors}
 
-    def write(self, seed: int, training: Training) -> None:
+    def restore(self, monitor: Monitor, found: dict[str, Any], name: str, most: int) -> None:
+        """Make a training go on from what was read, up to `most` iterations.
+
+        Raises
+        ------
+        ValueError
+            If it went on for longer.
+        """
+        n_done = len(found["arrays"]["curve"])
+        if n_done > most:
+            raise ValueError(
+                f"checkpoint {self._path} holds {n_done} epochs, more than {name}={most}: "
+                f"raise {name}, name another file, or delete this one."
+            )
+        monitor.resume(found["arrays"], found["numbers"])
+
+    def write(self, seed: int, monitor: Monitor) -> None:
         """Replace the file, whole."""
-        kind, keys, *rest = training.rng.get_state(legacy=True)
-        tensors = {
-            "vector": training.vector,
-            "rng": np.asarray(keys),
-            "curve": np.array(training.curve, np.float64),
-            "scores": np.array(training.scores, np.float64),
-            **{f"moment{i}": moment for i, moment in enumerate(training.moments)},
-        }
-        if training.best is not None:
-            tensors["best"] = training.best
-        state = {
-            "seed": seed,
-            "step": training.step,
-            "first": training.first,
-            "stopped": training.stopped,
-            "moments": len(training.moments),
-            "rng": [kind, *rest],
-        }
+        arrays, numbers = monitor.snapshot()
         metadata = {
             "format": _FORMAT,
             "fingerprint": self._fingerprint,
-            "state": json.dumps(state),
+            "state": json.dumps({"seed": seed, "numbers": numbers}),
         }
-        write_tensors(self._path, metadata, tensors)
+        write_tensors(self._path, metadata, arrays)

@@ -1,25 +1,42 @@
-"""A loss of embedded points as a function of the parameters that embed them."""
+"""What training minimises: the loss of embedded points, and a penalty, as a function of a vector.
+
+X → Z → loss → dZ → gradient by the parameters, for all points or for a batch, in one place.
+"""
 
 from __future__ import annotations
 
 import math
-import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.sparse import embed_sparse, sparse_gradient
 from metricfast.embeddings import Asymmetric, Embedding
 from metricfast.exceptions import LossOverflowError
-from metricfast.losses import Gerrymander
 from metricfast.losses._call import Loss
+from metricfast.samplers import Batch
+from metricfast.training.coordinates import Parts
 from metricfast.training.own_parts import OwnLoss
 
-__all__ = ["EmbeddedLoss", "is_continuous", "is_learnable"]
+__all__ = [
+    "Labelled",
+    "LinearMap",
+    "Objective",
+    "finite",
+    "is_continuous",
+    "is_learnable",
+    "map_points",
+]
 
 Array = NDArray[Any]
+Penalty = Callable[[list[Array]], tuple[float, list[Array]]]
+# With gradients of fewer points than this share, a gradient by a map looks at these alone.
+_FEW = 0.5
 
 
 def is_continuous(loss: Any) -> bool:
@@ -32,184 +49,255 @@ def is_learnable(loss: Any) -> bool:
     return bool(getattr(loss, "learnable_database", False))
 
 
-class EmbeddedLoss:
-    """Value and gradient of a loss.
+def finite(Z: Array) -> bool:
+    """Tell whether all values are finite."""
+    return bool(get_kernels().all_finite(Z))
+
+
+def map_points(X: Any, L: Array, n_jobs: int | None = None) -> Array:
+    """Map points, in their own dtype; sparse ones to points of mean zero."""
+    if issparse(X):
+        return embed_sparse(X, L)
+    Z = np.empty((len(X), len(L)), X.dtype)
+    get_kernels().linear_forward(X, np.ascontiguousarray(L, dtype=X.dtype), Z, as_threads(n_jobs))
+    return Z
+
+
+class LinearMap:
+    """A linear map in float64 of points in either dtype: an embedding without checks."""
+
+    asymmetric = False
+
+    def _forward(
+        self, parameters: list[Array], X: Any, *, side: str = "query", n_jobs: int | None = None
+    ) -> tuple[Array, Any]:
+        del side
+        return map_points(X, parameters[0], n_jobs), X
+
+    def backward(
+        self, parameters: list[Array], cache: Any, upstream: Array, *, n_jobs: int | None = None
+    ) -> list[Array]:
+        """Turn the gradient by embedded points into that by the map."""
+        X = cache
+        used = np.flatnonzero(upstream.any(axis=1))
+        if len(used) < _FEW * len(upstream):
+            X, upstream = X[used], upstream[used]
+        if not len(used):
+            return [np.zeros(parameters[0].shape)]
+        if issparse(X):
+            return [sparse_gradient(upstream, X)]
+        return [np.asarray(get_kernels().linear_backward(upstream, X, as_threads(n_jobs)))]
+
+
+class Labelled:
+    """A loss of points whose labels and weights are known.
 
     Parameters
     ----------
-    embedding : Embedding
     loss : callable
-        Called as the losses of `metricfast.losses` are.
-    n_classes : int, optional
-        Given where the loss has a learnable table with a row for each class, which is then the last
-        of the parameters. Its rows are normalized where embedded points are.
+        One of `metricfast.losses`, or called like these.
+    y : ndarray of shape (n_samples,)
+    weight : ndarray of shape (n_samples,), optional
+    y_database : ndarray of shape (n_database,), optional
+        Of points that anchors are compared with, where these are no training points.
     n_jobs : int or None
     """
 
     def __init__(
-        self, embedding: Embedding, loss: Any, n_classes: int | None, n_jobs: int | None
-    ) -> None:
-        self._embedding, self._n_jobs = embedding, n_jobs
-        self._loss: Any = loss if isinstance(loss, Loss) else OwnLoss(loss)
-        self._n_classes = n_classes
-        self._seen = self._infeasible = 0
-
-    @property
-    def fitted(self) -> dict[str, float]:
-        """Of all queries so far, the share without a set of neighbours that votes right."""
-        if not isinstance(self._loss, Gerrymander):
-            return {}
-        return {"infeasible_share_": self._infeasible / max(self._seen, 1)}
-
-    def report(self) -> None:
-        """Warn of queries that the loss leaves out."""
-        share = self.fitted.get("infeasible_share_", 0.0)
-        if share:
-            warnings.warn(
-                f"No set of n_neighbors={self._loss.n_neighbors} neighbours in a batch is right "
-                f"for {share:.2%} of the queries, which are left out of the loss: "
-                "raise batch_size, choose a sampler of more points of a class, set database='all', "
-                "or lower n_neighbors.",
-                UserWarning,
-                stacklevel=4,
-            )
-
-    def _check_batch(self, n: int) -> None:
-        k = self._loss.n_neighbors
-        if isinstance(k, (int, np.integer)) and k >= n:
-            raise ValueError(
-                f"n_neighbors must be at most {n - 1} where a batch has {n} points, found {k}: "
-                "raise batch_size, choose a sampler of larger batches, set database='all', or "
-                "lower n_neighbors."
-            )
-
-    def __call__(
         self,
-        parameters: list[Array],
-        X: Any,
+        loss: Any,
         y: Array,
-        n_anchors: int | None = None,
-        X_database: Any = None,
+        weight: NDArray[np.float64] | None = None,
         y_database: Array | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.loss: Any = loss if isinstance(loss, Loss) else OwnLoss(loss)
+        self.y, self.y_database = y, y if y_database is None else y_database
+        self._weight, self._n_jobs = weight, n_jobs
+
+    def among(self, Z: Array, batch: Batch | None) -> tuple[float, Array]:
+        """Return the loss of the anchors of a batch, or of all points, and its gradient."""
+        rows = slice(None) if batch is None else batch.rows
+        if batch is None or batch.n_anchors == len(Z):
+            value, upstream = self.loss(Z, self.y[rows], **self.options(rows))
+            return value, upstream
+        anchors = np.arange(batch.n_anchors)
+        value, (of_anchors, upstream) = self.against(
+            Z[anchors], Z, batch.rows[anchors], rows, anchors
+        )
+        upstream[anchors] += of_anchors
+        return value, upstream
+
+    def against(
+        self,
+        Z: Array,
+        Z_database: Array,
+        anchors: Any,
+        database: Any = slice(None),
         exclude: NDArray[np.int64] | None = None,
-    ) -> tuple[float, list[Array]]:
-        """Compute value and gradients.
-
-        Parameters
-        ----------
-        parameters : list of ndarray
-        X, y : ndarray
-            Points and labels.
-        n_anchors : int, optional
-            The first so many points alone are anchors; all are their database.
-        X_database, y_database : ndarray, optional
-            The database, by default the points themselves, each left out of its own row.
-        exclude : ndarray of int64 of shape (n_anchors,), optional
-            For each point the row of the given database to leave out, -1 for none.
-
-        Returns
-        -------
-        value : float
-            NaN where embedded points, or the loss, are not finite; the gradient is empty then.
-        gradients : list of ndarray
-        """
-        votes = isinstance(self._loss, Gerrymander)
-        if votes and X_database is None:
-            self._check_batch(X.shape[0])
-        try:
-            found = self._evaluate(parameters, X, y, n_anchors, X_database, y_database, exclude)
-        except LossOverflowError:
-            return math.nan, []
-        shapes = [array.shape for array in parameters]
-        if found[1] and [array.shape for array in found[1]] != shapes:
-            raise ValueError(
-                f"backward of {type(self._embedding).__name__} must return gradients of the shapes "
-                f"of its parameters, {shapes}; found {[array.shape for array in found[1]]}."
-            )
-        if votes:
-            self._seen += X.shape[0] if n_anchors is None else n_anchors
-            self._infeasible += getattr(self._loss, "n_infeasible_", 0)
+    ) -> tuple[float, tuple[Array, Array]]:
+        """Return the loss of anchors among points of the database, and both gradients."""
+        found: tuple[float, tuple[Array, Array]] = self.loss(
+            Z, self.y[anchors], Z_database, self.y_database[database], exclude=exclude,
+            **self.options(anchors),
+        )  # fmt: skip
         return found
 
-    def _evaluate(
+    def options(self, rows: Any) -> dict[str, Any]:
+        """Return what else the loss of some points is told."""
+        options: dict[str, Any] = {"n_jobs": self._n_jobs}
+        if self._weight is not None:
+            options["sample_weight"] = self._weight[rows]
+        return options
+
+
+class Objective:
+    """Embedding, loss and penalty, as a function of the solver's vector.
+
+    Parameters
+    ----------
+    X : {ndarray, csr_array} of shape (n_samples, n_features)
+        The training points.
+    embedding : Embedding or LinearMap
+    loss : Labelled
+    coordinates : Parts
+    database : {"batch", "all", "table"} or array of shape (n_database, n_features)
+        What anchors are compared with: the points of their batch, all training points, a table with
+        a row for each class, which is then the last of the parameters (normalized where embedded
+        points are), or points of their own.
+    penalty : callable, optional
+        ``penalty(arrays)`` gives value and gradients by the parameters. A batch has its share.
+    C : float, default=1.0
+        Weight of the loss.
+    tally : callable, optional
+        Called as ``tally(loss, value, batch)`` after every look at the loss, with the objective.
+    n_jobs : int or None
+    """
+
+    def __init__(
         self,
-        parameters: list[Array],
         X: Any,
-        y: Array,
-        n_anchors: int | None,
-        X_database: Any,
-        y_database: Array | None,
-        exclude: NDArray[np.int64] | None,
-    ) -> tuple[float, list[Array]]:
-        n = X.shape[0]
-        anchors = n if n_anchors is None else n_anchors
-        own = X_database is None
-        if self._n_classes is not None:
-            classes = np.arange(self._n_classes)
-            return self._against_table(parameters, X[:anchors], y[:anchors], classes)
-        if own and not self._embedding.asymmetric:
-            return self._among_themselves(parameters, X, y, anchors)
-        if own:
-            X_database, y_database, exclude = X, y, np.arange(anchors)
-            X, y = X[:anchors], y[:anchors]
-        of_queries, of_database = self._sides(parameters)
-        Zq, query_cache = of_queries[0]._forward(of_queries[1], X, n_jobs=self._n_jobs)
-        Zd, database_cache = of_database[0]._forward(
-            of_database[1], X_database, n_jobs=self._n_jobs
-        )
-        if not (finite(Zq) and finite(Zd)):
-            return math.nan, []
-        value, (dq, dd) = self._loss(Zq, y, Zd, y_database, exclude=exclude, n_jobs=self._n_jobs)
-        query = of_queries[0].backward(of_queries[1], query_cache, dq, n_jobs=self._n_jobs)
-        database = of_database[0].backward(of_database[1], database_cache, dd, n_jobs=self._n_jobs)
-        if self._embedding.asymmetric:
-            return value, query + database
-        return value, [a + b for a, b in zip(query, database, strict=True)]
+        embedding: Embedding | LinearMap,
+        loss: Labelled,
+        coordinates: Parts,
+        *,
+        database: Any = "batch",
+        penalty: Penalty | None = None,
+        C: float = 1.0,
+        tally: Callable[[float, float, Batch | None], None] | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.X, self.embedding, self.loss, self.coordinates = X, embedding, loss, coordinates
+        self.database, self.penalty, self.C = database, penalty, C
+        self.tally, self.n_jobs = tally, n_jobs
 
-    def _sides(
-        self, parameters: list[Array]
-    ) -> tuple[tuple[Embedding, list[Array]], tuple[Embedding, list[Array]]]:
-        embedding = self._embedding
-        if not isinstance(embedding, Asymmetric):
-            return (embedding, parameters), (embedding, parameters)
-        of_queries, of_database = embedding.split(parameters)
-        return (embedding.query, of_queries), (embedding.database, of_database)
+    def __call__(self, x: Array, batch: Batch | None = None) -> tuple[float, Array]:
+        """Return value and gradient, of all points or of a batch.
 
-    def _among_themselves(
-        self, parameters: list[Array], X: Any, y: Array, anchors: int
-    ) -> tuple[float, list[Array]]:
-        Z, cache = self._embedding._forward(parameters, X, n_jobs=self._n_jobs)
+        Where they are not finite: infinity, and zeros.
+        """
+        arrays = self.coordinates.arrays(x)
+        try:
+            value, gradients = self.of_loss(arrays, batch)
+        except LossOverflowError:
+            value, gradients = math.nan, []
+        surrogate = value
+        if not (math.isfinite(value) and gradients):
+            return math.inf, np.zeros_like(x)
+        with np.errstate(over="ignore", invalid="ignore"):
+            gradient = self.C * self.coordinates.pull(gradients).astype(x.dtype, copy=False)
+            value *= self.C
+            if self.penalty is not None:
+                share = 1.0 if batch is None else batch.n_anchors / self.X.shape[0]
+                penalty, shrinking = self.penalty(arrays)
+                value += share * penalty
+                gradient += share * self.coordinates.pull(shrinking).astype(x.dtype, copy=False)
+            if not (math.isfinite(value) and finite(gradient[None])):
+                return math.inf, np.zeros_like(x)
+        if self.tally is not None:
+            self.tally(surrogate, value, batch)
+        return value, gradient
+
+    def of_loss(self, arrays: list[Array], batch: Batch | None) -> tuple[float, list[Array]]:
+        """Return the loss and its gradients by the parameters; none where it is not finite."""
+        arrays = [np.ascontiguousarray(array, self.X.dtype) for array in arrays]
+        found: tuple[float, list[Array]]
+        if isinstance(self.database, str) and self.database == "table":
+            found = self._against_table(arrays, batch)
+        elif self.embedding.asymmetric or not isinstance(self.database, str):
+            found = self._two_sided(arrays, batch)
+        else:
+            found = self._one_sided(arrays, batch)
+        shapes = [array.shape for array in arrays]
+        if found[1] and [array.shape for array in found[1]] != shapes:
+            raise ValueError(
+                f"backward of {type(self.embedding).__name__} must return gradients of the shapes "
+                f"of its parameters, {shapes}; found {[array.shape for array in found[1]]}."
+            )
+        return found
+
+    def _points(self, batch: Batch | None) -> Any:
+        return self.X if batch is None else self.X[batch.rows]
+
+    def _one_sided(self, arrays: list[Array], batch: Batch | None) -> tuple[float, list[Array]]:
+        among = batch is None or self.database == "batch"
+        X = self._points(batch) if among else self.X
+        Z, cache = self.embedding._forward(arrays, X, n_jobs=self.n_jobs)
         if not finite(Z):
             return math.nan, []
-        if anchors == len(Z):
-            value, upstream = self._loss(Z, y, n_jobs=self._n_jobs)
+        if among or batch is None:
+            value, upstream = self.loss.among(Z, batch)
         else:
-            value, (of_anchors, upstream) = self._loss(
-                Z[:anchors], y[:anchors], Z, y, exclude=np.arange(anchors), n_jobs=self._n_jobs
+            anchors = batch.rows[: batch.n_anchors]
+            value, (of_anchors, upstream) = self.loss.against(
+                Z[anchors], Z, anchors, exclude=anchors
             )
-            upstream[:anchors] += of_anchors
-        return value, self._embedding.backward(parameters, cache, upstream, n_jobs=self._n_jobs)
+            np.add.at(upstream, anchors, of_anchors)
+        return value, self.embedding.backward(arrays, cache, upstream, n_jobs=self.n_jobs)
 
-    def _against_table(
-        self, parameters: list[Array], X: Any, y: Array, classes: Array
-    ) -> tuple[float, list[Array]]:
-        *own, table = parameters
-        Z, cache = self._embedding._forward(own, X, n_jobs=self._n_jobs)
-        normalize = bool(getattr(self._embedding, "normalize", False))
+    def _two_sided(self, arrays: list[Array], batch: Batch | None) -> tuple[float, list[Array]]:
+        anchors = np.arange(self.X.shape[0]) if batch is None else batch.rows[: batch.n_anchors]
+        X: Any = self.X
+        rows: Any = slice(None)
+        exclude: Any = anchors
+        if not isinstance(self.database, str):
+            X, exclude = self.database, None
+        elif self.database == "batch" and batch is not None:
+            X, rows, exclude = self._points(batch), batch.rows, np.arange(batch.n_anchors)
+        (query, of_query), (database, of_database) = self._sides(arrays)
+        Zq, query_cache = query._forward(of_query, self.X[anchors], n_jobs=self.n_jobs)
+        Zd, database_cache = database._forward(of_database, X, n_jobs=self.n_jobs)
+        if not (finite(Zq) and finite(Zd)):
+            return math.nan, []
+        value, (dq, dd) = self.loss.against(Zq, Zd, anchors, rows, exclude)
+        by_query = query.backward(of_query, query_cache, dq, n_jobs=self.n_jobs)
+        by_database = database.backward(of_database, database_cache, dd, n_jobs=self.n_jobs)
+        if self.embedding.asymmetric:
+            return value, by_query + by_database
+        return value, [a + b for a, b in zip(by_query, by_database, strict=True)]
+
+    def _sides(
+        self, arrays: list[Array]
+    ) -> tuple[tuple[Any, list[Array]], tuple[Any, list[Array]]]:
+        embedding = self.embedding
+        if not isinstance(embedding, Asymmetric):
+            return (embedding, arrays), (embedding, arrays)
+        of_query, of_database = embedding.split(arrays)
+        return (embedding.query, of_query), (embedding.database, of_database)
+
+    def _against_table(self, arrays: list[Array], batch: Batch | None) -> tuple[float, list[Array]]:
+        *own, table = arrays
+        anchors = slice(None) if batch is None else batch.rows[: batch.n_anchors]
+        Z, cache = self.embedding._forward(own, self.X[anchors], n_jobs=self.n_jobs)
+        normalize = bool(getattr(self.embedding, "normalize", False))
+        kernels, threads = get_kernels(), as_threads(self.n_jobs)
         if normalize:
             table, lengths = table.copy(), np.empty(len(table))
-            get_kernels().normalize_forward(table, lengths, as_threads(self._n_jobs))
+            kernels.normalize_forward(table, lengths, threads)
         if not (finite(Z) and finite(table)):
             return math.nan, []
-        value, (upstream, of_table) = self._loss(Z, y, table, classes, n_jobs=self._n_jobs)
+        value, (upstream, of_table) = self.loss.against(Z, table, anchors)
         if normalize:
-            get_kernels().normalize_backward(table, lengths, of_table, as_threads(self._n_jobs))
-        return value, [
-            *self._embedding.backward(own, cache, upstream, n_jobs=self._n_jobs),
-            of_table,
-        ]
-
-
-def finite(Z: Array) -> bool:
-    """Tell whether all values are finite."""
-    return bool(get_kernels().all_finite(Z))
+            kernels.normalize_backward(table, lengths, of_table, threads)
+        by_own = self.embedding.backward(own, cache, upstream, n_jobs=self.n_jobs)
+        return value, [*by_own, of_table]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +19,7 @@ from metricfast._core.initialize import components_from_metric
 from metricfast._core.mahalanobis import MahalanobisMetric
 from metricfast._core.preprocessors import check_preprocessor
 from metricfast._core.tuples import TupleSet, index_tuples
+from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.thresholds import ThresholdMixin
 from metricfast.learners.base.validation import validate_fit
@@ -350,11 +350,10 @@ class MahalanobisMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         -------
         ndarray of shape (n_pairs,)
         """
-        warnings.warn(
+        warn_user(
             "score_pairs is deprecated, as it is in metric-learn. Use pair_score to compute "
             "similarity scores, or pair_distance to compute distances.",
-            category=FutureWarning,
-            stacklevel=2,
+            FutureWarning,
         )
         return self.pair_distance(pairs)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import Any, TypedDict
 
 import numpy as np
@@ -17,11 +16,12 @@ from sklearn.utils.multiclass import type_of_target
 from metricfast._core.checks import check_points
 from metricfast._core.pair_draws import draw_different_pairs
 from metricfast._core.targets import as_label_array, encode
+from metricfast._core.warn import warn_user
 from metricfast._labels.binding import label_sequence
 from metricfast._labels.distance import subset
 from metricfast.distances.neighbors import kneighbors, paired_distances
 
-__all__ = ["Validation", "validate_fit"]
+__all__ = ["Validation", "neighbor_error", "validate_fit"]
 
 _HELD_OUT = 0.2
 _NEIGHBORS = 3
@@ -113,8 +113,8 @@ def validate_fit(
     trained = clone(learner)
     if on_points:
         trained.set_params(preprocessor=None)
-    if retrieves:
-        trained.set_params(checkpoint=None, callbacks=None)
+    known = trained.get_params(deep=False)
+    trained.set_params(**{name: None for name in ("checkpoint", "callbacks") if name in known})
     for name, weights in (
         ("sample_weight", sample_weight),
         ("weights", params.pop("weights", None)),
@@ -156,13 +156,11 @@ def validate_fit(
         found, other = (
             ("similarity", "inner product") if bilinear else ("distance", "Euclidean one")
         )
-        warnings.warn(
+        warn_user(
             f"The {found} that {type(learner).__name__} learned serves worse than the {other}: "
             f"{measure} {values[0]:.4g} against {values[1]:.4g} on {len(test)} held-out "
             f"{what}. Rescale the features, give it more data or "
-            "constraints, choose another initialisation or prior, or use another learner.",
-            UserWarning,
-            stacklevel=4,
+            "constraints, choose another initialisation or prior, or use another learner."
         )
     return Validation(
         measure=measure,
@@ -252,18 +250,28 @@ def _error(
     """Return the error of the nearest neighbours; of labels as frequent, the nearest counts."""
     while hasattr(learner, "learner_"):
         X, learner = learner._mapped(X), learner.learner_
-    k = min(_NEIGHBORS, len(train))
     if hasattr(learner, "bilinear_"):
+        k = min(_NEIGHBORS, len(train))
         nearest = _most_similar(X[test], X[train] @ learner.bilinear_.T, k)
-    else:
-        embedded = np.ascontiguousarray(learner.transform(X))
-        nearest = kneighbors(embedded[test], embedded[train], k)[1]
-    found = y[train][nearest]
+        return _judged(y[train][nearest], y[test], numeric)
+    embedded = np.ascontiguousarray(learner.transform(X))
+    return neighbor_error(embedded[train], y[train], embedded[test], y[test], numeric)
+
+
+def neighbor_error(
+    database: NDArray[Any], y_database: Any, queries: NDArray[Any], y: Any, numeric: bool
+) -> float:
+    """Return the error of the 3 nearest neighbours; of numbers, the mean squared one."""
+    nearest = kneighbors(queries, database, min(_NEIGHBORS, len(database)))[1]
+    return _judged(y_database[nearest], y, numeric)
+
+
+def _judged(found: Any, y: Any, numeric: bool) -> float:
     if numeric:
-        return float(np.mean((found.mean(axis=1) - y[test]) ** 2))
+        return float(np.mean((found.mean(axis=1) - y) ** 2))
     votes = (found[:, :, None] == found[:, None, :]).sum(axis=2)
     chosen = np.take_along_axis(found, votes.argmax(axis=1)[:, None], axis=1)[:, 0]
-    return float(np.mean(chosen != y[test]))
+    return float(np.mean(chosen != y))
 
 
 def _most_similar(queries: NDArray[Any], database: NDArray[Any], k: int) -> NDArray[np.int64]:

@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 from metricfast._core.arguments import check_count
 from metricfast._core.arrays import as_threads
 from metricfast._core.initialize import check_n_components
+from metricfast.learners.base.points import PointsLearner
 from metricfast.learners.closed.neighborhoods import neighborhood_scatters
-from metricfast.learners.linear.base import LinearLearner
 
 __all__ = ["ANMM"]
 
 
-class ANMM(LinearLearner):
+class ANMM(PointsLearner):
     r"""Average neighbourhood margin maximisation.
 
     Learns the projection W that pulls each point :math:`x_i` towards its nearest neighbours

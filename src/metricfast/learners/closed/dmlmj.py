@@ -11,13 +11,13 @@ from scipy.linalg import eigh
 from metricfast._core.arguments import check_count, check_range
 from metricfast._core.arrays import as_threads
 from metricfast._core.initialize import check_n_components
+from metricfast.learners.base.points import PointsLearner
 from metricfast.learners.closed.neighborhoods import neighborhood_scatters
-from metricfast.learners.linear.base import LinearLearner
 
 __all__ = ["DMLMJ"]
 
 
-class DMLMJ(LinearLearner):
+class DMLMJ(PointsLearner):
     r"""Distance metric learning through maximisation of the Jeffrey divergence.
 
     Looks at the differences of points from their nearest neighbours of the same class and from

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from metricfast._core.scatter import pair_scatter, repetitions
 from metricfast.constraints import class_neighbors
-from metricfast.learners.linear.base import TrainingSet
+from metricfast.learners.base.points import TrainingSet
 
 __all__ = ["neighborhood_scatters"]
 

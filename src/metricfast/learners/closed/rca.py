@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.initialize import check_n_components
 from metricfast._core.scatter import group_means, repetitions, scatter_matrix, whitening, with_signs
 from metricfast._core.targets import as_label_array, check_partial_target
+from metricfast._core.warn import warn_user
 from metricfast.constraints import Constraints
 from metricfast.learners.closed.base import (
     ClosedFormLearner,
@@ -226,12 +226,10 @@ class RCA(ClosedFormLearner):
         else:
             if len(whitening(within, precision)) == len(within):
                 return 0.0
-            warnings.warn(
+            warn_user(
                 "The inner covariance matrix is not invertible, so it was shrunk towards the "
                 "identity. Give more or larger chunks, remove constant and linearly dependent "
-                "features, or set `shrinkage`.",
-                UserWarning,
-                stacklevel=4,
+                "features, or set `shrinkage`."
             )
         n_features = len(within)
         mean_square = float(np.mean(within**2))
@@ -373,11 +371,9 @@ class RCA_Supervised(RCA):  # noqa: N801
                 f"chunk_size: the largest class has {counts.max(initial=0)} points."
             )
         if most < n_chunks:
-            warnings.warn(
+            warn_user(
                 f"The classes fill only {most} chunks of {self.chunk_size} points, not "
-                f"n_chunks={n_chunks}: all of these are used.",
-                UserWarning,
-                stacklevel=2,
+                f"n_chunks={n_chunks}: all of these are used."
             )
         chunks = Constraints(codes).chunks(
             min(n_chunks, most), self.chunk_size, random_state=self.random_state

@@ -3,57 +3,43 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.metaestimators import available_if
 
 from metricfast._core.arguments import check_random_state
-from metricfast._core.progress import Progress
+from metricfast._core.warn import warn_user
 from metricfast._labels.binding import is_precomputed
 from metricfast._labels.distance import LabelDistance
 from metricfast.embeddings import Embedding
+from metricfast.learners.base.trained import Callback, with_batches
 from metricfast.learners.embedding.continuation import check_continuation, earlier_fit
 from metricfast.learners.embedding.input import EmbeddingInput, share_label_distance
 from metricfast.learners.embedding.metric import embed
 from metricfast.learners.embedding.proxies import initial_proxies
-from metricfast.learners.embedding.task import Task
-from metricfast.learners.linear.base import check_callbacks
-from metricfast.training.minibatch import (
-    DivergedError,
-    EpochState,
-    Stepper,
-    Training,
-    flat,
-    parts,
-)
-from metricfast.training.objective import EmbeddedLoss, is_learnable
+from metricfast.losses import Gerrymander
+from metricfast.samplers import Batch, Epoch
+from metricfast.training.coordinates import Parts, flat, parts
+from metricfast.training.monitor import DivergedError, Monitor
+from metricfast.training.objective import Labelled, Objective, is_learnable
 from metricfast.training.own_parts import checked_batches, initial_parameters, prepared
-from metricfast.training.solvers import Monitor, minimize_smooth
+from metricfast.training.solvers import minimize_smooth
+from metricfast.training.steps import RISE, Adam, Momentum, Steps, minimize_minibatch, run_epoch
 
 __all__ = ["BaseEmbeddingLearner"]
 
 Array = NDArray[Any]
 _FITTED = (
     *("embedding_", "parameters_", "proxies_", "classes_", "mean_", "n_components_", "n_iter_"),
-    *("loss_curve_", "validation_scores_", "threshold_", "_training", "infeasible_share_"),
+    *("loss_curve_", "validation_scores_", "threshold_", "_course", "infeasible_share_"),
 )
 # Below this, decreases of a loss of float32 points are rounding.
 _SINGLE_TOL = 1e-6
-
-_Method = TypeVar("_Method", bound=Callable[..., Any])
-
-
-def _available_for_batches(method: _Method) -> _Method:
-    available: _Method = available_if(lambda learner: learner.solver != "lbfgs")(method)
-    return available
 
 
 class BaseEmbeddingLearner(EmbeddingInput):
@@ -106,50 +92,55 @@ class BaseEmbeddingLearner(EmbeddingInput):
         return self
 
     def _train(self, X: Any, y: Any) -> None:
-        loss, embedding, sampler = self._check_parameters()
-        callbacks = check_callbacks(self.callbacks, "an EpochState")
+        loss, embedding, sampler, callbacks = self._check_parameters()
         kept = earlier_fit(self) if self.warm_start else None
         for name in _FITTED:
             self.__dict__.pop(name, None)
         said, given = self._said_label_distance, y
         X, y, distance = self._check_data(X, y, loss)
         what = given if is_precomputed(said) else y
-        checkpoint = self._checkpoint(X, what, loss, embedding, sampler)
+        rng, checkpoint, found = self._begin(X, what, loss, embedding, sampler)
+        rng = np.random.RandomState(rng.randint(2**31 - 1))
         share_label_distance(distance, loss, sampler, said)
-        found = None if checkpoint is None else checkpoint.read(self.max_epochs)
-        if found is None:
-            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        else:
-            seed = found[0]
-        rng = np.random.RandomState(seed)
-        if kept is not None and len(kept[1]) == X.shape[1]:
+        known = kept is not None and len(kept[1]) == X.shape[1]
+        if kept is not None and known:
             self.mean_ = kept[1]
-        else:
-            self.mean_ = np.zeros(X.shape[1], X.dtype) if issparse(X) else _mean(X)
-        X = X if issparse(X) else X - self.mean_.astype(X.dtype, copy=False)
-        X, y, held_out = self._hold_out(X, y, rng)
+        X = self._centred(X, not known)
+        train, test = self._hold_out(y if self._has_classes else None, X.shape[0], rng)
+        held_out = None if test is None else (X[test], y[test])
+        X, y = X[train], y[train]
         start = self._initialize(X, y, loss, embedding, rng, kept and kept[0])
-        shapes = [array.shape for array in start]
-        task = self._task(X, y, loss, embedding, shapes, callbacks, distance)
+        objective = self._objective(X, y, loss, start)
+        monitor = Monitor(flat(start), rng=rng)
+        if held_out is not None:
+            monitor.judge(
+                lambda x: -self._held_out_score(objective, *held_out, x, distance),
+                self.n_iter_no_change,
+            )
+        how = {"checkpoint": checkpoint, "found": found}
         if self.solver == "lbfgs":
-            self._full_batch(task, flat(start), held_out)
+            with self._keeping(monitor, objective, callbacks, **how):
+                minimize_smooth(
+                    objective, monitor.x.astype(np.float64), monitor, max_iter=self.max_epochs,
+                    tol=_SINGLE_TOL if X.dtype == np.float32 else None, remedy="raise max_epochs",
+                )  # fmt: skip
             return
         epochs = prepared(
             sampler, y, self.batch_size, self.n_jobs, random_state=rng.randint(2**31 - 1)
         )
-        stepper = self._stepper(task)
-        training = stepper.start(flat(start), rng) if found is None else found[1]
-        with self._keeping(training, task) as report:
-            while training.reaches < self.max_epochs and not self._is_done(training):
-                stepper.epoch(training, checked_batches(epochs, training.rng, len(y)))
-                stop = self._after_epoch(training, task, held_out, report)
-                training.stopped = self.max_epochs if stop else 0
-                if checkpoint is not None:
-                    checkpoint.write(seed, training)
-            if training.best is None:
-                training.warn_of_rise()
+        with self._keeping(monitor, objective, callbacks, **how):
+            minimize_minibatch(
+                objective, monitor.x, lambda: self._batches(epochs, objective, monitor), monitor,
+                max_epochs=self.max_epochs, steps=self._steps(objective),
+            )  # fmt: skip
+            if not monitor.costs and 0 < RISE * monitor.first < (monitor.curve or [0.0])[-1]:
+                warn_user(
+                    f"The loss has risen from {monitor.first:.3g} to {monitor.curve[-1]:.3g}: "
+                    "training diverged. Lower learning_rate.",
+                    ConvergenceWarning,
+                )
 
-    @_available_for_batches
+    @with_batches
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None
     ) -> BaseEmbeddingLearner:
@@ -180,8 +171,7 @@ class BaseEmbeddingLearner(EmbeddingInput):
         UserWarning
             If all continuous labels of a later call are the same: nothing is learned from it.
         """
-        loss, embedding, sampler = self._check_parameters()
-        callbacks = check_callbacks(self.callbacks, "an EpochState")
+        loss, embedding, sampler, callbacks = self._check_parameters()
         if self.early_stopping or self.schedule == "cosine":
             raise ValueError(
                 "partial_fit needs early_stopping=False, and schedule 'constant' or 'inverse'."
@@ -191,36 +181,36 @@ class BaseEmbeddingLearner(EmbeddingInput):
             check_continuation(self, loss, embedding)
         X, y, distance = self._check_data(X, y, loss, classes, reset=not begun)
         if begun and distance is not None and distance.all_zero(y):
-            warnings.warn(
+            warn_user(
                 "All labels of this call are the same, which tells nothing of distances: nothing "
-                "is learned from it. Give more points at a time.",
-                UserWarning,
-                stacklevel=2,
+                "is learned from it. Give more points at a time."
             )
             return self
-        if not begun:
-            self.mean_ = np.zeros(X.shape[1], X.dtype) if issparse(X) else _mean(X)
-        X = X if issparse(X) else X - self.mean_.astype(X.dtype, copy=False)
+        X = self._centred(X, not begun)
         share_label_distance(distance, loss, sampler, self._said_label_distance)
         if begun:
             start = [*self.parameters_, *([self.proxies_] if is_learnable(loss) else [])]
             start = [array.astype(X.dtype, copy=False) for array in start]
-            embedding = self.embedding_
         else:
             rng = np.random.RandomState(check_random_state(self.random_state).randint(2**31 - 1))
             start = self._initialize(X, y, loss, embedding, rng)
-        shapes = [array.shape for array in start]
-        task = self._task(X, y, loss, embedding, shapes, callbacks, distance)
-        stepper = self._stepper(task)
-        training: Training | None = getattr(self, "_training", None)
-        if training is None or training.vector.dtype != X.dtype:
+        objective = self._objective(X, y, loss, start)
+        steps = self._steps(objective)
+        monitor: Monitor | None = getattr(self, "_course", None)
+        if monitor is None or monitor.x.dtype != X.dtype:
             seed = check_random_state(self.random_state).randint(2**31 - 1)
-            training = stepper.start(flat(start), np.random.RandomState(seed))
+            monitor = Monitor(flat(start), rng=np.random.RandomState(seed))
         epochs = prepared(sampler, y, self.batch_size, self.n_jobs)
-        with self._keeping(training, task) as report:
-            stepper.epoch(training, checked_batches(epochs, training.rng, len(y)))
-            self._after_epoch(training, task, None, report)
+        with self._keeping(monitor, objective, callbacks):
+            batches = self._batches(epochs, objective, monitor)
+            monitor(run_epoch(objective, batches, monitor, steps), monitor.x)
         return self
+
+    def _centred(self, X: Any, anew: bool) -> Any:
+        """Return points less the mean, which is that of these where it is taken anew."""
+        if anew:
+            self.mean_ = np.zeros(X.shape[1], X.dtype) if issparse(X) else _mean(X)
+        return X if issparse(X) else X - self.mean_.astype(X.dtype, copy=False)
 
     def _initialize(
         self,
@@ -246,33 +236,54 @@ class BaseEmbeddingLearner(EmbeddingInput):
                 )
             start = [array.astype(X.dtype) for array in kept]
         self.embedding_, self.n_components_ = embedding, Z.shape[1]
-        self._set(start, embedding)
+        self._set(start)
         return start
 
-    def _set(self, arrays: list[Array], embedding: Embedding) -> None:
-        own = len(embedding.decays(0.0))
+    def _set(self, arrays: list[Array]) -> None:
+        own = len(self.embedding_.decays(0.0))
         self.parameters_ = [array.copy() for array in arrays[:own]]
         if len(arrays) > own:
             self.proxies_ = arrays[own].copy()
 
-    def _task(
-        self,
-        X: Any,
-        y: Array,
-        loss: Any,
-        embedding: Embedding,
-        shapes: list[tuple[int, ...]],
-        callbacks: tuple[Any, ...],
-        distance: LabelDistance | None,
-    ) -> Task:
-        n_classes = len(self.classes_) if is_learnable(loss) else None
-        objective = EmbeddedLoss(embedding, loss, n_classes, self.n_jobs)
-        decays = embedding.decays(self.weight_decay)
-        decays += [0.0] * (len(shapes) - len(decays))
-        return Task(X, y, objective, shapes, decays, callbacks, distance)
+    def _objective(self, X: Any, y: Array, loss: Any, start: list[Array]) -> Objective:
+        """Return what is minimised, of parameters like `start`."""
+        database, classes = self.database, None
+        if is_learnable(loss):
+            database, classes = "table", np.arange(len(self.classes_))
+        decays = self.embedding_.decays(self.weight_decay)
+        decays += [0.0] * (len(start) - len(decays))
 
-    def _stepper(self, task: Task) -> Stepper:
-        def rate(epoch: int, step: int) -> float:
+        def penalty(arrays: list[Array]) -> tuple[float, list[Array]]:
+            pairs = list(zip(decays, arrays, strict=True))
+            value = sum(c / 2 * float(np.sum(a.astype(np.float64) ** 2)) for c, a in pairs)
+            return value, [c * a for c, a in pairs]
+
+        objective = Objective(
+            X, self.embedding_, Labelled(loss, y, None, classes, self.n_jobs),
+            Parts([array.shape for array in start]), database=database, n_jobs=self.n_jobs,
+            penalty=penalty if self.solver == "lbfgs" and any(decays) else None,
+        )  # fmt: skip
+        if isinstance(loss, Gerrymander):
+            self._seen = self._infeasible = 0
+            objective.tally = lambda loss, value, batch: self._count(objective, batch)
+            if self.solver == "lbfgs":
+                _check_batch(loss, X.shape[0])
+        return objective
+
+    def _count(self, objective: Objective, batch: Batch | None) -> None:
+        """Count queries, and those without a set of neighbours that votes right."""
+        self._seen += objective.X.shape[0] if batch is None else batch.n_anchors
+        self._infeasible += getattr(objective.loss.loss, "n_infeasible_", 0)
+
+    def _batches(self, epochs: Epoch, objective: Objective, monitor: Monitor) -> Iterator[Batch]:
+        loss = objective.loss.loss
+        for batch in checked_batches(epochs, monitor.rng, objective.X.shape[0]):
+            if isinstance(loss, Gerrymander) and self.database == "batch":
+                _check_batch(loss, len(batch.rows))
+            yield batch
+
+    def _steps(self, objective: Objective) -> Steps:
+        def rate(epoch: float, step: int) -> float:
             first = self.learning_rate or (1e-3 if self.solver == "adam" else 1e-2)
             if self.schedule == "inverse":
                 return first / (1 + 1e-4 * step)
@@ -280,103 +291,87 @@ class BaseEmbeddingLearner(EmbeddingInput):
                 return first * (1 + math.cos(math.pi * epoch / self.max_epochs)) / 2
             return first
 
-        own = len(self.parameters_)
-        factors = [1.0] * own + [self.proxy_rate] * (len(task.shapes) - own)
-        return Stepper(
-            partial(task.of_batch, database=self.database), task.shapes, task.decays, factors,
-            solver=self.solver, momentum=self.momentum, rate=rate,
-        )  # fmt: skip
+        runs: list[tuple[slice, float, float]] = []
+        decays, stop = self.embedding_.decays(self.weight_decay), 0
+        for i, shape in enumerate(objective.coordinates.shapes):
+            decay, factor = (decays[i], 1.0) if i < len(decays) else (0.0, self.proxy_rate)
+            start, stop = stop, stop + math.prod(shape)
+            if runs and runs[-1][1:] == (decay, factor):
+                start = runs.pop()[0].start
+            runs.append((slice(start, stop), decay, factor))
+        rule = Adam() if self.solver == "adam" else Momentum(self.momentum)
+        return Steps(rule, rate, runs, average=True)
 
     @contextmanager
-    def _keeping(self, training: Training, task: Task) -> Iterator[Progress | None]:
+    def _keeping(
+        self, monitor: Monitor, objective: Objective, callbacks: tuple[Callback, ...], **how: Any
+    ) -> Iterator[None]:
         """Set the fitted attributes in the end, even when training is interrupted or diverges."""
-        progress = Progress(type(self).__name__, self.max_epochs, "loss") if self.verbose else None
+        own = len(self.embedding_.decays(0.0))
+
+        def arrays(x: Array) -> list[Array]:
+            return parts(x.astype(objective.X.dtype), objective.coordinates.shapes)
+
+        def keep(x: Array, last: bool) -> None:
+            del last
+            self._set(arrays(x))
+            self.loss_curve_ = list(monitor.curve)
+            self.n_iter_ = len(monitor.curve)
+            if monitor.costs:
+                self.validation_scores_ = [-cost for cost in monitor.costs]
+            if objective.tally is not None:
+                self.infeasible_share_ = self._infeasible / max(self._seen, 1)
+
+        how["parameters"] = lambda x: arrays(x)[:own]
         try:
-            yield progress
-            task.loss.report()
+            with self._watching(monitor, keep, callbacks=callbacks, quantity="loss", **how):
+                yield
+            if objective.tally is not None and self._infeasible:
+                warn_user(
+                    f"No set of n_neighbors={objective.loss.loss.n_neighbors} neighbours in a "
+                    f"batch is right for {self.infeasible_share_:.2%} of the queries, which are "
+                    "left out of the loss: raise batch_size, choose a sampler of more points of a "
+                    "class, set database='all', or lower n_neighbors."
+                )
         except DivergedError:
-            if training.step == 0:
+            if monitor.step == 0 and not monitor.curve:
                 raise ValueError(
                     "The loss is not finite at the start: rescale X, or choose another `init`."
                 ) from None
-            warnings.warn(
-                f"Training diverged in epoch {len(training.curve) + 1}, step {training.step}: the "
+            warn_user(
+                f"Training diverged in epoch {len(monitor.curve) + 1}, step {monitor.step}: the "
                 "last parameters with a finite loss are kept. Lower learning_rate, and bring the "
                 "features to a spread of about 1.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         finally:
-            if progress is not None:
-                progress.close()
-            self._training = training
-            self._record(training, training.kept, task)
+            monitor.observer = monitor.cost = None
+            self._course = monitor
 
-    def _record(self, training: Training, vector: Array, task: Task) -> None:
-        """Set the fitted attributes, with the parameters in `vector`."""
-        self._set(parts(vector, task.shapes), self.embedding_)
-        self.__dict__.update(task.loss.fitted)
-        self.loss_curve_ = list(training.curve)
-        self.n_iter_ = len(training.curve)
-        if training.scores:
-            self.validation_scores_ = list(training.scores)
+    def _chosen(self, monitor: Monitor) -> Array:
+        chosen: Array = monitor.best_x if monitor.costs else monitor.x
+        return chosen
 
-    def _is_done(self, training: Training) -> bool:
-        return self.early_stopping and training.has_stalled(self.n_iter_no_change)
+    def _held_out_score(
+        self, objective: Objective, X: Any, y: Array, x: Array, distance: LabelDistance | None
+    ) -> float:
+        arrays = parts(x.astype(objective.X.dtype), objective.coordinates.shapes)
+        arrays = arrays[: len(self.embedding_.decays(0.0))]
+        queries = embed(self.embedding_, arrays, X, n_jobs=self.n_jobs)
+        database = embed(self.embedding_, arrays, objective.X, "database", self.n_jobs)
+        return self._retrieval_score(
+            queries, y, database, objective.loss.y, label_distance=distance
+        )
 
-    def _after_epoch(
-        self,
-        training: Training,
-        task: Task,
-        held_out: tuple[Any, Array] | None,
-        progress: Progress | None,
-    ) -> bool:
-        """Score, report, and tell whether a callback wants to stop."""
-        arrays = parts(training.vector, task.shapes)[: len(self.parameters_)]
-        if held_out is not None:
-            queries = embed(self.embedding_, arrays, held_out[0], n_jobs=self.n_jobs)
-            database = embed(self.embedding_, arrays, task.X, "database", self.n_jobs)
-            score = self._retrieval_score(
-                queries, held_out[1], database, task.y, label_distance=task.label_distance
-            )
-            training.record(score)
-        epoch, value = len(training.curve), training.curve[-1]
-        if progress is not None:
-            progress(epoch, value)
-        state = EpochState(
-            epoch, value, training.scores[-1] if training.scores else None,
-            [array.copy() for array in arrays], self,
-        )  # fmt: skip
-        if task.callbacks:
-            self._record(training, training.vector, task)
-        answers = [callback(state) for callback in task.callbacks]
-        return any(answers)
 
-    def _full_batch(self, task: Task, start: Array, held_out: tuple[Any, Array] | None) -> None:
-        """Minimise the loss of all points by L-BFGS."""
-        dtype = start.dtype
-        training = Training(start, [], np.random.RandomState(0))
-
-        def objective(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            found = task.of_all(x, dtype)
-            if math.isfinite(found[0]):
-                training.step += 1
-            elif training.step == 0:
-                raise DivergedError
-            return found  # from an infinite value the line search comes back
-
-        def observer(iteration: int, value: float, x: NDArray[np.float64]) -> bool:
-            training.vector = x.astype(dtype)
-            training.curve.append(value)
-            stop = self._after_epoch(training, task, held_out, progress)
-            return stop or self._is_done(training)
-
-        with self._keeping(training, task) as progress:
-            x0 = start.astype(np.float64)
-            minimize_smooth(
-                objective, x0, Monitor(x0, observer), max_iter=self.max_epochs,
-                tol=_SINGLE_TOL if dtype == np.float32 else None, remedy="raise max_epochs",
-            )  # fmt: skip
+def _check_batch(loss: Gerrymander, n: int) -> None:
+    k = loss.n_neighbors
+    if isinstance(k, (int, np.integer)) and k >= n:
+        raise ValueError(
+            f"n_neighbors must be at most {n - 1} where a batch has {n} points, found {k}: "
+            "raise batch_size, choose a sampler of larger batches, set database='all', or "
+            "lower n_neighbors."
+        )
 
 
 def _mean(X: Array) -> Array:

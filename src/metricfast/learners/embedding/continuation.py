@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -29,11 +28,11 @@ def check_continuation(learner: Any, loss: Any, embedding: Embedding) -> None:
     ------
     ValueError
     """
-    training = getattr(learner, "_training", None)
+    course = getattr(learner, "_course", None)
     moments = 2 if learner.solver == "adam" else 1
     table, numbers = hasattr(learner, "proxies_"), not hasattr(learner, "classes_")
     for name, has_changed in (
-        ("solver", training is not None and len(training.moments) != moments),
+        ("solver", course is not None and len(course.moments) != moments),
         ("loss", (is_learnable(loss), is_continuous(loss)) != (table, numbers)),
         ("embedding", fingerprint(embedding) != fingerprint(learner.embedding_)),
     ):
@@ -49,10 +48,5 @@ def earlier_fit(learner: Any) -> tuple[list[NDArray[Any]], NDArray[Any]] | None:
     """Return the parameters and the mean of an earlier fit to start from, if there was one."""
     if not hasattr(learner, "parameters_"):
         return None
-    if learner.checkpoint is not None and Path(learner.checkpoint).exists():
-        raise ValueError(
-            f"checkpoint {learner.checkpoint} is there already, and warm_start asks to start from "
-            "the last fit instead: name another file, delete it, or set warm_start=False."
-        )
     proxies = [learner.proxies_] if hasattr(learner, "proxies_") else []
     return [*learner.parameters_, *proxies], learner.mean_

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_array
 
-from metricfast._core.arguments import check_bool, check_choice, check_count, check_range
-from metricfast._core.arrays import as_threads
+from metricfast._core.arguments import check_choice, check_count, check_range
 from metricfast._core.checks import check_points
 from metricfast._core.targets import (
     check_class_labels,
@@ -24,22 +21,21 @@ from metricfast._core.targets import (
 from metricfast._labels.binding import agreed, bind_labels
 from metricfast._labels.distance import LabelDistance
 from metricfast.embeddings import Embedding
+from metricfast.learners.base.trained import Callback, TrainedLearner
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.losses import MLKR
 from metricfast.losses._call import Loss
 from metricfast.samplers import Sampler
-from metricfast.training.checkpoint import Checkpoint
 from metricfast.training.objective import is_continuous, is_learnable
 from metricfast.training.own_parts import check_labels
 
 __all__ = ["EmbeddingInput", "share_label_distance"]
 
 Array = NDArray[Any]
-# Parameters that do not change what a training does, or tell only when it ends.
-_INCIDENTAL = {"verbose", "n_jobs", "callbacks", "checkpoint", "warm_start", "preprocessor"}
+_OF_TRAINING = ("early_stopping", "n_iter_no_change", "random_state", "validation_fraction")
 
 
-class EmbeddingInput(EmbeddedMetricMixin):
+class EmbeddingInput(TrainedLearner, EmbeddedMetricMixin):
     """Base of learners of embeddings: parameters, with their defaults, and data."""
 
     _requires_y = True
@@ -52,16 +48,7 @@ class EmbeddingInput(EmbeddedMetricMixin):
     proxy_rate: float = 1.0
     batch_size: int | None = None
     max_epochs: int = 50
-    early_stopping: bool = False
-    validation_fraction: float = 0.1
-    n_iter_no_change: int = 10
     database: str = "batch"
-    checkpoint: Any = None
-    callbacks: Any = None
-    warm_start: bool = False
-    verbose: bool = False
-    random_state: int | np.random.RandomState | None = None
-    n_jobs: int | None = None
     label_distance: Any = None
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
@@ -97,7 +84,7 @@ class EmbeddingInput(EmbeddedMetricMixin):
             said = said.removeprefix("sq")  # scores are in the unit of the labels
         return bind_labels(said, y, y_database, sizes=sizes)
 
-    def _check_parameters(self) -> tuple[Any, Embedding, Sampler]:
+    def _check_parameters(self) -> tuple[Any, Embedding, Sampler, tuple[Callback, ...]]:
         loss, embedding, sampler = self._parts()
         if isinstance(loss, type):
             raise TypeError(
@@ -126,13 +113,7 @@ class EmbeddingInput(EmbeddedMetricMixin):
         check_range("momentum", self.momentum, high=1)
         check_range("weight_decay", self.weight_decay)
         check_range("proxy_rate", self.proxy_rate)
-        check_range("validation_fraction", self.validation_fraction, high=1, positive=True)
-        check_bool("early_stopping", self.early_stopping)
-        check_bool("warm_start", self.warm_start)
-        if not isinstance(self.checkpoint, (str, os.PathLike, type(None))):
-            raise TypeError(f"checkpoint must be a path, got {self.checkpoint!r}.")
         check_count("max_epochs", self.max_epochs)
-        check_count("n_iter_no_change", self.n_iter_no_change)
         if is_learnable(loss) and embedding.asymmetric:
             raise ValueError(
                 "the database of this loss is a table of its own: give an embedding of one kind of "
@@ -140,10 +121,8 @@ class EmbeddingInput(EmbeddedMetricMixin):
             )
         if not getattr(loss, "has_anchors", True):
             self._check_pairs(loss, embedding, sampler)
-        if self.checkpoint is not None and self.solver == "lbfgs":
-            raise ValueError("checkpoint needs solver 'adam' or 'sgd'.")
-        as_threads(self.n_jobs)
-        return clone(loss, safe=False), clone(embedding), clone(sampler, safe=False)
+        callbacks = self._check_training()
+        return clone(loss, safe=False), clone(embedding), clone(sampler, safe=False), callbacks
 
     def _check_pairs(self, loss: Any, embedding: Embedding, sampler: Sampler) -> None:
         """Refuse what a loss of pairs among the points of a batch has no use for."""
@@ -227,42 +206,11 @@ class EmbeddingInput(EmbeddedMetricMixin):
                 "call fit to begin with others."
             )
 
-    def _checkpoint(
-        self, X: Any, y: Any, loss: Any, embedding: Embedding, sampler: Sampler
-    ) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
-        names = set(EmbeddingInput.__annotations__) - _INCIDENTAL
+    def _decisive(self) -> dict[str, Any]:
+        names = {*EmbeddingInput.__annotations__, *_OF_TRAINING}
         if self.schedule != "cosine":
             names -= {"max_epochs"}
-        settings = {name: getattr(self, name) for name in names}
-        return Checkpoint(self.checkpoint, X, y, loss, embedding, sampler, settings)
-
-    def _hold_out(
-        self, X: Any, y: Array, rng: np.random.RandomState
-    ) -> tuple[Any, Array, tuple[Any, Array] | None]:
-        if not self.early_stopping:
-            return X, y, None
-        n = X.shape[0]
-        n_held_out = max(1, round(self.validation_fraction * n))
-        counts = np.bincount(y) if self._has_classes else np.zeros(1)
-        alike = counts.min() >= 2 and len(counts) <= n_held_out
-        least = max(2, len(counts)) if alike else 2
-        if n - n_held_out < least:
-            raise ValueError(
-                f"validation_fraction={self.validation_fraction} of {n} points leaves fewer than "
-                f"{least} to train on{', one of each class' if least > 2 else ''}: lower it, or "
-                "set early_stopping=False."
-            )
-        train, test = train_test_split(
-            np.arange(n), test_size=n_held_out, stratify=y if alike else None, random_state=rng
-        )
-        if self._has_classes and not np.isin(y[test], y[train]).any():
-            raise ValueError(
-                "early_stopping found no class both among the held-out points and the others: give "
-                "more points of a class, or set early_stopping=False."
-            )
-        return X[train], y[train], (X[test], y[test])
+        return {name: getattr(self, name) for name in sorted(names)}
 
 
 def share_label_distance(

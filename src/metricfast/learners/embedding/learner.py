@@ -12,10 +12,10 @@ from metricfast._labels.binding import SaidDistance
 from metricfast.embeddings import Embedding, Linear
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
 from metricfast.samplers import ClassBalanced, Sampler, Uniform
-from metricfast.training.minibatch import EpochState
+from metricfast.training.monitor import SolverState
 from metricfast.training.objective import is_continuous
 
-__all__ = ["EmbeddingLearner", "EpochState"]
+__all__ = ["EmbeddingLearner", "SolverState"]
 
 
 class EmbeddingLearner(BaseEmbeddingLearner):
@@ -71,7 +71,7 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         `max_epochs` may be raised, unless the schedule is "cosine". A training that a callback has
         ended stays ended until then. Needs the extra ``metricfast[io]``.
     callbacks : iterable of callables, optional
-        Each is called with an `EpochState` (iteration, objective, score, parameters, estimator)
+        Each is called with an `SolverState` (iteration, objective, score, parameters, estimator)
         after every epoch. One that returns True ends the training. The estimator has the
         attributes below as of that epoch.
     warm_start : bool, default=False
@@ -162,7 +162,7 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         n_iter_no_change: int = 10,
         database: str = "batch",
         checkpoint: str | os.PathLike[str] | None = None,
-        callbacks: Iterable[Callable[[EpochState], object]] | None = None,
+        callbacks: Iterable[Callable[[SolverState], object]] | None = None,
         warm_start: bool = False,
         preprocessor: Any = None,
         verbose: bool = False,

@@ -13,7 +13,7 @@ from metricfast._labels.binding import SaidDistance
 from metricfast.embeddings import MLP, Embedding, Linear
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
 from metricfast.samplers import ClassBalanced, DenseTriplet, Sampler, Uniform
-from metricfast.training.minibatch import EpochState
+from metricfast.training.monitor import SolverState
 
 __all__ = ["LogRatioLearner", "ProxyNCALearner", "TripletLearner"]
 
@@ -96,7 +96,7 @@ class LogRatioLearner(_Preset):
         n_iter_no_change: int = 10,
         database: str = "batch",
         checkpoint: str | os.PathLike[str] | None = None,
-        callbacks: Iterable[Callable[[EpochState], object]] | None = None,
+        callbacks: Iterable[Callable[[SolverState], object]] | None = None,
         warm_start: bool = False,
         preprocessor: Any = None,
         verbose: bool = False,
@@ -177,7 +177,7 @@ class TripletLearner(_Preset):
         n_iter_no_change: int = 10,
         database: str = "batch",
         checkpoint: str | os.PathLike[str] | None = None,
-        callbacks: Iterable[Callable[[EpochState], object]] | None = None,
+        callbacks: Iterable[Callable[[SolverState], object]] | None = None,
         warm_start: bool = False,
         preprocessor: Any = None,
         verbose: bool = False,
@@ -254,7 +254,7 @@ class ProxyNCALearner(_Preset):
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         checkpoint: str | os.PathLike[str] | None = None,
-        callbacks: Iterable[Callable[[EpochState], object]] | None = None,
+        callbacks: Iterable[Callable[[SolverState], object]] | None = None,
         warm_start: bool = False,
         preprocessor: Any = None,
         verbose: bool = False,

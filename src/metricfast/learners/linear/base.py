@@ -1,212 +1,221 @@
-"""What learners of a linear map share that minimise a loss of the embedded points."""
+"""Learners of a linear map by a loss of the points that it embeds."""
 
 from __future__ import annotations
 
-import math
-import warnings
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array, diags_array, issparse
-from sklearn.utils import Tags
 
-from metricfast._core.arguments import check_choice, check_count, check_range
-from metricfast._core.arrays import as_threads
-from metricfast._core.dispatch import get_kernels
+from metricfast._core.arguments import check_choice, check_count, check_random_state, check_range
+from metricfast._core.batches import class_batches
 from metricfast._core.initialize import as_given_map, check_n_components, initialize_components
-from metricfast._core.progress import Progress
-from metricfast._core.scaling import center_and_rescale, log2_spread, times_power_of_two, undo_scale
-from metricfast._core.sparse import embed_sparse, rescale, sparse_gradient
-from metricfast._core.targets import check_classification_target, check_sample_weight
 from metricfast._core.threadpool import one_blas_thread
-from metricfast.exceptions import LossOverflowError
-from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.training.solvers import Monitor, SolverState
+from metricfast.learners.base.points import PointsLearner, TrainingSet
+from metricfast.learners.base.trained import Callback, TrainedLearner, with_batches
+from metricfast.learners.base.validation import neighbor_error
+from metricfast.samplers import Batch
+from metricfast.training.checkpoint import Checkpoint
+from metricfast.training.coordinates import Coordinates
+from metricfast.training.monitor import DivergedError, Monitor
+from metricfast.training.objective import Objective, map_points
+from metricfast.training.solvers import minimize_smooth
+from metricfast.training.steps import Steps, minimize_minibatch, relative_adam, run_epoch
 
-__all__ = [
-    "FULL_BASIS",
-    "Coordinates",
-    "LinearLearner",
-    "LinearObjective",
-    "TrainingSet",
-    "best_scale",
-    "check_callbacks",
-    "embed",
-]
+__all__ = ["LinearLearner", "best_scale"]
 
 Array = NDArray[Any]
-# A full change of coordinates costs n_features^3 once and its square in memory.
-FULL_BASIS = 2000
-# Less gives directions without scatter steps that are too long; more gives up on evening them out.
-_FLOOR = 0.03
-# Logarithm of the spread of embedded points, up to a sign, from which a given map is rescaled.
-_USUAL_START = 20
 # Steps a million times the size of the map itself are a mistake.
 _MAX_RATE = 1e6
-
-Callback = Callable[[SolverState], object]
-
-
-@dataclass(frozen=True)
-class TrainingSet:
-    """Checked training data, made safe to compute with.
-
-    Attributes
-    ----------
-    X : {ndarray, csr_array} of shape (n_samples, n_features), C order
-        Points less their mean, so that distances keep more digits, times ``2**-exponent``. Sparse
-        points are not centred.
-    labels : ndarray of shape (n_samples,)
-        Classes as codes into `classes`, int64; or numbers, float64, where there are no classes.
-    classes : ndarray of shape (n_classes,)
-    weight : ndarray of shape (n_samples,), float64, or None
-    exponent : int
-        Not 0 if the points are given in unusual units.
-    unit : float
-        By which the objective is multiplied to be in the units of the numbers as given.
-    """
-
-    X: Any
-    labels: Array
-    classes: Array
-    weight: NDArray[np.float64] | None
-    exponent: int
-    unit: float = 1.0
-
-    def take(self, rows: NDArray[np.int64]) -> TrainingSet:
-        """Return some of the samples."""
-        weight = None if self.weight is None else self.weight[rows]
-        return replace(self, X=self.X[rows], labels=self.labels[rows], weight=weight)
-
-    def undo_scale(self, L: Array) -> Array:
-        """Turn a map of `X` into that of the points as given."""
-        return undo_scale(L, self.exponent, self.X.dtype)
-
-    def start(self, init: Array) -> Array:
-        """Turn a map of the points as given into one of `X`, rescaled if it fits nothing at all."""
-        size = math.frexp(float(np.abs(init).max()))[1]
-        unit = times_power_of_two(init.astype(np.float64), -size)
-        Z = self.X @ unit.T
-        spread = log2_spread(Z - Z.mean(axis=0))
-        shift = size + self.exponent
-        if spread is not None and abs(shift + sum(spread)) > _USUAL_START:
-            shift = -spread[0]
-            warnings.warn(
-                f"`init` spreads the points over about 2^{spread[0] + size + self.exponent}, where "
-                f"no loss has a slope: it was multiplied by 2^{shift - size - self.exponent}.",
-                stacklevel=4,
-            )
-        return times_power_of_two(unit, shift)
-
-
-class Coordinates:
-    """The vector that a solver moves: the entries of A in ``L = A K^-1``.
-
-    K is chosen to suit the loss.
-
-    Parameters
-    ----------
-    n_features : int
-    scatter : ndarray of shape (n_features, n_features) or (n_features,), optional
-        A symmetric positive semidefinite matrix or its diagonal, approximating the curvature of the
-        loss in each row of L. K is its Cholesky factor, after 3 % of its mean diagonal entry
-        is added to the diagonal. By default K is the identity.
-    """
-
-    def __init__(self, n_features: int, scatter: NDArray[np.float64] | None = None) -> None:
-        self._width = n_features
-        if scatter is None or not scatter.any():
-            self._factor = self._inverse = diags_array(np.ones(n_features))
-        elif scatter.ndim == 1:
-            root = np.sqrt(scatter / scatter.mean() + _FLOOR)
-            self._factor, self._inverse = diags_array(root), diags_array(1 / root)
-        else:
-            relative = scatter / np.diag(scatter).mean()
-            self._factor = np.linalg.cholesky(relative + _FLOOR * np.eye(n_features))
-            self._inverse = np.linalg.inv(self._factor)
-
-    def vector(self, L: Array) -> NDArray[np.float64]:
-        """Turn a map into the solver's vector."""
-        return np.asarray(L.astype(np.float64) @ self._factor).ravel()
-
-    def scaled(self, vector: NDArray[np.float64], factor: float) -> NDArray[np.float64]:
-        """Return the vector of the map times a factor."""
-        return vector * factor
-
-    def components(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Turn the solver's vector into a map."""
-        return np.asarray(vector.reshape(-1, self._width) @ self._inverse)
-
-    def gradient(self, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Turn the gradient in the map into that in the solver's vector."""
-        return np.asarray(gradient @ self._inverse.T).ravel()
-
-
-def embed(X: Any, L: Array, n_jobs: int | None = None) -> Array:
-    """Map points, in their own dtype; sparse ones to points of mean zero."""
-    if issparse(X):
-        return embed_sparse(X, L)
-    Z = np.empty((len(X), len(L)), X.dtype)
-    get_kernels().linear_forward(X, np.ascontiguousarray(L, dtype=X.dtype), Z, as_threads(n_jobs))
-    return Z
-
-
-class LinearObjective:
-    """A loss of embedded points as a function of the solver's vector.
-
-    Parameters
-    ----------
-    X : {ndarray, csr_array} of shape (n_samples, n_features)
-    loss : callable
-        Gives the value and gradient at an embedding of shape (n_samples, n_components).
-    coordinates : Coordinates
-    n_jobs : int or None
-    """
-
-    def __init__(
-        self, X: Any, loss: Callable[[Array], Any], coordinates: Coordinates, n_jobs: int | None
-    ) -> None:
-        self._X, self._loss = X, loss
-        self._coordinates, self._n_jobs = coordinates, n_jobs
-
-    def __call__(self, vector: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """Compute value and gradient; infinity and zeros where the loss overflows."""
-        try:
-            value, upstream = self._loss(
-                embed(self._X, self._coordinates.components(vector), self._n_jobs)
-            )
-        except LossOverflowError:
-            return math.inf, np.zeros_like(vector)
-        if issparse(self._X):
-            gradient = sparse_gradient(upstream, self._X)
-        else:
-            gradient = get_kernels().linear_backward(upstream, self._X, as_threads(self._n_jobs))
-        return value, self._coordinates.gradient(gradient)
+# Below this, decreases of an objective of float32 points are rounding.
+_SINGLE_TOL = 1e-6
 
 
 def best_scale(value: Callable[[float], float]) -> float:
     """Return where from 2^-20 to 2^20 `value` is lowest, to an eighth of a power of two."""
-
-    def finite(scale: float) -> float:
-        try:
-            return value(scale)
-        except LossOverflowError:
-            return math.inf
-
-    best: float = min((2.0**k for k in range(-20, 21)), key=finite)
+    best: float = min((2.0**k for k in range(-20, 21)), key=value)
     # From twice or half the best scale, mini-batches would first spend epochs on the scale alone.
     eighths = (0, *range(-4, 0), *range(1, 5))
-    return min((best * float(2.0 ** (k / 8)) for k in eighths), key=finite)
+    return min((best * float(2.0 ** (k / 8)) for k in eighths), key=value)
 
 
-class LinearLearner(MahalanobisMixin):
-    """Base of learners that minimise a loss of the points that ``components_`` embeds."""
+class LinearLearner(TrainedLearner, PointsLearner):
+    """Base of such learners.
 
-    _requires_y = True
-    _accept_sparse: str | bool = False
+    A learner defines `_objective`, and may change what the methods after that say.
+    """
+
+    _accept_sparse = "csr"
+
+    init: Any
+    n_components: int | None
+    max_iter: int
+    solver: str = "lbfgs"
+    batch_size: int | None = None
+    learning_rate: float = 0.01
+    max_epochs: int = 50
+    tol: float | None = None
+
+    _course: Any = None  # where `partial_fit` goes on
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> LinearLearner:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
+                preprocessor
+            Points. float32 is computed with as it is, everything else as float64.
+        y : array-like of shape (n_samples,)
+            Class labels, of at least two classes (of `LMNN`, each of more than `n_neighbors`
+            points); for `MLKR` numbers, not all equal.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights, of a point as anchor and as neighbour: with "lbfgs" whole numbers
+            mean the same as repeated points. `LMNN` weighs points as anchors alone: as targets and
+            impostors all count alike, so a weight of 2 is not the same as a repeated point.
+        validate : bool, default=False
+            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
+            neighbours in the learned and in the Euclidean distance on the others, keep the numbers
+            in `validation_`, and warn if the learned one is worse.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument or parameter has a value that cannot be used, or `checkpoint` is of
+            another training.
+        """
+        self._course = None
+        callbacks = self._check_parameters()
+        kept = self.components_ if self.warm_start and hasattr(self, "components_") else None
+        with self._trying():
+            self._train(X, self._check_data(X, y, sample_weight), kept, callbacks)
+        if validate:
+            self._validate_fit(X, y, sample_weight=sample_weight)
+        return self
+
+    def _train(
+        self, X: Any, data: TrainingSet, kept: Array | None, callbacks: tuple[Callback, ...]
+    ) -> None:
+        self._exponent = data.exponent
+        rng, checkpoint, found = self._begin(data.X, data.labels, data.weight)
+        classes = data.labels if self._has_classes else None
+        train, test = self._hold_out(classes, len(data.labels), rng)
+        part = data if test is None else data.take(train)
+        L = self._initialize(part, rng, kept)
+        L = self._start(part, L) if kept is None else L
+        objective = self._objective(part, L)
+        batches = self._batches(part, objective, rng)
+        if self.solver != "lbfgs" and kept is None:
+            L = L * self._best_scale(objective, L, batches)
+            self._rescaled(objective, part, L)
+        monitor = self._monitor(part, objective, objective.coordinates.vector([L]), rng)
+        if test is not None:
+            monitor.judge(partial(self._cost, objective, data, train, test), self.n_iter_no_change)
+        try:
+            self._watch(data, objective, monitor, callbacks, batches, checkpoint, found)
+            self._look_at_result(part, monitor, objective)
+        finally:
+            self._end(X, data, monitor, objective)
+
+    def _watch(
+        self,
+        data: TrainingSet,
+        objective: Objective,
+        monitor: Monitor,
+        callbacks: tuple[Callback, ...],
+        batches: Callable[[], list[Batch]],
+        checkpoint: Checkpoint | None,
+        found: Any,
+    ) -> None:
+        try:
+            with self._watching(
+                monitor, partial(self._keep, monitor, objective, data),
+                lambda x: [data.undo_scale(self._map(objective, x))], callbacks,
+                checkpoint=checkpoint, found=found, unit=data.unit, total=self._total,
+            ), one_blas_thread():  # fmt: skip
+                self._solve(objective, monitor, batches)
+        except DivergedError:
+            self._report_divergence(monitor)
+
+    @with_batches
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> LinearLearner:
+        """Train for one epoch on some points, from where the last call, or `fit`, has ended.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Points, compared with each other alone; the first call takes the units of its own for
+            those of all.
+        y : array-like of shape (n_samples,)
+            As of `fit`. Classes may be others in every call.
+        classes : array-like, optional
+            Not needed; there for classifiers of scikit-learn are given it.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As of `fit`; and with `early_stopping` or `checkpoint`, which need all points.
+        """
+        callbacks = self._check_parameters()
+        for name in ("early_stopping", "checkpoint"):
+            if getattr(self, name):
+                raise ValueError(f"partial_fit needs {name} as it is by default.")
+        kept = getattr(self, "components_", None)
+        exponent = None if kept is None else self._exponent
+        data = self._check_data(X, y, sample_weight, exponent)
+        self._exponent = data.exponent
+        if kept is not None and self._course is not None:
+            monitor, coordinates, steps = self._course
+            objective = self._objective(data, self.components_)
+            objective.coordinates = coordinates
+        else:
+            rng = check_random_state(self.random_state)
+            L = self._initialize(data, rng, kept)
+            L = self._start(data, L) if kept is None else L
+            objective = self._objective(data, L)
+            if kept is None:
+                L = L * self._best_scale(objective, L, self._batches(data, objective, rng))
+                self._rescaled(objective, data, L)
+            x0 = objective.coordinates.vector([L])
+            monitor, steps = self._monitor(data, objective, x0, rng), self._steps(x0, None)
+            self._course = monitor, objective.coordinates, steps
+        batches = self._batches(data, objective, monitor.rng)
+        monitor.restart(monitor.x)
+        with self._watching(
+            monitor, partial(self._keep, monitor, objective, data),
+            lambda x: [data.undo_scale(self._map(objective, x))], callbacks,
+            unit=data.unit, total=1,
+        ), one_blas_thread():  # fmt: skip
+            monitor(run_epoch(objective, batches(), monitor, steps), monitor.x)
+        monitor.observer = None
+        self._end(X, data, monitor, objective)
+        return self
 
     def _check_parameters(self) -> tuple[Callback, ...]:
         """Check what the learners share, and return the callbacks."""
@@ -216,21 +225,77 @@ class LinearLearner(MahalanobisMixin):
         if self.batch_size is not None:
             check_count("batch_size", self.batch_size)
         check_range("learning_rate", self.learning_rate, high=_MAX_RATE, positive=True)
-        as_threads(self.n_jobs)
-        return check_callbacks(self.callbacks)
+        return self._check_training()
 
-    def _check_data(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> TrainingSet:
-        X, y = self._prepare_inputs(X, y, ensure_min_samples=2, accept_sparse=self._accept_sparse)
-        classes, labels, unit = self._check_target(y)
-        weight = check_sample_weight(sample_weight, X.shape[0])
-        X, exponent = rescale(csr_array(X)) if issparse(X) else center_and_rescale(X)
-        return TrainingSet(X, labels, classes, weight, exponent, unit)
+    @abstractmethod
+    def _objective(self, data: TrainingSet, L: Array) -> Objective:
+        """Return what is minimised, of training data and a map to start from."""
 
-    def _check_target(self, y: Any) -> tuple[Array, Array, float]:
-        """Return the classes, and `labels` and `unit` as a TrainingSet has them."""
-        return *check_classification_target(y), 1.0
+    def _scale_objective(self, objective: Objective) -> Objective:
+        """Return what is lowest at the scale of the map that mini-batches should start from."""
+        return objective
 
-    def _initialize(self, data: TrainingSet, rng: np.random.RandomState) -> Array:
+    def _rescaled(self, objective: Objective, data: TrainingSet, L: Array) -> None:
+        """Tell an objective of another map to start from."""
+
+    def _batches(
+        self, data: TrainingSet, objective: Objective, rng: np.random.RandomState
+    ) -> Callable[[], list[Batch]]:
+        """Return what draws the batches of an epoch."""
+        del objective
+        classes = data.labels if self._has_classes else np.zeros(len(data.labels), np.int64)
+        size = self.batch_size or min(1000, max(100, len(classes) // 10))
+        return lambda: [Batch(rows, len(rows)) for rows in class_batches(classes, int(size), rng)]
+
+    def _start(self, data: TrainingSet, L: Array) -> Array:
+        """Return the map to start from, given what `init` says."""
+        del data
+        return L
+
+    def _monitor(
+        self, data: TrainingSet, objective: Objective, x0: Array, rng: np.random.RandomState
+    ) -> Monitor:
+        """Return what watches a training from `x0`."""
+        del data, objective
+        return Monitor(x0, rng=rng)
+
+    def _map(self, objective: Objective, x: Array) -> Array:
+        """Return the map of `data.X` that the solver's vector stands for."""
+        return objective.coordinates.arrays(x)[0]
+
+    def _steps(self, x0: Array, max_epochs: int | None) -> Steps:
+        """Return the steps of mini-batches."""
+        return relative_adam(x0, self.learning_rate, max_epochs)
+
+    def _solve(
+        self, objective: Objective, monitor: Monitor, batches: Callable[[], list[Batch]]
+    ) -> None:
+        """Run the solver from where the monitor is."""
+        if self.solver == "lbfgs":
+            self._solve_all(objective, monitor)
+        else:
+            steps = self._steps(monitor.x, self.max_epochs)
+            minimize_minibatch(
+                objective, monitor.x, batches, monitor, max_epochs=self.max_epochs, steps=steps
+            )
+
+    def _solve_all(self, objective: Objective, monitor: Monitor) -> None:
+        tol = _SINGLE_TOL if self.tol is None and objective.X.dtype == np.float32 else self.tol
+        minimize_smooth(objective, monitor.x, monitor, max_iter=self.max_iter, tol=tol)
+
+    def _trying(self) -> AbstractContextManager[None]:
+        """Return what a fit runs in."""
+        return nullcontext()
+
+    def _end(self, X: Any, data: TrainingSet, monitor: Monitor, objective: Objective) -> None:
+        """Keep what else is fitted, even of a training that was interrupted."""
+
+    def _look_at_result(self, data: TrainingSet, monitor: Monitor, objective: Objective) -> None:
+        """Warn of a map that is of no use."""
+
+    def _initialize(
+        self, data: TrainingSet, rng: np.random.RandomState, kept: Array | None
+    ) -> Array:
         """Make the map of `data.X` to start from, and keep it in case of an interrupt."""
         init = as_given_map(self.init)
         given = isinstance(init, np.ndarray)
@@ -247,76 +312,61 @@ class LinearLearner(MahalanobisMixin):
             verbose=bool(self.verbose),
             sample_weight=data.weight,
         )
-        if given:
+        if kept is not None:
+            if kept.shape[1] != L.shape[1]:
+                raise ValueError(
+                    f"warm_start needs points of {kept.shape[1]} features as in the fit before, "
+                    f"got {L.shape[1]}: set warm_start=False."
+                )
+            if kept.shape != L.shape:
+                raise ValueError(
+                    f"warm_start needs a map of the same shape as in the fit before, {kept.shape}, "
+                    f"got {L.shape}: set warm_start=False."
+                )
+            L = data.start(kept)
+        elif given:
             L = data.start(L)
         self.components_ = data.undo_scale(L)
         return L
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = bool(self._accept_sparse)
-        return tags
+    def _best_scale(
+        self, objective: Objective, L: Array, batches: Callable[[], list[Batch]]
+    ) -> float:
+        """Return the factor of the map that mini-batches should start from."""
+        coordinates, first = objective.coordinates, batches()[0]
+        assert isinstance(coordinates, Coordinates)
+        x0, value = coordinates.vector([L]), self._scale_objective(objective)
+        return best_scale(lambda scale: value(coordinates.scaled(x0, scale), first)[0])
 
-    def _batch_size(self, n_samples: int) -> int:
-        if self.batch_size is not None:
-            return int(self.batch_size)
-        return min(1000, max(100, n_samples // 10))
-
-    def _keep(self, coordinates: Coordinates, x: NDArray[np.float64]) -> None:
-        """Set the fitted attributes of a loss that has parameters of its own."""
-
-    def _minimize(
-        self,
-        data: TrainingSet,
-        coordinates: Coordinates,
-        L: Array,
-        n_iterations: int,
-        run: Callable[[NDArray[np.float64], Monitor], None],
-        callbacks: tuple[Callback, ...],
+    def _keep(
+        self, monitor: Monitor, objective: Objective, data: TrainingSet, x: Array, last: bool
     ) -> None:
-        """Run a solver from L and keep its best map, even when it is interrupted."""
+        """Set the fitted attributes of some parameters, in the end or for callbacks."""
+        self.components_ = data.undo_scale(self._map(objective, x))
+        self.n_iter_ = len(monitor.curve)
+        value = monitor.best_objective if last else monitor.curve[-1]
+        self.objective_ = value * data.unit
+        self.loss_curve_ = [value * data.unit for value in monitor.curve]
+        if monitor.costs:
+            self.validation_scores_ = list(map(self._score_of, monitor.costs))
 
-        def components(x: NDArray[np.float64]) -> Array:
-            return data.undo_scale(coordinates.components(x))
+    def _cost(
+        self, objective: Objective, data: TrainingSet, train: Any, test: Any, x: Array
+    ) -> float:
+        """Return the error of held-out points, as `validate` measures it."""
+        Z = map_points(data.X, self._map(objective, x), self.n_jobs)
+        error = neighbor_error(
+            Z[train], data.labels[train], Z[test], data.labels[test], not self._has_classes
+        )
+        return error if self._has_classes else error * data.unit
 
-        def record(value: float, x: NDArray[np.float64]) -> None:
-            self.components_ = components(x)
-            self._keep(coordinates, x)
-            self.n_iter_ = len(monitor.curve)
-            self.objective_ = value * data.unit
-            self.loss_curve_ = [value * data.unit for value in monitor.curve]
+    def _score_of(self, cost: float) -> float:
+        return 1 - cost if self._has_classes else -cost
 
-        def observer(iteration: int, value: float, x: NDArray[np.float64]) -> bool:
-            if callbacks:
-                record(value, x)
-            value *= data.unit
-            if progress is not None:
-                progress(iteration, value)
-            answers = [
-                callback(SolverState(iteration, value, components(x), self))
-                for callback in callbacks
-            ]
-            return any(answers)
+    @property
+    def _iterations(self) -> str:  # type: ignore[override]
+        return "max_iter" if self.solver == "lbfgs" else "max_epochs"
 
-        progress = Progress(type(self).__name__, n_iterations) if self.verbose else None
-        x0 = coordinates.vector(L)
-        monitor = Monitor(x0, observer)
-        try:
-            with one_blas_thread():
-                run(x0, monitor)
-        finally:
-            if progress is not None:
-                progress.close()
-            record(monitor.best_value, monitor.best_x)
-
-
-def check_callbacks(callbacks: Any, state: str = "a SolverState") -> tuple[Callback, ...]:
-    """Return the callbacks, checked to be functions."""
-    try:
-        found: tuple[Any, ...] = () if callbacks is None else tuple(callbacks)
-    except TypeError as error:
-        raise TypeError(f"callbacks must be several functions, got {callbacks!r}.") from error
-    for callback in found:
-        if not callable(callback):
-            raise TypeError(f"callbacks must be functions of {state}, got {callback!r}.")
-    return found
+    @property
+    def _total(self) -> int:
+        return int(getattr(self, self._iterations))

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from metricfast import losses
 from metricfast.distances.neighbors import paired_distances
+from metricfast.learners.base.points import TrainingSet
+from metricfast.samplers import Batch
+from metricfast.training.objective import Labelled
 
-__all__ = ["ImpostorLists"]
+__all__ = ["MARGIN", "ImpostorLists", "TargetsAndImpostors"]
+
+MARGIN = 1.0
 
 # Work on a listed pair, in units of a pair of the full search: that runs at the speed of a product
 # of matrices, while points of a listed pair are fetched from anywhere in memory.
@@ -147,3 +154,52 @@ class ImpostorLists:
         # What was too long once need not be so for other embeddings.
         self._too_long *= 1.1
         return True
+
+
+class TargetsAndImpostors(Labelled):
+    """The loss of LMNN with its targets listed, and its impostors as far as they are known."""
+
+    def __init__(
+        self,
+        data: TrainingSet,
+        targets: NDArray[np.int64],
+        regularization: float,
+        n_jobs: int | None,
+    ) -> None:
+        self._regularization = regularization
+        loss = losses.LMNN(targets.shape[1], regularization, MARGIN)
+        super().__init__(loss, data.labels, data.weight, n_jobs=n_jobs)
+        self.aim(targets)
+
+    def aim(self, targets: NDArray[np.int64]) -> None:
+        """Take other targets."""
+        self.targets = targets
+        self._lists = ImpostorLists(self.y, targets, MARGIN, self._n_jobs)
+
+    def with_targets(self, anchors: Batch) -> Batch:
+        """Return a batch of anchors and their targets."""
+        near = np.setdiff1d(self.targets[anchors.rows], anchors.rows)
+        return Batch(np.concatenate([anchors.rows, near]), anchors.n_anchors)
+
+    def among(self, Z: NDArray[Any], batch: Batch | None) -> tuple[float, NDArray[Any]]:
+        """Return the loss of the anchors of a batch, or of all points, and its gradient."""
+        if batch is None:
+            lists = self._lists(Z)
+            value, upstream = self.loss(
+                Z, self.y, targets=self.targets, impostors=lists, **self.options(slice(None))
+            )
+            return value, upstream
+        # The batch's points of other classes stand for all others.
+        push = (1 - self._regularization) * len(self.y) / len(batch.rows)
+        total = self._regularization + push
+        loss = losses.LMNN(self.targets.shape[1], self._regularization / total, MARGIN)
+        own = np.arange(batch.n_anchors)
+        anchors, order = batch.rows[own], np.argsort(batch.rows)
+        targets = self.targets[anchors]
+        value, (of_anchors, upstream) = loss(
+            Z[own], self.y[anchors], Z, self.y[batch.rows], exclude=own,
+            targets=order[np.searchsorted(batch.rows, targets, sorter=order)],
+            **self.options(anchors),
+        )  # fmt: skip
+        upstream[own] += of_anchors
+        return total * value, Z.dtype.type(total) * upstream

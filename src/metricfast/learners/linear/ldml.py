@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metricfast import losses
+from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.linear.all_pairs import AllPairsLearner
-from metricfast.learners.linear.base import Coordinates, TrainingSet, embed
-from metricfast.losses._call import AllPairsLoss
-from metricfast.training.solvers import Objective
+from metricfast.samplers import Batch
+from metricfast.training.coordinates import Coordinates
+from metricfast.training.monitor import Monitor
+from metricfast.training.objective import Labelled, LinearMap, Objective, map_points
 
 __all__ = ["LDML"]
 
@@ -133,62 +136,66 @@ class LDML(AllPairsLearner):
     def _loss(self) -> losses.LDML:
         return losses.LDML()
 
-    def _objective(
-        self, data: TrainingSet, coordinates: Coordinates, loss: AllPairsLoss | None = None
-    ) -> Objective:
-        del loss
-        assert isinstance(coordinates, _WithBias)
-        of_pairs = self._loss()
-        of_map = super()._objective(data, coordinates, of_pairs)
+    def _objective(self, data: TrainingSet, L: NDArray[Any]) -> Objective:
+        loss = Labelled(self._loss(), data.labels, data.weight, n_jobs=self.n_jobs)
+        coordinates = _WithBias(data, L, self._within_scatter(data))
+        return _OfPairs(data.X, LinearMap(), loss, coordinates, n_jobs=self.n_jobs)
 
-        def objective(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            of_pairs.bias = coordinates.bias(x)
-            value, gradient = of_map(x)
-            return value, np.append(gradient, of_pairs.bias_gradient_ * coordinates.unit)
-
-        return objective
+    def _rescaled(self, objective: Objective, data: TrainingSet, L: NDArray[Any]) -> None:
+        objective.coordinates = _WithBias(data, L, self._within_scatter(data))
 
     def _start(self, data: TrainingSet, L: NDArray[Any]) -> NDArray[Any]:
         distance = _mean_distance(data, L)
         return L * math.sqrt(_START / distance) if distance > 0 else L
 
-    def _coordinates(self, data: TrainingSet, L: NDArray[Any]) -> Coordinates:
-        return _WithBias(data, L, self._within_scatter(data))
-
-    def _keep(self, coordinates: Coordinates, x: NDArray[np.float64]) -> None:
-        assert isinstance(coordinates, _WithBias)
-        self.bias_ = coordinates.bias(x)
+    def _keep(
+        self, monitor: Monitor, objective: Objective, data: TrainingSet, x: Any, last: bool
+    ) -> None:
+        super()._keep(monitor, objective, data, x, last)
+        self.bias_ = float(objective.coordinates.arrays(x)[1][0])
 
 
 def _mean_distance(data: TrainingSet, L: NDArray[Any]) -> float:
     """Return the mean squared distance of two points under a map."""
-    Z = embed(data.X, L).astype(np.float64)
+    Z = map_points(data.X, L).astype(np.float64)
     weight = np.ones(len(Z)) if data.weight is None else data.weight
     share = weight / weight.sum()
     return 2 * float(share @ ((Z - share @ Z) ** 2).sum(axis=1))
 
 
+class _OfPairs(Objective):
+    """The objective of the map and the bias."""
+
+    def of_loss(
+        self, arrays: list[NDArray[Any]], batch: Batch | None
+    ) -> tuple[float, list[NDArray[Any]]]:
+        of_pairs, (L, bias) = self.loss.loss, arrays
+        of_pairs.bias = float(bias[0])
+        value, gradients = super().of_loss([L], batch)
+        return value, gradients and [*gradients, np.array([of_pairs.bias_gradient_])]
+
+
 class _WithBias(Coordinates):
     """The solver's vector ends with the bias, which starts as the mean squared distance.
 
-    It is divided by `unit`, so that it starts as large as the entries of the map and a step has
+    It is divided by a unit, so that it starts as large as the entries of the map and a step has
     about the same effect on both.
     """
 
     def __init__(self, data: TrainingSet, L: NDArray[Any], scatter: NDArray[np.float64]) -> None:
         super().__init__(data.X.shape[1], scatter)
         self._first = _mean_distance(data, L)
-        size = math.sqrt(float(np.mean(super().vector(L) ** 2)))
-        self.unit = self._first / size if self._first > 0 and size > 0 else 1.0
+        size = math.sqrt(float(np.mean(super().vector([L]) ** 2)))
+        self._unit = self._first / size if self._first > 0 and size > 0 else 1.0
 
-    def bias(self, vector: NDArray[np.float64]) -> float:
-        return float(vector[-1]) * self.unit
+    def vector(self, arrays: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+        return np.append(super().vector(arrays), self._first / self._unit)
 
-    def vector(self, L: NDArray[Any]) -> NDArray[np.float64]:
-        return np.append(super().vector(L), self._first / self.unit)
+    def arrays(self, vector: NDArray[Any]) -> list[NDArray[Any]]:
+        return [*super().arrays(vector[:-1]), vector[-1:] * self._unit]
 
-    def scaled(self, vector: NDArray[np.float64], factor: float) -> NDArray[np.float64]:
+    def pull(self, gradients: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+        return np.append(super().pull(gradients), gradients[1] * self._unit)
+
+    def scaled(self, vector: NDArray[Any], factor: float) -> NDArray[Any]:
         return np.append(vector[:-1] * factor, vector[-1] * factor**2)
-
-    def components(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        return super().components(vector[:-1])

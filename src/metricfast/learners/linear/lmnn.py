@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from metricfast import losses
-from metricfast._core.arguments import check_count, check_random_state, check_range
-from metricfast._core.batches import class_batches
+from metricfast._core.arguments import check_count, check_range
 from metricfast._core.sparse import dense, nearest_of_class
-from metricfast.learners.linear.base import (
-    FULL_BASIS,
-    Coordinates,
-    LinearLearner,
-    TrainingSet,
-    best_scale,
-    embed,
-)
-from metricfast.learners.linear.lmnn_problem import MARGIN, LMNNProblem
-from metricfast.training.solvers import (
-    Monitor,
-    SolverState,
-    minimize_hinge,
-    minimize_minibatch,
-)
+from metricfast._core.warn import warn_user
+from metricfast.learners.base.points import TrainingSet
+from metricfast.learners.base.trained import Callback
+from metricfast.learners.linear.base import LinearLearner
+from metricfast.learners.linear.impostors import MARGIN, TargetsAndImpostors
+from metricfast.samplers import Batch
+from metricfast.training.coordinates import FULL_BASIS, Coordinates
+from metricfast.training.monitor import Monitor, SolverState
+from metricfast.training.objective import LinearMap, Objective, map_points
+from metricfast.training.solvers import minimize_hinge
 
 __all__ = ["LMNN"]
 
+Array = NDArray[Any]
 # Mean squared distance to targets, in margins, below which classes have collapsed.
 _COLLAPSED = 0.05
 
@@ -161,8 +153,6 @@ class LMNN(LinearLearner):
     (150, 4)
     """
 
-    _accept_sparse = "csr"
-
     def __init__(
         self,
         init: str | NDArray[Any] = "auto",
@@ -188,121 +178,69 @@ class LMNN(LinearLearner):
     ) -> None:
         self._take(locals())
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        validate: bool = False,
-    ) -> LMNN:
-        """Learn the map.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
-                preprocessor
-            Points. float32 is computed with as it is, everything else as float64.
-        y : array-like of shape (n_samples,)
-            Class labels, of at least two classes, each of more than `n_neighbors` points.
-        sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weights of the points as anchors i. As targets and impostors all points
-            count alike, so a weight of 2 is not the same as a repeated point.
-        validate : bool, default=False
-            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
-            neighbours in the learned and in the Euclidean distance on the others, keep the numbers
-            in `validation_`, and warn if the learned one is worse.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument or parameter has a value that cannot be used.
-        """
-        callbacks = self._check_parameters()
+    def _check_parameters(self) -> tuple[Callback, ...]:
         k = self._current("n_neighbors")
         check_count("n_neighbors", k)
         check_count("min_iter", self.min_iter, least=0)
         check_count("target_refresh", self.target_refresh, least=0)
         check_range("regularization", self.regularization, high=1.0)
         check_range("convergence_tol", self.convergence_tol)
-        data = self._check_data(X, y, sample_weight)
-        _check_class_sizes(data, k)
+        self._k = int(k)
+        return super()._check_parameters()
+
+    def _objective(self, data: TrainingSet, L: Array) -> Objective:
+        del L
+        _check_class_sizes(data, self._k)
         self.labels_ = np.arange(len(data.classes))
-        rng = check_random_state(self.random_state)
-        L = self._initialize(data, rng)
         find = nearest_of_class if issparse(data.X) else losses.LMNN.find_targets
-        targets = find(data.X, data.labels, k, n_jobs=self.n_jobs)
+        targets = find(data.X, data.labels, self._k, n_jobs=self.n_jobs)
         coordinates = Coordinates(data.X.shape[1], _target_scatter(data.X, targets))
-        problem = LMNNProblem(data, targets, self.regularization, coordinates, self.n_jobs)
-        solve = self._solve_listed if self.solver == "lbfgs" else partial(self._solve_batches, rng)
+        loss = TargetsAndImpostors(data, targets, self.regularization, self.n_jobs)
+        return Objective(data.X, LinearMap(), loss, coordinates, n_jobs=self.n_jobs)
 
-        def run(x0: NDArray[np.float64], monitor: Monitor) -> None:
-            solve(problem, x0, monitor)
-            for _ in range(self.target_refresh):
-                if monitor.stopped:
-                    break
-                x = monitor.best_x
-                Z = embed(data.X, coordinates.components(x), self.n_jobs)
-                targets = losses.LMNN.find_targets(Z, data.labels, k, n_jobs=self.n_jobs)
-                monitor.restart(x)
-                solve(replace(problem, targets=targets), x, monitor)
+    def _batches(
+        self, data: TrainingSet, objective: Objective, rng: np.random.RandomState
+    ) -> Callable[[], list[Batch]]:
+        of_anchors, loss = super()._batches(data, objective, rng), objective.loss
+        assert isinstance(loss, TargetsAndImpostors)
+        return lambda: [loss.with_targets(batch) for batch in of_anchors()]
 
-        passes = 1 + self.target_refresh
-        total = passes * (self.max_iter if self.solver == "lbfgs" else self.max_epochs)
-        self._minimize(data, coordinates, L, total, run, callbacks)
-        self._warn_if_collapsed(data, k)
-        if validate:
-            self._validate_fit(X, y, sample_weight=sample_weight)
-        return self
+    def _solve(
+        self, objective: Objective, monitor: Monitor, batches: Callable[[], list[Batch]]
+    ) -> None:
+        super()._solve(objective, monitor, batches)
+        for _ in range(self.target_refresh):
+            if monitor.stopped:
+                break
+            x, loss = monitor.best_x, objective.loss
+            assert isinstance(loss, TargetsAndImpostors)
+            Z = map_points(objective.X, objective.coordinates.arrays(x)[0], self.n_jobs)
+            loss.aim(losses.LMNN.find_targets(Z, loss.y, self._k, n_jobs=self.n_jobs))
+            monitor.restart(x)
+            super()._solve(objective, monitor, batches)
 
-    def _warn_if_collapsed(self, data: TrainingSet, k: int) -> None:
+    def _solve_all(self, objective: Objective, monitor: Monitor) -> None:
+        minimize_hinge(
+            objective, monitor.x, monitor,
+            min_iter=self.min_iter, max_iter=self.max_iter, tol=self.convergence_tol,
+        )  # fmt: skip
+
+    @property
+    def _total(self) -> int:
+        return (1 + self.target_refresh) * super()._total
+
+    def _look_at_result(self, data: TrainingSet, monitor: Monitor, objective: Objective) -> None:
         n_samples, n_features = data.X.shape
         weight = n_samples if data.weight is None else float(data.weight.sum())
         if n_samples > 2 * n_features or (
-            self.objective_ > _COLLAPSED * MARGIN * self.regularization * k * weight
+            self.objective_ > _COLLAPSED * MARGIN * self.regularization * self._k * weight
         ):
             return
-        warnings.warn(
+        warn_user(
             f"The map fits {n_samples} points of {n_features} features so closely that their "
             "classes have collapsed, which seldom helps other points: reduce the features first, "
             f"for example by PCA(n_components={max(1, n_samples // 10)}), and measure with "
-            "fit(..., validate=True).",
-            stacklevel=3,
-        )
-
-    def _solve_listed(
-        self, problem: LMNNProblem, x0: NDArray[np.float64], monitor: Monitor
-    ) -> None:
-        minimize_hinge(
-            problem.of_all(),
-            x0,
-            monitor,
-            min_iter=self.min_iter,
-            max_iter=self.max_iter,
-            tol=self.convergence_tol,
-        )
-
-    def _solve_batches(
-        self,
-        rng: np.random.RandomState,
-        problem: LMNNProblem,
-        x0: NDArray[np.float64],
-        monitor: Monitor,
-    ) -> None:
-        labels = problem.data.labels
-        batches = partial(class_batches, labels, self._batch_size(len(labels)), rng)
-        first = problem.of_anchors(batches()[0])
-        minimize_minibatch(
-            lambda x, anchors: problem.of_anchors(anchors)(x),
-            x0 * best_scale(lambda scale: first(scale * x0)[0]),
-            batches,
-            monitor,
-            max_epochs=self.max_epochs,
-            learning_rate=self.learning_rate,
+            "fit(..., validate=True)."
         )
 
 

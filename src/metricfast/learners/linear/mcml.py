@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy.typing import NDArray
-
 from metricfast import losses
+from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.linear.all_pairs import AllPairsLearner
-from metricfast.learners.linear.base import Coordinates, TrainingSet
+from metricfast.training.coordinates import Coordinates
 
 __all__ = ["MCML"]
 
@@ -118,6 +115,5 @@ class MCML(AllPairsLearner):
     def _loss(self) -> losses.MCML:
         return losses.MCML()
 
-    def _coordinates(self, data: TrainingSet, L: NDArray[Any]) -> Coordinates:
-        del L
+    def _coordinates(self, data: TrainingSet) -> Coordinates:
         return Coordinates(data.X.shape[1], self._within_scatter(data))

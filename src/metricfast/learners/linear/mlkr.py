@@ -13,9 +13,10 @@ from metricfast import losses
 from metricfast._core.scaling import rescale_targets
 from metricfast._core.scatter import square_root
 from metricfast._core.targets import check_regression_target
+from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.linear.all_pairs import AllPairsLearner
-from metricfast.learners.linear.base import Coordinates, TrainingSet
-from metricfast.training.solvers import SolverState
+from metricfast.training.coordinates import Coordinates
+from metricfast.training.monitor import SolverState
 
 __all__ = ["MLKR"]
 
@@ -144,9 +145,9 @@ class MLKR(AllPairsLearner):
         targets, exponent = rescale_targets(check_regression_target(y))
         return np.empty(0), targets, math.ldexp(1.0, 2 * exponent)
 
-    def _coordinates(self, data: TrainingSet, L: NDArray[Any]) -> Coordinates:
+    def _coordinates(self, data: TrainingSet) -> Coordinates:
         if self.solver == "sgd":
-            return super()._coordinates(data, L)
+            return super()._coordinates(data)
         return Coordinates(data.X.shape[1], square_root(self._within_scatter(data)))
 
     def _loss(self) -> losses.MLKR:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
 from metricfast import losses
+from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.linear.all_pairs import AllPairsLearner
-from metricfast.learners.linear.base import Coordinates, TrainingSet
-from metricfast.training.solvers import Objective
+from metricfast.training.objective import Objective
 
 __all__ = ["NCA"]
 
@@ -115,8 +117,12 @@ class NCA(AllPairsLearner):
     def _loss(self) -> losses.NCA:
         return losses.NCA()
 
-    def _scale_objective(self, data: TrainingSet, coordinates: Coordinates) -> Objective:
-        return self._objective(data, coordinates, losses.NCA("log"))
+    def _scale_objective(self, objective: Objective) -> Objective:
+        labels = copy.copy(objective.loss)
+        labels.loss = losses.NCA("log")
+        found = copy.copy(objective)
+        found.loss = labels
+        return found
 
     def _lowest(self, data: TrainingSet) -> float:
         """Return the objective where every point with company of its class attracts no other."""

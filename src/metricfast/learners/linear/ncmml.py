@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.special import log_softmax
 
-from metricfast._core.arguments import check_count, check_random_state, check_range
+from metricfast._core.arguments import check_range
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.scatter import group_means, repetitions
 from metricfast._core.sparse import sparse_gradient
-from metricfast.learners.linear.base import (
-    Coordinates,
-    LinearLearner,
-    TrainingSet,
-    check_callbacks,
-    embed,
-)
-from metricfast.training.solvers import Monitor, SolverState, minimize_smooth
+from metricfast.learners.base.points import TrainingSet
+from metricfast.learners.base.trained import Callback
+from metricfast.learners.linear.base import LinearLearner
+from metricfast.samplers import Batch
+from metricfast.training.coordinates import Coordinates
+from metricfast.training.monitor import SolverState
+from metricfast.training.objective import Labelled, LinearMap, Objective, map_points
 
 __all__ = ["NCMML"]
 
@@ -104,8 +102,6 @@ class NCMML(LinearLearner):
     (150, 2)
     """
 
-    _accept_sparse = "csr"
-
     def __init__(
         self,
         n_components: int | None = None,
@@ -121,108 +117,57 @@ class NCMML(LinearLearner):
     ) -> None:
         self._take(locals())
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        validate: bool = False,
-    ) -> NCMML:
-        """Learn the map.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
-                preprocessor
-            Points. float32 is computed with as it is, everything else as float64.
-        y : array-like of shape (n_samples,)
-            Class labels, of at least two classes.
-        sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weights; whole numbers mean the same as repeated points.
-        validate : bool, default=False
-            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
-            neighbours in the learned and in the Euclidean distance on the others, keep the numbers
-            in `validation_`, and warn if the learned one is worse.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument or parameter has a value that cannot be used.
-        """
-        check_count("max_iter", self.max_iter)
+    def _check_parameters(self) -> tuple[Callback, ...]:
         if self.tol is not None:
             check_range("tol", self.tol)
-        as_threads(self.n_jobs)
-        callbacks = check_callbacks(self.callbacks)
-        data = self._check_data(X, y, sample_weight)
-        L = self._initialize(data, check_random_state(self.random_state))
-        coordinates = Coordinates(data.X.shape[1])
-        likelihood = _Likelihood.of(data, self.n_jobs)
+        return super()._check_parameters()
 
-        def run(x0: NDArray[np.float64], monitor: Monitor) -> None:
-            minimize_smooth(
-                lambda x: likelihood(x.reshape(len(L), -1)),
-                x0,
-                monitor,
-                max_iter=self.max_iter,
-                tol=self.tol,
-            )
-
-        self._minimize(data, coordinates, L, self.max_iter, run, callbacks)
-        if validate:
-            self._validate_fit(X, y, sample_weight=sample_weight)
-        return self
+    def _objective(self, data: TrainingSet, L: NDArray[Any]) -> Objective:
+        del L
+        return _Likelihood(data, self.n_jobs)
 
 
-@dataclass(frozen=True)
-class _Likelihood:
+class _Likelihood(Objective):
     """The negative mean log-likelihood of labels, as a function of the map.
 
     Distances enter through products of points with the few embedded means alone: what is common to
     all classes cancels in a softmax.
     """
 
-    X: Any
-    labels: NDArray[np.int64]
-    weights: NDArray[np.float64]
-    means: NDArray[np.float64]
-    n_jobs: int | None
-
-    @classmethod
-    def of(cls, data: TrainingSet, n_jobs: int | None) -> _Likelihood:
+    def __init__(self, data: TrainingSet, n_jobs: int | None) -> None:
         weights = repetitions(data.weight, data.X.shape[0])
         seen = weights > 0
         X = data.X if seen.all() else data.X[seen]
         labels = np.unique(data.labels[seen], return_inverse=True)[1].astype(np.int64)
-        means = group_means(X, weights[seen], labels, int(labels.max()) + 1)
-        return cls(X, labels, weights[seen] / weights.sum(), means, n_jobs)
+        self._weights = weights[seen] / weights.sum()
+        self._means = group_means(X, weights[seen], labels, int(labels.max()) + 1)
+        coordinates = Coordinates(X.shape[1])
+        super().__init__(X, LinearMap(), Labelled(self, labels), coordinates, n_jobs=n_jobs)
 
-    def __call__(self, L: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        embedded = self.means @ L.T
-        rows, sparse = np.arange(len(self.labels)), issparse(self.X)
+    def of_loss(
+        self, arrays: list[NDArray[Any]], batch: Batch | None
+    ) -> tuple[float, list[NDArray[Any]]]:
+        (L,), rows = arrays, slice(None) if batch is None else batch.rows
+        X, labels, weights = self.X[rows], self.loss.y[rows], self._weights[rows]
+        embedded = self._means @ L.T
+        own = np.arange(len(labels)), labels
         towards = embedded @ L
-        if sparse:
-            scores = np.asarray(self.X @ towards.T, np.float64)
+        if issparse(X):
+            scores = np.asarray(X @ towards.T, np.float64)
         else:
-            scores = embed(self.X, towards, self.n_jobs).astype(np.float64)
+            scores = map_points(X, towards, self.n_jobs).astype(np.float64)
         scores -= np.einsum("ij,ij->i", embedded, embedded) / 2
         log_p = log_softmax(scores, axis=1)
-        value = -float(self.weights @ log_p[rows, self.labels])
+        value = -float(weights @ log_p[own])
         upstream = np.exp(log_p)
-        upstream[rows, self.labels] -= 1
-        upstream *= self.weights[:, None]
+        upstream[own] -= 1
+        upstream *= weights[:, None]
         sums = upstream.sum(axis=0)
-        if sparse:
-            cross = sparse_gradient(upstream, self.X)
+        if issparse(X):
+            cross = sparse_gradient(upstream, X)
         else:
             cross = get_kernels().linear_backward(
-                upstream.astype(self.X.dtype), self.X, as_threads(self.n_jobs)
+                upstream.astype(X.dtype), X, as_threads(self.n_jobs)
             )
-        centred = cross - sums[:, None] * self.means
-        gradient = embedded.T @ centred + (L @ cross.T) @ self.means
-        return value, gradient.ravel()
+        centred = cross - sums[:, None] * self._means
+        return value, [embedded.T @ centred + (L @ cross.T) @ self._means]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from metricfast._core.prior import initialize_metric
 from metricfast._core.progress import Progress
 from metricfast._core.tuples import TupleSet
-from metricfast.training.solvers import Monitor
+from metricfast._core.warn import warn_user
+from metricfast.training.monitor import Monitor
 
 __all__ = ["minimize_factor", "start_metric"]
 
@@ -111,11 +111,10 @@ def minimize_factor(
         learner.n_iter_ = max(1, len(monitor.curve))
         finish(monitor.best_x.reshape(start.shape))
     if not distance <= tol:
-        warnings.warn(
+        warn_user(
             f"{type(learner).__name__} stopped after {learner.n_iter_} iterations at "
             f"{distance:.2g}, above tol={tol:g}: raise max_iter or tol, or standardise the "
             "features.",
             ConvergenceWarning,
-            stacklevel=5,
         )
     return distance

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
+
+from metricfast._core.warn import warn_user
 
 __all__ = ["MAX_ITER", "graphical_lasso"]
 
@@ -77,11 +78,10 @@ def graphical_lasso(
             factor = 2.0 if gap > move else 0.5
             rho, dual = rho * factor, dual / factor
     else:
-        warnings.warn(
+        warn_user(
             f"The graphical lasso did not converge in {MAX_ITER} iterations: reduce "
             "balance_param, raise sparsity_param, or rescale the points.",
             ConvergenceWarning,
-            stacklevel=5,
         )
     # `sparse` has zeros where they belong, but only in the limit is it definite for sure.
     sparse = (sparse + sparse.T) / 2

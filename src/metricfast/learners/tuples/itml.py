@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -19,6 +18,7 @@ from metricfast._core.initialize import check_n_components
 from metricfast._core.progress import Progress
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.tuples import TupleSet
+from metricfast._core.warn import warn_user
 from metricfast.constraints import wrap_indices
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
@@ -383,4 +383,4 @@ def _nearest_psd(M: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _warn(found: str) -> None:
     advice = f"{found}, lower gamma, or leave out pairs that contradict each other."
-    warnings.warn(advice, ConvergenceWarning, stacklevel=4)
+    warn_user(advice, ConvergenceWarning)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from numbers import Integral
 from typing import Any
 
@@ -18,6 +17,7 @@ from metricfast._core.initialize import check_n_components, components_from_metr
 from metricfast._core.progress import Progress
 from metricfast._core.scaling import center_and_rescale, times_power_of_two, undo_scale
 from metricfast._core.tuples import TupleSet
+from metricfast._core.warn import warn_user
 from metricfast.learners.base.learner import MahalanobisMixin
 
 __all__ = ["CompositionalLearner", "check_integer"]
@@ -132,12 +132,11 @@ class CompositionalLearner(MahalanobisMixin):
                 "that makes its spread about 1."
             )
         if self.objective_ >= 1 or not best.any():
-            warnings.warn(
+            warn_user(
                 f"The objective is {self.objective_:.4g} at the best weights found; without any "
                 "it is 1. Increase `max_iter`, use a larger `gamma` (shorter steps) or other "
                 "bases, or rescale the features.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def _objective(

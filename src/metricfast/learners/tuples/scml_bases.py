@@ -17,6 +17,7 @@ from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import discriminant_components
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
+from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import kneighbors_per_class
 
 __all__ = ["check_given_basis", "local_discriminants", "triplet_directions"]
@@ -142,10 +143,9 @@ def local_discriminants(
     if n_basis is None:
         n_basis = min(20 * n_features, limit - 1)
     elif n_basis < n_classes:
-        warnings.warn(
+        warn_user(
             "The number of basis is less than the number of classes, "
-            "which may lead to poor discriminative performance.",
-            stacklevel=4,
+            "which may lead to poor discriminative performance."
         )
     elif n_basis >= limit:
         raise ValueError(

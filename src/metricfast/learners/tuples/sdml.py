@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from metricfast._core.arguments import check_range
 from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.progress import Progress
 from metricfast._core.tuples import TupleSet
+from metricfast._core.warn import warn_user
 from metricfast.constraints import wrap_indices
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
@@ -70,12 +70,11 @@ class _SparseLearner(MahalanobisMixin):
         if 1 + balance * least >= _MARGIN:
             return balance
         bounded = (1 - _MARGIN) / -least
-        warnings.warn(
+        warn_user(
             f"Dissimilar pairs outweigh similar pairs and the prior, so that the objective has no "
             f"minimum: balance_param={balance:g} was reduced to {bounded:.3g}. Set it to at most "
             "that, give more similar or fewer dissimilar pairs, or rescale the points.",
             ConvergenceWarning,
-            stacklevel=4,
         )
         return bounded
 

@@ -12,15 +12,15 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from metricfast._core.arguments import check_bool, check_random_state
+from metricfast._core.arguments import check_bool
 from metricfast._core.checks import check_points
 from metricfast._core.initialize import as_given_map
 from metricfast._core.scaling import log2_spread
 from metricfast._core.targets import check_classification_target, check_sample_weight
+from metricfast._core.threadpool import one_blas_thread
 from metricfast.embeddings import Asymmetric, Embedding, Linear
 from metricfast.learners.base.callers import refuse_passed_on
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
-from metricfast.learners.linear.base import check_callbacks
 from metricfast.learners.votes.asymmetric_fit import (
     DatabaseTraining,
     is_linear,
@@ -28,16 +28,17 @@ from metricfast.learners.votes.asymmetric_fit import (
     mean_of_queries,
 )
 from metricfast.learners.votes.stored_database import VotesOfDatabase
-from metricfast.learners.votes.training import check_vote_parameters
+from metricfast.learners.votes.training import VoteMonitor, VoteTraining
 from metricfast.learners.votes.voting import forgetting_failures, vote_loss
-from metricfast.training.minibatch import EpochState
+from metricfast.training.coordinates import flat
+from metricfast.training.monitor import DivergedError, SolverState
 
 __all__ = ["AsymmetricSimilarity"]
 
 Array = NDArray[Any]
 
 
-class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
+class AsymmetricSimilarity(VotesOfDatabase, VoteTraining, EmbeddedMetricMixin):
     r"""Asymmetric similarity, trained on the votes of nearest neighbours.
 
     The distance of a query x and a database point x' is :math:`\|Ux - Vx'\|` with two maps, of
@@ -163,7 +164,7 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
         verbose: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
-        callbacks: Iterable[Callable[[EpochState], object]] | None = None,
+        callbacks: Iterable[Callable[[SolverState], object]] | None = None,
         power_t: float = 0.5,
     ) -> None:
         self._take(locals())
@@ -215,10 +216,8 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
             convergence.
         """
         refuse_passed_on(self, X, X_database)
-        check_vote_parameters(self)
-        check_bool("warm_start", self.warm_start)
+        callbacks = self._check_votes()
         check_bool("tied", self.tied)
-        callbacks: tuple[Any, ...] = check_callbacks(self.callbacks)
         embedding = self._make_embedding()
         kept = None
         if self.warm_start and hasattr(self, "parameters_"):
@@ -255,10 +254,24 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
                 self, embedding, vote_loss(self, len(self.classes_)), queries, codes,
                 None if X_database is None else centred, database_codes, weight,
             )  # fmt: skip
-            rng = check_random_state(self.random_state)
+            of = queries, codes, centred, database_codes, weight
+            rng, checkpoint, found = self._begin(*of, embedding)
             start = training.start(rng, kept)
             self.embedding_ = embedding
-            self._keep(start)
+            self._keep_parameters(start)
+            train, test = self._hold_out(codes, len(codes), rng)
+            if test is not None:
+                train, test = np.sort(train), np.sort(test)
+            objective = training.objective(start, train)
+            x0 = flat([array.astype(np.float64) for array in start])
+            monitor = VoteMonitor(
+                x0, rng, objective, None if weight is None else weight[train], self.tol,
+                self.n_iter_no_change,
+            )  # fmt: skip
+            if test is not None:
+                monitor.judge(
+                    lambda x: training.error(objective, train, test, x), self.n_iter_no_change
+                )
 
             def embed_database() -> None:
                 self.database_embedding_ = self._embed(database, "database")
@@ -266,13 +279,31 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
                 if X_database is None:
                     self.query_embedding_ = self._embed(X)
 
-            def keep(arrays: list[Array]) -> None:
-                self._keep(arrays)
-                if callbacks:
+            def keep(x: Array, last: bool) -> None:
+                self._keep_parameters(objective.coordinates.arrays(x))
+                lowest = min(monitor.curve, default=np.inf)
+                self._keep_course(monitor, lowest if last else monitor.curve[-1])
+                if not last:
                     embed_database()
 
+            def parameters(x: Array) -> list[Array]:
+                return [array.astype(X.dtype) for array in objective.coordinates.arrays(x)]
+
             try:
-                training.run(start, rng, keep, callbacks)
+                try:
+                    with (
+                        self._watching(
+                            monitor, keep, parameters, callbacks, checkpoint=checkpoint, found=found
+                        ),
+                        one_blas_thread(),
+                    ):
+                        self._solve_votes(objective, monitor)
+                except DivergedError:
+                    self._report_divergence(monitor)
+                self._settle_on(
+                    objective, monitor,
+                    lambda x: self._keep_parameters(objective.coordinates.arrays(x)),
+                )  # fmt: skip
             finally:
                 embed_database()
         return self
@@ -319,7 +350,7 @@ class AsymmetricSimilarity(VotesOfDatabase, EmbeddedMetricMixin):
         self.classes_, codes = check_classification_target(y, points.shape[0], "y_database")
         return points, codes
 
-    def _keep(self, arrays: list[Array]) -> None:
+    def _keep_parameters(self, arrays: list[Array]) -> None:
         self.parameters_ = [np.array(array, self.mean_.dtype) for array in arrays]
         self.n_components_ = len(self.parameters_[-1])
         first, last = self.embedding_, self.embedding_

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,11 +11,11 @@ from scipy.sparse import issparse
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 from metricfast.learners.embedding.metric import embed
 from metricfast.learners.votes.regularizers import penalty
-from metricfast.learners.votes.training import VoteTraining, hold_out, unit_scale
+from metricfast.learners.votes.training import unit_scale
 from metricfast.learners.votes.voting import largest_cost, vote_error
 from metricfast.losses import Gerrymander
-from metricfast.training.minibatch import EpochState
-from metricfast.training.objective import EmbeddedLoss, finite
+from metricfast.training.coordinates import Parts
+from metricfast.training.objective import Labelled, Objective, finite
 
 __all__ = ["DatabaseTraining", "is_linear", "mean_of_points", "mean_of_queries"]
 
@@ -56,7 +54,8 @@ class DatabaseTraining:
         self._X, self._y = _contiguous(X), y
         self._leave_one_out = X_database is None
         self._database = self._X if X_database is None else _contiguous(X_database)
-        self._database_labels, self._weight = y_database, weight
+        self._database_labels = y_database
+        self._of_queries = np.ones(len(y)) if weight is None else weight
 
     def start(self, rng: np.random.RandomState, kept: list[Array] | None) -> list[Array]:
         """Return the parameters to start from, of a scale that suits the loss."""
@@ -93,62 +92,36 @@ class DatabaseTraining:
             *_scaled(embedding.database, of_database, scale),
         ]
 
-    def run(
-        self,
-        start: list[Array],
-        rng: np.random.RandomState,
-        keep: Callable[[list[Array]], None],
-        callbacks: tuple[Any, ...],
-    ) -> None:
-        """Train."""
+    def objective(self, start: list[Array], train: Any) -> Objective:
+        """Return what is minimised, of some of the queries.
+
+        Points that are held out as queries are no neighbours either, where the two are the same.
+        """
         estimator = self._estimator
-        train, test = hold_out(estimator, self._y, rng)
-        left_out = self._leave_one_out
-        # Points that are held out as queries are no neighbours either, where the two are the same.
-        rows_of_database = train if left_out else np.arange(self._database.shape[0])
-        X, y, n = self._X[train], self._y[train], len(train)
-        weight = np.ones(n) if self._weight is None else self._weight[train]
-        database = self._database[rows_of_database]
-        database_labels = self._database_labels[rows_of_database]
-        scores: list[float] = []
-        dtype = self._X.dtype
+        own = self._leave_one_out
+        y = self._y[train]
+        loss = Labelled(
+            self._loss, y, self._of_queries[train], None if own else self._database_labels,
+            estimator.n_jobs,
+        )  # fmt: skip
+        return Objective(
+            self._X[train], self._embedding, loss, Parts([array.shape for array in start]),
+            database="all" if own else self._database, penalty=self._penalty, C=estimator.C,
+            n_jobs=estimator.n_jobs,
+        )  # fmt: skip
 
-        def surrogate(
-            arrays: list[Array], rows: NDArray[np.int64] | None
-        ) -> tuple[float, list[Array]]:
-            rows = np.arange(n) if rows is None else rows
-            loss = partial(self._loss, sample_weight=weight[rows])
-            return EmbeddedLoss(self._embedding, loss, None, estimator.n_jobs)(
-                [np.ascontiguousarray(array, dtype) for array in arrays], X[rows], y[rows],
-                X_database=database, y_database=database_labels,
-                exclude=rows if left_out else None,
-            )  # fmt: skip
-
-        def error(arrays: list[Array]) -> float:
-            arrays = [np.ascontiguousarray(array, dtype) for array in arrays]
-            found = vote_error(
-                embed(self._embedding, arrays, self._X[test], n_jobs=estimator.n_jobs),
-                self._y[test],
-                embed(self._embedding, arrays, database, "database", estimator.n_jobs),
-                database_labels, estimator.n_neighbors, estimator.n_jobs,
-            )  # fmt: skip
-            scores.append(1 - found)
-            return found
-
-        def observer(epoch: int, value: float, arrays: list[Array]) -> bool:
-            score = scores[-1] if scores else None
-            answers = [
-                callback(
-                    EpochState(epoch, value, score, [a.astype(dtype) for a in arrays], estimator)
-                )
-                for callback in callbacks
-            ]
-            return any(answers)
-
-        VoteTraining(
-            estimator, self._loss, n, float(weight.sum()), surrogate, self._penalty,
-            validation=None if test is None else error, observer=observer if callbacks else None,
-        ).fit(start, rng, keep)  # fmt: skip
+    def error(self, objective: Objective, train: Any, test: Any, x: Array) -> float:
+        """Return the error of held-out queries."""
+        arrays = [
+            np.ascontiguousarray(array, self._X.dtype) for array in objective.coordinates.arrays(x)
+        ]
+        n_jobs = self._estimator.n_jobs
+        rows = train if self._leave_one_out else slice(None)
+        return vote_error(
+            embed(self._embedding, arrays, self._X[test], n_jobs=n_jobs), self._y[test],
+            embed(self._embedding, arrays, self._database[rows], "database", n_jobs),
+            self._database_labels[rows], self._estimator.n_neighbors, n_jobs,
+        )  # fmt: skip
 
     def _embedded(self, parameters: list[Array]) -> tuple[Array, Array]:
         n_jobs = self._estimator.n_jobs

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast.learners.linear.base import TrainingSet
+from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.votes.map_of_votes import MapOfVotes
 from metricfast.learners.votes.stored_database import VotesOfDatabase
-from metricfast.training.solvers import SolverState
+from metricfast.training.monitor import Monitor, SolverState
+from metricfast.training.objective import Objective
 
 __all__ = ["NeighborhoodGerrymandering"]
 
@@ -184,7 +185,12 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
         self._take(locals())
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
     ) -> NeighborhoodGerrymandering:
         """Learn the map.
 
@@ -199,6 +205,8 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights of the points as queries. As neighbours all points count alike, so
             a weight of 2 is not the same as a repeated point.
+        validate : bool, default=False
+            As of every learner: also measure a clone on points that it has not seen.
 
         Returns
         -------
@@ -219,12 +227,12 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
             If training diverged: the best map is kept. With "lbfgs": if it ended before
             convergence.
         """
-        self._fit(X, y, sample_weight)
+        super().fit(X, y, sample_weight, validate=validate)
         return self
 
     def _own_queries(self) -> Array:
         return self.database_embedding_
 
-    def _keep_voters(self, X: Any, data: TrainingSet) -> None:
+    def _end(self, X: Any, data: TrainingSet, monitor: Monitor, objective: Objective) -> None:
         self.classes_, self.database_labels_ = data.classes, data.labels
-        super()._keep_voters(X, data)
+        super()._end(X, data, monitor, objective)

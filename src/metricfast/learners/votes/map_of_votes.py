@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metricfast._core.arguments import check_bool, check_choice, check_random_state
+from metricfast._core.arguments import check_choice
 from metricfast._core.checks import check_points
-from metricfast.learners.linear.base import (
-    Callback,
-    LinearLearner,
-    TrainingSet,
-    check_callbacks,
-    embed,
-)
-from metricfast.learners.votes.objective import MapObjective, MatrixObjective
-from metricfast.learners.votes.training import (
-    VoteTraining,
-    check_vote_parameters,
-    hold_out,
-    unit_scale,
-)
+from metricfast._core.initialize import as_given_map
+from metricfast.learners.base.points import TrainingSet
+from metricfast.learners.base.trained import Callback
+from metricfast.learners.linear.base import LinearLearner
+from metricfast.learners.votes.objective import MatrixObjective, OfMatrix, penalty_of_matrix, root
+from metricfast.learners.votes.regularizers import penalty
+from metricfast.learners.votes.training import VoteMonitor, VoteTraining, unit_scale
 from metricfast.learners.votes.voting import (
     forgetting_failures,
     largest_cost,
@@ -31,14 +26,17 @@ from metricfast.learners.votes.voting import (
     vote_loss,
 )
 from metricfast.losses import Gerrymander
-from metricfast.training.solvers import SolverState
+from metricfast.samplers import Batch
+from metricfast.training.coordinates import Parts
+from metricfast.training.monitor import Monitor
+from metricfast.training.objective import Labelled, LinearMap, Objective, map_points
 
 __all__ = ["MapOfVotes"]
 
 Array = NDArray[Any]
 
 
-class MapOfVotes(LinearLearner):
+class MapOfVotes(VoteTraining, LinearLearner):
     """Base of learners of a map that keep the points of `fit`, which vote.
 
     Attributes
@@ -49,51 +47,99 @@ class MapOfVotes(LinearLearner):
     """
 
     database_embedding_: Array
+    parameterization: str
 
-    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
-        """Learn the map, and keep the points embedded; nothing else where that fails."""
-        check_vote_parameters(self)
-        check_bool("warm_start", self.warm_start)
-        callbacks = check_callbacks(self.callbacks)
+    def _check_parameters(self) -> tuple[Callback, ...]:
+        callbacks = self._check_votes()
         self._check_parameterization()
-        kept = self.components_ if self.warm_start and hasattr(self, "components_") else None
-        with forgetting_failures(self):
-            data = self._check_data(X, y, sample_weight)
-            loss = self._loss(data)
-            rng = check_random_state(self.random_state)
-            if kept is not None and kept.shape[1] != data.X.shape[1]:
-                raise ValueError(
-                    f"warm_start needs points of {kept.shape[1]} features as in the fit before, "
-                    f"got {data.X.shape[1]}: set warm_start=False."
-                )
-            L = self._initialize(data, rng)
-            if not (np.any(L) and (kept is None or np.any(kept))):
-                raise ValueError(
-                    "`init` is zero, where the objective has no slope: give another map."
-                )
-            if kept is not None:
-                if self.parameterization == "L" and kept.shape != L.shape:
-                    raise ValueError(
-                        f"warm_start needs a map of the same shape as in the fit before, "
-                        f"{kept.shape}, got {L.shape}: set warm_start=False."
-                    )
-                self.components_, L = kept, data.start(kept)
-            train, test = hold_out(self, data.labels, rng)
-            part = data if test is None else data.take(train)
-            if kept is None and isinstance(self.init, str):
-                Z, own = embed(part.X, L, self.n_jobs), np.arange(part.X.shape[0])
-                L = L * unit_scale(Z, Z, own, min(self.n_neighbors, len(Z) - 1), largest_cost(loss))
-            problem: MapObjective
-            if self.parameterization == "M":
-                problem, start = MatrixObjective(self, loss, part), [L.T @ L]
-            else:
-                problem, start = MapObjective(self, loss, part), [L]
-            try:
-                self._train(problem, start, rng, data, train, test, callbacks)
-            finally:
-                self._keep_voters(X, data)
+        return callbacks
 
-    def _keep_voters(self, X: Any, data: TrainingSet) -> None:
+    def _trying(self) -> AbstractContextManager[None]:
+        return forgetting_failures(self)
+
+    def _initialize(
+        self, data: TrainingSet, rng: np.random.RandomState, kept: Array | None
+    ) -> Array:
+        if kept is not None and self.parameterization == "M":
+            super()._initialize(data, rng, None)
+            L, self.components_ = data.start(kept), kept
+        else:
+            L = super()._initialize(data, rng, kept)
+        given = as_given_map(self.init)
+        if not (np.any(L) and (isinstance(given, str) or np.any(given))):
+            raise ValueError("`init` is zero, where the objective has no slope: give another map.")
+        return L
+
+    def _start(self, data: TrainingSet, L: Array) -> Array:
+        if not isinstance(self.init, str):
+            return L
+        Z, own = map_points(data.X, L, self.n_jobs), np.arange(data.X.shape[0])
+        k = min(self.n_neighbors, len(Z) - 1)
+        return L * unit_scale(Z, Z, own, k, largest_cost(self._loss(data)))
+
+    def _best_scale(
+        self, objective: Objective, L: Array, batches: Callable[[], list[Batch]]
+    ) -> float:
+        return 1.0
+
+    def _objective(self, data: TrainingSet, L: Array) -> Objective:
+        how: dict[str, Any] = {"C": self.C, "n_jobs": self.n_jobs}
+        loss = Labelled(self._loss(data), data.labels, data.weight, n_jobs=self.n_jobs)
+        if self.parameterization == "M":
+            return MatrixObjective(
+                data.X, LinearMap(), loss, OfMatrix([(L.shape[1],) * 2]),
+                penalty=lambda arrays: penalty_of_matrix(self.regularizer, arrays), **how,
+            )  # fmt: skip
+        return Objective(
+            data.X, LinearMap(), loss, Parts([L.shape]), database="all",
+            penalty=lambda arrays: penalty(self.regularizer, arrays), **how,
+        )  # fmt: skip
+
+    def _monitor(
+        self, data: TrainingSet, objective: Objective, x0: Array, rng: np.random.RandomState
+    ) -> Monitor:
+        return VoteMonitor(
+            x0.astype(np.float64), rng, objective, data.weight, self.tol, self.n_iter_no_change
+        )
+
+    def _map(self, objective: Objective, x: Array) -> Array:
+        (array,) = objective.coordinates.arrays(x.copy())
+        return root(array) if self.parameterization == "M" else array
+
+    def _batches(
+        self, data: TrainingSet, objective: Objective, rng: np.random.RandomState
+    ) -> Callable[[], list[Batch]]:
+        return lambda: self._batches_of(rng, data.X.shape[0])
+
+    def _solve_all(self, objective: Objective, monitor: Monitor) -> None:
+        self._solve_hinges(objective, monitor)
+
+    def _keep(
+        self, monitor: Monitor, objective: Objective, data: TrainingSet, x: Array, last: bool
+    ) -> None:
+        super()._keep(monitor, objective, data, x, last)
+        assert isinstance(monitor, VoteMonitor)
+        lowest = min(monitor.curve, default=np.inf)
+        self._keep_course(monitor, lowest if last else monitor.curve[-1])
+
+    def _cost(
+        self, objective: Objective, data: TrainingSet, train: Any, test: Any, x: Array
+    ) -> float:
+        # Together, since sparse points are centred where they are mapped to.
+        Z = map_points(data.X, self._map(objective, x), self.n_jobs)
+        return vote_error(
+            Z[test], data.labels[test], Z[train], data.labels[train], self.n_neighbors, self.n_jobs
+        )
+
+    def _look_at_result(self, data: TrainingSet, monitor: Monitor, objective: Objective) -> None:
+        assert isinstance(monitor, VoteMonitor)
+
+        def keep(x: Array) -> None:
+            self.components_ = data.undo_scale(self._map(objective, x))
+
+        self._settle_on(objective, monitor, keep)
+
+    def _end(self, X: Any, data: TrainingSet, monitor: Monitor, objective: Objective) -> None:
         self.database_embedding_ = self._embed(self._points(X))
 
     def _points(self, X: Any, name: str = "X") -> Any:
@@ -131,42 +177,3 @@ class MapOfVotes(LinearLearner):
             )
         if self.solver == "lbfgs":
             raise ValueError("solver must be 'sgd' or 'subgradient' with parameterization='M'.")
-
-    def _train(
-        self,
-        problem: MapObjective,
-        start: list[Array],
-        rng: np.random.RandomState,
-        data: TrainingSet,
-        train: NDArray[np.int64],
-        test: NDArray[np.int64] | None,
-        callbacks: tuple[Callback, ...],
-    ) -> None:
-        part = problem.data
-
-        def error(arrays: list[Array]) -> float:
-            # Together, since sparse points are centred where they are mapped to.
-            Z = embed(data.X, problem.components(arrays), self.n_jobs)
-            return vote_error(
-                Z[test], data.labels[test], Z[train], data.labels[train], self.n_neighbors,
-                self.n_jobs,
-            )  # fmt: skip
-
-        def keep(arrays: list[Array]) -> None:
-            self.components_ = data.undo_scale(problem.components(arrays))
-
-        def observer(epoch: int, value: float, arrays: list[Array]) -> bool:
-            answers = [
-                callback(
-                    SolverState(epoch, value, data.undo_scale(problem.components(arrays)), self)
-                )
-                for callback in callbacks
-            ]
-            return any(answers)
-
-        n = part.X.shape[0]
-        VoteTraining(
-            self, problem.loss, n, float(n) if part.weight is None else float(part.weight.sum()),
-            problem.surrogate, problem.penalty, problem.project,
-            None if test is None else error, observer if callbacks else None,
-        ).fit(start, rng, keep)  # fmt: skip

@@ -14,10 +14,11 @@ from metricfast._core.arguments import check_count
 from metricfast._core.scaling import rescale_targets
 from metricfast._core.targets import check_regression_target, check_sample_weight
 from metricfast.distances.neighbors import kneighbors
-from metricfast.learners.linear.base import TrainingSet
+from metricfast.learners.base.points import TrainingSet
+from metricfast.learners.base.trained import Callback
 from metricfast.learners.votes.map_of_votes import MapOfVotes
 from metricfast.losses import Gerrymander
-from metricfast.training.solvers import SolverState
+from metricfast.training.monitor import SolverState
 
 __all__ = ["NeighborhoodGerrymanderingRegressor"]
 
@@ -111,7 +112,12 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: 
         self._take(locals())
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
     ) -> NeighborhoodGerrymanderingRegressor:
         """Learn the map.
 
@@ -124,6 +130,8 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: 
             Numbers, not all equal.
         sample_weight : array-like of shape (n_samples,), optional
             As for `NeighborhoodGerrymandering.fit`.
+        validate : bool, default=False
+            As of every learner: also measure a clone on points that it has not seen.
 
         Returns
         -------
@@ -136,9 +144,12 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: 
             before the data are looked at leaves an earlier fit as it was; after any other error the
             learner is not fitted.
         """
-        check_count("n_bins", self.n_bins, least=2)
-        self._fit(X, y, sample_weight)
+        super().fit(X, y, sample_weight, validate=validate)
         return self
+
+    def _check_parameters(self) -> tuple[Callback, ...]:
+        check_count("n_bins", self.n_bins, least=2)
+        return super()._check_parameters()
 
     def _check_target(self, y: Any) -> tuple[Array, Array, float]:
         targets = check_regression_target(y)

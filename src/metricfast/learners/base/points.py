@@ -1,0 +1,113 @@
+"""Learners of a linear map from points and their labels, and the data they train on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse
+from sklearn.utils import Tags
+
+from metricfast._core.checks import check_points
+from metricfast._core.scaling import center_and_rescale, log2_spread, times_power_of_two, undo_scale
+from metricfast._core.sparse import rescale
+from metricfast._core.targets import check_classification_target, check_sample_weight
+from metricfast._core.warn import warn_user
+from metricfast.learners.base.learner import MahalanobisMixin
+
+__all__ = ["PointsLearner", "TrainingSet"]
+
+Array = NDArray[Any]
+# Logarithm of the spread of embedded points, up to a sign, from which a given map is rescaled.
+_USUAL_START = 20
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Checked training data, made safe to compute with.
+
+    Attributes
+    ----------
+    X : {ndarray, csr_array} of shape (n_samples, n_features), C order
+        Points less their mean, so that distances keep more digits, times ``2**-exponent``. Sparse
+        points are not centred.
+    labels : ndarray of shape (n_samples,)
+        Classes as codes into `classes`, int64; or numbers, float64, where there are no classes.
+    classes : ndarray of shape (n_classes,)
+    weight : ndarray of shape (n_samples,), float64, or None
+    exponent : int
+        Not 0 if the points are given in unusual units.
+    unit : float
+        By which the objective is multiplied to be in the units of the numbers as given.
+    """
+
+    X: Any
+    labels: Array
+    classes: Array
+    weight: NDArray[np.float64] | None
+    exponent: int
+    unit: float = 1.0
+
+    def take(self, rows: Any) -> TrainingSet:
+        """Return some of the samples."""
+        weight = None if self.weight is None else self.weight[rows]
+        return replace(self, X=self.X[rows], labels=self.labels[rows], weight=weight)
+
+    def undo_scale(self, L: Array) -> Array:
+        """Turn a map of `X` into that of the points as given."""
+        return undo_scale(L, self.exponent, self.X.dtype)
+
+    def start(self, init: Array) -> Array:
+        """Turn a map of the points as given into one of `X`, rescaled if it fits nothing at all."""
+        size = math.frexp(float(np.abs(init).max()))[1]
+        unit = times_power_of_two(init.astype(np.float64), -size)
+        Z = self.X @ unit.T
+        spread = log2_spread(Z - Z.mean(axis=0))
+        shift = size + self.exponent
+        if spread is not None and abs(shift + sum(spread)) > _USUAL_START:
+            shift = -spread[0]
+            warn_user(
+                f"`init` spreads the points over about 2^{spread[0] + size + self.exponent}, where "
+                f"no loss has a slope: it was multiplied by 2^{shift - size - self.exponent}."
+            )
+        return times_power_of_two(unit, shift)
+
+
+class PointsLearner(MahalanobisMixin):
+    """Base of learners of a linear map from labelled points."""
+
+    _requires_y = True
+    _accept_sparse: str | bool = False
+
+    def _check_data(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, exponent: int | None = None
+    ) -> TrainingSet:
+        """Return the data to train on; of later calls, with the exponent of the first."""
+        how: dict[str, Any] = {"ensure_min_samples": 2, "accept_sparse": self._accept_sparse}
+        if exponent is None:
+            X, y = self._prepare_inputs(X, y, **how)
+        else:
+            how |= {"preprocessor": self.preprocessor_, "reset": False, "order": "C"}
+            X, y = check_points(self, X, y, **how)
+        classes, labels, unit = self._check_target(y)
+        weight = check_sample_weight(sample_weight, X.shape[0])
+        X = csr_array(X) if issparse(X) else X
+        if exponent is None:
+            X, exponent = rescale(X) if issparse(X) else center_and_rescale(X)
+        elif issparse(X):
+            X = X * 2.0**-exponent
+        else:
+            X = times_power_of_two(X - X.mean(axis=0), -exponent)
+        return TrainingSet(X, labels, classes, weight, exponent, unit)
+
+    def _check_target(self, y: Any) -> tuple[Array, Array, float]:
+        """Return the classes, and `labels` and `unit` as a TrainingSet has them."""
+        return *check_classification_target(y), 1.0
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = bool(self._accept_sparse)
+        return tags

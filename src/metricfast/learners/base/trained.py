@@ -1,0 +1,208 @@
+"""What learners have in common that minimise an objective iteration by iteration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
+from sklearn.utils.metaestimators import available_if
+
+from metricfast._core.arguments import check_bool, check_count, check_random_state, check_range
+from metricfast._core.arrays import as_threads
+from metricfast._core.progress import Progress
+from metricfast._core.warn import warn_user
+from metricfast.learners.base.learner import BaseMetricLearner
+from metricfast.training.checkpoint import Checkpoint
+from metricfast.training.monitor import Monitor, SolverState, Vector
+
+__all__ = ["Callback", "TrainedLearner", "check_callbacks", "with_batches"]
+
+Array = NDArray[Any]
+Callback = Callable[[SolverState], object]
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+# Parameters that do not change what a training does, or tell only when it ends.
+_INCIDENTAL = {"verbose", "n_jobs", "callbacks", "checkpoint", "warm_start", "preprocessor"}
+
+
+def check_callbacks(callbacks: Any) -> tuple[Callback, ...]:
+    """Return the callbacks, checked to be functions."""
+    try:
+        found: tuple[Any, ...] = () if callbacks is None else tuple(callbacks)
+    except TypeError as error:
+        raise TypeError(f"callbacks must be several functions, got {callbacks!r}.") from error
+    for callback in found:
+        if not callable(callback):
+            raise TypeError(f"callbacks must be functions of a SolverState, got {callback!r}.")
+    return found
+
+
+class TrainedLearner(BaseMetricLearner):
+    """Base of such learners: the parameters of a training, and what happens in it."""
+
+    callbacks: Any = None
+    checkpoint: Any = None
+    early_stopping: bool = False
+    n_iter_no_change: int = 10
+    n_jobs: int | None = None
+    random_state: Any = None
+    solver: str
+    validation_fraction: float = 0.1
+    verbose: bool = False
+    warm_start: bool = False
+
+    _iterations = "max_epochs"  # the parameter that says how many there are
+
+    def _check_training(self) -> tuple[Callback, ...]:
+        """Check these parameters, and return the callbacks."""
+        check_range("validation_fraction", self.validation_fraction, high=1, positive=True)
+        check_bool("early_stopping", self.early_stopping)
+        check_bool("warm_start", self.warm_start)
+        check_count("n_iter_no_change", self.n_iter_no_change)
+        if not isinstance(self.checkpoint, (str, os.PathLike, type(None))):
+            raise TypeError(f"checkpoint must be a path, got {self.checkpoint!r}.")
+        if self.checkpoint is not None and self.warm_start and Path(self.checkpoint).exists():
+            raise ValueError(
+                f"checkpoint {self.checkpoint} is there already, and warm_start asks to start from "
+                "the last fit instead: name another file, delete it, or set warm_start=False."
+            )
+        as_threads(self.n_jobs)
+        return check_callbacks(self.callbacks)
+
+    def _begin(self, *of: Any) -> tuple[np.random.RandomState, Checkpoint | None, Any]:
+        """Return what draws at random, the checkpoint, and what was found in it.
+
+        A training with a checkpoint depends on its data and parts, `of`, and on its parameters.
+        """
+        if self.checkpoint is None:
+            return check_random_state(self.random_state), None, None
+        checkpoint = Checkpoint(self.checkpoint, *of, self._decisive())
+        found = checkpoint.read()
+        if found is None:
+            seed = self.random_state
+            if not isinstance(seed, (int, np.integer)):
+                seed = check_random_state(seed).randint(2**31 - 1)
+            found = {"seed": int(seed)}
+        return np.random.RandomState(found["seed"]), checkpoint, found
+
+    def _decisive(self) -> dict[str, Any]:
+        """Return the parameters that a training depends on."""
+        names = set(self.get_params(deep=False)) - _INCIDENTAL - {self._iterations}
+        return {name: getattr(self, name) for name in sorted(names)}
+
+    def _hold_out(
+        self, labels: NDArray[np.int64] | None, n: int, rng: np.random.RandomState
+    ) -> tuple[Any, NDArray[np.int64] | None]:
+        """Return the rows to train on, and those to judge by, if early stopping needs any.
+
+        Of classes with two points or more, each has its share among both.
+        """
+        if not self.early_stopping:
+            return slice(None), None
+        n_held_out = max(1, round(self.validation_fraction * n))
+        counts = np.zeros(1) if labels is None else np.unique(labels, return_counts=True)[1]
+        alike = labels is not None and counts.min() >= 2 and len(counts) <= n_held_out
+        least = max(2, len(counts)) if alike else 2
+        if n - n_held_out < least:
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction} of {n} points leaves fewer than "
+                f"{least} to train on{', one of each class' if least > 2 else ''}: lower it, or "
+                "set early_stopping=False."
+            )
+        train, test = train_test_split(
+            np.arange(n), test_size=n_held_out, stratify=labels if alike else None, random_state=rng
+        )
+        if labels is not None and not np.isin(labels[test], labels[train]).any():
+            raise ValueError(
+                "early_stopping found no class both among the held-out points and the others: give "
+                "more points of a class, or set early_stopping=False."
+            )
+        return train, test
+
+    @contextmanager
+    def _watching(
+        self,
+        monitor: Monitor,
+        keep: Callable[[Vector, bool], None],
+        parameters: Callable[[Vector], list[Array]],
+        callbacks: tuple[Callback, ...],
+        *,
+        checkpoint: Checkpoint | None = None,
+        found: Any = None,
+        unit: float = 1.0,
+        quantity: str = "objective",
+        total: int | None = None,
+    ) -> Iterator[None]:
+        """Show progress, call back and write checkpoints while a solver runs under a monitor.
+
+        In the end, even of a training that is interrupted, ``keep(x, True)`` sets the fitted
+        attributes of the chosen parameters; before callbacks ``keep(x, False)`` those of the
+        present ones. Objectives are multiplied by `unit`.
+
+        Raises
+        ------
+        DivergedError
+            After that.
+        """
+        most = getattr(self, self._iterations)
+        if checkpoint is not None and "arrays" in found:
+            checkpoint.restore(monitor, found, self._iterations, most)
+        progress = None
+        if self.verbose:
+            progress = Progress(type(self).__name__, total or most, quantity)
+
+        def observer(iteration: int, value: float, x: Vector) -> bool:
+            if progress is not None:
+                progress(iteration, value * unit)
+            told = False
+            if callbacks:
+                keep(x, False)
+                score = self._score_of(monitor.costs[-1]) if monitor.costs else None
+                state = SolverState(iteration, value * unit, parameters(x), self, score)
+                answers = [callback(state) for callback in callbacks]
+                told = any(answers)
+            monitor.ended = most if told else 0
+            if checkpoint is not None:
+                checkpoint.write(found["seed"], monitor)
+            return told
+
+        monitor.observer = observer
+        try:
+            yield
+        finally:
+            if progress is not None:
+                progress.close()
+            keep(self._chosen(monitor), True)
+
+    def _report_divergence(self, monitor: Monitor) -> None:
+        """Raise where nothing was learned before a training diverged, else warn."""
+        if not monitor.curve:
+            raise ValueError(
+                "The loss is not finite at the start: rescale X, or choose another `init`."
+            ) from None
+        warn_user(
+            f"Training diverged in epoch {len(monitor.curve) + 1}: the best parameters are kept. "
+            "Lower learning_rate.",
+            ConvergenceWarning,
+        )
+
+    def _score_of(self, cost: float) -> float:
+        """Return the score that a cost on held-out points stands for."""
+        return -cost
+
+    def _chosen(self, monitor: Monitor) -> Vector:
+        """Return the parameters to keep."""
+        best: Vector = monitor.best_x
+        return best
+
+
+def with_batches(method: _Method) -> _Method:
+    """Make a method one that there is unless the solver looks at all points in every iteration."""
+    available: _Method = available_if(lambda learner: learner.solver != "lbfgs")(method)
+    return available

@@ -1,0 +1,111 @@
+"""Between the vector that a solver moves and the parameters of an objective."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import diags_array
+
+__all__ = ["FULL_BASIS", "Coordinates", "Parts", "Positive", "flat", "parts"]
+
+Array = NDArray[Any]
+# A full change of coordinates costs n_features^3 once and its square in memory.
+FULL_BASIS = 2000
+# Less gives directions without scatter steps that are too long; more gives up on evening them out.
+_FLOOR = 0.03
+
+
+def flat(arrays: Sequence[Array]) -> Array:
+    """Return all values as one vector."""
+    return np.concatenate([array.ravel() for array in arrays])
+
+
+def parts(vector: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
+    """Return the arrays of which `flat` made a vector, as views of it."""
+    arrays, start = [], 0
+    for shape in shapes:
+        size = math.prod(shape)
+        arrays.append(vector[start : start + size].reshape(shape))
+        start += size
+    return arrays
+
+
+class Parts:
+    """The parameters themselves, one after the other.
+
+    Parameters
+    ----------
+    shapes : list of tuple
+        Of the parameters.
+    """
+
+    def __init__(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        self.shapes = list(shapes)
+
+    def vector(self, arrays: Sequence[Array]) -> Array:
+        """Turn parameters into the solver's vector."""
+        return flat(arrays)
+
+    def arrays(self, vector: Array) -> list[Array]:
+        """Turn the solver's vector into parameters."""
+        return parts(vector, self.shapes)
+
+    def pull(self, gradients: Sequence[Array]) -> Array:
+        """Turn the gradients by the parameters into that by the solver's vector."""
+        return flat(gradients)
+
+
+class Positive(Parts):
+    """One symmetric matrix, whose eigenvalues below zero are set to zero, in the vector too."""
+
+    def arrays(self, vector: Array) -> list[Array]:
+        """Turn the solver's vector into parameters, where they may be."""
+        (M,) = super().arrays(vector)
+        values, vectors = np.linalg.eigh((M + M.T) / 2)
+        M[:] = (vectors * np.maximum(values, 0)) @ vectors.T
+        return [M]
+
+
+class Coordinates(Parts):
+    """The entries of A in ``L = A K^-1``, for a map L and a K that is chosen to suit the loss.
+
+    Parameters
+    ----------
+    n_features : int
+    scatter : ndarray of shape (n_features, n_features) or (n_features,), optional
+        A symmetric positive semidefinite matrix or its diagonal, approximating the curvature of the
+        loss in each row of L. K is its Cholesky factor, after 3 % of its mean diagonal entry
+        is added to the diagonal. By default K is the identity.
+    """
+
+    def __init__(self, n_features: int, scatter: NDArray[np.float64] | None = None) -> None:
+        self._width = n_features
+        if scatter is None or not scatter.any():
+            self._factor = self._inverse = diags_array(np.ones(n_features))
+        elif scatter.ndim == 1:
+            root = np.sqrt(scatter / scatter.mean() + _FLOOR)
+            self._factor, self._inverse = diags_array(root), diags_array(1 / root)
+        else:
+            relative = scatter / np.diag(scatter).mean()
+            self._factor = np.linalg.cholesky(relative + _FLOOR * np.eye(n_features))
+            self._inverse = np.linalg.inv(self._factor)
+
+    def vector(self, arrays: Sequence[Array]) -> NDArray[np.float64]:
+        """Turn a map into the solver's vector."""
+        return np.asarray(arrays[0].astype(np.float64) @ self._factor).ravel()
+
+    def arrays(self, vector: Array) -> list[Array]:
+        """Turn the solver's vector into a map."""
+        return [np.asarray(vector.reshape(-1, self._width) @ self._inverse)]
+
+    def pull(self, gradients: Sequence[Array]) -> NDArray[np.float64]:
+        """Turn the gradient by the map into that by the solver's vector."""
+        return np.asarray(gradients[0] @ self._inverse.T).ravel()
+
+    def scaled(self, vector: Array, factor: float) -> Array:
+        """Return the vector of the map times a factor."""
+        return vector * factor

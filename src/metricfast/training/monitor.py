@@ -1,0 +1,182 @@
+"""Where a training stands, how it came there, and whether it goes on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["DivergedError", "Monitor", "SolverState", "Vector"]
+
+Vector = NDArray[Any]
+
+
+class DivergedError(Exception):
+    """The loss, its gradient or a parameter is no longer finite."""
+
+
+@dataclass(frozen=True)
+class SolverState:
+    """What a callback is told after every iteration (every epoch of mini-batches).
+
+    A fit keeps the best map that it came by, which need not be that of the last call.
+
+    Attributes
+    ----------
+    iteration : int
+        Number of iterations done, from 1.
+    objective : float
+        The objective being minimised, at `parameters`. With mini-batches: its estimate over the
+        epoch, while the parameters moved.
+    parameters : list of ndarray
+        The current parameters, of a linear learner its map. Copies: changing them has no effect.
+    estimator : estimator
+        The estimator that is being fitted, with the fitted attributes of this iteration.
+    score : float or None
+        That of held-out points, with early stopping; greater is better.
+    """
+
+    iteration: int
+    objective: float
+    parameters: list[NDArray[Any]]
+    estimator: Any
+    score: float | None = None
+
+    @property
+    def components(self) -> NDArray[Any]:
+        """The current linear map, of shape (n_components, n_features)."""
+        return self.parameters[0]
+
+
+class Monitor:
+    """Remembers the course of a minimisation and says whether it goes on.
+
+    Parameters
+    ----------
+    x0 : ndarray of shape (n_parameters,)
+        Where the minimisation starts: the best parameters until an iteration is done.
+    observer : callable, optional
+        Called as ``observer(iteration, value, x)``; a true result stops the solver.
+    cost : callable, optional
+        Of parameters, on held-out points: what iterations are judged by in place of the objective.
+    patience : int, optional
+        Iterations without progress, by what they are judged by, that end the minimisation.
+    tol : float, default=0.0
+        Relative decrease that counts as progress.
+    rng : RandomState, optional
+        What batches are drawn by.
+
+    Attributes
+    ----------
+    x : ndarray
+        The last parameters, even in the middle of an epoch; a solver replaces, never changes them.
+    best_x, best_value, best_objective
+        The parameters judged best since the last `restart`, of equally good ones those of the
+        lowest objective; how they are judged; and that objective.
+    before_best : ndarray
+        The parameters at the start of the iteration that ended at `best_x`.
+    curve, costs : list of float
+        The objective, and the cost, after each iteration.
+    stopped : bool
+        Whether the observer has asked to stop, or patience is at an end.
+    moments : list of ndarray
+        What a solver remembers of gradients.
+    step : int
+        Steps done.
+    first : float
+        The loss before the first step.
+    ended : int
+        The largest number of epochs of a training that was `stopped`, 0 if none was.
+    """
+
+    def __init__(
+        self,
+        x0: Vector,
+        observer: Callable[[int, float, Vector], object] | None = None,
+        *,
+        cost: Callable[[Vector], float] | None = None,
+        patience: int | None = None,
+        tol: float = 0.0,
+        rng: np.random.RandomState | None = None,
+    ) -> None:
+        self.observer, self.cost, self._patience, self._tol = observer, cost, patience, tol
+        self.rng = np.random.RandomState(0) if rng is None else rng
+        self.curve: list[float] = []
+        self.costs: list[float] = []
+        self.moments: list[Vector] = []
+        self.step, self.first, self.ended, self.stopped = 0, math.nan, 0, False
+        self.restart(x0)
+
+    def judge(self, cost: Callable[[Vector], float], patience: int) -> None:
+        """Judge iterations by their cost on held-out points, with patience."""
+        self.cost, self._patience = cost, patience
+
+    def restart(self, x: Vector) -> None:
+        """Forget the best parameters: the objective changes, and `x` is where it goes on."""
+        self.x = self.best_x = self.before_best = self._last = x.copy()
+        self.best_value = self.best_objective = math.inf
+
+    def settle(self, value: float, x: Vector) -> None:
+        """Take the parameters of a solver that ended before its first iteration."""
+        self.x = self.best_x = x
+        self.best_value = self.best_objective = float(value)
+
+    def __call__(self, value: float, x: Vector) -> bool:
+        """Record the end of an iteration; True means stop."""
+        judged = value = float(value)
+        self.curve.append(value)
+        if self.cost is not None:
+            judged = float(self.cost(x))
+            self.costs.append(judged)
+        x = x.copy()
+        if (judged, value) < (self.best_value, self.best_objective):
+            self.best_x, self.best_value = x, judged
+            self.before_best, self.best_objective = self._last, value
+        self.x = self._last = x
+        told = self.observer is not None and self.observer(len(self.curve), value, x)
+        self.stopped = bool(told) or self.stalled
+        return self.stopped
+
+    @property
+    def stalled(self) -> bool:
+        """Whether patience is at an end."""
+        if self._patience is None:
+            return False
+        mark, since = math.inf, 0
+        for judged in self.costs or self.curve:
+            if math.isinf(mark) or judged < mark - self._tol * abs(mark):
+                mark, since = judged, 0
+            else:
+                since += 1
+        return since >= self._patience
+
+    def snapshot(self) -> tuple[dict[str, Vector], dict[str, Any]]:
+        """Return all that it takes to go on: arrays, and numbers that JSON can hold."""
+        kind, keys, *rest = self.rng.get_state(legacy=True)
+        arrays = {
+            "x": self.x, "best_x": self.best_x, "before_best": self.before_best,
+            "curve": np.array(self.curve, np.float64), "costs": np.array(self.costs, np.float64),
+            "rng": np.asarray(keys),
+            **{f"moment{i}": moment for i, moment in enumerate(self.moments)},
+        }  # fmt: skip
+        numbers = {
+            "step": self.step, "first": self.first, "ended": self.ended,
+            "best_value": self.best_value, "best_objective": self.best_objective,
+            "moments": len(self.moments), "rng": [kind, *rest],
+        }  # fmt: skip
+        return arrays, numbers
+
+    def resume(self, arrays: dict[str, Vector], numbers: dict[str, Any]) -> None:
+        """Go on from a snapshot."""
+        self.x = self._last = arrays["x"]
+        self.best_x, self.before_best = arrays["best_x"], arrays["before_best"]
+        self.curve, self.costs = arrays["curve"].tolist(), arrays["costs"].tolist()
+        self.moments = [arrays[f"moment{i}"] for i in range(numbers["moments"])]
+        self.step, self.first, self.ended = (numbers[k] for k in ("step", "first", "ended"))
+        self.best_value, self.best_objective = numbers["best_value"], numbers["best_objective"]
+        kind, *rest = numbers["rng"]
+        self.rng.set_state((kind, arrays["rng"], *rest))

@@ -1,0 +1,242 @@
+"""Steps by the gradients of mini-batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from metricfast._core.dispatch import get_kernels
+from metricfast._core.warn import warn_user
+from metricfast.training.monitor import DivergedError, Monitor, Vector
+
+__all__ = ["Adam", "Momentum", "Steps", "Subgradient", "minimize_minibatch", "relative_adam"]
+
+# A loss that has grown by this factor is no noise of batches,
+RISE = 10
+# of so many of which the mean is taken where a single one looks so.
+_FIRST_BATCHES = 64
+
+
+class Rule(Protocol):
+    """A step from x by a gradient; `n_moments` arrays like x are its memory."""
+
+    n_moments: int
+
+    def __call__(
+        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
+    ) -> Vector:
+        """Return where the t-th step, from 1, leads; the moments are updated in place."""
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Kingma and Ba, ICLR 2015. ``relative``: no step is made of a gradient's rounding."""
+
+    relative: bool = False
+    n_moments = 2
+
+    def __call__(
+        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
+    ) -> Vector:
+        """Return where the t-th step leads."""
+        moved, least = np.empty_like(x), 1e-8
+        if self.relative:
+            most = float(np.abs(gradient).max(initial=0))
+            gradient = np.where(np.abs(gradient) < 1e-13 * most, 0, gradient)
+            with np.errstate(over="ignore"):
+                square = 0.999 * moments[1] + 0.001 * gradient**2
+            if not _finite(square):
+                raise DivergedError
+            least = 1e-12 * math.sqrt(float(square.max(initial=0)) / (1 - 0.999**t)) + 1e-30
+        get_kernels().adam_step(x, gradient, *moments, moved, rate, decay, float(t), least)
+        return moved
+
+
+@dataclass(frozen=True)
+class Momentum:
+    """Gradient descent with momentum."""
+
+    momentum: float
+    n_moments = 1
+
+    def __call__(
+        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
+    ) -> Vector:
+        """Return where the t-th step leads."""
+        del t
+        moved = np.empty_like(x)
+        get_kernels().momentum_step(x, gradient, *moments, moved, rate, decay, self.momentum)
+        return moved
+
+
+class Subgradient:
+    r"""Plain steps :math:`x - \eta_t g_t` with :math:`\eta_t = \eta_1 / t^p`.
+
+    The first step that is not zero is `rate` times as long as x, so that it fits any scale of data
+    and objective.
+    """
+
+    n_moments = 0
+
+    def __init__(self, power_t: float) -> None:
+        self._power, self._first = power_t, 0.0
+
+    def __call__(
+        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
+    ) -> Vector:
+        """Return where the t-th step leads."""
+        del moments, decay
+        norm = float(np.linalg.norm(gradient))
+        if self._first == 0 < norm:
+            self._first = rate * (float(np.linalg.norm(x)) or 1.0) / norm
+        return np.asarray(x - self._first / t**self._power * gradient)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How parameters move.
+
+    Attributes
+    ----------
+    rule : Rule
+    rate : callable
+        ``rate(epoch, step)`` gives the learning rate. Both count from 0, epochs with the share of
+        the present one that is done, where that is known.
+    runs : list of (slice, float, float)
+        Adjacent parameters, with their weight decay and their factor of the learning rate.
+    average : bool
+        The objective of an epoch is the mean over its batches, not the sum.
+    """
+
+    rule: Rule
+    rate: Callable[[float, int], float]
+    runs: Sequence[tuple[slice, float, float]] = ((slice(None), 0.0, 1.0),)
+    average: bool = False
+
+    def moved(self, monitor: Monitor, gradient: Vector, epoch: float) -> Vector:
+        """Return the parameters after a step."""
+        rate = self.rate(epoch, monitor.step - 1)
+        found = []
+        for run, decay, factor in self.runs:
+            moments = [moment[run] for moment in monitor.moments]
+            of_run = monitor.x[run], gradient[run]
+            found.append(self.rule(*of_run, moments, rate * factor, decay, monitor.step))
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+def relative_adam(x0: Vector, learning_rate: float, max_epochs: int | None = None) -> Steps:
+    """Return steps of Adam that fit any scale of the data.
+
+    The first is `learning_rate` times the root mean square of `x0`; they fall to zero along half a
+    cosine, unless there is no last epoch.
+    """
+    size = learning_rate * (math.sqrt(float(np.mean(x0**2))) or 1.0)
+
+    def rate(epoch: float, step: int) -> float:
+        del step
+        return (
+            size if max_epochs is None else size * (1 + math.cos(math.pi * epoch / max_epochs)) / 2
+        )
+
+    return Steps(Adam(relative=True), rate)
+
+
+def minimize_minibatch(
+    fun: Callable[[Vector, Any], tuple[float, Vector]],
+    x0: Vector,
+    batches: Callable[[], Iterable[Any]],
+    monitor: Monitor,
+    *,
+    max_epochs: int,
+    learning_rate: float = 0.01,
+    steps: Steps | None = None,
+) -> None:
+    """Minimise a sum over samples by steps on mini-batches.
+
+    The objective of an epoch is the sum (or mean) of its batches', each taken before its step. A
+    monitor that has epochs behind it is where the minimisation goes on.
+
+    Parameters
+    ----------
+    fun : callable
+        ``fun(x, batch)`` gives the value and gradient of a batch.
+    x0 : ndarray of shape (n_parameters,)
+        Where to start; that of the monitor.
+    batches : callable
+        Gives the batches of one epoch.
+    monitor : Monitor
+        Told after every epoch.
+    max_epochs : int
+        Number of epochs.
+    learning_rate : float
+        First step of `relative_adam`, which is used where no `steps` are given.
+    steps : Steps, optional
+
+    Raises
+    ------
+    DivergedError
+        Where a value, a gradient or a parameter is not finite. The last parameters with a finite
+        value are those of the monitor.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If no batch of the first epoch has a gradient.
+    """
+    steps = relative_adam(x0, learning_rate, max_epochs) if steps is None else steps
+    while max(len(monitor.curve), monitor.ended) < max_epochs:
+        total = run_epoch(fun, batches(), monitor, steps)
+        if monitor(total, monitor.x):
+            return
+
+
+def run_epoch(
+    fun: Callable[[Vector, Any], tuple[float, Vector]],
+    batches: Iterable[Any],
+    monitor: Monitor,
+    steps: Steps,
+) -> float:
+    """Take one step for each batch, and return the objective of the epoch."""
+    if not monitor.moments:
+        monitor.moments = [np.zeros_like(monitor.x) for _ in range(steps.rule.n_moments)]
+    values, epoch, moves = [], len(monitor.curve), False
+    start, tried = monitor.x, monitor.x
+    first: list[Any] = []
+    count = len(batches) if isinstance(batches, Sequence | np.ndarray) else math.inf
+    for number, batch in enumerate(batches):
+        if epoch == 0 and len(first) < _FIRST_BATCHES:
+            first.append(batch)
+        value, gradient = fun(monitor.x, batch)
+        if not (math.isfinite(value) and _finite(gradient)):
+            monitor.x = tried
+            raise DivergedError
+        values.append(value)
+        moves = moves or bool(gradient.any())
+        tried = monitor.x
+        monitor.step += 1
+        monitor.x = steps.moved(monitor, gradient, epoch + number / count)
+    if not _finite(monitor.x):
+        monitor.x = tried
+        raise DivergedError
+    total = float(np.mean(values) if steps.average else np.sum(values))
+    if epoch == 0:
+        monitor.first = values[0]
+        if 0 < RISE * monitor.first < total and steps.average:
+            monitor.first = float(np.mean([fun(start, batch)[0] for batch in first]))
+        if not moves:
+            warn_user(
+                "No batch of the first epoch gave a gradient to learn from. Its points may have "
+                "none to be compared with: give more points of a class, raise batch_size, or "
+                "choose another sampler. Or the loss is satisfied already: raise its margin.",
+                ConvergenceWarning,
+            )
+    return total
+
+
+def _finite(vector: Vector) -> bool:
+    return bool(get_kernels().all_finite(vector[None]))
