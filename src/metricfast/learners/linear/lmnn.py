@@ -227,7 +227,7 @@ class LMNN(LinearLearner):
 
     @property
     def _total(self) -> int:
-        return (1 + self.target_refresh) * super()._total
+        return int((1 + self.target_refresh) * super()._total)
 
     def _look_at_result(self, data: TrainingSet, monitor: Monitor, objective: Objective) -> None:
         n_samples, n_features = data.X.shape
