@@ -10,6 +10,7 @@ out of its own row by index) and returns its value and gradient::
 All n x m distances are visited; none of the n x m matrices is ever held, except by CoSENT, which
 sorts all pairs, and where label distances are given or come from a function.
 
+``loss.on(y)`` checks labels once and returns a function of points, which training calls many times.
 ``loss.labels`` is "class" where y must hold classes, ``loss.learnable_database`` tells that the
 database is a table of parameters, and after a call ``loss.counts_`` tells what took part. Losses
 never normalise: that is the embedding's part.

@@ -1,8 +1,9 @@
-"""What the losses have in common: their arguments, checked, and how they are called."""
+"""What the losses have in common: how they are called, and their arguments, checked once."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
@@ -10,29 +11,264 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from metricfast._core.arguments import check_choice
-from metricfast._core.arrays import (
-    as_codes,
-    as_exclude,
-    as_labels,
-    as_numbers,
-    as_points,
-    as_threads,
-    as_vector,
-)
+from metricfast._core.arrays import as_exclude, as_points, as_threads, as_vector
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.targets import as_label_array, check_class_labels
 from metricfast.exceptions import LossOverflowError
+from metricfast.losses._labels import Labels, bound_labels
 
-__all__ = ["AllPairsLoss", "Call", "Gradient", "Loss", "RowLoss", "Totals", "finite", "positive"]
+__all__ = ["BoundLoss", "Call", "Gradient", "Loss", "Totals", "finite", "positive"]
 
-Gradient = NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]
+Array = NDArray[Any]
+Rows = NDArray[np.int64] | None
+Gradient = Array | tuple[Array, Array]
 Totals = tuple[float, int, int, int, int]
 
 
+@dataclass
 class Call:
-    """The arguments that every loss has, checked, and its gradient arrays."""
+    """What a kernel is run on.
+
+    Attributes
+    ----------
+    queries, database : ndarray
+        Points; the database is None where the queries are their own.
+    kind : str
+        Of the labels, as of `Labels`.
+    y, y_database : ndarray
+        Labels as kernels take them.
+    weight : ndarray or None
+        Of the queries.
+    column_weight : ndarray or None
+        Of the database, where the loss weighs it too.
+    exclude : ndarray or None
+        For each query the row of the database that is left out, -1 for none.
+    reduction : str
+    threads : int
+    options : dict
+        What the loss alone takes.
+    gradient, database_gradient : ndarray
+        Where kernels write.
+    """
+
+    queries: Array
+    database: Array | None
+    kind: str
+    y: Array
+    y_database: Array
+    weight: NDArray[np.float64] | None
+    column_weight: NDArray[np.float64] | None
+    exclude: Rows
+    reduction: str
+    threads: int
+    options: dict[str, Any]
+    gradient: Array = field(init=False)
+    database_gradient: Array | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make room for gradients."""
+        self.gradient = np.empty_like(self.queries)
+        self.database_gradient = None if self.database is None else np.empty_like(self.database)
+
+    @property
+    def references(self) -> Array:
+        """The database, be it the queries themselves."""
+        return self.queries if self.database is None else self.database
+
+    def engine(self, reduction: str | None = None) -> tuple[Any, ...]:
+        """What every kernel of a row loss begins with."""
+        return (
+            self.queries, self.database, self.exclude, reduction or self.reduction, self.gradient,
+            self.database_gradient, self.threads,
+        )  # fmt: skip
+
+    def refuse_overflow(self) -> NoReturn:
+        """Raise an error where points are too large."""
+        _refuse_overflow(self.queries.dtype)
+
+    def check_squares(self) -> None:
+        """Refuse points whose squared distances overflow: softmax would leave them out."""
+        largest = max(np.abs(Z).max() for Z in (self.queries, self.database) if Z is not None)
+        if not largest < np.sqrt(np.finfo(self.queries.dtype).max / self.queries.shape[1]) / 2:
+            self.refuse_overflow()
+
+    def result(self, value: float) -> tuple[float, Gradient]:
+        """Value and gradient, if they are finite."""
+        if not (np.isfinite(value) and _are_finite(self.gradient, self.database_gradient)):
+            self.refuse_overflow()
+        if self.database_gradient is None:
+            return value, self.gradient
+        return value, (self.gradient, self.database_gradient)
+
+
+class BoundLoss:
+    """A loss on labels and weights that are checked: what training calls.
+
+    Points are C-ordered arrays of one precision. ``rows`` are those of the labels that they have,
+    by default all, in order. Keywords are what the loss alone takes.
+
+    Raises
+    ------
+    LossOverflowError
+        If points, the loss or its gradient are not finite.
+    """
 
     def __init__(
+        self, loss: Loss, labels: Labels, weight: NDArray[np.float64] | None, threads: int
+    ) -> None:
+        self.loss = loss
+        self._labels, self._weight, self._threads = labels, weight, threads
+
+    def __call__(
+        self, Z: Array, rows: Rows = None, n_anchors: int | None = None, **options: Any
+    ) -> tuple[float, Array]:
+        """Value and gradient of points among themselves, each left out of its own row.
+
+        The first ``n_anchors`` alone, by default all, are compared with the others.
+        """
+        if n_anchors is None or n_anchors == len(Z):
+            return self._checked(Z, None, rows, None, np.arange(len(Z)), options)
+        rows = np.arange(len(Z)) if rows is None else rows
+        value, (of_anchors, gradient) = self.against(
+            Z[:n_anchors], Z, rows[:n_anchors], rows, np.arange(n_anchors), **options
+        )
+        gradient[:n_anchors] += of_anchors
+        return value, gradient
+
+    def against(
+        self,
+        Z: Array,
+        Z_database: Array,
+        rows: Rows = None,
+        database_rows: Rows = None,
+        exclude: Rows = None,
+        **options: Any,
+    ) -> tuple[float, tuple[Array, Array]]:
+        """Value and both gradients of points and a database.
+
+        ``database_rows`` are those of ``y_database``, or of y where it was not given; ``exclude``
+        holds for each point the row of Z_database that is left out, -1 for none.
+        """
+        return self._checked(Z, Z_database, rows, database_rows, exclude, options)
+
+    def _checked(self, Z: Array, Z_database: Array | None, *arguments: Any) -> tuple[float, Any]:
+        if not _are_finite(Z, Z_database):
+            _refuse_overflow(Z.dtype)
+        return self.loss._evaluate(self.call(Z, Z_database, *arguments))
+
+    def call(
+        self,
+        Z: Array,
+        Z_database: Array | None = None,
+        rows: Rows = None,
+        database_rows: Rows = None,
+        exclude: Rows = None,
+        options: dict[str, Any] | None = None,
+    ) -> Call:
+        """What the kernel is run on; `Z_database` is None where points are alone."""
+        alone = Z_database is None
+        if alone and self.loss.learnable_database:
+            raise ValueError(
+                f"{type(self.loss).__name__} compares points with proxies: give these as "
+                "Z_database, one or more a class, and their classes as y_database."
+            )
+        weight = self._weight if rows is None or self._weight is None else self._weight[rows]
+        y, y_database = self._labels.take(rows, database_rows, alone)
+        exclude = None if exclude is None else np.ascontiguousarray(exclude, np.int64)
+        return Call(
+            Z, Z_database, self._labels.kind, y, y_database, weight,
+            weight if alone and self.loss._weighs_columns else None, exclude,
+            self.loss._reduction(), self._threads, options or {},
+        )  # fmt: skip
+
+
+class Loss(BaseEstimator, ABC):  # type: ignore[misc]
+    """Base of all losses, which define their parameters and `_run`.
+
+    Attributes
+    ----------
+    labels : str
+        What y must hold: "class", or numbers otherwise.
+    learnable_database : bool
+        Whether the database is a table of parameters, one row a class.
+    has_anchors : bool
+        Whether some points may be compared with others; if not, with each other alone.
+    counts_ : dict
+        After a call: "terms" (active ones), "anchors" (that took part), "skipped" (anchors without
+        a neighbour that they could use) and "dropped" (neighbours left out because of ties).
+    """
+
+    labels: str = "class"
+    learnable_database: bool = False
+    has_anchors: bool = True
+    _reductions: tuple[str, ...] = ("sum", "mean")
+    _weighs_columns: bool = False
+    # Of losses of continuous labels that have a parameter `label_distance`.
+    _default_label_distance = "sqeuclidean"
+
+    def __call__(
+        self,
+        Z: ArrayLike,
+        y: ArrayLike,
+        Z_database: ArrayLike | None = None,
+        y_database: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        exclude: ArrayLike | None = None,
+        n_jobs: int | None = None,
+    ) -> tuple[float, Gradient]:
+        """Value and gradient; see the module's description."""
+        return self._evaluate(
+            self._call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
+        )
+
+    def on(
+        self,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        y_database: ArrayLike | None = None,
+        n_jobs: int | None = None,
+    ) -> BoundLoss:
+        """Return the loss of points with these labels, which are checked once.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+            Labels of all points there will be.
+        sample_weight : array-like of shape (n,), optional
+        y_database : array-like of shape (m,), optional
+            Labels of a database of other points; by default the database is of the same points.
+        n_jobs : int, optional
+
+        Returns
+        -------
+        BoundLoss
+            ``bound(Z)`` is ``loss(Z, y, sample_weight=sample_weight)``; ``bound(Z, rows)`` that of
+            some of the points; ``bound.against(Z, Z_database)`` that of points and a database.
+
+        Raises
+        ------
+        ValueError
+            If an argument cannot be used; the message names it.
+        """
+        m = None if y_database is None else _count(y_database, "y_database")
+        return self._on(y, y_database, _count(y, "y"), m, sample_weight, n_jobs)
+
+    def _on(
+        self,
+        y: ArrayLike,
+        y_database: ArrayLike | None,
+        n: int,
+        m: int | None,
+        sample_weight: ArrayLike | None,
+        n_jobs: int | None,
+    ) -> BoundLoss:
+        self._check_anchors("sample_weight", sample_weight)
+        labels = self._bound_labels(y, y_database, n, m)
+        weight = None if sample_weight is None else as_vector(sample_weight, "sample_weight", n)
+        return BoundLoss(self, labels, weight, as_threads(n_jobs))
+
+    def _call(
         self,
         Z: ArrayLike,
         y: ArrayLike,
@@ -41,90 +277,87 @@ class Call:
         sample_weight: ArrayLike | None,
         exclude: ArrayLike | None,
         n_jobs: int | None,
-        *,
-        labels: str = "class",
-    ) -> None:
-        """Check all; ``labels``: "class", "continuous", "targets" (one number) or "unchecked"."""
-        self.queries = as_points(Z, "Z")
-        n, width = self.queries.shape
-        if labels != "unchecked" and (Z_database is None) != (y_database is None):
-            raise ValueError("Z_database and y_database must be given together.")
-        self.y: NDArray[Any]
-        self.y_database: NDArray[Any]
-        self.symmetric = Z_database is None
-        if Z_database is None:
-            self.database, self.m = None, n
-            exclude = np.arange(n) if exclude is None else exclude
-        else:
-            self.database = as_points(Z_database, "Z_database", width=width)
-            self.m = len(self.database)
-            if self.database.dtype != self.queries.dtype:
-                self.queries = self.queries.astype(np.float64)
-                self.database = self.database.astype(np.float64)
-        self._take_labels(y, y_database, labels)
-        self.exclude = as_exclude(exclude, n, self.m)
-        self.weight = (
-            None if sample_weight is None else as_vector(sample_weight, "sample_weight", n)
-        )
-        self.threads = as_threads(n_jobs)
-        self.grad = np.empty_like(self.queries)
-        self.grad_database = None if self.database is None else np.empty_like(self.database)
+    ) -> Call:
+        """What the kernel is run on, all arguments checked."""
+        self._check_anchors("exclude", exclude)
+        queries, database = as_points(Z, "Z"), None
+        n, m = len(queries), None
+        if Z_database is not None:
+            database = as_points(Z_database, "Z_database", width=queries.shape[1])
+            m = len(database)
+            if database.dtype != queries.dtype:
+                queries, database = queries.astype(np.float64), database.astype(np.float64)
+        bound = self._on(y, y_database, n, m, sample_weight, n_jobs)
+        left_out = as_exclude(exclude, n, n if m is None else m)
+        if m is None and left_out is None:
+            left_out = np.arange(n)
+        return bound.call(queries, database, exclude=left_out)
 
-    def _take_labels(self, y: ArrayLike, y_database: ArrayLike | None, labels: str) -> None:
-        n = len(self.queries)
-        if labels in ("continuous", "targets"):
-            check = as_labels if labels == "continuous" else as_numbers
-            self.y = self.y_database = check(y, "y", n)
-            if y_database is not None:
-                self.y_database = check(y_database, "y_database", self.m)
-        elif labels == "class":
-            classes, self.y = as_codes(_classes(y, "y"), "y", n)
-            self.y_database = self.y
-            if y_database is not None:
-                known, self.y_database = as_codes(
-                    _classes(y_database, "y_database"), "y_database", self.m, classes
-                )
-                self.y = np.searchsorted(known, classes)[self.y].astype(np.int64)
+    def _evaluate(self, call: Call) -> tuple[float, Gradient]:
+        totals = self._run(call)
+        names = ("terms", "anchors", "skipped", "dropped")
+        self.counts_ = dict(zip(names, totals[1:], strict=True))
+        return call.result(totals[0])
 
-    def engine(self, reduction: str) -> tuple[Any, ...]:
-        """What every kernel of a row loss begins with."""
+    @abstractmethod
+    def _run(self, call: Call) -> Totals:
+        """Call the kernel, which writes gradients: the value, and the counts."""
+
+    def _bound_labels(
+        self, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
+    ) -> Labels:
+        """Check labels of n queries and m database points, or of points that are alone."""
+        return bound_labels(self, y, y_database, n, m)
+
+    def _check_anchors(self, name: str, given: object) -> None:
+        if given is not None and not self.has_anchors:
+            raise ValueError(
+                f"{name} must be None: {type(self).__name__} compares pairs, all alike."
+            )
+
+    def _reduction(self) -> str:
+        reduction = getattr(self, "reduction", "sum")
+        check_choice("reduction", reduction, self._reductions)
+        return str(reduction)
+
+
+class AllPairsLoss(Loss):
+    """Base of losses to which every column of a row contributes, and may have a weight."""
+
+    _weighs_columns = True
+
+    def _arguments(self, call: Call) -> tuple[Any, ...]:
+        """What all of their kernels begin with."""
+        call.check_squares()
+        left_out, own = call.exclude, None
+        if call.column_weight is not None and left_out is not None:
+            # A weighted point stays in its own row with what is left of its weight.
+            anchors = np.arange(len(left_out))
+            own = np.where(left_out == anchors, anchors, -1)
+            left_out = np.where(left_out == anchors, -1, left_out)
         return (
-            self.queries, self.database, self.exclude, reduction, self.grad, self.grad_database,
-            self.threads,
+            call.queries, call.database, left_out, call.reduction, call.gradient,
+            call.database_gradient, call.threads, call.y, call.y_database, call.weight,
+            call.column_weight, own,
         )  # fmt: skip
 
-    def refuse_overflow(self) -> NoReturn:
-        raise LossOverflowError(
-            "The loss or its gradient overflows: Z is too large for this loss in "
-            f"{self.grad.dtype}. Divide Z, or lower the learning rate that led there."
-        )
 
-    def check_squares(self) -> None:
-        """Refuse points whose squared distances overflow: softmax would leave them out."""
-        largest = max(np.abs(Z).max() for Z in (self.queries, self.database) if Z is not None)
-        if not largest < np.sqrt(np.finfo(self.grad.dtype).max / self.queries.shape[1]) / 2:
-            self.refuse_overflow()
-
-    def result(self, totals: Totals) -> tuple[float, Gradient]:
-        gradients = (self.grad,) if self.grad_database is None else (self.grad, self.grad_database)
-        if not (np.isfinite(totals[0]) and all(map(get_kernels().all_finite, gradients))):
-            self.refuse_overflow()
-        if self.grad_database is None:
-            return totals[0], self.grad
-        return totals[0], (self.grad, self.grad_database)
+def _count(labels: Any, name: str) -> int:
+    try:
+        return len(labels)
+    except TypeError:
+        raise ValueError(f"{name} must hold one label a point; found {labels!r:.80}.") from None
 
 
-def _classes(labels: ArrayLike, name: str) -> ArrayLike:
-    """Labels of classes, which numbers with fractions are not."""
-    array = as_label_array(labels, name)
-    if array.dtype.kind == "O":
-        check_class_labels(array, name)
-    if array.dtype.kind == "f" and (array != np.round(array)).any() and np.isfinite(array).all():
-        raise ValueError(
-            f"{name} holds continuous numbers, and this loss needs class labels: use a loss of "
-            "continuous labels, such as LogRatio, or divide the numbers into classes."
-        )
-    return array
+def _are_finite(*arrays: Array | None) -> bool:
+    return all(get_kernels().all_finite(array) for array in arrays if array is not None)
+
+
+def _refuse_overflow(dtype: Any) -> NoReturn:
+    raise LossOverflowError(
+        f"The loss or its gradient overflows: Z is too large for this loss in {dtype}. Divide Z, "
+        "or lower the learning rate that led there."
+    )
 
 
 def finite(value: float, name: str, *, what: str = "finite") -> float:
@@ -145,121 +378,3 @@ def positive(value: float, name: str, *, zero: bool = False) -> float:
     if number < 0 or (number == 0 and not zero):
         raise ValueError(f"{name} must be {what}; found {value!r}.")
     return number
-
-
-class Loss(BaseEstimator, ABC):  # type: ignore[misc]
-    """Base of all losses.
-
-    Attributes
-    ----------
-    labels : str
-        What y must hold: "class", or numbers otherwise.
-    learnable_database : bool
-        Whether the database is a table of parameters, one row a class.
-    has_anchors : bool
-        Whether some points may be compared with others; if not, with each other alone.
-    counts_ : dict
-        After a call: "terms" (active ones), "anchors" (that took part), "skipped" (anchors without
-        a neighbour that they could use) and "dropped" (neighbours left out because of ties).
-    """
-
-    labels: str = "class"
-    learnable_database: bool = False
-    has_anchors: bool = True
-    _reductions: tuple[str, ...] = ("sum", "mean")
-
-    @abstractmethod
-    def __call__(
-        self,
-        Z: ArrayLike,
-        y: ArrayLike,
-        Z_database: ArrayLike | None = None,
-        y_database: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        exclude: ArrayLike | None = None,
-        n_jobs: int | None = None,
-    ) -> tuple[float, Gradient]:
-        """Value and gradient; see the module's description."""
-
-    def _reduction(self) -> str:
-        reduction = getattr(self, "reduction", "sum")
-        check_choice("reduction", reduction, self._reductions)
-        return str(reduction)
-
-    def _count(self, totals: Totals) -> None:
-        self.counts_ = dict(
-            zip(("terms", "anchors", "skipped", "dropped"), totals[1:], strict=True)
-        )
-
-
-class RowLoss(Loss):
-    """Base of losses whose ``sample_weight`` weighs anchors alone."""
-
-    _call_labels = "class"
-
-    def __call__(
-        self,
-        Z: ArrayLike,
-        y: ArrayLike,
-        Z_database: ArrayLike | None = None,
-        y_database: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        exclude: ArrayLike | None = None,
-        n_jobs: int | None = None,
-    ) -> tuple[float, Gradient]:
-        """Value and gradient; see the module's description."""
-        reduction = self._reduction()
-        call = Call(
-            Z, y, Z_database, y_database, sample_weight, exclude, n_jobs, labels=self._call_labels
-        )
-        totals = self._run(call, reduction, y, y_database)
-        self._count(totals)
-        return call.result(totals)
-
-    @abstractmethod
-    def _run(
-        self, call: Call, reduction: str, y: ArrayLike, y_database: ArrayLike | None
-    ) -> Totals:
-        """Call the kernel."""
-
-
-class AllPairsLoss(Loss):
-    """Base of losses to which every column of a row contributes, and may have a weight."""
-
-    def __call__(
-        self,
-        Z: ArrayLike,
-        y: ArrayLike,
-        Z_database: ArrayLike | None = None,
-        y_database: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        exclude: ArrayLike | None = None,
-        n_jobs: int | None = None,
-    ) -> tuple[float, Gradient]:
-        """Value and gradient; see the module's description."""
-        reduction = self._reduction()
-        call = Call(
-            Z, y, Z_database, y_database, sample_weight, exclude, n_jobs,
-            labels="class" if self.labels == "class" else "targets",
-        )  # fmt: skip
-        call.check_squares()
-        columns = call.weight if call.symmetric else None
-        left_out, own = call.exclude, None
-        if columns is not None and left_out is not None:
-            # A weighted point stays in its own row with what is left of its weight.
-            anchors = np.arange(len(left_out))
-            own = np.where(left_out == anchors, anchors, -1)
-            left_out = np.where(left_out == anchors, -1, left_out)
-        totals = self._run(
-            call.queries, call.database, left_out, reduction, call.grad, call.grad_database,
-            call.threads, call.y, call.y_database, call.weight, columns, own,
-        )  # fmt: skip
-        self._count(totals)
-        return call.result(totals)
-
-    @abstractmethod
-    def _run(self, *arguments: Any) -> Totals:
-        """Call the kernel with what all of these losses are called with."""

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import ArrayLike
-
 from metricfast._core.arguments import check_choice
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, RowLoss, Totals, positive
+from metricfast.losses._call import Call, Loss, Totals, positive
 
 __all__ = ["Contrastive"]
 
 
-class Contrastive(RowLoss):
+class Contrastive(Loss):
     """Contrastive loss: one class near, others beyond a margin.
 
     ``h(d_ij - pos_margin)`` for pairs of one class and ``h(neg_margin - d_ij)`` for pairs of two,
@@ -68,15 +66,12 @@ class Contrastive(RowLoss):
         self.power = power
         self.reduction = reduction
 
-    def _run(
-        self, call: Call, reduction: str, y: ArrayLike, y_database: ArrayLike | None
-    ) -> Totals:
-        del y, y_database
+    def _run(self, call: Call) -> Totals:
         check_choice("power", self.power, (1, 2))
         totals: Any = get_kernels().contrastive(
             *call.engine("sum"), call.y, call.y_database, call.weight,
             positive(self.pos_margin, "pos_margin", zero=True),
             positive(self.neg_margin, "neg_margin", zero=True), self.power == 2,
-            {"sum": "", "mean": "all", "mean_nonzero": "active"}[reduction],
+            {"sum": "", "mean": "all", "mean_nonzero": "active"}[call.reduction],
         )  # fmt: skip
         return totals  # type: ignore[no-any-return]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._core.arrays import as_numbers, as_points
+from metricfast._core.arrays import as_numbers
 from metricfast._core.dispatch import get_kernels
-from metricfast.exceptions import LossOverflowError
-from metricfast.losses._call import Call, Gradient, Loss, positive
-from metricfast.losses._labels import SaidDistance, label_arguments
+from metricfast.losses._call import Call, Loss, Totals, positive
+from metricfast.losses._labels import Labels, SaidDistance
 
 __all__ = ["CoSENT"]
 
@@ -61,68 +58,56 @@ class CoSENT(Loss):
 
     labels = "continuous"
     has_anchors = False
-    _default_label_distance = "sqeuclidean"
 
     def __init__(self, scale: float = 20.0, label_distance: SaidDistance | None = None) -> None:
         self.scale = scale
         self.label_distance = label_distance
 
-    def __call__(
-        self,
-        Z: ArrayLike,
-        y: ArrayLike,
-        Z_database: ArrayLike | None = None,
-        y_database: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        exclude: ArrayLike | None = None,
-        n_jobs: int | None = None,
-    ) -> tuple[float, Gradient]:
-        """Value and gradient; see the class's notes."""
-        for name, value in (("sample_weight", sample_weight), ("exclude", exclude)):
-            if value is not None:
-                raise ValueError(f"{name} must be None: CoSENT compares pairs, all alike.")
+    def _bound_labels(
+        self, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
+    ) -> Labels:
         if y_database is not None:
             raise ValueError("y_database must be None: y holds all labels, or scores of pairs.")
-        if Z_database is None:
-            return self._all_pairs(Z, y, n_jobs)
-        left = as_points(Z, "Z")
-        right = as_points(Z_database, "Z_database", width=left.shape[1])
-        if len(left) != len(right):
+        if m is None:
+            return super()._bound_labels(y, y_database, n, m)
+        if n != m:
             raise ValueError(
-                f"Z and Z_database must hold the two points of each pair; found {len(left)} and "
-                f"{len(right)} points."
+                f"Z and Z_database must hold the two points of each pair; found {n} and {m} points."
             )
-        scores = as_numbers(y, "y", len(left))
-        similarities = np.einsum("ij,ij->i", left, right, dtype=np.float64)
-        value, weights = self._order(similarities, scores.copy(), len(left))
-        dtype = np.result_type(left, right)
-        with np.errstate(over="ignore"):
-            of_left, of_right = weights[:, None] * right, weights[:, None] * left
-            return value, (_as_gradient(of_left, dtype), _as_gradient(of_right, dtype))
+        return Labels("scores", as_numbers(y, "y", n))
 
-    def _all_pairs(self, Z: ArrayLike, y: ArrayLike, n_jobs: int | None) -> tuple[float, Gradient]:
-        call = Call(Z, y, None, None, None, None, n_jobs, labels="unchecked")
+    def _run(self, call: Call) -> Totals:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._all_pairs(call) if call.database is None else self._pairs(call)
+
+    def _pairs(self, call: Call) -> Totals:
+        left, right = call.queries, call.references
+        weights = call.y.copy()
+        similarities = np.einsum("ij,ij->i", left, right, dtype=np.float64)
+        totals = self._order(similarities, weights, len(left))
+        call.gradient = (weights[:, None] * right).astype(left.dtype)
+        call.database_gradient = (weights[:, None] * left).astype(left.dtype)
+        return totals
+
+    def _all_pairs(self, call: Call) -> Totals:
         points = call.queries.astype(np.float64)
-        metric, labels, _ = label_arguments(self, call, y, None)
         rounding = 0.0
-        if metric != "precomputed":
-            rounding = _ROUNDING * labels.shape[1] * float(np.abs(labels).max())
+        if call.kind != "precomputed":
+            rounding = _ROUNDING * call.y.shape[1] * float(np.abs(call.y).max())
         # Of each point with those after it, one after the other: scores, which become weights,
         # and similarities.
         ends = np.cumsum(np.arange(len(points) - 1, -1, -1))
         weights, similarities = np.empty((2, ends[-1]))
-        with np.errstate(over="ignore", invalid="ignore"):
-            for i, pairs in enumerate(map(slice, [0, *ends[:-1]], ends)):
-                weights[pairs] = -_distances(labels, i, metric)
-                similarities[pairs] = points[i + 1 :] @ points[i]
-        value, _ = self._order(similarities, weights, len(points), rounding)
+        for i, pairs in enumerate(map(slice, [0, *ends[:-1]], ends)):
+            weights[pairs] = -_distances(call.y, i, call.kind)
+            similarities[pairs] = points[i + 1 :] @ points[i]
+        totals = self._order(similarities, weights, len(points), rounding)
         gradient = np.zeros_like(points)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for i, pairs in enumerate(map(slice, [0, *ends[:-1]], ends)):
-                gradient[i] += weights[pairs] @ points[i + 1 :]
-                gradient[i + 1 :] += weights[pairs, None] * points[i]
-            return value, _as_gradient(gradient, call.queries.dtype)
+        for i, pairs in enumerate(map(slice, [0, *ends[:-1]], ends)):
+            gradient[i] += weights[pairs] @ points[i + 1 :]
+            gradient[i + 1 :] += weights[pairs, None] * points[i]
+        call.gradient = gradient.astype(call.queries.dtype)
+        return totals
 
     def _order(
         self,
@@ -130,22 +115,13 @@ class CoSENT(Loss):
         scores: NDArray[np.float64],
         points: int,
         rounding: float = 0.0,
-    ) -> tuple[float, NDArray[np.float64]]:
-        """Value, and the derivatives by similarities in place of the scores."""
+    ) -> Totals:
+        """Value and counts; the scores are replaced by the derivatives by similarities."""
         value, terms = get_kernels().cosent(
-            np.ascontiguousarray(similarities), scores, rounding, positive(self.scale, "scale"),
-            scores,
-        )  # fmt: skip
+            similarities, scores, rounding, positive(self.scale, "scale"), scores
+        )
         pairs = len(scores)
-        self.counts_ = {
-            "terms": terms,
-            "anchors": points,
-            "skipped": 0,
-            "dropped": pairs * (pairs - 1) // 2 - terms,
-        }
-        if not np.isfinite(value):
-            _refuse_overflow()
-        return value, scores
+        return value, terms, points, 0, pairs * (pairs - 1) // 2 - terms
 
 
 def _distances(labels: NDArray[np.float64], i: int, metric: str) -> NDArray[np.float64]:
@@ -156,16 +132,3 @@ def _distances(labels: NDArray[np.float64], i: int, metric: str) -> NDArray[np.f
     if metric == "cityblock":
         return np.asarray(np.abs(difference).sum(1))
     return np.asarray(np.sqrt((difference**2).sum(1)))
-
-
-def _as_gradient(gradient: NDArray[np.float64], dtype: Any) -> NDArray[Any]:
-    result = gradient.astype(dtype)
-    if not get_kernels().all_finite(result):
-        _refuse_overflow()
-    return result
-
-
-def _refuse_overflow() -> NoReturn:
-    raise LossOverflowError(
-        "The loss or its gradient overflows: Z is too large. Divide Z, or normalise it."
-    )

@@ -9,7 +9,8 @@ from scipy.sparse import csr_array
 from metricfast._core.dispatch import get_kernels
 from metricfast.distances.inference import Inference, check_loss_matrix, check_method, vote_labels
 from metricfast.distances.neighbors import check_neighbors
-from metricfast.losses._call import Call, Gradient, Loss
+from metricfast.losses._call import Call, Loss, Totals
+from metricfast.losses._labels import Labels
 
 __all__ = ["Gerrymander"]
 
@@ -80,28 +81,15 @@ class Gerrymander(Loss):
         self.inference = inference
         self.reduction = reduction
 
-    def __call__(
-        self,
-        Z: ArrayLike,
-        y: ArrayLike,
-        Z_database: ArrayLike | None = None,
-        y_database: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        exclude: ArrayLike | None = None,
-        n_jobs: int | None = None,
-    ) -> tuple[float, Gradient]:
-        """Value and gradient; see the module's description."""
-        call = Call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
-        value, starts, columns, weights = self._weights(call, y, y_database)
+    def _run(self, call: Call) -> Totals:
+        value, weights = self.of_distances(call)
+        starts, columns = (part.astype(np.int64) for part in (weights.indptr, weights.indices))
         get_kernels().given(
-            call.queries, call.database, None, starts, columns, call.grad, call.grad_database,
-            call.threads, weights.astype(call.queries.dtype),
+            call.queries, call.database, None, starts, columns, call.gradient,
+            call.database_gradient, call.threads, weights.data.astype(call.queries.dtype),
         )  # fmt: skip
-        n = len(call.queries)
-        totals = value, len(weights), n - self.n_infeasible_, self.n_infeasible_, 0
-        self._count(totals)
-        return call.result(totals)
+        found = len(call.queries) - self.n_infeasible_
+        return value, weights.nnz, found, self.n_infeasible_, 0
 
     def weights(
         self,
@@ -127,56 +115,79 @@ class Gerrymander(Loss):
         LossOverflowError
             If squared distances overflow.
         """
-        call = Call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
-        value, starts, columns, weights = self._weights(call, y, y_database)
-        return value, csr_array((weights, columns, starts), shape=(len(call.queries), call.m))
+        return self.of_distances(
+            self._call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
+        )
 
-    def _weights(
-        self, call: Call, y: ArrayLike, y_database: ArrayLike | None
-    ) -> tuple[float, NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        reduction = self._reduction()
+    def of_distances(self, call: Call) -> tuple[float, csr_array]:
+        """As :meth:`weights`, of what was checked."""
         check_method(self.ties, self.inference, "inference")
-        check_neighbors(self.n_neighbors, call.m, call.exclude)
+        check_neighbors(self.n_neighbors, len(call.references), call.exclude)
         weight = np.ones(len(call.queries)) if call.weight is None else call.weight
-        targeted, augmented = self._sets(call, y, y if y_database is None else y_database, weight)
+        targeted, augmented = self._sets(call, weight)
         self.n_infeasible_ = int((~targeted.feasible).sum())
         taken = np.flatnonzero(targeted.feasible)
         with np.errstate(invalid="ignore"):  # of infinite distances
             value = float(weight[taken] @ (augmented.values[taken] - targeted.values[taken]))
         if not np.isfinite(value):
             call.refuse_overflow()
-        total = float(weight[taken].sum()) if reduction == "mean" else 1.0
+        total = float(weight[taken].sum()) if call.reduction == "mean" else 1.0
         factor = 1 / total if total > 0 else 1.0
-        return value * factor, *_differing(targeted, augmented, weight * factor)
+        shape = len(call.queries), len(call.references)
+        return value * factor, _differing(targeted, augmented, weight * factor, shape)
 
-    def _sets(
-        self, call: Call, y: ArrayLike, y_database: ArrayLike, weight: NDArray[np.float64]
-    ) -> tuple[Inference, Inference]:
+    def _bound_labels(
+        self, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
+    ) -> Labels:
+        labels = super()._bound_labels(y, y_database, n, m)
+        if self.loss_matrix is None:
+            return labels
+        matrix, others = (
+            check_loss_matrix(self.loss_matrix),
+            y if y_database is None else y_database,
+        )
+        names = ("y", "y_database")
+        return Labels("class", *vote_labels(y, others, n, n if m is None else m, matrix, names)[:2])
+
+    def _sets(self, call: Call, weight: NDArray[np.float64]) -> tuple[Inference, Inference]:
         """Find the sets, and count the votes of the nearest neighbours."""
         n, k = len(call.queries), int(self.n_neighbors)
-        matrix = None if self.loss_matrix is None else check_loss_matrix(self.loss_matrix)
-        codes, database_codes, classes = vote_labels(
-            y, y_database, n, call.m, matrix, ("y", "y_database")
-        )
+        matrix, y, y_database = None, call.y, call.y_database
+        if self.loss_matrix is None:
+            y, y_database, classes = _without_gaps(y, y_database)
+        else:
+            matrix = check_loss_matrix(self.loss_matrix)
+            classes = len(matrix)
         found = [
             Inference(np.empty((n, k), np.int64), np.empty(n), np.empty(n), np.empty(n, bool))
             for _ in range(2)
         ]
         plain, wrong = np.empty(n), np.empty(n, bool)
-        database = call.queries if call.database is None else call.database
         get_kernels().infer(
-            call.queries, database, codes, database_codes, k, classes, matrix, self.ties,
-            self.inference == "greedy", call.exclude, *found, plain, wrong,
-            call.threads,
+            call.queries, call.references, y, y_database, k, classes, matrix, self.ties,
+            self.inference == "greedy", call.exclude, *found, plain, wrong, call.threads,
         )  # fmt: skip
         self.vote_loss_, self.vote_errors_ = float(weight @ plain), float(weight @ wrong)
         return found[0], found[1]
 
 
+def _without_gaps(
+    y: NDArray[np.int64], y_database: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Number those classes that there are from 0, in order; and their number."""
+    present = np.zeros(max(int(y.max()), int(y_database.max())) + 1, bool)
+    present[y] = present[y_database] = True
+    place = np.cumsum(present) - 1
+    return place[y], place[y_database], int(place[-1]) + 1
+
+
 def _differing(
-    targeted: Inference, augmented: Inference, weight: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Return minus the augmented plus the targeted sets, in compressed sparse rows."""
+    targeted: Inference,
+    augmented: Inference,
+    weight: NDArray[np.float64],
+    shape: tuple[int, int],
+) -> csr_array:
+    """Return minus the augmented plus the targeted sets."""
     n, k = targeted.indices.shape
     columns = np.concatenate([targeted.indices, augmented.indices], axis=1)
     order = np.argsort(columns, axis=1, kind="stable")
@@ -189,4 +200,4 @@ def _differing(
     kept[:, :-1] &= ~twice
     starts = np.zeros(n + 1, np.int64)
     np.cumsum(kept.sum(axis=1), out=starts[1:])
-    return starts, columns[kept], weights[kept]
+    return csr_array((weights[kept], columns[kept], starts), shape=shape)

@@ -1,58 +1,124 @@
-"""Losses of continuous labels: how far apart labels are."""
+"""Labels as losses need them, checked once: classes, numbers, or how far they are apart."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._core.arrays import as_labels, scaled_alike
+from metricfast._core.arrays import as_codes, as_labels, as_numbers, scaled_alike
+from metricfast._core.targets import as_label_array, check_class_labels
 from metricfast._labels.binding import SaidDistance, bind_labels, is_precomputed
 from metricfast._labels.distance import LabelDistance
 from metricfast._labels.named import KERNELS
-from metricfast.losses._call import Call, RowLoss
 
-__all__ = ["LabelLoss", "SaidDistance", "label_arguments"]
+__all__ = ["Labels", "SaidDistance", "bound_labels"]
 
-
-class LabelLoss(RowLoss):
-    """Base of losses that compare distances between labels."""
-
-    labels = "continuous"
-    _call_labels = "unchecked"
-    _default_label_distance = "sqeuclidean"
-    label_distance: SaidDistance | None
+Rows = NDArray[np.int64] | None
 
 
-def label_arguments(
-    loss: Any, call: Call, y: ArrayLike, y_database: ArrayLike | None
-) -> tuple[str, NDArray[np.float64], NDArray[np.float64]]:
-    """What kernels take: a metric's name and labels, or "precomputed" and distances twice.
+class Labels:
+    """Labels of queries and of a database.
 
-    Labels are scaled by a power of two: none of the losses depends on their unit.
+    Parameters
+    ----------
+    kind : str
+        "class" (codes of classes), "targets" (a number each), a metric that kernels know (vectors),
+        or "precomputed": distances are those of a function.
+    y, y_database : ndarray
+        Whose rows are taken; by default the database's are `y`.
+    between : callable, optional
+        Of rows of both, to their distances.
     """
-    said = loss.label_distance
-    if said is None:
-        said = loss._default_label_distance
+
+    def __init__(
+        self,
+        kind: str,
+        y: Any,
+        y_database: Any = None,
+        between: Callable[[Any, Any], NDArray[np.float64]] | None = None,
+    ) -> None:
+        self.kind, self._between = kind, between
+        self._y, self._y_database = y, y if y_database is None else y_database
+
+    def take(
+        self, rows: Rows, database_rows: Rows, alone: bool
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return what kernels take: labels of both sides, or twice all of their distances.
+
+        Rows are None for all. Points that are `alone` are their own database. Vectors are scaled by
+        a power of two: none of the losses depends on their unit.
+        """
+        y = self._y if rows is None else self._y[rows]
+        if alone:
+            references = y
+        else:
+            references = self._y_database
+            references = references if database_rows is None else references[database_rows]
+        if self._between is not None:
+            distances = self._between(y, references)
+            return distances, distances
+        if self.kind not in KERNELS:
+            return y, references
+        if alone:
+            (y,) = scaled_alike(y)
+            return y, y
+        y, references = scaled_alike(y, references)
+        return y, references
+
+
+def bound_labels(
+    loss: Any, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
+) -> Labels:
+    """Check labels of n queries and m database points, or of points that are alone."""
+    distances = loss.labels != "class" and hasattr(loss, "label_distance")
+    said = loss.label_distance if distances else None
+    if not is_precomputed(said) and (m is None) != (y_database is None):
+        raise ValueError("Z_database and y_database must be given together.")
+    if distances:
+        return _apart(loss._default_label_distance if said is None else said, y, y_database, n, m)
+    if loss.labels != "class":
+        if y_database is None or m is None:
+            return Labels("targets", as_numbers(y, "y", n))
+        return Labels("targets", as_numbers(y, "y", n), as_numbers(y_database, "y_database", m))
+    classes, codes = as_codes(_classes(y, "y"), "y", n)
+    if y_database is None or m is None:
+        return Labels("class", codes)
+    known, database_codes = as_codes(_classes(y_database, "y_database"), "y_database", m, classes)
+    return Labels("class", np.searchsorted(known, classes)[codes].astype(np.int64), database_codes)
+
+
+def _apart(said: Any, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None) -> Labels:
     if isinstance(said, LabelDistance) and said.kernel is not None:
         said = said.kernel
-    n, m = len(call.queries), call.m
-    if not is_precomputed(said) and call.symmetric != (y_database is None):
-        raise ValueError("Z_database and y_database must be given together.")
     if not (isinstance(said, str) and said in KERNELS):
-        distance, of_queries, of_database = bind_labels(said, y, y_database, sizes=(n, m))
-        distances = distance(of_queries, of_database)
-        return "precomputed", distances, distances
+        sizes = n, n if m is None else m
+        distance, queries, database = bind_labels(said, y, y_database, sizes=sizes)
+        encoded = distance.encode(queries)
+        others = encoded if database is queries else distance.encode(database)
+        return Labels("precomputed", encoded, others, distance.between)
     queries = as_labels(y, "y", n)
-    if y_database is None:
-        (queries,) = scaled_alike(queries)
-        return said, queries, queries
+    if y_database is None or m is None:
+        return Labels(said, queries)
     database = as_labels(y_database, "y_database", m)
     if database.shape[1] != queries.shape[1]:
         raise ValueError(
             f"y_database must have {queries.shape[1]} label dimension(s), as y; "
             f"found {database.shape[1]}."
         )
-    queries, database = scaled_alike(queries, database)
-    return said, queries, database
+    return Labels(said, queries, database)
+
+
+def _classes(labels: ArrayLike, name: str) -> ArrayLike:
+    """Labels of classes, which numbers with fractions are not."""
+    array = as_label_array(labels, name)
+    if array.dtype.kind == "O":
+        check_class_labels(array, name)
+    if array.dtype.kind == "f" and (array != np.round(array)).any() and np.isfinite(array).all():
+        raise ValueError(
+            f"{name} holds continuous numbers, and this loss needs class labels: use a loss of "
+            "continuous labels, such as LogRatio, or divide the numbers into classes."
+        )
+    return array

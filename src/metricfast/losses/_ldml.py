@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import AllPairsLoss, finite
+from metricfast.losses._call import AllPairsLoss, Call, Totals, finite
 
 __all__ = ["LDML"]
 
@@ -51,9 +51,9 @@ class LDML(AllPairsLoss):
     def __init__(self, bias: float = 1.0) -> None:
         self.bias = bias
 
-    def _run(self, *arguments: Any) -> Any:
+    def _run(self, call: Call) -> Totals:
         bias = finite(self.bias, "bias")
-        gradient = np.empty(len(arguments[0]))
-        totals = get_kernels().ldml(*arguments, bias, gradient)
+        gradient = np.empty(len(call.queries))
+        totals: Any = get_kernels().ldml(*self._arguments(call), bias, gradient)
         self.bias_gradient_ = float(gradient.sum())
-        return totals
+        return totals  # type: ignore[no-any-return]

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import ArrayLike
-
 from metricfast._core.arguments import check_bool
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, RowLoss, Totals, finite
+from metricfast.losses._call import Call, Loss, Totals, finite
 
 __all__ = ["GeneralizedLifted"]
 
 
-class GeneralizedLifted(RowLoss):
+class GeneralizedLifted(Loss):
     """Generalised lifted-structure loss.
 
     ``[log sum_p exp(d_ip - pos_margin) + log sum_n exp(neg_margin - d_in)]_+`` of distances d, with
@@ -64,13 +62,10 @@ class GeneralizedLifted(RowLoss):
         self.squared = squared
         self.reduction = reduction
 
-    def _run(
-        self, call: Call, reduction: str, y: ArrayLike, y_database: ArrayLike | None
-    ) -> Totals:
-        del y, y_database
+    def _run(self, call: Call) -> Totals:
         check_bool("squared", self.squared)
         totals: Any = get_kernels().lifted(
-            *call.engine(reduction), call.y, call.y_database, call.weight,
+            *call.engine(), call.y, call.y_database, call.weight,
             finite(self.pos_margin, "pos_margin"), finite(self.neg_margin, "neg_margin"),
             bool(self.squared),
         )  # fmt: skip

@@ -11,7 +11,7 @@ from metricfast._core.arguments import as_array, check_count
 from metricfast._core.arrays import as_codes, as_points, as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast.distances.neighbors import kneighbors_per_class, paired_distances
-from metricfast.losses._call import Call, Gradient, Loss, finite, positive
+from metricfast.losses._call import Call, Gradient, Loss, Totals, finite, positive
 
 __all__ = ["LMNN"]
 
@@ -85,26 +85,31 @@ class LMNN(Loss):
         Z, y, Z_database, y_database, sample_weight, exclude, n_jobs
             See the module's description; ``sample_weight`` weighs anchors alone.
         """
-        reduction = self._reduction()
-        call = Call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
+        call = self._call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
+        n, m = len(call.queries), len(call.references)
+        if targets is not None:
+            call.options["targets"] = _as_targets(targets, n, m)
+        if impostors is not None:
+            call.options["impostors"] = _as_lists(impostors, n, m)
+        return self._evaluate(call)
+
+    def _run(self, call: Call) -> Totals:
+        targets, impostors = (call.options.get(name) for name in ("targets", "impostors"))
         if targets is None:
             check_count("n_neighbors", self.n_neighbors)
-            database = call.queries if call.database is None else call.database
-            rows = _nearest_of_class(
-                call.queries, call.y, database, call.y_database, self.n_neighbors, call.exclude,
-                call.threads,
+            targets = _nearest_of_class(
+                call.queries, call.y, call.references, call.y_database, self.n_neighbors,
+                call.exclude, call.threads,
             )  # fmt: skip
-        else:
-            rows = _as_targets(targets, len(call.queries), call.m)
-        n = len(call.queries)
-        starts, columns = (None, None) if impostors is None else _as_lists(impostors, n, call.m)
-        totals = get_kernels().lmnn(
-            call.queries, call.database, call.exclude, starts, columns, reduction, call.grad,
-            call.grad_database, call.threads, finite(self.regularization, "regularization"),
-            positive(self.margin, "margin", zero=True), rows, call.y, call.y_database, call.weight,
+        starts, columns = (None, None) if impostors is None else impostors
+        totals: Any = get_kernels().lmnn(
+            call.queries, call.database, call.exclude, starts, columns, call.reduction,
+            call.gradient, call.database_gradient, call.threads,
+            finite(self.regularization, "regularization"),
+            positive(self.margin, "margin", zero=True), targets, call.y, call.y_database,
+            call.weight,
         )  # fmt: skip
-        self._count(totals)
-        return call.result(totals)
+        return totals  # type: ignore[no-any-return]
 
     @staticmethod
     def find_targets(

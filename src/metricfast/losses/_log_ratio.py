@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import ArrayLike
-
 from metricfast._core.arguments import check_bool, check_choice
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, Totals, positive
-from metricfast.losses._labels import LabelLoss, SaidDistance, label_arguments
+from metricfast.losses._call import Call, Loss, Totals, positive
+from metricfast.losses._labels import SaidDistance
 
 __all__ = ["BoundedRatio", "LogRatio", "Ratio"]
 
@@ -45,7 +43,8 @@ _ATTRIBUTES = """Attributes
         two neighbours left) and "dropped" (neighbours left out, above all for tied labels)."""
 
 
-class _OfRatios(LabelLoss):
+class _OfRatios(Loss):
+    labels = "continuous"
     _form: str
 
     def __init__(
@@ -64,9 +63,7 @@ class _OfRatios(LabelLoss):
         self.eps_log = eps_log
         self.reduction = reduction
 
-    def _run(
-        self, call: Call, reduction: str, y: ArrayLike, y_database: ArrayLike | None
-    ) -> Totals:
+    def _run(self, call: Call) -> Totals:
         check_choice("ties", self.ties, ("drop", "epsilon"))
         check_bool("squared", self.squared)
         eps_log = positive(self.eps_log, "eps_log", zero=True)
@@ -75,10 +72,9 @@ class _OfRatios(LabelLoss):
         eps_distance = 1e-4 / call.queries.shape[1]
         if self.eps_distance is not None:
             eps_distance = positive(self.eps_distance, "eps_distance", zero=True)
-        labels = label_arguments(self, call, y, y_database)
         totals: Any = get_kernels().ratio(
-            *call.engine(reduction), *labels, call.weight, self._form, bool(self.squared),
-            self.ties == "drop", eps_distance, eps_log,
+            *call.engine(), call.kind, call.y, call.y_database, call.weight, self._form,
+            bool(self.squared), self.ties == "drop", eps_distance, eps_log,
         )  # fmt: skip
         return totals  # type: ignore[no-any-return]
 

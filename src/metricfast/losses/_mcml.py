@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import AllPairsLoss
+from metricfast.losses._call import AllPairsLoss, Call, Totals
 
 __all__ = ["MCML"]
 
@@ -44,5 +44,6 @@ class MCML(AllPairsLoss):
     def __init__(self, reduction: str = "sum") -> None:
         self.reduction = reduction
 
-    def _run(self, *arguments: Any) -> Any:
-        return get_kernels().mcml(*arguments)
+    def _run(self, call: Call) -> Totals:
+        totals: Any = get_kernels().mcml(*self._arguments(call))
+        return totals  # type: ignore[no-any-return]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import ArrayLike
-
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, RowLoss, Totals, finite, positive
+from metricfast.losses._call import Call, Loss, Totals, finite, positive
 
 __all__ = ["MultiSimilarity"]
 
 
-class MultiSimilarity(RowLoss):
+class MultiSimilarity(Loss):
     """Multi-similarity loss.
 
     ``log(1 + sum_p exp(-alpha (s_ip - base))) / alpha + log(1 + sum_n exp(beta (s_in - base))) /
@@ -59,14 +57,11 @@ class MultiSimilarity(RowLoss):
         self.base = base
         self.reduction = reduction
 
-    def _run(
-        self, call: Call, reduction: str, y: ArrayLike, y_database: ArrayLike | None
-    ) -> Totals:
-        del y, y_database
+    def _run(self, call: Call) -> Totals:
         alpha, beta = positive(self.alpha, "alpha"), positive(self.beta, "beta")
         base = finite(self.base, "base")
         totals: Any = get_kernels().softplus_pairs(
-            *call.engine(reduction), call.y, call.y_database, call.weight, alpha, base, 1 / alpha,
+            *call.engine(), call.y, call.y_database, call.weight, alpha, base, 1 / alpha,
             beta, base, 1 / beta, None,
         )  # fmt: skip
         return totals  # type: ignore[no-any-return]

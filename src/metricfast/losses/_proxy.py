@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from metricfast._core.arrays import as_points
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, Gradient, Loss, RowLoss, Totals, finite, positive
+from metricfast.losses._call import Call, Loss, Totals, finite, positive
 from metricfast.losses._nca import NCA
 
 __all__ = ["ProxyAnchor", "ProxyNCA"]
-
-
-def _require_proxies(loss: Loss, Z_database: ArrayLike | None) -> None:
-    if Z_database is None:
-        raise ValueError(
-            f"{type(loss).__name__} compares points with proxies: give these as Z_database, one or "
-            "more a class, and their classes as y_database."
-        )
 
 
 class ProxyNCA(Loss):
@@ -69,31 +60,16 @@ class ProxyNCA(Loss):
         self.scale = scale
         self.reduction = reduction
 
-    def __call__(
-        self,
-        Z: ArrayLike,
-        y: ArrayLike,
-        Z_database: ArrayLike | None = None,
-        y_database: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        exclude: ArrayLike | None = None,
-        n_jobs: int | None = None,
-    ) -> tuple[float, Gradient]:
-        """Value and gradients; see the module's description."""
-        _require_proxies(self, Z_database)
+    def _run(self, call: Call) -> Totals:
         root = math.sqrt(positive(self.scale, "scale"))
-        points, proxies = as_points(Z, "Z"), as_points(Z_database, "Z_database")  # type: ignore[arg-type]
-        nca = NCA("log", self._reduction())
-        value, (grad, grad_database) = nca(
-            root * points, y, root * proxies, y_database, sample_weight=sample_weight,
-            exclude=exclude, n_jobs=n_jobs,
-        )  # fmt: skip
-        self.counts_ = nca.counts_
-        return value, (root * grad, root * grad_database)
+        scaled = replace(call, queries=root * call.queries, database=root * call.references)
+        totals = NCA("log")._run(scaled)
+        call.gradient = root * scaled.gradient
+        call.database_gradient = root * np.asarray(scaled.database_gradient)
+        return totals
 
 
-class ProxyAnchor(RowLoss):
+class ProxyAnchor(Loss):
     """Proxy-anchor loss.
 
     With proxies p, inner products s, points x of the proxy's class and others, the mean over
@@ -136,22 +112,20 @@ class ProxyAnchor(RowLoss):
         self.margin = margin
         self.alpha = alpha
 
-    def _run(
-        self, call: Call, reduction: str, y: ArrayLike, y_database: ArrayLike | None
-    ) -> Totals:
-        del reduction, y, y_database
-        _require_proxies(self, call.database)
+    def _run(self, call: Call) -> Totals:
         if call.exclude is not None and (call.exclude >= 0).any():
             raise ValueError(
                 "ProxyAnchor compares all points with all proxies: exclude is of no use."
             )
         alpha, margin = positive(self.alpha, "alpha"), finite(self.margin, "margin")
         weighty = slice(None) if call.weight is None else call.weight > 0
-        with_points = np.isin(call.y_database, call.y[weighty]).sum()
+        with_points = np.zeros(max(call.y.max(), call.y_database.max()) + 1, bool)
+        with_points[call.y[weighty]] = True
+        n_with_points = int(with_points[call.y_database].sum())
         # Proxies are the anchors, points their database.
         totals: Any = get_kernels().softplus_pairs(
-            call.database, call.queries, None, "sum", call.grad_database, call.grad, call.threads,
-            call.y_database, call.y, None, alpha, margin, 1 / max(int(with_points), 1), alpha,
-            -margin, 1 / call.m, call.weight,
+            call.database, call.queries, None, "sum", call.database_gradient, call.gradient,
+            call.threads, call.y_database, call.y, None, alpha, margin, 1 / max(n_with_points, 1),
+            alpha, -margin, 1 / len(call.references), call.weight,
         )  # fmt: skip
         return totals  # type: ignore[no-any-return]

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import ArrayLike
-
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, Totals, positive
-from metricfast.losses._labels import LabelLoss, SaidDistance, label_arguments
+from metricfast.losses._call import Call, Loss, Totals, positive
+from metricfast.losses._labels import SaidDistance
 
 __all__ = ["RankNContrast"]
 
 
-class RankNContrast(LabelLoss):
+class RankNContrast(Loss):
     """Rank-N-Contrast: nearer labels, nearer embeddings.
 
     The mean over an anchor's neighbours j of ``-log(exp(-d_ij / t) / sum_k exp(-d_ik / t))``, with
@@ -54,6 +52,7 @@ class RankNContrast(LabelLoss):
     0.498
     """
 
+    labels = "continuous"
     _default_label_distance = "cityblock"
 
     def __init__(
@@ -66,11 +65,9 @@ class RankNContrast(LabelLoss):
         self.label_distance = label_distance
         self.reduction = reduction
 
-    def _run(
-        self, call: Call, reduction: str, y: ArrayLike, y_database: ArrayLike | None
-    ) -> Totals:
-        labels = label_arguments(self, call, y, y_database)
+    def _run(self, call: Call) -> Totals:
         totals: Any = get_kernels().rank_n_contrast(
-            *call.engine(reduction), *labels, call.weight, positive(self.temperature, "temperature")
-        )
+            *call.engine(), call.kind, call.y, call.y_database, call.weight,
+            positive(self.temperature, "temperature"),
+        )  # fmt: skip
         return totals  # type: ignore[no-any-return]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import ArrayLike
-
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, RowLoss, Totals, positive
+from metricfast.losses._call import Call, Loss, Totals, positive
 
 __all__ = ["NTXent", "SupCon"]
 
 
-class SupCon(RowLoss):
+class SupCon(Loss):
     """Supervised contrastive loss.
 
     The mean over the points p of the anchor's class of ``-log(exp(s_ip / t) / sum_k exp(s_ik /
@@ -52,18 +50,15 @@ class SupCon(RowLoss):
         self.temperature = temperature
         self.reduction = reduction
 
-    def _run(
-        self, call: Call, reduction: str, y: ArrayLike, y_database: ArrayLike | None
-    ) -> Totals:
-        del y, y_database
+    def _run(self, call: Call) -> Totals:
         totals: Any = get_kernels().supcon(
-            *call.engine(reduction), call.y, call.y_database, call.weight,
+            *call.engine(), call.y, call.y_database, call.weight,
             positive(self.temperature, "temperature"),
         )  # fmt: skip
         return totals  # type: ignore[no-any-return]
 
 
-class NTXent(RowLoss):
+class NTXent(Loss):
     """Normalised temperature-scaled cross entropy.
 
     ``-log(exp(s_ip / t) / (exp(s_ip / t) + sum_n exp(s_in / t)))`` for every pair of an anchor i
@@ -108,12 +103,9 @@ class NTXent(RowLoss):
         self.temperature = temperature
         self.reduction = reduction
 
-    def _run(
-        self, call: Call, reduction: str, y: ArrayLike, y_database: ArrayLike | None
-    ) -> Totals:
-        del y, y_database
+    def _run(self, call: Call) -> Totals:
         totals: Any = get_kernels().ntxent(
-            *call.engine(reduction), call.y, call.y_database, call.weight,
+            *call.engine(), call.y, call.y_database, call.weight,
             positive(self.temperature, "temperature"),
         )  # fmt: skip
         return totals  # type: ignore[no-any-return]

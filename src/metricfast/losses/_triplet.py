@@ -8,13 +8,13 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_bool, check_choice
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, RowLoss, Totals, positive
-from metricfast.losses._labels import SaidDistance, label_arguments
+from metricfast.losses._call import Call, Loss, Totals, positive
+from metricfast.losses._labels import Labels, SaidDistance
 
 __all__ = ["Triplet"]
 
 
-class Triplet(RowLoss):
+class Triplet(Loss):
     """Triplet loss over all triplets of a batch.
 
     ``[d_near + margin - d_far]_+`` for an anchor, a near and a far point. Sorted distances stand
@@ -68,7 +68,6 @@ class Triplet(RowLoss):
     (True, 3)
     """
 
-    _default_label_distance = "sqeuclidean"
     _reductions = ("mean_nonzero", "mean", "sum")
 
     def __init__(
@@ -87,25 +86,23 @@ class Triplet(RowLoss):
         self.reduction = reduction
         self.label_distance = label_distance
 
-    @property
-    def _call_labels(self) -> str:  # type: ignore[override]
+    def _bound_labels(
+        self, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
+    ) -> Labels:
         check_choice("labels", self.labels, ("class", "dense"))
-        return "class" if self.labels == "class" else "unchecked"
+        if self.labels == "class" and self.label_distance is not None:
+            raise ValueError("label_distance needs labels='dense'; found labels='class'.")
+        return super()._bound_labels(y, y_database, n, m)
 
-    def _run(
-        self, call: Call, reduction: str, y: ArrayLike, y_database: ArrayLike | None
-    ) -> Totals:
+    def _run(self, call: Call) -> Totals:
         check_choice("mining", self.mining, ("all", "semihard", "hardest"))
         check_bool("squared", self.squared)
         settings = positive(self.margin, "margin", zero=True), self.mining, bool(self.squared)
         kernels: Any = get_kernels()
-        if self.labels == "class":
-            if self.label_distance is not None:
-                raise ValueError("label_distance needs labels='dense'; found labels='class'.")
+        if call.kind == "class":
             return kernels.triplet(  # type: ignore[no-any-return]
-                *call.engine(reduction), call.y, call.y_database, call.weight, *settings
+                *call.engine(), call.y, call.y_database, call.weight, *settings
             )
-        labels = label_arguments(self, call, y, y_database)
         return kernels.dense_triplet(  # type: ignore[no-any-return]
-            *call.engine(reduction), *labels, call.weight, *settings
+            *call.engine(), call.kind, call.y, call.y_database, call.weight, *settings
         )

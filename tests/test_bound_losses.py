@@ -1,0 +1,143 @@
+"""Losses on labels that are checked once: the same values as of a call that checks all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_embedding_losses import CASES, every_case
+
+from metricfast import losses
+from metricfast.exceptions import LossOverflowError
+
+OTHERS = {
+    "NCA": (losses.NCA("log", "mean"), None),
+    "MLKR": (losses.MLKR(), None),
+    "LDML": (losses.LDML(), None),
+    "LMNN": (losses.LMNN(2), None),
+    "Gerrymander": (losses.Gerrymander(2), None),
+    "Gerrymander costs": (losses.Gerrymander(2, 1 - np.eye(6)), None),
+    "angles": (losses.LogRatio(label_distance=("angular", 360)), None),
+    "function": (losses.RankNContrast(label_distance=lambda a, b: abs(a - b)), None),
+}
+every_loss = pytest.mark.parametrize(
+    "loss", [case[0] for case in (CASES | OTHERS).values()], ids=CASES | OTHERS
+)
+
+
+def problem(loss, n):
+    rng = np.random.default_rng(n)
+    y = rng.integers(0, 5, n) if loss.labels == "class" else rng.normal(size=n)
+    return rng.normal(size=(n, 4)), y
+
+
+def same(found, expected):
+    assert found[0] == expected[0]
+    for a, b in zip(found[1], expected[1], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@every_loss
+def test_points_among_themselves(loss):
+    Z, y = problem(loss, 40)
+    rows, weight = np.array([*range(30, 8, -1), 35]), np.arange(40.0) % 3
+    if loss.learnable_database:
+        with pytest.raises(ValueError, match="compares points with proxies"):
+            loss.on(y)(Z)
+        return
+    bound = loss.on(y)
+    same(bound(Z), loss(Z, y))
+    same(bound(Z[rows], rows), loss(Z[rows], y[rows]))
+    if loss.has_anchors:
+        same(loss.on(y, weight)(Z[rows], rows), loss(Z[rows], y[rows], sample_weight=weight[rows]))
+        value, (of_anchors, gradient) = loss(
+            Z[rows[:9]], y[rows[:9]], Z[rows], y[rows], exclude=np.arange(9)
+        )
+        gradient[:9] += of_anchors
+        same(bound(Z[rows], rows, 9), (value, gradient))
+
+
+@every_loss
+def test_points_against_a_database(loss):
+    (Z, y), (B, yb) = problem(loss, 40), problem(loss, 50)
+    rows, weight = np.arange(40)[::-3], np.arange(40.0) % 3
+    if loss.learnable_database:
+        table = B[:5], np.arange(5)
+        bound = loss.on(y, weight, y_database=table[1])
+        expected = loss(Z[rows], y[rows], *table, sample_weight=weight[rows])
+        same(bound.against(Z[rows], table[0], rows), expected)
+        return
+    if not loss.has_anchors:
+        with pytest.raises(ValueError, match="sample_weight must be None"):
+            loss.on(y, weight)
+        return
+    bound = loss.on(y, weight)
+    how = {"sample_weight": weight[rows], "exclude": rows}
+    same(bound.against(Z[rows], Z, rows, exclude=rows), loss(Z[rows], y[rows], Z, y, **how))
+    some = np.arange(2, 34)
+    same(
+        bound.against(Z[rows], Z[some], rows, some),
+        loss(Z[rows], y[rows], Z[some], y[some], sample_weight=weight[rows]),
+    )
+    bound = loss.on(y, y_database=yb)
+    same(bound.against(Z[rows], B, rows), loss(Z[rows], y[rows], B, yb))
+    same(
+        bound.against(Z[rows], B[5:], rows, np.arange(5, 50)), loss(Z[rows], y[rows], B[5:], yb[5:])
+    )
+
+
+@every_case
+def test_labels_are_looked_at_once(loss, oracle, monkeypatch):
+    del oracle
+    Z, y = problem(loss, 40)
+    database = {"y_database": np.arange(5)} if loss.learnable_database else {}
+    bound = loss.on(y, **database)
+
+    def refuse(*_, **__):
+        raise AssertionError("labels are looked at again")
+
+    for name in ("unique", "searchsorted", "isin"):
+        monkeypatch.setattr(np, name, refuse)
+    for module in ("_labels.bound_labels", "_call.bound_labels", "_call.as_points"):
+        monkeypatch.setattr(f"metricfast.losses.{module}", refuse)
+    for _ in range(2):
+        bound.against(Z, Z[:5]) if database else bound(Z)
+
+
+def test_what_a_loss_alone_takes():
+    loss = losses.LMNN(2)
+    Z, y = problem(loss, 40)
+    targets, rows = loss.find_targets(Z, y, 2), np.arange(40)[::-2]
+    lists = loss.find_impostors(Z, y, targets)
+    bound = loss.on(y)
+    expected = loss(Z, y, targets=targets, impostors=lists)
+    same(bound(Z, targets=targets, impostors=lists), expected)
+    expected = loss(Z[rows], y[rows], Z, y, targets=targets[rows], exclude=rows)
+    same(bound.against(Z[rows], Z, rows, exclude=rows, targets=targets[rows]), expected)
+    votes = losses.Gerrymander(2)
+    bound = votes.on(y)
+    value, weights = votes.of_distances(bound.call(Z[rows], Z, rows, exclude=rows))
+    expected = votes.weights(Z[rows], y[rows], Z, y, exclude=rows)
+    assert value == expected[0]
+    np.testing.assert_array_equal(weights.toarray(), expected[1].toarray())
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])
+def test_points_that_are_not_finite(value):
+    Z, y = problem(losses.SupCon(), 10)
+    Z[3, 1] = value
+    with pytest.raises(LossOverflowError, match="Z is too large"):
+        losses.LogRatio().on(y.astype(float))(Z)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda loss: loss.on(3), "y must hold one label a point"),
+        (lambda loss: loss.on([1, 2], [1]), "sample_weight must have shape"),
+        (lambda loss: loss.on([1, 2], y_database=["a"]), "y_database holds"),
+        (lambda loss: loss.on([1, 2])(np.ones((3, 1))), "wrong type, layout or size"),
+    ],
+)
+def test_bad_arguments(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(losses.SupCon())
