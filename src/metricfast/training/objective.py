@@ -90,7 +90,7 @@ class LinearMap:
 
 
 class Labelled:
-    """A loss of points whose labels and weights are known.
+    """A loss of points whose labels and weights are known, and checked once.
 
     Parameters
     ----------
@@ -111,44 +111,14 @@ class Labelled:
         y_database: Array | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.loss: Any = loss if isinstance(loss, Loss) else OwnLoss(loss)
-        self.y, self.y_database = y, y if y_database is None else y_database
-        self._weight, self._n_jobs = weight, n_jobs
+        self.loss, self.y = loss, y
+        on = loss.on if isinstance(loss, Loss) else OwnLoss(loss).on
+        self.bound: Any = on(y, weight, y_database=y_database, n_jobs=n_jobs)
 
     def among(self, Z: Array, batch: Batch | None) -> tuple[float, Array]:
         """Return the loss of the anchors of a batch, or of all points, and its gradient."""
-        rows = slice(None) if batch is None else batch.rows
-        if batch is None or batch.n_anchors == len(Z):
-            value, upstream = self.loss(Z, self.y[rows], **self.options(rows))
-            return value, upstream
-        anchors = np.arange(batch.n_anchors)
-        value, (of_anchors, upstream) = self.against(
-            Z[anchors], Z, batch.rows[anchors], rows, anchors
-        )
-        upstream[anchors] += of_anchors
+        value, upstream = self.bound(Z) if batch is None else self.bound(Z, *batch)
         return value, upstream
-
-    def against(
-        self,
-        Z: Array,
-        Z_database: Array,
-        anchors: Any,
-        database: Any = slice(None),
-        exclude: NDArray[np.int64] | None = None,
-    ) -> tuple[float, tuple[Array, Array]]:
-        """Return the loss of anchors among points of the database, and both gradients."""
-        found: tuple[float, tuple[Array, Array]] = self.loss(
-            Z, self.y[anchors], Z_database, self.y_database[database], exclude=exclude,
-            **self.options(anchors),
-        )  # fmt: skip
-        return found
-
-    def options(self, rows: Any) -> dict[str, Any]:
-        """Return what else the loss of some points is told."""
-        options: dict[str, Any] = {"n_jobs": self._n_jobs}
-        if self._weight is not None:
-            options["sample_weight"] = self._weight[rows]
-        return options
 
 
 class Objective:
@@ -249,7 +219,7 @@ class Objective:
             value, upstream = self.loss.among(Z, batch)
         else:
             anchors = batch.rows[: batch.n_anchors]
-            value, (of_anchors, upstream) = self.loss.against(
+            value, (of_anchors, upstream) = self.loss.bound.against(
                 Z[anchors], Z, anchors, exclude=anchors
             )
             np.add.at(upstream, anchors, of_anchors)
@@ -258,7 +228,7 @@ class Objective:
     def _two_sided(self, arrays: list[Array], batch: Batch | None) -> tuple[float, list[Array]]:
         anchors = np.arange(self.X.shape[0]) if batch is None else batch.rows[: batch.n_anchors]
         X: Any = self.X
-        rows: Any = slice(None)
+        rows: Any = None
         exclude: Any = anchors
         if not isinstance(self.database, str):
             X, exclude = self.database, None
@@ -269,7 +239,7 @@ class Objective:
         Zd, database_cache = database._forward(of_database, X, n_jobs=self.n_jobs)
         if not (finite(Zq) and finite(Zd)):
             return math.nan, []
-        value, (dq, dd) = self.loss.against(Zq, Zd, anchors, rows, exclude)
+        value, (dq, dd) = self.loss.bound.against(Zq, Zd, anchors, rows, exclude)
         by_query = query.backward(of_query, query_cache, dq, n_jobs=self.n_jobs)
         by_database = database.backward(of_database, database_cache, dd, n_jobs=self.n_jobs)
         if self.embedding.asymmetric:
@@ -287,8 +257,9 @@ class Objective:
 
     def _against_table(self, arrays: list[Array], batch: Batch | None) -> tuple[float, list[Array]]:
         *own, table = arrays
-        anchors = slice(None) if batch is None else batch.rows[: batch.n_anchors]
-        Z, cache = self.embedding._forward(own, self.X[anchors], n_jobs=self.n_jobs)
+        anchors = None if batch is None else batch.rows[: batch.n_anchors]
+        X = self.X if anchors is None else self.X[anchors]
+        Z, cache = self.embedding._forward(own, X, n_jobs=self.n_jobs)
         normalize = bool(getattr(self.embedding, "normalize", False))
         kernels, threads = get_kernels(), as_threads(self.n_jobs)
         if normalize:
@@ -296,7 +267,7 @@ class Objective:
             kernels.normalize_forward(table, lengths, threads)
         if not (finite(Z) and finite(table)):
             return math.nan, []
-        value, (upstream, of_table) = self.loss.against(Z, table, anchors)
+        value, (upstream, of_table) = self.loss.bound.against(Z, table, anchors)
         if normalize:
             kernels.normalize_backward(table, lengths, of_table, threads)
         by_own = self.embedding.backward(own, cache, upstream, n_jobs=self.n_jobs)

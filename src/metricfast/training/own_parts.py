@@ -41,6 +41,13 @@ class OwnLoss:
     def __init__(self, loss: Any) -> None:
         self._loss = loss
 
+    def on(
+        self, y: Array, weight: Any = None, *, y_database: Array | None, n_jobs: int | None
+    ) -> OwnBoundLoss:
+        """Return the loss of points with these labels, as `metricfast.losses` do."""
+        del weight
+        return OwnBoundLoss(self, y, y if y_database is None else y_database, n_jobs)
+
     def __call__(
         self, Z: Array, y: Array, *database: Array, n_jobs: int | None = None, **options: Any
     ) -> tuple[float, Any]:
@@ -77,6 +84,34 @@ class OwnLoss:
                 f"{[part.shape for part in points]}; found {shapes}."
             )
         return value, tuple(gradients) if database else gradients[0]
+
+
+class OwnBoundLoss:
+    """A loss of one's own, called as a `BoundLoss` is."""
+
+    def __init__(self, loss: OwnLoss, y: Array, y_database: Array, n_jobs: int | None) -> None:
+        self._loss, self._y, self._y_database, self._n_jobs = loss, y, y_database, n_jobs
+
+    def __call__(self, Z: Array, rows: Any = None, n_anchors: int | None = None) -> Any:
+        """Value and gradient of points, the first of which alone are anchors."""
+        if n_anchors is None or n_anchors == len(Z):
+            return self._loss(Z, self._of(self._y, rows), n_jobs=self._n_jobs)
+        anchors = np.arange(n_anchors)
+        value, (of_anchors, upstream) = self.against(Z[anchors], Z, rows[anchors], rows, anchors)
+        upstream[anchors] += of_anchors
+        return value, upstream
+
+    def against(
+        self, Z: Array, Z_database: Array, rows: Any = None, of_database: Any = None,
+        exclude: NDArray[np.int64] | None = None,
+    ) -> Any:  # fmt: skip
+        """Value and both gradients of points and a database."""
+        labels = self._of(self._y, rows), self._of(self._y_database, of_database)
+        return self._loss(Z, labels[0], Z_database, labels[1], exclude=exclude, n_jobs=self._n_jobs)
+
+    @staticmethod
+    def _of(labels: Array, rows: Any) -> Array:
+        return labels if rows is None else labels[rows]
 
 
 def initial_parameters(

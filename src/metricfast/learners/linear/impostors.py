@@ -167,14 +167,17 @@ class TargetsAndImpostors(Labelled):
         n_jobs: int | None,
     ) -> None:
         self._regularization = regularization
-        loss = losses.LMNN(targets.shape[1], regularization, MARGIN)
-        super().__init__(loss, data.labels, data.weight, n_jobs=n_jobs)
+        self._how = data.weight, n_jobs
+        super().__init__(
+            losses.LMNN(targets.shape[1], regularization, MARGIN), data.labels, data.weight,
+            n_jobs=n_jobs,
+        )  # fmt: skip
         self.aim(targets)
 
     def aim(self, targets: NDArray[np.int64]) -> None:
         """Take other targets."""
         self.targets = targets
-        self._lists = ImpostorLists(self.y, targets, MARGIN, self._n_jobs)
+        self._lists = ImpostorLists(self.y, targets, MARGIN, self._how[1])
 
     def with_targets(self, anchors: Batch) -> Batch:
         """Return a batch of anchors and their targets."""
@@ -184,22 +187,15 @@ class TargetsAndImpostors(Labelled):
     def among(self, Z: NDArray[Any], batch: Batch | None) -> tuple[float, NDArray[Any]]:
         """Return the loss of the anchors of a batch, or of all points, and its gradient."""
         if batch is None:
-            lists = self._lists(Z)
-            value, upstream = self.loss(
-                Z, self.y, targets=self.targets, impostors=lists, **self.options(slice(None))
-            )
+            lists, self.loss.regularization = self._lists(Z), self._regularization
+            value, upstream = self.bound(Z, targets=self.targets, impostors=lists)
             return value, upstream
         # The batch's points of other classes stand for all others.
         push = (1 - self._regularization) * len(self.y) / len(batch.rows)
         total = self._regularization + push
-        loss = losses.LMNN(self.targets.shape[1], self._regularization / total, MARGIN)
-        own = np.arange(batch.n_anchors)
-        anchors, order = batch.rows[own], np.argsort(batch.rows)
-        targets = self.targets[anchors]
-        value, (of_anchors, upstream) = loss(
-            Z[own], self.y[anchors], Z, self.y[batch.rows], exclude=own,
-            targets=order[np.searchsorted(batch.rows, targets, sorter=order)],
-            **self.options(anchors),
-        )  # fmt: skip
-        upstream[own] += of_anchors
+        self.loss.regularization = self._regularization / total
+        order = np.argsort(batch.rows)
+        targets = self.targets[batch.rows[: batch.n_anchors]]
+        near = order[np.searchsorted(batch.rows, targets, sorter=order)]
+        value, upstream = self.bound(Z, *batch, targets=near)
         return total * value, Z.dtype.type(total) * upstream

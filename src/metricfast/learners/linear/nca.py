@@ -118,10 +118,10 @@ class NCA(AllPairsLearner):
         return losses.NCA()
 
     def _scale_objective(self, objective: Objective) -> Objective:
-        labels = copy.copy(objective.loss)
-        labels.loss = losses.NCA("log")
-        found = copy.copy(objective)
-        found.loss = labels
+        found, loss = copy.copy(objective), copy.copy(objective.loss)
+        loss.bound = copy.copy(loss.bound)
+        loss.loss = loss.bound.loss = losses.NCA("log")
+        found.loss = loss
         return found
 
     def _lowest(self, data: TrainingSet) -> float:

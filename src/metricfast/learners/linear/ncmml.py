@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.special import log_softmax
 
+from metricfast import losses
 from metricfast._core.arguments import check_range
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
@@ -142,7 +143,7 @@ class _Likelihood(Objective):
         self._weights = weights[seen] / weights.sum()
         self._means = group_means(X, weights[seen], labels, int(labels.max()) + 1)
         coordinates = Coordinates(X.shape[1])
-        super().__init__(X, LinearMap(), Labelled(self, labels), coordinates, n_jobs=n_jobs)
+        super().__init__(X, LinearMap(), Labelled(losses.NCA(), labels), coordinates, n_jobs=n_jobs)
 
     def of_loss(
         self, arrays: list[NDArray[Any]], batch: Batch | None

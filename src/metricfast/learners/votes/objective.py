@@ -51,15 +51,10 @@ class MatrixObjective(Objective):
 
     def of_loss(self, arrays: list[Array], batch: Batch | None) -> tuple[float, list[Array]]:
         """Return the loss and its gradient."""
-        (M,), X, labels = arrays, self.X, self.loss.y
-        rows = slice(None) if batch is None else batch.rows
+        (M,), X = arrays, self.X
+        rows = np.arange(len(X)) if batch is None else batch.rows
         Z = map_points(X, root(M), self.n_jobs)
-        how = self.loss.options(rows)
-        if batch is None:
-            value, weights = self.loss.loss.weights(Z, labels, **how)
-        else:
-            value, weights = self.loss.loss.weights(
-                Z[rows], labels[rows], Z, labels, exclude=rows, **how
-            )
+        call = self.loss.bound.call(Z[rows], Z, rows, None, rows)
+        value, weights = self.loss.loss.of_distances(call)
         gradient = metric_gradient(X[rows], weights, X, M=M, n_jobs=self.n_jobs)
         return value, [np.asarray(gradient)]
