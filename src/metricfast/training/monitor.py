@@ -72,6 +72,8 @@ class Monitor:
 
     Attributes
     ----------
+    start : ndarray
+        Where the minimisation started, or went on after `restart`.
     x : ndarray
         The last parameters, even in the middle of an epoch; a solver replaces, never changes them.
     best_x, best_value, best_objective
@@ -117,7 +119,7 @@ class Monitor:
 
     def restart(self, x: Vector) -> None:
         """Forget the best parameters: the objective changes, and `x` is where it goes on."""
-        self.x = self.best_x = self.before_best = self._last = x.copy()
+        self.start = self.x = self.best_x = self.before_best = self._last = x.copy()
         self.best_value = self.best_objective = math.inf
 
     def settle(self, value: float, x: Vector) -> None:

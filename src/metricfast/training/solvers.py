@@ -40,6 +40,8 @@ def minimize_smooth(
     Warns ConvergenceWarning when it ends for another reason than convergence or the observer; the
     `remedy` is what to do where `max_iter` was too small.
     """
+    if max_iter < 1:
+        return
 
     def report(intermediate_result: Any) -> None:
         if monitor(intermediate_result.fun, intermediate_result.x):

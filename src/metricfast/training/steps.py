@@ -81,20 +81,20 @@ class Subgradient:
     and objective.
     """
 
-    n_moments = 0
+    n_moments = 1  # whose first entry is the first factor
 
     def __init__(self, power_t: float) -> None:
-        self._power, self._first = power_t, 0.0
+        self._power = power_t
 
     def __call__(
         self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
     ) -> Vector:
         """Return where the t-th step leads."""
-        del moments, decay
-        norm = float(np.linalg.norm(gradient))
-        if self._first == 0 < norm:
-            self._first = rate * (float(np.linalg.norm(x)) or 1.0) / norm
-        return np.asarray(x - self._first / t**self._power * gradient)
+        del decay
+        norm, memory = float(np.linalg.norm(gradient)), moments[0]
+        if memory[0] == 0 < norm:
+            memory[0] = rate * (float(np.linalg.norm(x)) or 1.0) / norm
+        return np.asarray(x - memory[0] / t**self._power * gradient)
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,9 @@ class TrainedLearner(BaseMetricLearner):
 
     def _decisive(self) -> dict[str, Any]:
         """Return the parameters that a training depends on."""
-        names = set(self.get_params(deep=False)) - _INCIDENTAL - {self._iterations}
+        names = set(self.get_params(deep=False)) - _INCIDENTAL - {"max_iter"}
+        if self.solver != "sgd":  # whose steps depend on how many there will be
+            names -= {"max_epochs"}
         return {name: getattr(self, name) for name in sorted(names)}
 
     def _hold_out(

@@ -121,7 +121,8 @@ class BaseEmbeddingLearner(EmbeddingInput):
         if self.solver == "lbfgs":
             with self._keeping(monitor, objective, callbacks, **how):
                 minimize_smooth(
-                    objective, monitor.x.astype(np.float64), monitor, max_iter=self.max_epochs,
+                    objective, monitor.x.astype(np.float64), monitor,
+                    max_iter=self.max_epochs - len(monitor.curve),
                     tol=_SINGLE_TOL if X.dtype == np.float32 else None, remedy="raise max_epochs",
                 )  # fmt: skip
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -46,6 +47,11 @@ class AllPairsLearner(LinearLearner):
         max_epochs: int = 50,
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self._take(locals())
 

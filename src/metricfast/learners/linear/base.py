@@ -274,14 +274,15 @@ class LinearLearner(TrainedLearner, PointsLearner):
         if self.solver == "lbfgs":
             self._solve_all(objective, monitor)
         else:
-            steps = self._steps(monitor.x, self.max_epochs)
+            steps = self._steps(monitor.start, self.max_epochs)
             minimize_minibatch(
                 objective, monitor.x, batches, monitor, max_epochs=self.max_epochs, steps=steps
             )
 
     def _solve_all(self, objective: Objective, monitor: Monitor) -> None:
         tol = _SINGLE_TOL if self.tol is None and objective.X.dtype == np.float32 else self.tol
-        minimize_smooth(objective, monitor.x, monitor, max_iter=self.max_iter, tol=tol)
+        max_iter = self.max_iter - len(monitor.curve)
+        minimize_smooth(objective, monitor.x, monitor, max_iter=max_iter, tol=tol)
 
     def _trying(self) -> AbstractContextManager[None]:
         """Return what a fit runs in."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -17,6 +18,7 @@ from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.base.trained import Callback
 from metricfast.learners.linear.base import LinearLearner
 from metricfast.learners.linear.impostors import MARGIN, TargetsAndImpostors
+from metricfast.learners.linear.shared_docs import documented
 from metricfast.samplers import Batch
 from metricfast.training.coordinates import FULL_BASIS, Coordinates
 from metricfast.training.monitor import Monitor, SolverState
@@ -30,6 +32,7 @@ Array = NDArray[Any]
 _COLLAPSED = 0.05
 
 
+@documented
 class LMNN(LinearLearner):
     r"""Large margin nearest neighbours.
 
@@ -47,11 +50,7 @@ class LMNN(LinearLearner):
 
     Parameters
     ----------
-    init : {"auto", "pca", "lda", "identity", "random"} or ndarray, default="auto"
-        The map to start from. "auto" is "lda" if
-        ``n_components <= min(n_features, n_classes - 1)``, else "pca" if
-        ``n_components < min(n_features, n_samples)``, else "identity". An array has shape
-        (n_components, n_features).
+    %(init)s
     n_neighbors : int, default=3
         Number k of targets of each point. Every class needs more members than that.
     min_iter, max_iter : int, default=50 and 1000
@@ -68,8 +67,7 @@ class LMNN(LinearLearner):
         Show progress on standard error.
     preprocessor : array-like or callable, optional
         Gives the points when `X` holds indicators of points.
-    n_components : int, optional
-        Number of rows of the map; by default those of `init` if it is an array, else n_features.
+    %(n_components)s
     random_state : int, RandomState or None, default=None
         For "random" initialisation and for mini-batches.
     k : int
@@ -91,31 +89,17 @@ class LMNN(LinearLearner):
     target_refresh : int, default=0
         How often to find the targets again, under the map learned so far, and go on from there.
         Each time `max_iter` and `max_epochs` count anew.
-    n_jobs : int, optional
-        Number of threads; results do not depend on it. By default all that the process may use.
-    callbacks : iterable of callables, optional
-        Each is called with a `metricfast.solvers.SolverState` after every iteration (with "sgd":
-        every epoch). One that returns True ends the training.
+    %(training)s
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The learned map, in float32 for float32 points, else in float64.
-    n_iter_ : int
-        Number of iterations, or epochs, done.
+    %(components)s
     labels_ : ndarray of shape (n_classes,)
         The numbers from 0 that stand for the sorted classes.
     objective_ : float
         The objective at the learned map; with "sgd" its estimate from the batches of the best
         epoch.
-    loss_curve_ : list of float
-        That value after each iteration or epoch.
-    n_features_in_ : int
-        Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, if `X` has any.
-    preprocessor_ : callable or None
-        The preprocessor in use.
+    %(attributes)s
 
     Notes
     -----
@@ -125,14 +109,7 @@ class LMNN(LinearLearner):
     the identity: the pull then has about the same curvature in all directions, which saves most of
     the iterations.
 
-    Data whose largest standard deviation of a feature is below 2^-10 or above 2^10 are trained on
-    times a power of two that makes it about 1, which `components_` undo; "identity", "pca" and
-    "random" are then maps of the rescaled data. An array as `init` is always a map of the data as
-    given; one that spreads them by more than 2^20 or less than 2^-20 is rescaled likewise, with a
-    warning.
-
-    An interrupted `fit` (Ctrl-C) raises KeyboardInterrupt and leaves the best map so far in
-    `components_`. Where the iterations run out before convergence, ConvergenceWarning says so.
+    %(units)s
 
     Where points are hardly more than features, a map can satisfy every margin and bring the points
     of a class together in one place, and other points gain nothing: a warning says so. Principal
@@ -175,6 +152,11 @@ class LMNN(LinearLearner):
         target_refresh: int = 0,
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self._take(locals())
 
@@ -183,6 +165,8 @@ class LMNN(LinearLearner):
         check_count("n_neighbors", k)
         check_count("min_iter", self.min_iter, least=0)
         check_count("target_refresh", self.target_refresh, least=0)
+        if self.target_refresh and self.checkpoint is not None:
+            raise ValueError("checkpoint needs target_refresh=0.")
         check_range("regularization", self.regularization, high=1.0)
         check_range("convergence_tol", self.convergence_tol)
         self._k = int(k)
@@ -222,7 +206,8 @@ class LMNN(LinearLearner):
     def _solve_all(self, objective: Objective, monitor: Monitor) -> None:
         minimize_hinge(
             objective, monitor.x, monitor,
-            min_iter=self.min_iter, max_iter=self.max_iter, tol=self.convergence_tol,
+            min_iter=self.min_iter, tol=self.convergence_tol,
+            max_iter=self.max_iter - (0 if self.target_refresh else len(monitor.curve)),
         )  # fmt: skip
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,12 +16,14 @@ from metricfast._core.scatter import square_root
 from metricfast._core.targets import check_regression_target
 from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.linear.all_pairs import AllPairsLearner
+from metricfast.learners.linear.shared_docs import documented
 from metricfast.training.coordinates import Coordinates
 from metricfast.training.monitor import SolverState
 
 __all__ = ["MLKR"]
 
 
+@documented
 class MLKR(AllPairsLearner):
     r"""Metric learning for kernel regression.
 
@@ -36,56 +39,28 @@ class MLKR(AllPairsLearner):
 
     Parameters
     ----------
-    n_components : int, optional
-        Number of rows of the map; by default those of `init` if it is an array, else n_features.
+    %(n_components)s
     init : {"auto", "pca", "identity", "random"} or ndarray, default="auto"
         The map to start from. "auto" is "pca" if ``n_components < min(n_features, n_samples)``,
         else "identity". An array has shape (n_components, n_features).
-    tol : float, optional
-        Tolerance of "lbfgs", as SciPy's `minimize` takes it; by default 1e-6 for float32
-        points, else SciPy's own choice.
+    %(tol)s
     max_iter : int, default=1000
         Largest number of iterations of "lbfgs".
-    verbose : bool, default=False
-        Show progress on standard error.
-    preprocessor : array-like or callable, optional
-        Gives the points when `X` holds indicators of points.
-    random_state : int, RandomState or None, default=None
-        For "random" initialisation and for mini-batches.
+    %(common)s
     solver : {"lbfgs", "sgd"}, default="lbfgs"
         "lbfgs" uses all pairs of points in every iteration. "sgd" is for many points: Adam on
         mini-batches in which the neighbours of a point are those of its batch. It first multiplies
         the initial map by the factor that predicts the targets of a batch best.
-    batch_size : int, optional
-        Points per mini-batch; by default a tenth of the points, but at least 100 and at most 1000.
-    learning_rate : float, default=0.01
-        First step of "sgd", relative to the root mean square of the initial map; it falls to zero
-        along half a cosine.
-    max_epochs : int, default=50
-        Number of passes of "sgd" over the points.
-    n_jobs : int, optional
-        Number of threads; results do not depend on it. By default all that the process may use.
-    callbacks : iterable of callables, optional
-        Each is called with a `metricfast.solvers.SolverState` after every iteration (with "sgd":
-        every epoch). One that returns True ends the training.
+    %(sgd)s
+    %(training)s
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The learned map, in float32 for float32 points, else in float64.
-    n_iter_ : int
-        Number of iterations, or epochs, done.
+    %(components)s
     objective_ : float
         The sum of squares above at the learned map; with "sgd" its estimate from the batches of the
         best epoch.
-    loss_curve_ : list of float
-        That value after each iteration or epoch.
-    n_features_in_ : int
-        Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, if `X` has any.
-    preprocessor_ : callable or None
-        The preprocessor in use.
+    %(attributes)s
 
     Notes
     -----
@@ -95,14 +70,7 @@ class MLKR(AllPairsLearner):
     Standardized data are a good start. Where "lbfgs" cannot begin for that reason,
     ConvergenceWarning says so.
 
-    Data whose largest standard deviation of a feature is below 2^-10 or above 2^10 are trained on
-    times a power of two that makes it about 1, which `components_` undo; "identity", "pca" and
-    "random" are then maps of the rescaled data. An array as `init` is always a map of the data as
-    given; one that spreads them by more than 2^20 or less than 2^-20 is rescaled likewise, with a
-    warning.
-
-    An interrupted `fit` (Ctrl-C) raises KeyboardInterrupt and leaves the best map so far in
-    `components_`. Where the iterations run out before convergence, ConvergenceWarning says so.
+    %(units)s
 
     References
     ----------
@@ -138,6 +106,11 @@ class MLKR(AllPairsLearner):
         max_epochs: int = 50,
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self._take(locals())
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from metricfast._core.sparse import sparse_gradient
 from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.base.trained import Callback
 from metricfast.learners.linear.base import LinearLearner
+from metricfast.learners.linear.shared_docs import documented
 from metricfast.samplers import Batch
 from metricfast.training.coordinates import Coordinates
 from metricfast.training.monitor import SolverState
@@ -27,6 +30,7 @@ from metricfast.training.objective import Labelled, LinearMap, Objective, map_po
 __all__ = ["NCMML"]
 
 
+@documented
 class NCMML(LinearLearner):
     r"""Nearest class mean metric learning.
 
@@ -44,45 +48,25 @@ class NCMML(LinearLearner):
 
     Parameters
     ----------
-    n_components : int, optional
-        Number of rows of the map; by default those of `init` if it is an array, else n_features.
-    init : {"auto", "pca", "lda", "identity", "random"} or ndarray, default="auto"
-        The map to start from. "auto" is "lda" if
-        ``n_components <= min(n_features, n_classes - 1)``, else "pca" if
-        ``n_components < min(n_features, n_samples)``, else "identity". An array has shape
-        (n_components, n_features).
+    %(n_components)s
+    %(init)s
     max_iter : int, default=100
         Largest number of iterations.
     tol : float, optional
         Tolerance of L-BFGS, as SciPy's `minimize` takes it; by default SciPy's own choice.
-    verbose : bool, default=False
-        Show progress on standard error.
-    preprocessor : array-like or callable, optional
-        Gives the points when `X` holds indicators of points.
-    random_state : int, RandomState or None, default=None
-        For "random" initialisation.
-    n_jobs : int, optional
-        Number of threads; results do not depend on it. By default all that the process may use.
-    callbacks : iterable of callables, optional
-        Each is called with a `metricfast.solvers.SolverState` after every iteration. One that
-        returns True ends the training.
+    %(common)s
+    solver : {"lbfgs", "sgd"}, default="lbfgs"
+        "sgd" takes a step of Adam for every mini-batch, towards the means of all points. It first
+        multiplies the initial map by the factor that makes the labels of a batch most likely.
+    %(sgd)s
+    %(training)s
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The learned map, in float32 for float32 points, else in float64.
-    n_iter_ : int
-        Number of iterations done.
+    %(components)s
     objective_ : float
         The negative of the mean log-likelihood at the learned map.
-    loss_curve_ : list of float
-        That value after each iteration.
-    n_features_in_ : int
-        Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, if `X` has any.
-    preprocessor_ : callable or None
-        The preprocessor in use.
+    %(attributes)s
 
     Notes
     -----
@@ -113,8 +97,17 @@ class NCMML(LinearLearner):
         preprocessor: Any = None,
         random_state: int | np.random.RandomState | None = None,
         *,
+        solver: str = "lbfgs",
+        batch_size: int | None = None,
+        learning_rate: float = 0.01,
+        max_epochs: int = 50,
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self._take(locals())
 
@@ -126,6 +119,11 @@ class NCMML(LinearLearner):
     def _objective(self, data: TrainingSet, L: NDArray[Any]) -> Objective:
         del L
         return _Likelihood(data, self.n_jobs)
+
+    def _batches(
+        self, data: TrainingSet, objective: Objective, rng: np.random.RandomState
+    ) -> Callable[[], list[Batch]]:
+        return super()._batches(replace(data, labels=objective.loss.y), objective, rng)
 
 
 class _Likelihood(Objective):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from numbers import Integral
 from typing import Any
@@ -80,7 +81,7 @@ class AsymmetricSimilarity(VotesOfDatabase, VoteTraining, EmbeddedMetricMixin):
         As of `NeighborhoodGerrymandering`.
     validation_fraction
         As of `NeighborhoodGerrymandering`.
-    warm_start, preprocessor, verbose, random_state, n_jobs, power_t
+    warm_start, preprocessor, verbose, random_state, n_jobs, power_t, checkpoint
         As of `NeighborhoodGerrymandering`.
     callbacks : iterable of callables, optional
         Each is called after every epoch or iteration with an object of the attributes `iteration`,
@@ -166,6 +167,7 @@ class AsymmetricSimilarity(VotesOfDatabase, VoteTraining, EmbeddedMetricMixin):
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
         power_t: float = 0.5,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self._take(locals())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -98,6 +99,9 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
         that returns True ends the training.
     power_t : float, default=0.5
         The exponent p of "subgradient": .5 suits any convex objective, 1 a strongly convex one.
+    checkpoint : path-like, optional
+        File that the training is written to after every epoch, and goes on from where it is there
+        already. It needs the package safetensors.
 
     Attributes
     ----------
@@ -181,6 +185,7 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
         power_t: float = 0.5,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self._take(locals())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -46,7 +47,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: 
         As of `NeighborhoodGerrymandering`; "lda" is no `init`.
     max_epochs, learning_rate, tol, early_stopping, validation_fraction, warm_start
         As of `NeighborhoodGerrymandering`.
-    preprocessor, verbose, random_state, n_jobs, callbacks, power_t
+    preprocessor, verbose, random_state, n_jobs, callbacks, power_t, checkpoint
         As of `NeighborhoodGerrymandering`.
 
     Attributes
@@ -108,6 +109,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: 
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
         power_t: float = 0.5,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self._take(locals())
 

@@ -64,7 +64,7 @@ class VoteMonitor(Monitor):
         patience: int,
     ) -> None:
         super().__init__(x0, patience=patience, tol=tol, rng=rng)
-        self.start, self.n = x0, objective.X.shape[0]
+        self.n = objective.X.shape[0]
         self.weight = float(self.n if weight is None else weight.sum())
         self.history: dict[str, list[float]] = {name: [] for name in _QUANTITIES}
         self._loss: Gerrymander = objective.loss.loss
@@ -140,7 +140,12 @@ class VoteTraining(TrainedLearner):
 
     def _solve_hinges(self, objective: Objective, monitor: Monitor) -> None:
         minimize_hinge(
-            objective, monitor.x, monitor, min_iter=1, max_iter=self.max_iter, tol=self.tol
+            objective,
+            monitor.x,
+            monitor,
+            min_iter=1,
+            tol=self.tol,
+            max_iter=self.max_iter - len(monitor.curve),
         )
 
     def _solve_votes(self, objective: Objective, monitor: VoteMonitor) -> None:
@@ -150,7 +155,7 @@ class VoteTraining(TrainedLearner):
         else:
             minimize_minibatch(
                 objective, monitor.x, lambda: self._batches_of(monitor.rng, monitor.n), monitor,
-                max_epochs=self.max_epochs, steps=self._steps(monitor.x, self.max_epochs),
+                max_epochs=self.max_epochs, steps=self._steps(monitor.start, self.max_epochs),
             )  # fmt: skip
 
     def _batches_of(self, rng: np.random.RandomState, n: int) -> list[Batch]:

@@ -1,0 +1,140 @@
+"""What every learner has from the one training loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.preprocessing import scale
+
+from metricfast import (
+    LDML,
+    LMNN,
+    MCML,
+    MLKR,
+    NCA,
+    NCMML,
+    AsymmetricSimilarity,
+    EmbeddingLearner,
+    NeighborhoodGerrymandering,
+    NeighborhoodGerrymanderingRegressor,
+    losses,
+)
+
+X, Y = load_iris(return_X_y=True)
+X, Y = scale(X)[::2], Y[::2]
+MAPS = [
+    *(each(solver="sgd") for each in (NCA, LMNN, MCML, LDML, MLKR, NCMML)),
+    NeighborhoodGerrymandering(),
+    NeighborhoodGerrymandering(solver="subgradient"),
+    NeighborhoodGerrymanderingRegressor(),
+]
+LEARNERS = [*MAPS, AsymmetricSimilarity(), EmbeddingLearner(losses.NCA())]
+FULL = [
+    NCA(),
+    LMNN(min_iter=5),
+    NCMML(),
+    NeighborhoodGerrymandering(solver="lbfgs"),
+    AsymmetricSimilarity(solver="lbfgs"),
+    EmbeddingLearner(losses.NCA(), solver="lbfgs"),
+]
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def of(learner, **params):
+    known = learner.get_params()
+    params = {"random_state": 0, "max_epochs": 4, **params}
+    return clone(learner).set_params(**{k: v for k, v in params.items() if k in known})
+
+
+def parameters(learner):
+    found = learner.parameters_ if hasattr(learner, "parameters_") else [learner.components_]
+    return np.concatenate([array.ravel() for array in found])
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=str)
+def test_a_checkpoint_changes_nothing_and_is_gone_on_from(learner, tmp_path):
+    expected = of(learner).fit(X, Y)
+    path, seen = tmp_path / "training", []
+
+    def kill(state):
+        seen.append(state.iteration)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        of(learner, checkpoint=path, callbacks=[kill]).fit(X, Y)
+    found = of(learner, checkpoint=path, callbacks=[lambda s: seen.append(s.iteration)]).fit(X, Y)
+    assert seen == [1, 2, 3, 3, 4]
+    np.testing.assert_array_equal(parameters(found), parameters(expected))
+    assert found.loss_curve_ == expected.loss_curve_
+    with pytest.raises(ValueError, match="is of a training with other parameters or other data"):
+        of(learner, checkpoint=path).fit(X + 1e-3, Y)
+
+
+@pytest.mark.parametrize("learner", FULL, ids=str)
+def test_a_checkpoint_of_all_points_is_gone_on_from(learner, tmp_path):
+    path, lengths = tmp_path / "training", {"max_iter": 3, "max_epochs": 3}
+    first = of(learner, checkpoint=path, **lengths).fit(X, Y)
+    lengths = {"max_iter": 5, "max_epochs": 5}
+    second = of(learner, checkpoint=path, **lengths).fit(X, Y)
+    assert second.loss_curve_[:3] == first.loss_curve_
+    assert len(second.loss_curve_) == 5
+    assert min(second.loss_curve_) < min(first.loss_curve_)
+
+
+@pytest.mark.parametrize("learner", [*LEARNERS, *FULL], ids=str)
+def test_early_stopping_keeps_the_best_by_score(learner):
+    states = []
+    lengths = {"max_epochs": 30, "max_iter": 30}
+    model = of(learner, early_stopping=True, callbacks=[states.append], **lengths).fit(X, Y)
+    scores = [state.score for state in states]
+    if hasattr(model, "validation_scores_"):
+        assert model.validation_scores_ == scores
+    assert len(scores) == model.n_iter_ <= 30
+    best = int(np.argmax(scores))
+    assert model.n_iter_ == 30 or model.n_iter_ - best > 10 or not np.diff(scores[best:]).any()
+    if not hasattr(model, "history_"):  # votes look once more at all points
+        chosen = [s for s, score in zip(states, scores, strict=True) if score == max(scores)]
+        found = parameters(model)
+        flat = [np.concatenate([a.ravel() for a in s.parameters]) for s in chosen]
+        assert any(np.array_equal(found, each) for each in flat)
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=str)
+def test_a_warm_start_goes_on_from_what_was_learned(learner):
+    starts = []
+    model = of(learner, max_epochs=12).fit(X, Y)
+    learned = parameters(model)
+    model.set_params(warm_start=True, max_epochs=1, learning_rate=1e-9, callbacks=[starts.append])
+    found = parameters(model.fit(X, Y))
+    np.testing.assert_allclose(found, learned, rtol=1e-4, atol=1e-4 * np.abs(learned).max())
+
+
+@pytest.mark.parametrize(
+    "learner", [each for each in LEARNERS if hasattr(each, "partial_fit")], ids=str
+)
+def test_partial_fit_learns_from_one_part_after_another(learner):
+    model, rng = of(learner, max_epochs=50, init="random"), np.random.RandomState(0)
+    curves = []
+    for _ in range(12):
+        part = rng.permutation(len(X))[:60]
+        curves.append(model.partial_fit(X[part], Y[part]).loss_curve_[-1])
+    assert model.n_iter_ == 12
+    if not isinstance(learner, EmbeddingLearner):
+        assert np.mean(curves[-3:]) < np.mean(curves[:3])
+    before = parameters(model).copy()
+    model.partial_fit(X[:50], Y[:50])
+    assert 0 < np.abs(parameters(model) - before).max() < 0.2 * np.abs(before).max()
+    with pytest.raises(ValueError, match="features"):
+        model.partial_fit(X[:, :3], Y)
+    with pytest.raises(ValueError, match="early_stopping"):
+        model.set_params(early_stopping=True).partial_fit(X, Y)
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=str)
+@pytest.mark.filterwarnings("ignore:.*serves worse")
+def test_validate_measures_held_out_points(learner):
+    if not isinstance(learner, AsymmetricSimilarity):
+        assert of(learner).fit(X, Y, validate=True).validation_["n_held_out"] == 15
