@@ -211,8 +211,7 @@ class InferenceSearch {
         std::vector<VoteTask> tasks;
         for (Index i = 0; i < count; ++i)
             if (tasks.empty() || tasks.back().y != problem_.query_labels[ids[i]])
-                tasks.emplace_back(problem_, problem_.query_labels[ids[i]], sizes_,
-                                   frame_.scale);
+                tasks.emplace_back(problem_, problem_.query_labels[ids[i]], sizes_, frame_.scale);
         return tasks;
     }
 

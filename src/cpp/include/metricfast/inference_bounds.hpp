@@ -101,7 +101,8 @@ struct VoteTask {
     VoteTask(const InferenceProblem &problem, Index label, const std::vector<Index> &sizes,
              double scale_)
         : y(label), k(problem.options.k), loss(problem.options.loss), ties(problem.options.ties),
-          targeted(problem.targeted.wanted()), augmented(problem.augmented.wanted()), scale(scale_) {
+          targeted(problem.targeted.wanted()), augmented(problem.augmented.wanted()),
+          scale(scale_) {
         for (Index r = 0; loss.matrix != nullptr && r < loss.classes; ++r)
             sole = sole && (r == y || loss(y, r) != 0);
         for (; fewest < k; ++fewest) {
@@ -117,7 +118,7 @@ struct VoteTask {
     bool right(Index c) const { return loss(y, c) == 0; }
     double cost(Index c) const { return in_frame(loss(y, c)); }
     double largest() const { return in_frame(loss.largest(y)); }
-    /// A cost in the unit of squared distances. From the most on, these are less than its rounding.
+    /// A cost in the unit of squared distances: from 1e30 on, these are less than its rounding.
     double in_frame(double cost) const { return std::min(cost * scale * scale, 1e30); }
     /// How many points a wrong answer may have beside the fewest votes, with any right one.
     Index beside(Index c) const {

@@ -70,6 +70,8 @@ void paired_distances(const Points &x, const Points &y, const PairList &list, bo
                       const Control &control = {}) {
     require(x.cols() == y.cols(), "paired_distances: X and Y differ in width");
     list.check(x, y);
+    detail::largest_magnitude(x); // which refuses what is not finite
+    detail::largest_magnitude(y);
     // Between these no square of a difference has vanished or overflown in T.
     const T least = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon() *
                     static_cast<T>(x.cols() + 1);
@@ -128,8 +130,8 @@ void paired_distances(const Points &x, const Points &y, const PairList &list,
         else
             z.noalias() = (a * scale) * U.transpose() - (b * scale) * V.transpose();
         for (Index i = 0; i < count; ++i)
-            out[first + i] = detail::length<T>(
-                z.cols(), [&](Index c) { return z(i, c); }, scale, squared);
+            out[first + i] =
+                detail::length<T>(z.cols(), [&](Index c) { return z(i, c); }, scale, squared);
     });
 }
 
