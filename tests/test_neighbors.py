@@ -278,6 +278,16 @@ def test_metric_gradient_beside_a_point_far_away():
     np.testing.assert_allclose(mf.metric_gradient(X, W, L=np.eye(3)), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_metric_gradient_of_weights_and_maps_beyond_single_precision(sparse):
+    X, W, L = points(6, 2, np.float32), np.ones((6, 6)), np.eye(2)
+    weights = csr_array(W) if sparse else W
+    expected = mf.metric_gradient(X, weights, L=L)
+    for factor in (1e-100, 1e100):
+        found = mf.metric_gradient(X, weights * factor, L=L * factor)
+        np.testing.assert_allclose(found / factor / factor, expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize("maps", [{"L": np.eye(2)}, {"U": np.eye(2), "V": np.eye(2)}])
 @pytest.mark.parametrize(("dtype", "huge"), [(np.float32, 1e25), (np.float64, 1e200)])
 def test_metric_gradient_refuses_to_overflow(maps, dtype, huge):

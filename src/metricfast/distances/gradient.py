@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from metricfast._core.arrays import as_maps, as_points, as_real, as_threads, common_precision
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.scaling import times_power_of_two
 from metricfast._core.sparse import check_structure
 from metricfast.exceptions import LossOverflowError
 
 __all__ = ["metric_gradient"]
 
 _MOST_FOR_CENTRE = 1000
+# Up to these powers of two weights and maps are taken as they are.
+_ORDINARY = 60
 
 
 def metric_gradient(
@@ -80,14 +84,18 @@ def metric_gradient(
         centre = np.median(other[:: 1 + len(other) // _MOST_FOR_CENTRE], axis=0).astype(dtype)
     if M is not None and as_points(M, "M", width=width).shape[0] != width:
         raise ValueError(f"M must have shape ({width}, {width}).")
-    values, starts, columns = _as_weights(weights, (len(points), len(other)), dtype)
+    values, starts, columns = _as_weights(weights, (len(points), len(other)))
+    maps = [each for each in (query_map, database_map) if each is not None]
+    # The gradient is linear in the weights, and in the maps: single precision holds them all.
+    of_weights, of_maps = _exponent(values), _exponent(*maps)
+    values = _divided(values, of_weights, dtype)
     kernels = get_kernels()
 
     def embed(x: NDArray[Any], components: NDArray[Any] | None) -> NDArray[Any]:
         if components is None:
             return x
         z = np.empty((len(x), len(components)), dtype)
-        kernels.linear_forward(x, components.astype(dtype, copy=False), z, threads)
+        kernels.linear_forward(x, _divided(components, of_maps, dtype), z, threads)
         return z
 
     with np.errstate(over="ignore", invalid="ignore"):
@@ -100,6 +108,8 @@ def metric_gradient(
             grad_q[:] = grad_d[:] = np.nan
         grad_u = np.asarray(kernels.linear_backward(grad_q, x, threads))
         grad_v = np.asarray(kernels.linear_backward(grad_d, y, threads))
+        back = of_weights + of_maps
+        grad_u, grad_v = (np.asarray(np.ldexp(each, back)) for each in (grad_u, grad_v))
         sums = (grad_u, grad_v) if U is not None else (grad_u + grad_v,)
     if not all(map(kernels.all_finite, sums)):
         raise LossOverflowError(
@@ -111,12 +121,26 @@ def metric_gradient(
     return 0.5 * sums[0] if M is not None else sums[0]
 
 
+def _exponent(*arrays: NDArray[Any]) -> int:
+    """Of the power of two to divide by, where that is needed."""
+    largest = max(
+        (float(max(each.max(initial=0), -each.min(initial=0))) for each in arrays), default=0.0
+    )
+    exponent = math.frexp(largest)[1]
+    return exponent if abs(exponent) > _ORDINARY else 0
+
+
+def _divided(array: NDArray[Any], exponent: int, dtype: type[np.floating[Any]]) -> NDArray[Any]:
+    array = times_power_of_two(array, -exponent) if exponent else array
+    return array.astype(dtype, copy=False)
+
+
 def _as_weights(
-    weights: Any, shape: tuple[int, int], dtype: type[np.floating[Any]]
+    weights: Any, shape: tuple[int, int]
 ) -> tuple[NDArray[Any], NDArray[np.int64] | None, NDArray[np.int64] | None]:
     """Dense values, or the values, row starts and columns of sparse ones."""
     if not hasattr(weights, "tocsr"):
-        dense = as_points(as_real(weights, "weights").astype(dtype, copy=False), "weights")
+        dense = as_points(weights, "weights")
         if dense.shape != shape:
             raise ValueError(f"weights must have shape {shape}; found {dense.shape}.")
         return dense, None, None
@@ -124,7 +148,7 @@ def _as_weights(
     sparse = weights.tocsr()
     if sparse.shape != shape:
         raise ValueError(f"weights must have shape {shape}; found {sparse.shape}.")
-    values = as_real(sparse.data, "weights").astype(dtype, copy=False)
+    values = as_real(sparse.data, "weights")
     if not np.isfinite(values).all():
         raise ValueError("weights contains NaN or infinity.")
     return values, sparse.indptr.astype(np.int64), sparse.indices.astype(np.int64)
