@@ -29,6 +29,10 @@ def test_arrays_are_copied():
     assert M.dtype == np.float64
     np.testing.assert_array_equal(M, given)
     assert not np.shares_memory(M, given)
+    rounded = np.eye(4) + 1e3
+    rounded[0, 1] += 5e-3  # symmetric but for rounding
+    M = initialize_metric(X, rounded)
+    np.testing.assert_array_equal(M, M.T)
 
 
 def test_singular_covariance():

@@ -88,6 +88,7 @@ def _check_given(
         )
     if not np.allclose(M, M.T, atol=1e-8 * np.abs(M).max()):
         raise ValueError(f"`{name}` is not symmetric.")
+    M = (M + M.T) / 2  # of which decompositions look at either half
     eigenvalues: NDArray[Any] = np.linalg.eigvalsh(M)
     tol = _rounding(eigenvalues)
     if (eigenvalues < -tol).any():
