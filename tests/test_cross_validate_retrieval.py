@@ -195,6 +195,10 @@ def test_sparse_points_in_any_form():
         for form in (csr_array, coo_array, bsr_array)
     ]
     assert found[0] == found[1] == found[2]
+    damaged = csr_array(X)
+    damaged.indptr[75] = 10**6
+    with pytest.raises(ValueError, match="X is a damaged sparse matrix"):
+        cross_validate_retrieval(TruncatedSVD(2), damaged, X[:, 0])
 
 
 def test_frames_in_the_other_byte_order():

@@ -15,6 +15,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from metricfast._core.arguments import check_choice, check_count, check_random_state
+from metricfast._core.sparse import check_structure
 from metricfast._core.targets import encode
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import bind_labels, label_sequence
@@ -268,6 +269,7 @@ def cross_validate_retrieval(
 def _table(X: Any, n: int) -> Any:
     """Return a table of points whose rows can be taken."""
     if issparse(X):
+        check_structure(X)
         X = X.tocsr()
     try:
         found = _num_samples(X)
