@@ -48,7 +48,11 @@ class SolverState:
 
     @property
     def components(self) -> NDArray[Any]:
-        """The current linear map, of shape (n_components, n_features)."""
+        """The current linear map, of shape (n_components, n_features), of a linear learner."""
+        if not hasattr(self.estimator, "components_"):
+            raise AttributeError(
+                f"{type(self.estimator).__name__} has no linear map: `parameters`."
+            )
         return self.parameters[0]
 
 
