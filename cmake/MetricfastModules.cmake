@@ -8,9 +8,9 @@ set(bindings "${PROJECT_SOURCE_DIR}/src/cpp/bindings")
 # The files of a unit are compiled as one, since what they share is instantiated once then. Units are
 # as large as a compiler of 1.5 GB may be.
 set(metricfast_units engine search losses learners)
-set(metricfast_engine bind_engine)
+set(metricfast_engine bind_engine bind_itml bind_oasis bind_psd_learners)
 set(metricfast_search bind_distance bind_neighbors bind_inference)
-set(metricfast_losses bind_class_losses bind_label_losses bind_itml bind_oasis bind_psd_learners)
+set(metricfast_losses bind_losses)
 set(metricfast_learners module bind_build bind_embeddings bind_scatter bind_scml)
 foreach(unit IN LISTS metricfast_units)
     list(TRANSFORM metricfast_${unit} REPLACE "(.+)" "${bindings}/\\1.cpp")

@@ -12,6 +12,11 @@ from functools import partial
 
 import numpy as np
 
+from metricfast import losses
+
+# Compiled has no default.
+NAMES = [name for name in losses.__all__ if name != "Compiled"]
+
 
 def rows(A, B, own):
     """(i, columns, D): each anchor with its neighbours and its squared distances to all."""
@@ -161,6 +166,52 @@ def ntxent(temperature=0.07):
             if n:
                 pairs += [log_sum([x / temperature for x in [s, *n]]) - s / temperature for s in p]
         return mean(pairs)
+
+    return loss
+
+
+def circle(margin=0.25, gamma=256.0):
+    def loss(A, y, B, yb, own):
+        anchors = []
+        for p, n in two_sides(A, y, B, yb, own):
+            if p and n:
+                pull = [-gamma * max(1 + margin - s, 0) * (s - 1 + margin) for s in p]
+                push = [gamma * max(s + margin, 0) * (s - margin) for s in n]
+                anchors.append(log_sum([0.0, *(a + b for a in pull for b in push)]))
+        return mean(anchors)
+
+    return loss
+
+
+def sigmoid(x, temperature):
+    return (1 + math.tanh(x / temperature / 2)) / 2
+
+
+def smooth_ap(temperature=0.01):
+    def loss(A, y, B, yb, own):
+        anchors = []
+        for p, n in two_sides(A, y, B, yb, own):
+            precisions = []
+            for at, s in enumerate(p):
+                near = 1 + sum(sigmoid(q - s, temperature) for q in p[:at] + p[at + 1 :])
+                precisions.append(near / (near + sum(sigmoid(q - s, temperature) for q in n)))
+            if p and n:
+                anchors.append(1 - mean(precisions))
+        return mean(anchors)
+
+    return loss
+
+
+def recall_at_k(k=(1, 2, 4, 8, 16), temperature=0.01, rank_temperature=1.0):
+    def loss(A, y, B, yb, own):
+        anchors = []
+        for p, n in two_sides(A, y, B, yb, own):
+            ranks = [0.5 + sum(sigmoid(q - s, temperature) for q in p + n) for s in p]
+            if p and n:
+                recalls = [sum(sigmoid(at - r, rank_temperature) for r in ranks) / min(at, len(p))
+                           for at in k]  # fmt: skip
+                anchors.append(1 - mean(recalls))
+        return mean(anchors)
 
     return loss
 

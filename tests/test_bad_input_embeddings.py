@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from bad_input import changed, check, read_table
 from embedding_cases import X, Y
+from reference_losses import NAMES
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -34,9 +35,7 @@ OF_NUMBERS = [
     LogRatioLearner(2, **SHORT),
 ]
 LOSSES = {
-    kind: [
-        loss for loss in (getattr(losses, name)() for name in losses.__all__) if loss.labels == kind
-    ]
+    kind: [loss for loss in (getattr(losses, name)() for name in NAMES) if loss.labels == kind]
     for kind in ("class", "continuous")
 }
 PROXIES = (X[:3] + 1.0, np.arange(3))

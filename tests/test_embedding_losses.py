@@ -47,6 +47,12 @@ CASES = {
     "MultiSimilarity": (losses.MultiSimilarity(beta=5.0), reference.multi_similarity(beta=5.0)),
     "SupCon": (losses.SupCon(0.5), reference.supcon(0.5)),
     "NTXent": (losses.NTXent(0.5), reference.ntxent(0.5)),
+    "Circle": (losses.Circle(gamma=0.5), reference.circle(gamma=0.5)),
+    "SmoothAP": (losses.SmoothAP(2.0), reference.smooth_ap(2.0)),
+    "RecallAtK": (
+        losses.RecallAtK((1, 3), 2.0, 0.7),
+        reference.recall_at_k((1, 3), 2.0, 0.7),
+    ),
     "GeneralizedLifted": (losses.GeneralizedLifted(), reference.lifted()),
     "GeneralizedLifted squared": (
         losses.GeneralizedLifted(2.0, 0.5, squared=True),

@@ -19,14 +19,13 @@ CPP_LAYERS = [
     ["version", "config"],
     ["types"],
     ["parallel", "product", "simd", "tile", "packing"],
-    ["distance", "copies", "screen", "smallest", "window", "optimizer", "work"],
+    ["distance", "copies", "screen", "smallest", "optimizer", "work"],
     ["neighbors", "impostors"],
     ["inference", "inference_problem", "inference_bounds", "inference_batch", "class_means"],
     [
         "losses/",
+        "engine/",
         "row_engine",
-        "database_gradient",
-        "symmetric_gradient",
         "embeddings/",
         "constrained/",
         "psd",
@@ -35,7 +34,7 @@ CPP_LAYERS = [
     ["metricfast"],
 ]
 PYTHON_LAYERS = [
-    ["_cpu", "_core/threadpool"],
+    ["_cpu", "_core/threadpool", "_core/kernels"],
     ["_core/dispatch", "_core/arguments", "exceptions"],
     ["_core/", "_labels/", "distances/", "losses/", "embeddings/"],
     ["samplers", "constraints", "metrics/"],

@@ -100,7 +100,7 @@ static RowMatrix<double> learn(const Data &data, Index components, int steps) {
     const Index n = data.points.rows(), d = data.points.cols();
     const RowMatrix<double> x = data.points.rowwise() - data.points.colwise().mean();
     const auto self = metricfast::identity_order(n);
-    const Loss loss(Loss::Form::sum, data.labels, data.labels, nullptr, nullptr, nullptr);
+    const Loss loss(Loss::Form::sum, {data.labels, data.labels});
     RowMatrix<double> L = RowMatrix<double>::Identity(components, d), z(n, components),
                       dz(n, components);
     const auto evaluate = [&](const RowMatrix<double> &map, RowMatrix<double> &gradient) {

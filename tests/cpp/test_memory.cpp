@@ -78,13 +78,13 @@ TEST(row_losses) {
     problem.queries = seen(z);
     problem.database = seen(z).middle_rows(0, 40);
     using Loss = NcaLoss<double>;
-    const Loss loss(Loss::Form::log, labels, some, nullptr, nullptr, nullptr);
+    const Loss loss(Loss::Form::log, {labels, some});
     every_allocation_may_fail([&] {
         RowEngine<double>(problem, loss, alone).value_and_gradient(view(queries), view(database));
     });
     problem.queries = problem.database;
     problem.symmetric = true;
-    const Loss own(Loss::Form::log, some, some, nullptr, nullptr, nullptr);
+    const Loss own(Loss::Form::log, {some, some});
     every_allocation_may_fail(
         [&] { RowEngine<double>(problem, own, alone).value_and_gradient(view(database), {}); });
 }

@@ -18,7 +18,7 @@ std::vector<std::int64_t> labels_of(Index count) {
 
 /// A loss of inner products: half the sum of their squares.
 template <class T> struct HalfSquares : RowLoss<T> {
-    bool sparse() const override { return false; }
+    RowKind kind() const override { return RowKind::inner_product; }
     RowValue evaluate(Row<T> &row) const override {
         RowValue result;
         for (Index j = 0; j < row.count; ++j)
@@ -35,7 +35,7 @@ RowTotals run(const RowMatrix<T> &z, const RowLoss<T> &loss, RowMatrix<T> &grad,
     std::vector<std::int64_t> self = identity_order(z.rows());
     problem.queries = problem.database = seen(z);
     problem.symmetric = true;
-    if (problem.kind == RowKind::distance)
+    if (loss.kind() != RowKind::inner_product)
         problem.exclude = self;
     grad.resize(z.rows(), z.cols());
     return RowEngine<T>(problem, loss, control).value_and_gradient(view(grad), {});
@@ -62,12 +62,9 @@ template <class T> void gradient_matches(const RowLoss<T> &loss, RowProblem<T> p
 
 TEST(nca_gradients) {
     const auto y = labels_of(n);
-    gradient_matches<double>(
-        NcaLoss<double>(NcaLoss<double>::Form::sum, y, y, nullptr, nullptr, nullptr));
-    gradient_matches<double>(
-        NcaLoss<double>(NcaLoss<double>::Form::log, y, y, nullptr, nullptr, nullptr));
-    gradient_matches<float>(
-        NcaLoss<float>(NcaLoss<float>::Form::sum, y, y, nullptr, nullptr, nullptr));
+    gradient_matches<double>(NcaLoss<double>(NcaLoss<double>::Form::sum, {y, y}));
+    gradient_matches<double>(NcaLoss<double>(NcaLoss<double>::Form::log, {y, y}));
+    gradient_matches<float>(NcaLoss<float>(NcaLoss<float>::Form::sum, {y, y}));
 }
 
 TEST(lmnn_gradients_and_candidates) {
@@ -75,7 +72,7 @@ TEST(lmnn_gradients_and_candidates) {
     std::vector<std::int64_t> targets;
     for (Index i = 0; i < n; ++i)
         targets.push_back((i + 3) % n);
-    const LmnnLoss<double> loss(0.4, 1.0, targets, 1, y, y, nullptr);
+    const LmnnLoss<double> loss(0.4, 1.0, targets, 1, {y, y});
     gradient_matches<double>(loss);
 
     const RowMatrix<double> z = random_points<double>(n, p);
@@ -96,15 +93,11 @@ TEST(lmnn_gradients_and_candidates) {
     CHECK((grad - listed_grad).cwiseAbs().maxCoeff() < 1e-9);
 }
 
-TEST(inner_products) {
-    RowProblem<double> problem;
-    problem.kind = RowKind::inner_product;
-    gradient_matches<double>(HalfSquares<double>(), problem);
-}
+TEST(inner_products) { gradient_matches<double>(HalfSquares<double>()); }
 
 TEST(threads_and_memory_do_not_change_a_bit) {
     const auto y = labels_of(n);
-    const NcaLoss<double> loss(NcaLoss<double>::Form::log, y, y, nullptr, nullptr, nullptr);
+    const NcaLoss<double> loss(NcaLoss<double>::Form::log, {y, y});
     const RowMatrix<double> z = random_points<double>(n, p);
     RowMatrix<double> one, other;
     const double value = run(z, loss, one, {}, {1, {}, {}}).value;
@@ -119,7 +112,7 @@ TEST(threads_and_memory_do_not_change_a_bit) {
 
 TEST(reductions) {
     const auto y = labels_of(n);
-    const NcaLoss<double> loss(NcaLoss<double>::Form::sum, y, y, nullptr, nullptr, nullptr);
+    const NcaLoss<double> loss(NcaLoss<double>::Form::sum, {y, y});
     const RowMatrix<double> z = random_points<double>(n, p);
     RowMatrix<double> grad, mean_grad;
     RowProblem<double> mean;
@@ -132,7 +125,7 @@ TEST(reductions) {
 
 TEST(work_can_be_cancelled) {
     const auto y = labels_of(4000);
-    const NcaLoss<double> loss(NcaLoss<double>::Form::log, y, y, nullptr, nullptr, nullptr);
+    const NcaLoss<double> loss(NcaLoss<double>::Form::log, {y, y});
     const RowMatrix<double> z = random_points<double>(4000, 20);
     RowMatrix<double> grad;
     int asked = 0;
@@ -147,7 +140,7 @@ TEST(work_can_be_cancelled) {
 
 TEST(progress_goes_forward) {
     const auto y = labels_of(6000);
-    const NcaLoss<double> loss(NcaLoss<double>::Form::log, y, y, nullptr, nullptr, nullptr);
+    const NcaLoss<double> loss(NcaLoss<double>::Form::log, {y, y});
     const RowMatrix<double> z = random_points<double>(6000, 20);
     RowMatrix<double> grad;
     std::vector<double> shown;
@@ -192,18 +185,18 @@ TEST(losses_check_what_they_are_given) {
     const auto y = labels_of(n), few = labels_of(n - 1);
     const RowMatrix<double> z = random_points<double>(n, p);
     RowMatrix<double> grad;
-    const NcaLoss<double> nca(NcaLoss<double>::Form::sum, few, few, nullptr, nullptr, nullptr);
+    const NcaLoss<double> nca(NcaLoss<double>::Form::sum, {few, few});
     CHECK_THROWS(std::invalid_argument, "one label", run(z, nca, grad));
     std::vector<std::int64_t> targets(n, n);
-    const LmnnLoss<double> outside(0.5, 1.0, targets, 1, y, y, nullptr);
+    const LmnnLoss<double> outside(0.5, 1.0, targets, 1, {y, y});
     CHECK_THROWS(std::invalid_argument, "target", run(z, outside, grad));
-    const LmnnLoss<double> endless(std::nan(""), 1.0, targets, 1, y, y, nullptr);
+    const LmnnLoss<double> endless(std::nan(""), 1.0, targets, 1, {y, y});
     CHECK_THROWS(std::invalid_argument, "regularization", run(z, endless, grad));
 }
 
 TEST(bad_arguments_are_named) {
     const auto y = labels_of(n);
-    const NcaLoss<double> loss(NcaLoss<double>::Form::sum, y, y, nullptr, nullptr, nullptr);
+    const NcaLoss<double> loss(NcaLoss<double>::Form::sum, {y, y});
     const RowMatrix<double> z = random_points<double>(n, p);
     RowMatrix<double> grad(n, p), narrow(n, p - 1);
     RowProblem<double> problem;

@@ -117,49 +117,37 @@ TEST(short_arrays_are_refused) {
     };
     using Nca = NcaLoss<double>;
     using SupCon = TwoSidedLoss<double, SupConForm>;
-    const auto of = SupCon::Of::inner_product;
     const SupConForm form(0.1);
-    const TripletSettings triplet;
     const std::vector<std::int64_t> outside{0, 1, 2, 3, 4, 6};
     std::vector<double> slopes(6);
-    run(Nca(Nca::Form::sum, y, y, weights, weights, y));
-    CHECK_THROWS(std::invalid_argument, a_label,
-                 run(Nca(Nca::Form::sum, few, y, nullptr, nullptr, nullptr)));
-    CHECK_THROWS(std::invalid_argument, "weight for each query",
-                 run(Nca(Nca::Form::sum, y, y, light, nullptr, nullptr)));
-    CHECK_THROWS(std::invalid_argument, "weight for each database point",
-                 run(Nca(Nca::Form::sum, y, y, nullptr, light, nullptr)));
-    CHECK_THROWS(std::invalid_argument, "own database row",
-                 run(Nca(Nca::Form::sum, y, y, nullptr, weights, few)));
-    CHECK_THROWS(std::invalid_argument, "row to exclude",
-                 run(TripletLoss<double>(triplet, y, y, few, nullptr)));
-    CHECK_THROWS(std::invalid_argument, "exclude holds an index outside",
-                 run(TripletLoss<double>(triplet, y, y, outside, nullptr)));
-    CHECK_THROWS(std::invalid_argument, a_label,
-                 run(NtxentLoss<double>(0.1, y, few, nullptr, nullptr)));
-    CHECK_THROWS(std::invalid_argument, a_label,
-                 run(ContrastiveLoss<double>({}, few, y, nullptr, nullptr)));
-    CHECK_THROWS(std::invalid_argument, "weight for each database point",
-                 run(SupCon(form, of, y, y, nullptr, nullptr, light)));
-    CHECK_THROWS(std::invalid_argument, a_label,
-                 run(McmlLoss<double>({few, y}, nullptr, nullptr, nullptr)));
-    CHECK_THROWS(std::invalid_argument, "one target",
-                 run(MlkrLoss<double>(light, weights, nullptr, nullptr, nullptr)));
-    CHECK_THROWS(std::invalid_argument, "weight for each query",
-                 run(LdmlLoss<double>(1, slopes, y, y, nullptr, light, nullptr, nullptr)));
-    CHECK_THROWS(std::invalid_argument, "k targets",
-                 run(LmnnLoss<double>(0.5, 1, few, 1, y, y, nullptr)));
-    CHECK_THROWS(std::invalid_argument, a_label,
-                 run(LmnnLoss<double>(0.5, 1, y, 1, y, few, nullptr)));
+    const Nca nca(Nca::Form::sum, {y, y}, weights);
+    const char *const a_weight = "weight for each database point";
+    run(nca);
+    CHECK_THROWS(std::invalid_argument, a_label, run(Nca(Nca::Form::sum, {few, y})));
+    CHECK_THROWS(std::invalid_argument, a_weight, run(Nca(Nca::Form::sum, {y, y}, light)));
+    CHECK_THROWS(std::invalid_argument, a_label, run(TripletLoss<double>({}, {y, few})));
+    CHECK_THROWS(std::invalid_argument, a_label, run(NtxentLoss<double>(0.1, {y, few})));
+    CHECK_THROWS(std::invalid_argument, a_label, run(ContrastiveLoss<double>({}, {few, y})));
+    CHECK_THROWS(std::invalid_argument, a_weight,
+                 run(SupCon(form, RowKind::inner_product, {y, y}, light)));
+    CHECK_THROWS(std::invalid_argument, a_label, run(McmlLoss<double>({few, y})));
+    CHECK_THROWS(std::invalid_argument, a_label, run(MlkrLoss<double>({light, weights})));
+    CHECK_THROWS(std::invalid_argument, a_weight, run(LdmlLoss<double>(1, slopes, {y, y}, light)));
+    CHECK_THROWS(std::invalid_argument, "k targets", run(LmnnLoss<double>(0.5, 1, few, 1, {y, y})));
+    CHECK_THROWS(std::invalid_argument, a_label, run(LmnnLoss<double>(0.5, 1, y, 1, {y, few})));
+    problem.weights = light;
+    CHECK_THROWS(std::invalid_argument, "weights must have one entry a query", run(nca));
+    problem.weights = nullptr;
+    problem.exclude = outside;
+    CHECK_THROWS(std::invalid_argument, "exclude holds an index outside", run(nca));
     problem.exclude = few;
-    CHECK_THROWS(std::invalid_argument, "one entry a query",
-                 run(Nca(Nca::Form::sum, y, y, nullptr, nullptr, nullptr)));
+    CHECK_THROWS(std::invalid_argument, "one entry a query", run(nca));
 }
 
 TEST(a_symmetric_problem_has_one_set_of_points) {
     const Matrix x = random_points<double>(6, 2), copy = x;
     const std::vector<std::int64_t> y{0, 1, 0, 1, 0, 1};
-    const NcaLoss<double> loss(NcaLoss<double>::Form::sum, y, y, nullptr, nullptr, nullptr);
+    const NcaLoss<double> loss(NcaLoss<double>::Form::sum, {y, y});
     RowProblem<double> problem;
     problem.queries = view(x);
     problem.database = view(copy);
@@ -199,8 +187,6 @@ TEST(nan_is_reported) {
     problem.queries = problem.database = view(x);
     problem.symmetric = true;
     const DenseWeightsLoss<double> loss(view(all));
-    refuses([&] { RowEngine<double>(problem, loss, {}); });
-    problem.kind = RowKind::inner_product;
     refuses([&] { RowEngine<double>(problem, loss, {}); });
     InferenceProblem inference;
     inference.query_labels = inference.database_labels = y;

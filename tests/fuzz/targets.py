@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from reference_losses import NAMES
 
 import metricfast as mf
 from metricfast import constraints, embeddings, inference, learners, losses, metrics, samplers
@@ -159,7 +160,7 @@ _MAY_HOLD: dict[Any, str] = dict.fromkeys(_INFINITE, "inf") | dict.fromkeys(
 
 def of_losses() -> list[Target]:
     found = []
-    for name in losses.__all__:
+    for name in NAMES:
         loss = getattr(losses, name)
         draw = classes if loss.labels == "class" else numbers
         given: dict[str, Factory] = {

@@ -1,8 +1,8 @@
 #include "arrays.hpp"
 #include "common.hpp"
+#include "metricfast/engine/window.hpp"
 #include "metricfast/impostors.hpp"
 #include "metricfast/neighbors.hpp"
-#include "metricfast/window.hpp"
 
 namespace metricfast::python {
 

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "arrays.hpp"
-#include "metricfast/row_engine.hpp"
+#include "metricfast/engine/row_problem.hpp"
+#include "metricfast/losses/label_distances.hpp"
+#include "metricfast/losses/labels.hpp"
 
 namespace metricfast::python {
 
@@ -17,57 +19,126 @@ RowTotals value_and_gradient(const RowProblem<double> &problem, const RowLoss<do
                              const Control &control, View<double> grad_queries,
                              View<double> grad_database);
 
-/// What every loss is called with, unpacked once.
-struct Call {
-    py::array queries;
-    py::object database; ///< None: the queries themselves
-    py::object exclude;
-    py::object row_starts; ///< candidate lists, or None
-    py::object columns;
-    std::string reduction;
-    py::array grad_queries;
-    py::object grad_database;
-    int threads;
+/// What every loss is called with: the attributes of Python's `Call`.
+class Call {
+  public:
+    explicit Call(const py::object &call)
+        : queries_(call.attr("queries")), database_(call.attr("database")),
+          exclude_(call.attr("exclude")), weight_(call.attr("weight")),
+          column_weight_(call.attr("column_weight")), labels_(call.attr("y")),
+          database_labels_(call.attr("y_database")), gradient_(call.attr("gradient")),
+          database_gradient_(call.attr("database_gradient")),
+          kind_(py::cast<std::string>(call.attr("kind"))),
+          reduction_(py::cast<std::string>(call.attr("reduction"))),
+          threads_(py::cast<int>(call.attr("threads"))) {}
 
-    Index n() const { return queries.shape(0); }
-    Index m() const { return database.is_none() ? n() : py::cast<py::array>(database).shape(0); }
+    /// One without labels, whose derivatives by squared distances are given.
+    Call(py::array queries, py::object database, py::array gradient, py::object database_gradient,
+         int threads)
+        : queries_(std::move(queries)), database_(std::move(database)),
+          gradient_(std::move(gradient)), database_gradient_(std::move(database_gradient)),
+          reduction_("sum"), threads_(threads) {}
 
-    template <class T> py::tuple run(const RowLoss<T> &loss, RowKind kind = RowKind::distance) {
-        RowProblem<T> problem;
-        problem.kind = kind;
-        problem.queries = matrix<T>(queries);
-        problem.symmetric = database.is_none();
-        problem.database =
-            problem.symmetric ? problem.queries : matrix<T>(py::cast<py::array>(database));
-        problem.exclude = elements<std::int64_t>(exclude, n(), "exclude");
-        problem.candidates.row_starts = elements<std::int64_t>(row_starts, n() + 1, "row_starts");
-        if (problem.candidates.row_starts != nullptr)
-            problem.candidates.columns = elements<std::int64_t>(
-                columns, static_cast<Index>(problem.candidates.row_starts[n()]), "columns");
-        problem.reduction = reduction == "sum"    ? Reduction::sum
-                            : reduction == "mean" ? Reduction::mean
-                                                  : Reduction::mean_nonzero;
-        const View<T> grad = writable<T>(grad_queries);
-        View<T> other;
-        py::array holder;
-        if (!problem.symmetric) {
-            holder = py::cast<py::array>(grad_database);
-            other = writable<T>(holder);
-        }
-        RowTotals totals;
-        const Control how = control(threads);
-        {
-            const py::gil_scoped_release release;
-            totals = value_and_gradient(problem, loss, how, grad, other);
-        }
-        return py::make_tuple(totals.value, totals.terms, totals.anchors, totals.skipped,
-                              totals.dropped);
+    Index n() const { return queries_.shape(0); }
+    Index m() const { return database_.is_none() ? n() : py::cast<py::array>(database_).shape(0); }
+
+    const std::string &kind() const { return kind_; }
+    ClassLabels classes() const { return labels<std::int64_t>(); }
+    Targets targets() const { return labels<double>(); }
+    LabelDistances distances() const {
+        using Metric = LabelDistances::Metric;
+        const auto given = matrix<double>(py::cast<py::array>(labels_));
+        if (kind_ == "precomputed")
+            return LabelDistances(given);
+        return {kind_ == "sqeuclidean" ? Metric::sqeuclidean
+                : kind_ == "euclidean" ? Metric::euclidean
+                                       : Metric::cityblock,
+                given, matrix<double>(py::cast<py::array>(database_labels_))};
     }
+    Weights column_weights() const {
+        return elements<double>(column_weight_, m(), "sample_weight");
+    }
+    metricfast::Control control() const { return python::control(threads_); }
+
+    /// Lists of columns in place of whole rows; None for whole rows.
+    void list(const py::object &row_starts, const py::object &columns) {
+        candidates_ = {};
+        if (row_starts.is_none())
+            return;
+        candidates_.row_starts = elements<std::int64_t>(row_starts, n() + 1, "row_starts");
+        candidates_.columns = elements<std::int64_t>(
+            columns, static_cast<Index>(candidates_.row_starts[n()]), "columns");
+    }
+    const Candidates &candidates() const { return candidates_; }
+    void set_reduction(std::string reduction) { reduction_ = std::move(reduction); }
+
+    template <class T> RowProblem<T> problem() const {
+        RowProblem<T> problem;
+        problem.queries = matrix<T>(queries_);
+        problem.symmetric = database_.is_none();
+        problem.database =
+            problem.symmetric ? problem.queries : matrix<T>(py::cast<py::array>(database_));
+        problem.exclude = elements<std::int64_t>(exclude_, n(), "exclude");
+        problem.weights = elements<double>(weight_, n(), "sample_weight");
+        problem.candidates = candidates_;
+        problem.reduction = reduction_ == "sum"    ? Reduction::sum
+                            : reduction_ == "mean" ? Reduction::mean
+                                                   : Reduction::mean_nonzero;
+        return problem;
+    }
+
+    /// \param make make(T{}) makes the loss of the points' precision.
+    /// \return value, terms, anchors, skipped, dropped.
+    template <class Make> py::tuple run(Make &&make) {
+        return by_precision(queries_, [&](auto zero) {
+            using T = decltype(zero);
+            const auto loss = make(zero);
+            const RowProblem<T> problem = this->problem<T>();
+            const View<T> grad = writable<T>(gradient_);
+            View<T> other;
+            if (!problem.symmetric) {
+                auto holder = py::cast<py::array>(database_gradient_);
+                other = writable<T>(holder);
+            }
+            RowTotals totals;
+            const metricfast::Control how = control();
+            {
+                const py::gil_scoped_release release;
+                totals = value_and_gradient(problem, loss, how, grad, other);
+            }
+            return py::make_tuple(totals.value, totals.terms, totals.anchors, totals.skipped,
+                                  totals.dropped);
+        });
+    }
+
+  private:
+    template <class L> Labels<L> labels() const {
+        return {elements<L>(labels_, n(), "y"), elements<L>(database_labels_, m(), "y_database")};
+    }
+
+    py::array queries_;
+    py::object database_; ///< None: the queries themselves
+    py::object exclude_ = py::none(), weight_ = py::none(), column_weight_ = py::none();
+    py::object labels_, database_labels_;
+    py::array gradient_;
+    py::object database_gradient_;
+    std::string kind_, reduction_;
+    int threads_;
+    Candidates candidates_;
 };
 
-inline std::vector<std::int64_t> codes(const py::object &labels, Index size, const char *name) {
-    const Codes data = elements<std::int64_t>(labels, size, name);
-    return {data.begin(), data.end()};
+/// Adds ``name(call, *, parameters...)``. `make(call, T{}, parameters...)` makes the loss.
+template <class... Parameters, class Make, class... Names>
+void add_loss(py::module_ &m, const char *name, Make make, Names... names) {
+    static_assert(sizeof...(Names) == sizeof...(Parameters), "a name for each parameter");
+    const auto run = [make](const py::object &given, Parameters... parameters) {
+        Call call(given);
+        return call.run([&](auto zero) { return make(call, zero, parameters...); });
+    };
+    if constexpr (sizeof...(Parameters) > 0)
+        m.def(name, run, py::arg("call"), py::kw_only(), py::arg(names)...);
+    else
+        m.def(name, run, py::arg("call"));
 }
 
 } // namespace metricfast::python

@@ -8,8 +8,7 @@ PYBIND11_MODULE(METRICFAST_MODULE_NAME, m) {
     register_neighbors(m);
     register_engine(m);
     register_inference(m);
-    register_class_losses(m);
-    register_label_losses(m);
+    register_losses(m);
     register_itml(m);
     register_psd_learners(m);
     register_oasis(m);

@@ -6,8 +6,10 @@ import functools
 import importlib
 import importlib.util
 import os
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from metricfast._core.kernels import Kernels
 
 __all__ = ["available_isas", "build_info", "get_kernels"]
 
@@ -18,7 +20,7 @@ ISAS = ("base", *X86_64_LEVELS, "native")
 
 
 @functools.cache
-def get_kernels() -> ModuleType:
+def get_kernels() -> Kernels:
     """Return the compiled kernels, which are chosen and imported at the first call.
 
     Returns
@@ -53,7 +55,7 @@ def get_kernels() -> ModuleType:
     from metricfast._core.threadpool import register
 
     register()
-    return kernels
+    return cast("Kernels", kernels)
 
 
 def available_isas() -> list[str]:

@@ -103,7 +103,7 @@ def metric_gradient(
         zq, zd = embed(x, query_map), embed(y, database_map)
         grad_q, grad_d = np.empty_like(zq), np.empty_like(zd)
         if all(map(kernels.all_finite, (zq, zd))):
-            kernels.given(zq, zd, None, starts, columns, grad_q, grad_d, threads, values)
+            kernels.given(zq, zd, starts, columns, grad_q, grad_d, threads, values)
         else:
             grad_q[:] = grad_d[:] = np.nan
         grad_u = np.asarray(kernels.linear_backward(grad_q, x, threads))

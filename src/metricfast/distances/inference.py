@@ -286,8 +286,8 @@ class _Problem:
         ]
         get_kernels().infer(
             self.queries, self.database, self.query_labels, self.database_labels, self.k,
-            self.classes, self.matrix, self.ties, self.greedy, self.exclude, *found, None, None,
-            self.threads,
+            self.classes, self.matrix, self.ties, self.greedy, self.exclude, found[0], found[1],
+            None, None, self.threads,
         )  # fmt: skip
         return found[0], found[1]  # type: ignore[return-value]
 

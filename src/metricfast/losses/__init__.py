@@ -18,6 +18,8 @@ never normalise: that is the embedding's part.
 
 from __future__ import annotations
 
+from metricfast.losses._circle import Circle
+from metricfast.losses._compiled import Compiled
 from metricfast.losses._contrastive import Contrastive
 from metricfast.losses._cosent import CoSENT
 from metricfast.losses._gerrymander import Gerrymander
@@ -31,6 +33,7 @@ from metricfast.losses._multi_similarity import MultiSimilarity
 from metricfast.losses._nca import NCA
 from metricfast.losses._proxy import ProxyAnchor, ProxyNCA
 from metricfast.losses._rank_n_contrast import RankNContrast
+from metricfast.losses._soft_ranks import RecallAtK, SmoothAP
 from metricfast.losses._supcon import NTXent, SupCon
 from metricfast.losses._triplet import Triplet
 
@@ -41,7 +44,9 @@ __all__ = [
     "MLKR",
     "NCA",
     "BoundedRatio",
+    "Circle",
     "CoSENT",
+    "Compiled",
     "Contrastive",
     "GeneralizedLifted",
     "Gerrymander",
@@ -52,6 +57,8 @@ __all__ = [
     "ProxyNCA",
     "RankNContrast",
     "Ratio",
+    "RecallAtK",
+    "SmoothAP",
     "SupCon",
     "Triplet",
 ]

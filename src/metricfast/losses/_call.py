@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -74,12 +74,16 @@ class Call:
         """The database, be it the queries themselves."""
         return self.queries if self.database is None else self.database
 
-    def engine(self, reduction: str | None = None) -> tuple[Any, ...]:
-        """What every kernel of a row loss begins with."""
-        return (
-            self.queries, self.database, self.exclude, reduction or self.reduction, self.gradient,
-            self.database_gradient, self.threads,
+    def swapped(self) -> Call:
+        """The call in which the points of the database are the anchors."""
+        if self.database is None or self.database_gradient is None:
+            return self
+        swapped = replace(
+            self, queries=self.database, database=self.queries, y=self.y_database,
+            y_database=self.y, weight=None, column_weight=self.weight, exclude=None,
         )  # fmt: skip
+        swapped.gradient, swapped.database_gradient = self.database_gradient, self.gradient
+        return swapped
 
     def refuse_overflow(self) -> NoReturn:
         """Raise an error where points are too large."""
@@ -325,21 +329,6 @@ class AllPairsLoss(Loss):
     """Base of losses to which every column of a row contributes, and may have a weight."""
 
     _weighs_columns = True
-
-    def _arguments(self, call: Call) -> tuple[Any, ...]:
-        """What all of their kernels begin with."""
-        call.check_squares()
-        left_out, own = call.exclude, None
-        if call.column_weight is not None and left_out is not None:
-            # A weighted point stays in its own row with what is left of its weight.
-            anchors = np.arange(len(left_out))
-            own = np.where(left_out == anchors, anchors, -1)
-            left_out = np.where(left_out == anchors, -1, left_out)
-        return (
-            call.queries, call.database, left_out, call.reduction, call.gradient,
-            call.database_gradient, call.threads, call.y, call.y_database, call.weight,
-            call.column_weight, own,
-        )  # fmt: skip
 
 
 def _count(labels: Any, name: str) -> int:

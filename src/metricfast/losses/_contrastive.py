@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from metricfast._core.arguments import check_choice
 from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import Call, Loss, Totals, positive
@@ -68,10 +66,10 @@ class Contrastive(Loss):
 
     def _run(self, call: Call) -> Totals:
         check_choice("power", self.power, (1, 2))
-        totals: Any = get_kernels().contrastive(
-            *call.engine("sum"), call.y, call.y_database, call.weight,
-            positive(self.pos_margin, "pos_margin", zero=True),
-            positive(self.neg_margin, "neg_margin", zero=True), self.power == 2,
-            {"sum": "", "mean": "all", "mean_nonzero": "active"}[call.reduction],
-        )  # fmt: skip
-        return totals  # type: ignore[no-any-return]
+        return get_kernels().contrastive(
+            call,
+            positive_margin=positive(self.pos_margin, "pos_margin", zero=True),
+            negative_margin=positive(self.neg_margin, "neg_margin", zero=True),
+            squared_hinge=self.power == 2,
+            mean={"sum": "", "mean": "all", "mean_nonzero": "active"}[call.reduction],
+        )

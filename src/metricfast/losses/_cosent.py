@@ -118,8 +118,9 @@ class CoSENT(Loss):
     ) -> Totals:
         """Value and counts; the scores are replaced by the derivatives by similarities."""
         value, terms = get_kernels().cosent(
-            similarities, scores, rounding, positive(self.scale, "scale"), scores
-        )
+            similarities, scores, rounding=rounding, scale=positive(self.scale, "scale"),
+            weights=scores,
+        )  # fmt: skip
         pairs = len(scores)
         return value, terms, points, 0, pairs * (pairs - 1) // 2 - terms
 

@@ -85,8 +85,8 @@ class Gerrymander(Loss):
         value, weights = self.of_distances(call)
         starts, columns = (part.astype(np.int64) for part in (weights.indptr, weights.indices))
         get_kernels().given(
-            call.queries, call.database, None, starts, columns, call.gradient,
-            call.database_gradient, call.threads, weights.data.astype(call.queries.dtype),
+            call.queries, call.database, starts, columns, call.gradient, call.database_gradient,
+            call.threads, weights.data.astype(call.queries.dtype),
         )  # fmt: skip
         found = len(call.queries) - self.n_infeasible_
         return value, weights.nnz, found, self.n_infeasible_, 0
@@ -165,7 +165,8 @@ class Gerrymander(Loss):
         plain, wrong = np.empty(n), np.empty(n, bool)
         get_kernels().infer(
             call.queries, call.references, y, y_database, k, classes, matrix, self.ties,
-            self.inference == "greedy", call.exclude, *found, plain, wrong, call.threads,
+            self.inference == "greedy", call.exclude, found[0], found[1], plain, wrong,
+            call.threads,
         )  # fmt: skip
         self.vote_loss_, self.vote_errors_ = float(weight @ plain), float(weight @ wrong)
         return found[0], found[1]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from metricfast._core.dispatch import get_kernels
@@ -52,8 +50,9 @@ class LDML(AllPairsLoss):
         self.bias = bias
 
     def _run(self, call: Call) -> Totals:
-        bias = finite(self.bias, "bias")
+        call.check_squares()
         gradient = np.empty(len(call.queries))
-        totals: Any = get_kernels().ldml(*self._arguments(call), bias, gradient)
-        self.bias_gradient_ = float(gradient.sum())
-        return totals  # type: ignore[no-any-return]
+        totals = get_kernels().ldml(call, bias=finite(self.bias, "bias"), bias_gradient=gradient)
+        total = gradient.sum() if call.weight is None else call.weight @ gradient
+        self.bias_gradient_ = float(total)
+        return totals

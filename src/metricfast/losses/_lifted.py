@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from metricfast._core.arguments import check_bool
 from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import Call, Loss, Totals, finite
@@ -64,9 +62,9 @@ class GeneralizedLifted(Loss):
 
     def _run(self, call: Call) -> Totals:
         check_bool("squared", self.squared)
-        totals: Any = get_kernels().lifted(
-            *call.engine(), call.y, call.y_database, call.weight,
-            finite(self.pos_margin, "pos_margin"), finite(self.neg_margin, "neg_margin"),
-            bool(self.squared),
-        )  # fmt: skip
-        return totals  # type: ignore[no-any-return]
+        return get_kernels().lifted(
+            call,
+            positive_margin=finite(self.pos_margin, "pos_margin"),
+            negative_margin=finite(self.neg_margin, "neg_margin"),
+            squared=bool(self.squared),
+        )

@@ -102,14 +102,14 @@ class LMNN(Loss):
                 call.exclude, call.threads,
             )  # fmt: skip
         starts, columns = (None, None) if impostors is None else impostors
-        totals: Any = get_kernels().lmnn(
-            call.queries, call.database, call.exclude, starts, columns, call.reduction,
-            call.gradient, call.database_gradient, call.threads,
-            finite(self.regularization, "regularization"),
-            positive(self.margin, "margin", zero=True), targets, call.y, call.y_database,
-            call.weight,
-        )  # fmt: skip
-        return totals  # type: ignore[no-any-return]
+        return get_kernels().lmnn(
+            call,
+            regularization=finite(self.regularization, "regularization"),
+            margin=positive(self.margin, "margin", zero=True),
+            targets=targets,
+            row_starts=starts,
+            columns=columns,
+        )
 
     @staticmethod
     def find_targets(

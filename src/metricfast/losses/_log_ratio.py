@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from metricfast._core.arguments import check_bool, check_choice
@@ -45,7 +46,7 @@ _ATTRIBUTES = """Attributes
 
 class _OfRatios(Loss):
     labels = "continuous"
-    _form: str
+    _kernel: attrgetter[Any]
 
     def __init__(
         self,
@@ -72,11 +73,14 @@ class _OfRatios(Loss):
         eps_distance = 1e-4 / call.queries.shape[1]
         if self.eps_distance is not None:
             eps_distance = positive(self.eps_distance, "eps_distance", zero=True)
-        totals: Any = get_kernels().ratio(
-            *call.engine(), call.kind, call.y, call.y_database, call.weight, self._form,
-            bool(self.squared), self.ties == "drop", eps_distance, eps_log,
-        )  # fmt: skip
-        return totals  # type: ignore[no-any-return]
+        totals: Totals = self._kernel(get_kernels())(
+            call,
+            squared=bool(self.squared),
+            drop_ties=self.ties == "drop",
+            eps_distance=eps_distance,
+            eps_log=eps_log,
+        )
+        return totals
 
 
 class LogRatio(_OfRatios):
@@ -109,7 +113,7 @@ class LogRatio(_OfRatios):
     True
     """
 
-    _form = "logarithm"
+    _kernel = attrgetter("log_ratio")
 
 
 class Ratio(_OfRatios):
@@ -136,7 +140,7 @@ class Ratio(_OfRatios):
     True
     """
 
-    _form = "plain"
+    _kernel = attrgetter("plain_ratio")
 
 
 class BoundedRatio(_OfRatios):
@@ -163,4 +167,4 @@ class BoundedRatio(_OfRatios):
     True
     """
 
-    _form = "bounded"
+    _kernel = attrgetter("bounded_ratio")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import AllPairsLoss, Call, Totals
 
@@ -45,5 +43,5 @@ class MLKR(AllPairsLoss):
         self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
-        totals: Any = get_kernels().mlkr(*self._arguments(call))
-        return totals  # type: ignore[no-any-return]
+        call.check_squares()
+        return get_kernels().mlkr(call)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import Call, Loss, Totals, finite, positive
 
@@ -60,8 +58,7 @@ class MultiSimilarity(Loss):
     def _run(self, call: Call) -> Totals:
         alpha, beta = positive(self.alpha, "alpha"), positive(self.beta, "beta")
         base = finite(self.base, "base")
-        totals: Any = get_kernels().softplus_pairs(
-            *call.engine(), call.y, call.y_database, call.weight, alpha, base, 1 / alpha,
-            beta, base, 1 / beta, None,
+        return get_kernels().softplus_pairs(
+            call, alpha=alpha, base_positive=base, f_positive=1 / alpha, beta=beta,
+            base_negative=base, f_negative=1 / beta,
         )  # fmt: skip
-        return totals  # type: ignore[no-any-return]

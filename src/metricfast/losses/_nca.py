@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -54,25 +52,5 @@ class NCA(AllPairsLoss):
 
     def _run(self, call: Call) -> Totals:
         check_choice("form", self.form, ("sum", "log"))
-        arguments = self._arguments(call)
-        totals: Any = get_kernels().nca(*arguments, self.form == "log")
-        _, _, left_out, *_, own = arguments
-        if self.form == "sum" and not _has_positives(call, left_out, own):
-            # Kernels of what is left out are the least above 0.
-            for gradient in (call.gradient, call.database_gradient):
-                if gradient is not None:
-                    gradient.fill(0)
-            return (0.0, *totals[1:])
-        return totals  # type: ignore[no-any-return]
-
-
-def _has_positives(call: Call, left_out: Integers | None, own: Integers | None) -> bool:
-    """Tell whether any anchor has a neighbour of its class, be it what is left of itself."""
-    y, y_database, columns = call.y, call.y_database, call.column_weight
-    present = np.ones(len(y_database), bool) if columns is None else columns > 0
-    if not (own is None or columns is None or left_out is None):
-        left_out = np.where((own >= 0) & (columns <= 1), own, left_out)
-    found = np.bincount(y_database[present], minlength=int(y.max()) + 1)[y]
-    if left_out is not None:
-        found -= (left_out >= 0) & present[left_out] & (y_database[left_out] == y)
-    return bool((found if call.weight is None else found[call.weight > 0]).any())
+        call.check_squares()
+        return get_kernels().nca(call, log_form=self.form == "log")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -122,10 +121,12 @@ class ProxyAnchor(Loss):
         with_points = np.zeros(max(call.y.max(), call.y_database.max()) + 1, bool)
         with_points[call.y[weighty]] = True
         n_with_points = int(with_points[call.y_database].sum())
-        # Proxies are the anchors, points their database.
-        totals: Any = get_kernels().softplus_pairs(
-            call.database, call.queries, None, "sum", call.database_gradient, call.gradient,
-            call.threads, call.y_database, call.y, None, alpha, margin, 1 / max(n_with_points, 1),
-            alpha, -margin, 1 / len(call.references), call.weight,
-        )  # fmt: skip
-        return totals  # type: ignore[no-any-return]
+        return get_kernels().softplus_pairs(
+            call.swapped(),
+            alpha=alpha,
+            base_positive=margin,
+            f_positive=1 / max(n_with_points, 1),
+            beta=alpha,
+            base_negative=-margin,
+            f_negative=1 / len(call.references),
+        )

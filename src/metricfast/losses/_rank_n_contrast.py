@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import Call, Loss, Totals, positive
 from metricfast.losses._labels import SaidDistance
@@ -66,8 +64,5 @@ class RankNContrast(Loss):
         self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
-        totals: Any = get_kernels().rank_n_contrast(
-            *call.engine(), call.kind, call.y, call.y_database, call.weight,
-            positive(self.temperature, "temperature"),
-        )  # fmt: skip
-        return totals  # type: ignore[no-any-return]
+        temperature = positive(self.temperature, "temperature")
+        return get_kernels().rank_n_contrast(call, temperature=temperature)

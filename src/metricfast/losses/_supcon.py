@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import Call, Loss, Totals, positive
 
@@ -51,11 +49,7 @@ class SupCon(Loss):
         self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
-        totals: Any = get_kernels().supcon(
-            *call.engine(), call.y, call.y_database, call.weight,
-            positive(self.temperature, "temperature"),
-        )  # fmt: skip
-        return totals  # type: ignore[no-any-return]
+        return get_kernels().supcon(call, temperature=positive(self.temperature, "temperature"))
 
 
 class NTXent(Loss):
@@ -104,8 +98,4 @@ class NTXent(Loss):
         self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
-        totals: Any = get_kernels().ntxent(
-            *call.engine(), call.y, call.y_database, call.weight,
-            positive(self.temperature, "temperature"),
-        )  # fmt: skip
-        return totals  # type: ignore[no-any-return]
+        return get_kernels().ntxent(call, temperature=positive(self.temperature, "temperature"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_bool, check_choice
@@ -97,12 +95,7 @@ class Triplet(Loss):
     def _run(self, call: Call) -> Totals:
         check_choice("mining", self.mining, ("all", "semihard", "hardest"))
         check_bool("squared", self.squared)
-        settings = positive(self.margin, "margin", zero=True), self.mining, bool(self.squared)
-        kernels: Any = get_kernels()
-        if call.kind == "class":
-            return kernels.triplet(  # type: ignore[no-any-return]
-                *call.engine(), call.y, call.y_database, call.weight, *settings
-            )
-        return kernels.dense_triplet(  # type: ignore[no-any-return]
-            *call.engine(), call.kind, call.y, call.y_database, call.weight, *settings
-        )
+        kernels = get_kernels()
+        kernel = kernels.triplet if call.kind == "class" else kernels.dense_triplet
+        margin = positive(self.margin, "margin", zero=True)
+        return kernel(call, margin=margin, mining=self.mining, squared=bool(self.squared))

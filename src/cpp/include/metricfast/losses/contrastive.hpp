@@ -4,7 +4,7 @@
 #include <array>
 
 #include "metricfast/distance.hpp"
-#include "metricfast/losses/class_members.hpp"
+#include "metricfast/engine/row_problem.hpp"
 #include "metricfast/losses/softmax.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -22,51 +22,48 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
     /// Of pairs of one class and of two: sums of the anchors' weights.
     using Pairs = std::array<double, 2>;
 
-    /// \param exclude as the engine's; null: none. \param anchor_weights s_i; null: 1.
-    ContrastiveLoss(ContrastiveSettings settings, Codes query_labels, Codes database_labels,
-                    Codes exclude, Weights anchor_weights)
-        : settings_(settings), query_labels_(query_labels), members_(query_labels, database_labels),
-          database_labels_(padded<T>(database_labels)), exclude_(exclude),
-          anchor_weights_(anchor_weights) {}
+    ContrastiveLoss(ContrastiveSettings settings, ClassLabels labels)
+        : settings_(settings), labels_(labels), members_(labels),
+          database_labels_(padded<T>(labels.database)) {}
 
-    bool sparse() const override { return false; }
-    void check(Index queries, Index database) const override {
-        members_.check(queries, database);
-        require_anchors(anchor_weights_, exclude_, queries, database);
+    RowKind kind() const override { return RowKind::distance; }
+    void check(Index queries, Index database) const override { labels_.check(queries, database); }
+
+    /// Divides the sums of both kinds of pairs, by 1 unless set; by 0 where there are none.
+    void set_divisors(Pairs by) {
+        for (int kind = 0; kind < 2; ++kind)
+            factors_[kind] = by[kind] > 0 ? 1 / by[kind] : 0;
     }
 
-    /// f_p and f_n; 1 unless set.
-    void set_factors(Pairs factors) { factors_ = factors; }
-
     /// All pairs of anchors and others.
-    Pairs all_pairs(Index n, Index m) const {
+    Pairs all_pairs(const RowProblem<T> &problem) const {
         Pairs sum{0, 0};
-        for (Index i = 0; i < n; ++i) {
-            const Index excluded = exclude_ != nullptr ? exclude_[i] : -1;
+        for (Index i = 0; i < problem.queries.rows; ++i) {
+            const Row<T> row{i, problem.excluded(i), problem.database.rows};
             const double own =
-                static_cast<double>(members_.of(i).size()) - (is_positive(i, excluded) ? 1 : 0);
-            sum[0] += weight(i) * own;
-            sum[1] += weight(i) * (static_cast<double>(m - (excluded >= 0 ? 1 : 0)) - own);
+                static_cast<double>(members_.of(i).size()) - (members_.excludes_own(row) ? 1 : 0);
+            sum[0] += problem.weight(i) * own;
+            sum[1] += problem.weight(i) * (static_cast<double>(row.others()) - own);
         }
         return sum;
     }
 
     /// Pairs with a loss above 0.
-    Pairs active_pairs(View<const T> queries, View<const T> database,
-                       const Control &control) const {
-        const Points q(queries), x(database);
-        const AllPairs<T> distances(q, x, control);
-        const bool half = pairs_count_twice(queries, database);
+    Pairs active_pairs(const RowProblem<T> &problem, const Control &control) const {
+        const Points queries(problem.queries), database(problem.database);
+        const AllPairs<T> distances(queries, database, control);
+        const bool half = pairs_count_twice(problem);
         constexpr Index rows = AllPairs<T>::block;
-        std::vector<Pairs> sums(static_cast<std::size_t>(queries.rows), Pairs{0, 0});
-        parallel_blocks((queries.rows + rows - 1) / rows, control, [&](Index b, Worker &) {
-            RowMatrix<T> d(std::min(rows, queries.rows - b * rows), database.rows);
-            distances.fill(b * rows, view(d), true, half ? b * rows : 0);
+        const Index n = queries.rows();
+        std::vector<Pairs> sums(static_cast<std::size_t>(n), Pairs{0, 0});
+        parallel_blocks((n + rows - 1) / rows, control, [&](Index b, Worker &) {
+            RowMatrix<T> d(std::min(rows, n - b * rows), database.rows());
+            distances.fill(b * rows, view(d), false, half ? b * rows : 0);
             for (Index r = 0; r < d.rows(); ++r) {
                 const Index i = b * rows + r;
-                Row<T> row{i, d.cols(), nullptr, d.row(r).data()};
+                Row<T> row{i, problem.excluded(i), d.cols(), nullptr, d.row(r).data()};
                 const auto counts = hinge(row, half ? i : 0);
-                const double by = half ? 2.0 : weight(i);
+                const double by = half ? 2.0 : problem.weight(i);
                 sums[i] = {by * static_cast<double>(counts[0]),
                            by * static_cast<double>(counts[1])};
             }
@@ -79,15 +76,11 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
 
     RowValue evaluate(Row<T> &row) const override {
         RowValue result;
-        result.weight = weight(row.anchor);
-        const double s = result.weight;
-        const T label = static_cast<T>(query_labels_[row.anchor]);
-        Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>> x(row.values, row.count);
-        const Index excluded = exclude_ != nullptr ? exclude_[row.anchor] : -1;
-        result.skipped = row.count == (excluded >= 0 ? 1 : 0);
-        std::vector<T> roots;
-        const auto counts = hinge(row, 0, &roots);
-        result.terms = s > 0 ? counts[0] + counts[1] : 0;
+        const T label = static_cast<T>(labels_.queries[row.anchor]);
+        auto x = row.array();
+        result.skipped = row.others() == 0;
+        const auto counts = hinge(row, 0);
+        result.terms = counts[0] + counts[1];
         const T *labels = database_labels_.data();
         const Vec<T> wanted = Vec<T>::broadcast(label), zero = Vec<T>::broadcast(T(0));
         Vec<T> own = zero, other = zero;
@@ -111,46 +104,32 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
                 const double h = static_cast<double>(row.values[j]);
                 sums[labels[j] == label ? 0 : 1] += square ? h * h : h;
             });
-        result.value = s * (factors_[0] * sums[0] + factors_[1] * sums[1]);
-        // d hinge / d D = +-1 / (2 d), times twice the hinge where that is squared.
-        const T p = static_cast<T>(s * factors_[0] * (square ? 1 : 0.5)),
-                n = static_cast<T>(-s * factors_[1] * (square ? 1 : 0.5));
+        result.value = factors_[0] * sums[0] + factors_[1] * sums[1];
+        const T p = static_cast<T>(factors_[0] * (square ? 2 : 1)),
+                n = static_cast<T>(-factors_[1] * (square ? 2 : 1));
         for (Index j = 0; j < row.count; ++j) {
             const T slope = square ? x[j] : x[j] > T(0) ? T(1) : T(0);
-            const T by_root = roots[j] > T(0) ? slope / roots[j] : T(0);
-            x[j] = by_root * (labels[j] == label ? p : n);
+            x[j] = slope * (labels[j] == label ? p : n);
         }
         return result;
     }
 
   private:
-    double weight(Index i) const { return anchor_weights_ != nullptr ? anchor_weights_[i] : 1.0; }
-
-    bool is_positive(Index i, Index j) const {
-        return j >= 0 && database_labels_[j] == static_cast<T>(query_labels_[i]);
-    }
-
     /// Whether each pair of two points counts for both, and alike.
-    bool pairs_count_twice(View<const T> queries, View<const T> database) const {
-        bool same = queries.data == database.data && queries.rows == database.rows &&
-                    exclude_ != nullptr && anchor_weights_ == nullptr;
-        for (Index i = 0; same && i < queries.rows; ++i)
-            same = exclude_[i] == i;
+    static bool pairs_count_twice(const RowProblem<T> &problem) {
+        bool same = problem.symmetric && problem.exclude != nullptr && problem.weights == nullptr;
+        for (Index i = 0; same && i < problem.queries.rows; ++i)
+            same = problem.exclude[i] == i;
         return same;
     }
 
-    /// Squared distances from column `begin` on to hinges; returns how many are above 0 of each
-    /// kind.
-    std::array<Index, 2> hinge(Row<T> &row, Index begin, std::vector<T> *roots = nullptr) const {
-        const Index count = row.count - begin;
+    /// Distances from column `begin` on to hinges; returns how many are above 0 of each kind.
+    std::array<Index, 2> hinge(Row<T> &row, Index begin) const {
+        const Index count = row.count - begin, excluded = row.excluded - begin;
         Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>> x(row.values + begin, count);
-        const Index excluded = exclude_ != nullptr ? exclude_[row.anchor] - begin : -1;
-        const T label = static_cast<T>(query_labels_[row.anchor]);
+        const T label = static_cast<T>(labels_.queries[row.anchor]);
         if (excluded >= 0)
             x[excluded] = T(0);
-        square_roots(x.data(), count);
-        if (roots != nullptr)
-            roots->assign(row.values, row.values + row.count);
         const T p = static_cast<T>(settings_.positive_margin),
                 n = static_cast<T>(settings_.negative_margin);
         const T *labels = database_labels_.data() + begin;
@@ -169,11 +148,9 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
     }
 
     ContrastiveSettings settings_;
-    Codes query_labels_;
+    ClassLabels labels_;
     ClassMembers members_;
     std::vector<T> database_labels_;
-    Codes exclude_;
-    Weights anchor_weights_;
     Pairs factors_{1, 1};
 };
 

@@ -9,8 +9,6 @@ template <class T> class DenseWeightsLoss : public RowLoss<T> {
   public:
     explicit DenseWeightsLoss(View<const T> weights) : weights_(weights) {}
 
-    bool sparse() const override { return false; }
-
     void check(Index queries, Index database) const override {
         require(weights_.rows == queries && weights_.cols == database,
                 "weights must be (n_queries, n_database)");

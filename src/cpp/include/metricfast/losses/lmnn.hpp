@@ -4,22 +4,19 @@
 #include <algorithm>
 #include <cmath>
 
-#include "metricfast/losses/row_loss.hpp"
-#include "metricfast/simd.hpp"
+#include "metricfast/losses/labels.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
 /// Anchor i with targets T_i:
-///   s_i ( reg sum_t D_it + (1 - reg) sum_t sum_{l: y_l != y_i} [margin + D_it - D_il]_+ ).
+///   reg sum_t D_it + (1 - reg) sum_t sum_{l: y_l != y_i} [margin + D_it - D_il]_+.
 /// Rows may be whole, or lists of columns that contain every target and every active l.
 template <class T> class LmnnLoss : public RowLoss<T> {
   public:
     /// \param targets (n x k) database rows of each anchor's targets, -1 for none.
-    LmnnLoss(double regularization, double margin, Codes targets, Index k, Codes query_labels,
-             Codes database_labels, Weights anchor_weights)
+    LmnnLoss(double regularization, double margin, Codes targets, Index k, ClassLabels labels)
         : regularization_(regularization), margin_(margin), targets_(targets), k_(k),
-          query_labels_(query_labels), database_labels_(database_labels),
-          anchor_weights_(anchor_weights) {}
+          labels_(labels) {}
 
     bool sparse() const override { return true; }
 
@@ -28,9 +25,7 @@ template <class T> class LmnnLoss : public RowLoss<T> {
                 "LMNN: regularization must be from 0 to 1");
         require(margin_ >= 0 && std::isfinite(margin_), "LMNN: margin must be finite, from 0 on");
         require(targets_.size() == queries * k_, "LMNN: there must be k targets for each query");
-        require(query_labels_.size() == queries && database_labels_.size() == database,
-                "LMNN: there must be one label for each query and each database point");
-        require_anchors(anchor_weights_, nullptr, queries, database);
+        labels_.check(queries, database);
         for (Index t = 0; t < queries * k_; ++t)
             require(targets_[t] >= -1 && targets_[t] < database,
                     "LMNN: a target is outside the database");
@@ -38,8 +33,7 @@ template <class T> class LmnnLoss : public RowLoss<T> {
 
     RowValue evaluate(Row<T> &row) const override {
         RowValue result;
-        const double s = anchor_weights_ != nullptr ? anchor_weights_[row.anchor] : 1.0;
-        const double pull = s * regularization_, push = s * (1 - regularization_);
+        const double pull = regularization_, push = 1 - regularization_;
         std::vector<Target> targets;
         const std::int64_t *wanted = targets_.data() + row.anchor * k_;
         for (Index t = 0; t < k_; ++t)
@@ -49,12 +43,8 @@ template <class T> class LmnnLoss : public RowLoss<T> {
                 targets.push_back({static_cast<T>(margin_ + d), place, 0});
                 result.value += pull * d;
             }
-        result.skipped = targets.empty();
-        result.weight = s;
-        if (s == 0 || targets.empty()) {
-            std::fill(row.values, row.values + row.count, T(0));
-            return result;
-        }
+        if (targets.empty())
+            return row.skip();
         std::sort(targets.begin(), targets.end(),
                   [](const Target &a, const Target &b) { return a.hinge > b.hinge; });
         for (Index first = 0; first < row.count; first += stretch)
@@ -92,14 +82,14 @@ template <class T> class LmnnLoss : public RowLoss<T> {
         const Index count = std::min(stretch, row.count - first), full = (count + W - 1) / W * W;
         T *values = row.values + first;
         alignas(64) T d[stretch], active[stretch];
-        const std::int64_t label = query_labels_[row.anchor];
+        const std::int64_t label = labels_.queries[row.anchor];
         constexpr T nowhere = std::numeric_limits<T>::infinity();
         if (row.columns != nullptr)
             for (Index r = 0; r < count; ++r)
-                d[r] = database_labels_[row.columns[first + r]] == label ? nowhere : values[r];
+                d[r] = labels_.database[row.columns[first + r]] == label ? nowhere : values[r];
         else
             for (Index r = 0; r < count; ++r)
-                d[r] = database_labels_[first + r] == label ? nowhere : values[r];
+                d[r] = labels_.database[first + r] == label ? nowhere : values[r];
         std::fill(d + count, d + full, nowhere);
         std::fill(active, active + full, T(0));
         const Vec<T> zero = Vec<T>::broadcast(T(0)), one = Vec<T>::broadcast(T(1));
@@ -128,9 +118,7 @@ template <class T> class LmnnLoss : public RowLoss<T> {
     double margin_;
     Codes targets_;
     Index k_;
-    Codes query_labels_;
-    Codes database_labels_;
-    Weights anchor_weights_;
+    ClassLabels labels_;
 };
 
 METRICFAST_NAMESPACE_END

@@ -17,23 +17,16 @@ struct RatioSettings {
 /// What the losses share: the neighbours that an anchor uses.
 template <class T> class RatioLoss : public RowLoss<T> {
   public:
-    RatioLoss(RatioSettings settings, LabelDistances labels, Codes exclude, Weights anchor_weights)
-        : settings_(settings), labels_(labels), exclude_(exclude), anchor_weights_(anchor_weights) {
-    }
+    RatioLoss(RatioSettings settings, LabelDistances labels)
+        : settings_(settings), labels_(labels) {}
 
-    bool sparse() const override { return false; }
-    void check(Index queries, Index database) const override {
-        labels_.check(queries, database);
-        require_anchors(anchor_weights_, exclude_, queries, database);
-    }
+    void check(Index queries, Index database) const override { labels_.check(queries, database); }
 
     RowValue evaluate(Row<T> &row) const override {
         RowValue result;
-        result.weight = anchor_weights_ != nullptr ? anchor_weights_[row.anchor] : 1.0;
-        const Index excluded = exclude_ != nullptr ? exclude_[row.anchor] : -1;
+        const Index excluded = row.excluded, others = row.others();
         std::vector<double> label;
         labels_.fill(row.anchor, excluded, label);
-        const Index others = row.count - (excluded >= 0 ? 1 : 0);
         if (!settings_.drop_ties) {
             double sum = 0;
             for (const double t : label)
@@ -54,30 +47,24 @@ template <class T> class RatioLoss : public RowLoss<T> {
             used += label[j] > 0 ? 1 : 0;
         }
         result.dropped = others - used;
-        result.skipped = used < 2;
-        if (result.skipped || result.weight == 0) {
-            Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>(row.values, row.count).setZero();
-            return result;
-        }
+        if (used < 2)
+            return row.skip(result.dropped);
         result.terms = used * (used - 1) / 2;
         if (excluded >= 0)
             row.values[excluded] = T(1);
-        result.value = result.weight * weigh(row, label, used, result.weight);
+        result.value = weigh(row, label, used);
         return result;
     }
 
   protected:
-    /// The anchor's loss; values become `weight` times its derivatives. Entries whose label
-    /// distance is 0 take no part.
-    virtual double weigh(Row<T> &row, const std::vector<double> &label, Index used,
-                         double weight) const = 0;
+    /// The anchor's loss; values become its derivatives. Entries whose label distance is 0 take no
+    /// part.
+    virtual double weigh(Row<T> &row, const std::vector<double> &label, Index used) const = 0;
 
     RatioSettings settings_;
 
   private:
     LabelDistances labels_;
-    Codes exclude_;
-    Weights anchor_weights_;
 };
 
 /// With e_j = log delta_ij - log (label distance), the mean of (e_i - e_j)^2 over all pairs of the
@@ -87,8 +74,7 @@ template <class T> class LogRatioLoss : public RatioLoss<T> {
     using RatioLoss<T>::RatioLoss;
 
   protected:
-    double weigh(Row<T> &row, const std::vector<double> &label, Index used,
-                 double weight) const override {
+    double weigh(Row<T> &row, const std::vector<double> &label, Index used) const override {
         using Array = Eigen::Array<T, Eigen::Dynamic, 1>;
         const RatioSettings &with = this->settings_;
         Eigen::Map<Array> d(row.values, row.count);
@@ -112,10 +98,10 @@ template <class T> class LogRatioLoss : public RatioLoss<T> {
         }
         e *= takes_part;
         const double n = static_cast<double>(used);
-        Row<T> errors{row.anchor, row.count, nullptr, e.data()};
+        Row<T> errors{row.anchor, row.excluded, row.count, nullptr, e.data()};
         const double mean = sum_of_values(errors) / n;
         e = (e - static_cast<T>(mean)) * takes_part;
-        d *= takes_part * e * static_cast<T>(4 * weight / (n - 1));
+        d *= takes_part * e * static_cast<T>(4 / (n - 1));
         e *= e;
         return 2 * sum_of_values(errors) / (n - 1);
     }
@@ -128,8 +114,7 @@ template <class T> class PlainRatioLoss : public RatioLoss<T> {
     using RatioLoss<T>::RatioLoss;
 
   protected:
-    double weigh(Row<T> &row, const std::vector<double> &label, Index used,
-                 double weight) const override {
+    double weigh(Row<T> &row, const std::vector<double> &label, Index used) const override {
         const RatioSettings &with = this->settings_;
         std::vector<double> delta(label.size());
         double mean = 0;
@@ -158,7 +143,7 @@ template <class T> class PlainRatioLoss : public RatioLoss<T> {
                 2 * (d * over_d2 - d2 / (d * d * d) - t * over_dt + dt / (d * d * t)) / mean;
             const double root = delta[j] - with.eps_log; // its derivative by D
             const double by_d = with.squared ? 1.0 : root > 0 ? 1 / (2 * root) : 0.0;
-            row.values[j] = static_cast<T>(weight / pairs * by_delta * by_d);
+            row.values[j] = static_cast<T>(by_delta / pairs * by_d);
         }
         return std::max(0.0, d2 * over_d2 - 2 * dt * over_dt + t2 * over_t2) / pairs;
     }
@@ -171,8 +156,7 @@ template <class T> class BoundedRatioLoss : public RatioLoss<T> {
     using RatioLoss<T>::RatioLoss;
 
   protected:
-    double weigh(Row<T> &row, const std::vector<double> &label, Index used,
-                 double weight) const override {
+    double weigh(Row<T> &row, const std::vector<double> &label, Index used) const override {
         using Array = Eigen::Array<T, Eigen::Dynamic, 1>;
         const RatioSettings &with = this->settings_;
         Array d(used), t(used);
@@ -199,7 +183,7 @@ template <class T> class BoundedRatioLoss : public RatioLoss<T> {
             by_delta.tail(rest) -= e * s;
         }
         const double pairs = static_cast<double>(used) * static_cast<double>(used - 1) / 2;
-        by_delta *= static_cast<T>(2 * weight / pairs);
+        by_delta *= static_cast<T>(2 / pairs);
         if (!with.squared)
             by_delta *= (d > T(0)).select((T(2) * d).inverse(), T(0));
         for (Index j = 0, next = 0; j < row.count; ++j)

@@ -6,18 +6,16 @@
 METRICFAST_NAMESPACE_BEGIN
 
 /// With p_ij = c_j exp(-D_ij) / sum_l c_l exp(-D_il) and the prediction t_i = sum_j p_ij y_j, the
-/// anchor's loss is s_i (t_i - y_i)^2 and its weights are 2 s_i (t_i - y_i) p_ij (t_i - y_j).
+/// anchor's loss is (t_i - y_i)^2 and its weights are 2 (t_i - y_i) p_ij (t_i - y_j).
 template <class T> class MlkrLoss : public RowLoss<T> {
   public:
-    /// \param query_targets, database_targets of n and m points.
-    /// \param anchor_weights s_i or null (1). \param column_weights, self see ColumnWeights.
-    MlkrLoss(Span<const double> query_targets, Span<const double> database_targets,
-             Weights anchor_weights, Weights column_weights, Codes self)
-        : anchor_weights_(anchor_weights), columns_(column_weights, self) {
+    /// \param column_weights c_j or null (1), see ColumnWeights.
+    explicit MlkrLoss(Targets given, Weights column_weights = nullptr)
+        : given_(given), columns_(column_weights) {
         // Relative to their mean, targets keep more digits.
         double mean = 0, square = 0;
-        const double m = static_cast<double>(database_targets.size());
-        for (const double y : database_targets)
+        const double m = static_cast<double>(given.database.size());
+        for (const double y : given.database)
             mean += y / m;
         const auto centred = [&](Span<const double> targets) {
             std::vector<double> result(targets.begin(), targets.end());
@@ -27,8 +25,8 @@ template <class T> class MlkrLoss : public RowLoss<T> {
             }
             return result;
         };
-        const std::vector<double> queries = centred(query_targets),
-                                  database = centred(database_targets);
+        const std::vector<double> queries = centred(given.queries),
+                                  database = centred(given.database);
         for (const double y : database)
             square += y * y / m;
         deviation_ = std::sqrt(square);
@@ -39,8 +37,6 @@ template <class T> class MlkrLoss : public RowLoss<T> {
         database_targets_ = padded<T>(Span<const double>(database));
     }
 
-    bool sparse() const override { return false; }
-
     /// What is left out moves the prediction by less than a rounding of the targets' deviation.
     double window(Index columns) const override {
         if (columns_.any())
@@ -50,25 +46,16 @@ template <class T> class MlkrLoss : public RowLoss<T> {
     }
 
     void check(Index queries, Index database) const override {
-        const Index room = Vec<T>::width;
-        require(static_cast<Index>(query_targets_.size()) == queries + room &&
-                    static_cast<Index>(database_targets_.size()) == database + room,
-                "MLKR: there must be one target for each query and each database point");
-        require_anchors(anchor_weights_, nullptr, queries, database);
-        columns_.check(queries, database);
+        given_.check(queries, database);
+        columns_.check(database);
     }
 
     RowValue evaluate(Row<T> &row) const override {
-        RowValue result;
-        result.weight = anchor_weights_ != nullptr ? anchor_weights_[row.anchor] : 1.0;
-        columns_.leave_out_weightless(row);
+        columns_.admit(row);
         const double nearest = smallest(row);
-        Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>> values(row.values, row.count);
-        if (result.weight == 0 || !std::isfinite(nearest)) {
-            values.setZero();
-            result.skipped = !std::isfinite(nearest);
-            return result;
-        }
+        if (!std::isfinite(nearest))
+            return row.skip();
+        RowValue result;
         result.terms = 1;
         columns_.to_kernels(row, nearest);
         std::vector<T> scratch;
@@ -77,10 +64,10 @@ template <class T> class MlkrLoss : public RowLoss<T> {
         double all = 0, moment = 0;
         sum(row, targets, own, all, moment);
         const double error = moment / all; // of the prediction
-        result.value = result.weight * error * error;
-        const T factor = static_cast<T>(2 * result.weight * error / all);
+        result.value = error * error;
+        const T factor = static_cast<T>(2 * error / all);
         const Eigen::Map<const Eigen::Array<T, Eigen::Dynamic, 1>> y(targets, row.count);
-        values *= factor * (static_cast<T>(error) - (y - own));
+        row.array() *= factor * (static_cast<T>(error) - (y - own));
         return result;
     }
 
@@ -107,11 +94,11 @@ template <class T> class MlkrLoss : public RowLoss<T> {
             });
     }
 
+    Targets given_;
     std::vector<T> query_targets_;
     std::vector<T> database_targets_;
     double largest_ = 0;   ///< distance of a target from the mean
     double deviation_ = 0; ///< of the database's targets
-    Weights anchor_weights_;
     ColumnWeights<T> columns_;
 };
 

@@ -1,34 +1,31 @@
 /// Neighbourhood components analysis (Goldberger et al., 2004).
 #pragma once
 
-#include <utility>
-
 #include "metricfast/losses/softmax.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
 /// With p_ij = c_j exp(-D_ij) / sum_l c_l exp(-D_il) and p_i the sum of p_ij over the anchor's
-/// class, the anchor's loss is -s_i p_i (sum) or -s_i log p_i (log). Its weights are s_i p_ij
+/// class, the anchor's loss is -p_i (sum) or -log p_i (log). Its weights are p_ij
 /// ([same class] - p_i), divided by p_i for the log form.
 template <class T> class NcaLoss : public RowLoss<T> {
   public:
     enum class Form { sum, log };
 
-    /// \param query_labels, database_labels class codes, compared for equality.
-    /// \param anchor_weights s_i or null (1). \param column_weights, self see ColumnWeights.
-    NcaLoss(Form form, std::vector<std::int64_t> query_labels,
-            const std::vector<std::int64_t> &database_labels, Weights anchor_weights,
-            Weights column_weights, Codes self)
-        : form_(form), query_labels_(std::move(query_labels)),
-          database_labels_(padded<T>(Codes(database_labels))), anchor_weights_(anchor_weights),
-          columns_(column_weights, self) {
+    /// \param column_weights c_j or null (1), see ColumnWeights.
+    NcaLoss(Form form, ClassLabels labels, Weights column_weights = nullptr)
+        : form_(form), labels_(labels), database_labels_(padded<T>(labels.database)),
+          columns_(column_weights) {
         const auto exact = static_cast<std::int64_t>(2 / std::numeric_limits<T>::epsilon());
-        for (const auto *labels : {&std::as_const(query_labels_), &database_labels})
-            for (const std::int64_t label : *labels)
-                require(label >= 0 && label < exact, "NCA: class codes must be small, from 0 on");
+        for (const Codes codes : {labels.queries, labels.database})
+            for (const std::int64_t code : codes) {
+                require(code >= 0 && code < exact, "NCA: class codes must be small, from 0 on");
+                if (code >= static_cast<std::int64_t>(sizes_.size()))
+                    sizes_.resize(static_cast<std::size_t>(code) + 1, 0);
+            }
+        for (Index j = 0; j < labels.database.size(); ++j)
+            sizes_[labels.database[j]] += column_weights == nullptr || column_weights[j] > 0;
     }
-
-    bool sparse() const override { return false; }
 
     /// All that is left out weighs less than a rounding of the sum. The log form sees a class
     /// however far it is, and weights would have to be bounded, so these look at every column.
@@ -39,43 +36,38 @@ template <class T> class NcaLoss : public RowLoss<T> {
     }
 
     void check(Index queries, Index database) const override {
-        require(static_cast<Index>(query_labels_.size()) == queries &&
-                    static_cast<Index>(database_labels_.size()) - Vec<T>::width == database,
-                "NCA: there must be one label for each query and each database point");
-        require_anchors(anchor_weights_, nullptr, queries, database);
-        columns_.check(queries, database);
+        labels_.check(queries, database);
+        columns_.check(database);
     }
 
     RowValue evaluate(Row<T> &row) const override {
-        const double s = anchor_weights_ != nullptr ? anchor_weights_[row.anchor] : 1.0;
-        const T label = static_cast<T>(query_labels_[row.anchor]);
-        Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>> values(row.values, row.count);
-        columns_.leave_out_weightless(row);
+        const T label = static_cast<T>(labels_.queries[row.anchor]);
+        columns_.admit(row);
         const double nearest = smallest(row);
         const double within = form_ == Form::log ? smallest_within(row, label) : nearest;
+        if (!std::isfinite(nearest) || !std::isfinite(within))
+            return row.skip();
         RowValue result;
-        result.weight = s;
-        if (s == 0 || !std::isfinite(nearest) || !std::isfinite(within)) {
-            values.setZero();
-            result.skipped = !std::isfinite(within);
+        result.terms = 1;
+        if (!has_company(row)) { // kernels of what is left out are the least above 0
+            row.array().setZero();
             return result;
         }
-        result.terms = 1;
         const double room = static_cast<double>(std::log(std::numeric_limits<T>::max())) / 2;
         if (within - nearest > room) {
-            result.value = evaluate_far(row, label, s, nearest, within);
+            result.value = evaluate_far(row, label, nearest, within);
             return result;
         }
         columns_.to_kernels(row, nearest);
         std::vector<T> scratch;
         const T *labels = of_columns(row, database_labels_, scratch);
         const Sums sums = sum(row, labels, label);
-        const double p = sums.same / sums.all, factor = s / sums.all;
+        const double p = sums.same / sums.all, factor = 1 / sums.all;
         if (form_ == Form::sum) {
-            result.value = -s * p;
+            result.value = -p;
             weigh(row, labels, label, factor * sums.other / sums.all, factor * p);
         } else {
-            result.value = -s * std::log(p);
+            result.value = -std::log(p);
             weigh(row, labels, label, factor * sums.other / sums.same, factor);
         }
         return result;
@@ -88,6 +80,17 @@ template <class T> class NcaLoss : public RowLoss<T> {
         double other = 0; ///< all - same would cancel where the class takes nearly all
     };
 
+    /// Whether a point of the anchor's class is in its row.
+    bool has_company(const Row<T> &row) const {
+        const std::int64_t label = labels_.queries[row.anchor];
+        Index company = sizes_[label];
+        if (row.excluded >= 0 && labels_.database[row.excluded] == label) {
+            const T left = columns_.any() ? columns_(row, row.excluded) : T(0);
+            company -= columns_.counts(row.excluded) && !(left > 0) ? 1 : 0;
+        }
+        return company > 0;
+    }
+
     double smallest_within(const Row<T> &row, T label) const {
         T result = std::numeric_limits<T>::infinity();
         for (Index j = 0; j < row.count; ++j)
@@ -98,7 +101,7 @@ template <class T> class NcaLoss : public RowLoss<T> {
 
     /// The log form where the class is so far away that its kernels vanish beside the nearest
     /// point's: each sum gets a shift of its own.
-    double evaluate_far(Row<T> &row, T label, double s, double nearest, double within) const {
+    double evaluate_far(Row<T> &row, T label, double nearest, double within) const {
         double all = 0, same = 0;
         const auto kernel = [&](Index j, double shift) {
             const double c = static_cast<double>(columns_(row, j));
@@ -111,9 +114,9 @@ template <class T> class NcaLoss : public RowLoss<T> {
         }
         for (Index j = 0; j < row.count; ++j) {
             const double q = database_labels_[j] == label ? kernel(j, within) / same : 0.0;
-            row.values[j] = static_cast<T>(s * (q - kernel(j, nearest) / all));
+            row.values[j] = static_cast<T>(q - kernel(j, nearest) / all);
         }
-        return -s * ((std::log(same) - within) - (std::log(all) - nearest));
+        return (std::log(all) - nearest) - (std::log(same) - within);
     }
 
     static Sums sum(const Row<T> &row, const T *labels, T label) {
@@ -157,9 +160,9 @@ template <class T> class NcaLoss : public RowLoss<T> {
     }
 
     Form form_;
-    std::vector<std::int64_t> query_labels_;
+    ClassLabels labels_;
     std::vector<T> database_labels_;
-    Weights anchor_weights_;
+    std::vector<Index> sizes_; ///< of each class, points with weight
     ColumnWeights<T> columns_;
 };
 

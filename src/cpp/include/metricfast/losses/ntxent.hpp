@@ -9,20 +9,15 @@ METRICFAST_NAMESPACE_BEGIN
 /// sum_p log(1 + sum_n exp((s_n - s_p) / t)). Each p is an active term.
 template <class T> class NtxentLoss : public RowLoss<T> {
   public:
-    NtxentLoss(double temperature, Codes query_labels, Codes database_labels, Codes exclude,
-               Weights anchor_weights)
-        : factor_(1 / temperature), members_(query_labels, database_labels), exclude_(exclude),
-          anchor_weights_(anchor_weights) {}
+    NtxentLoss(double temperature, ClassLabels labels)
+        : factor_(1 / temperature), members_(labels) {}
 
-    bool sparse() const override { return false; }
-    void check(Index queries, Index database) const override {
-        members_.check(queries, database);
-        require_anchors(anchor_weights_, exclude_, queries, database);
-    }
+    RowKind kind() const override { return RowKind::inner_product; }
+    void check(Index queries, Index database) const override { members_.check(queries, database); }
 
     RowValue evaluate(Row<T> &row) const override {
-        Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>> x(row.values, row.count);
-        const Index excluded = exclude_ != nullptr ? exclude_[row.anchor] : -1;
+        auto x = row.array();
+        const Index excluded = row.excluded;
         constexpr T nowhere = std::numeric_limits<T>::lowest();
         if (excluded >= 0)
             x[excluded] = T(0);
@@ -35,14 +30,10 @@ template <class T> class NtxentLoss : public RowLoss<T> {
         }
         if (excluded >= 0)
             x[excluded] = nowhere;
-        RowValue result;
-        result.weight = anchor_weights_ != nullptr ? anchor_weights_[row.anchor] : 1.0;
         const T most = x.maxCoeff();
-        result.skipped = positives.empty() || !(most > nowhere);
-        if (result.skipped || result.weight == 0) {
-            x.setZero();
-            return result;
-        }
+        if (positives.empty() || !(most > nowhere))
+            return row.skip();
+        RowValue result;
         x = (x - most).exp();
         for (const Index j : members_.of(row.anchor))
             x[j] = T(0);
@@ -51,11 +42,11 @@ template <class T> class NtxentLoss : public RowLoss<T> {
         const double sum = sum_of_values(row);
         const double negative = static_cast<double>(most) + std::log(sum);
         double pulled = 0;
-        const double s = result.weight * factor_;
+        const double s = factor_;
         std::vector<T> by_positive;
         for (const auto &[j, value] : positives) {
             const auto [loss, slope] = softplus(negative - value);
-            result.value += result.weight * loss;
+            result.value += loss;
             pulled += slope;
             by_positive.push_back(static_cast<T>(-s * slope));
         }
@@ -69,8 +60,6 @@ template <class T> class NtxentLoss : public RowLoss<T> {
   private:
     double factor_;
     ClassMembers members_;
-    Codes exclude_;
-    Weights anchor_weights_;
 };
 
 METRICFAST_NAMESPACE_END

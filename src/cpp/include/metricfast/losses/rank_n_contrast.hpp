@@ -13,30 +13,21 @@ METRICFAST_NAMESPACE_BEGIN
 /// from the anchor's as j's. One pass from the farthest label on gives all sums.
 template <class T> class RankNContrastLoss : public RowLoss<T> {
   public:
-    RankNContrastLoss(double temperature, LabelDistances labels, Codes exclude,
-                      Weights anchor_weights)
-        : factor_(-1 / temperature), labels_(labels), exclude_(exclude),
-          anchor_weights_(anchor_weights) {}
+    RankNContrastLoss(double temperature, LabelDistances labels)
+        : factor_(-1 / temperature), labels_(labels) {}
 
-    bool sparse() const override { return false; }
-    void check(Index queries, Index database) const override {
-        labels_.check(queries, database);
-        require_anchors(anchor_weights_, exclude_, queries, database);
-    }
+    void check(Index queries, Index database) const override { labels_.check(queries, database); }
 
     RowValue evaluate(Row<T> &row) const override {
         RowValue result;
-        result.weight = anchor_weights_ != nullptr ? anchor_weights_[row.anchor] : 1.0;
-        const Index excluded = exclude_ != nullptr ? exclude_[row.anchor] : -1;
         std::vector<Neighbor> order; // farthest labels first
-        for (const auto &[label, j] : labels_.order(row.anchor, excluded))
+        for (const auto &[label, j] : labels_.order(row.anchor, row.excluded))
             order.push_back(
                 {label, j, factor_ * std::sqrt(static_cast<double>(row.values[j])), 0.0});
         std::reverse(order.begin(), order.end());
-        std::fill(row.values, row.values + row.count, T(0));
-        result.skipped = order.empty();
-        if (result.skipped || result.weight == 0)
-            return result;
+        row.array().setZero();
+        if (order.empty())
+            return row.skip();
         const std::size_t n = order.size();
         // From far to near: the log-sum of what is at least as far, the same for a whole group.
         double most = -std::numeric_limits<double>::infinity(), sum = 0;
@@ -54,11 +45,11 @@ template <class T> class RankNContrastLoss : public RowLoss<T> {
                 result.value += order[g].log_sum - order[g].x;
             }
         });
-        result.value *= result.weight / static_cast<double>(n);
+        result.value *= 1 / static_cast<double>(n);
         result.terms = static_cast<Index>(n);
         // From near to far: the sum over j with k in S_j of exp(log_sum_k - log_sum_j).
         std::reverse(order.begin(), order.end());
-        const double s = result.weight / static_cast<double>(n);
+        const double s = 1 / static_cast<double>(n);
         double shares = 0, last = order.front().log_sum;
         for_groups(order, [&](std::size_t begin, std::size_t end) {
             const double log_sum = order[begin].log_sum;
@@ -92,8 +83,6 @@ template <class T> class RankNContrastLoss : public RowLoss<T> {
 
     double factor_;
     LabelDistances labels_;
-    Codes exclude_;
-    Weights anchor_weights_;
 };
 
 METRICFAST_NAMESPACE_END

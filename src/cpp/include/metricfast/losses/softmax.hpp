@@ -4,30 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "metricfast/losses/row_loss.hpp"
-#include "metricfast/simd.hpp"
+#include "metricfast/losses/labels.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
-
-/// Values of database points (labels, targets, weights) as T, with room for a last partial
-/// register.
-template <class T, class U> std::vector<T> padded(Span<const U> values) {
-    std::vector<T> result(values.begin(), values.end());
-    result.resize(result.size() + static_cast<std::size_t>(Vec<T>::width), T(-1));
-    return result;
-}
-
-/// Those of the row's columns, side by side: a listed row gathers them in `scratch`, a whole row
-/// has them so already.
-template <class T>
-const T *of_columns(const Row<T> &row, const std::vector<T> &values, std::vector<T> &scratch) {
-    if (row.columns == nullptr)
-        return values.data();
-    scratch.resize(static_cast<std::size_t>(row.count));
-    for (Index r = 0; r < row.count; ++r)
-        scratch[r] = values[row.columns[r]];
-    return scratch.data();
-}
 
 /// Calls step(j) for the full registers of a row, in stretches between which `flush` may bring
 /// partial sums from T to double, and then rest(j) for the columns that are left.
@@ -76,51 +55,59 @@ template <class T> double softmax_window(Index columns) {
            std::log(static_cast<double>(std::numeric_limits<T>::epsilon()) / 2);
 }
 
-/// Weights c_j of the columns of whole rows; none means 1.
+/// Weights c_j of the columns of whole rows; none means 1. A weighted point stays in its own row
+/// with what is left of its weight, max(c - 1, 0), so that integer weights equal repetition.
 template <class T> class ColumnWeights {
   public:
-    /// \param weights c_j or null.
-    /// \param self with weights: for each anchor its own database row or -1; there the column
-    /// weighs
-    ///   max(c - 1, 0), so that integer weights equal repetition. May be null.
-    ColumnWeights(Weights weights, Codes self) : self_(self) {
+    explicit ColumnWeights(Weights weights) {
         if (weights != nullptr)
             weights_ = padded<T>(weights);
     }
 
-    void check(Index queries, Index database) const {
+    void check(Index database) const {
         require(!any() || static_cast<Index>(weights_.size()) == database + Vec<T>::width,
                 "there must be one weight for each database point");
-        require_each(self_, queries, "there must be one own database row, or -1, for each query");
     }
 
     bool any() const { return !weights_.empty(); }
 
+    /// Whether database point j takes part in rows that do not leave it out.
+    bool counts(Index j) const { return !any() || weights_[j] > 0; }
+
     T operator()(const Row<T> &row, Index j) const {
         if (!any())
             return T(1);
-        const bool own = self_ != nullptr && self_[row.anchor] == j;
-        return own ? std::max(weights_[j] - T(1), T(0)) : weights_[j];
+        if (j != row.excluded)
+            return weights_[j];
+        return j == row.anchor ? std::max(weights_[j] - T(1), T(0)) : T(0);
     }
 
-    /// Makes distances to columns without weight infinite.
-    void leave_out_weightless(Row<T> &row) const {
-        for (Index j = 0; any() && j < row.count; ++j)
+    /// The column that is left out altogether, or -1.
+    Index excluded(const Row<T> &row) const {
+        return any() && row.excluded == row.anchor ? -1 : row.excluded;
+    }
+
+    /// Brings what is left of the anchor into its row; columns without weight become infinitely
+    /// far.
+    void admit(Row<T> &row) const {
+        if (!any())
+            return;
+        if (row.excluded >= 0 && row.excluded == row.anchor)
+            row.values[row.anchor] = T(0);
+        for (Index j = 0; j < row.count; ++j)
             if (!((*this)(row, j) > 0))
                 row.values[j] = std::numeric_limits<T>::infinity();
     }
 
     /// values := c exp(nearest - values).
     void to_kernels(Row<T> &row, double nearest) const {
-        Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>> values(row.values, row.count);
-        values = (static_cast<T>(nearest) - values).exp();
+        row.array() = (static_cast<T>(nearest) - row.array()).exp();
         for (Index j = 0; any() && j < row.count; ++j)
             row.values[j] *= (*this)(row, j);
     }
 
   private:
     std::vector<T> weights_;
-    Codes self_;
 };
 
 METRICFAST_NAMESPACE_END

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "metricfast/losses/class_members.hpp"
 #include "metricfast/losses/label_distances.hpp"
+#include "metricfast/losses/labels.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -28,46 +28,29 @@ struct TripletSettings {
 /// What triplet losses of either kind of labels share.
 template <class T> class TripletBase : public RowLoss<T> {
   public:
-    TripletBase(TripletSettings settings, Codes exclude, Weights anchor_weights)
-        : settings_(settings), exclude_(exclude), anchor_weights_(anchor_weights) {
+    explicit TripletBase(TripletSettings settings) : settings_(settings) {
         require(settings.margin >= 0 && std::isfinite(settings.margin),
                 "triplet: margin must be finite, from 0 on");
     }
 
-    bool sparse() const override { return false; }
-
-    void check(Index queries, Index database) const override {
-        require_anchors(anchor_weights_, exclude_, queries, database);
+    RowKind kind() const override {
+        return settings_.squared ? RowKind::squared_distance : RowKind::distance;
     }
 
     /// Sum of [d_near + margin - d_far]_+ over the triplets that count. `counts` of each column: as
     /// near point less as far point.
     RowValue evaluate(Row<T> &row) const override {
-        Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>> d(row.values, row.count);
         RowValue result;
-        result.weight = anchor_weights_ != nullptr ? anchor_weights_[row.anchor] : 1.0;
-        if (!settings_.squared)
-            square_roots(row.values, row.count);
-        const Index excluded = exclude_ != nullptr ? exclude_[row.anchor] : -1;
         std::vector<T> counts(static_cast<std::size_t>(row.count), T(0));
-        find(row, excluded, counts, result);
-        if (result.skipped || result.weight == 0) {
-            d.setZero();
-            result.value = 0;
-            return result;
-        }
-        result.value *= result.weight;
-        const T s = static_cast<T>(result.weight);
-        for (Index j = 0; j < row.count; ++j) {
-            const T by_d = settings_.squared ? T(1) : d[j] > T(0) ? T(0.5) / d[j] : T(0);
-            d[j] = s * counts[j] * by_d;
-        }
+        if (!find(row, row.excluded, counts, result))
+            return row.skip();
+        std::copy(counts.begin(), counts.end(), row.values);
         return result;
     }
 
   protected:
-    /// Sets value, terms and skipped.
-    virtual void find(const Row<T> &row, Index excluded, std::vector<T> &counts,
+    /// Sets value and terms; false where there is no triplet.
+    virtual bool find(const Row<T> &row, Index excluded, std::vector<T> &counts,
                       RowValue &result) const = 0;
 
     T reach(T d) const { return d + static_cast<T>(settings_.margin); }
@@ -85,28 +68,19 @@ template <class T> class TripletBase : public RowLoss<T> {
     }
 
     TripletSettings settings_;
-
-  private:
-    Codes exclude_;
-    Weights anchor_weights_;
 };
 
 /// The anchor's class is near, the others are far. With the class sorted, a far point is active
 /// with a range of it, so k near and m far points cost O((k + m) log k).
 template <class T> class TripletLoss : public TripletBase<T> {
   public:
-    TripletLoss(TripletSettings settings, Codes query_labels, Codes database_labels, Codes exclude,
-                Weights anchor_weights)
-        : TripletBase<T>(settings, exclude, anchor_weights),
-          members_(query_labels, database_labels) {}
+    TripletLoss(TripletSettings settings, ClassLabels labels)
+        : TripletBase<T>(settings), members_(labels) {}
 
-    void check(Index queries, Index database) const override {
-        TripletBase<T>::check(queries, database);
-        members_.check(queries, database);
-    }
+    void check(Index queries, Index database) const override { members_.check(queries, database); }
 
   protected:
-    void find(const Row<T> &row, Index excluded, std::vector<T> &counts,
+    bool find(const Row<T> &row, Index excluded, std::vector<T> &counts,
               RowValue &result) const override {
         const std::vector<Index> &members = members_.of(row.anchor);
         std::vector<std::pair<T, Index>> near;
@@ -115,9 +89,8 @@ template <class T> class TripletLoss : public TripletBase<T> {
                 near.emplace_back(row.values[j], j);
         const Index k = static_cast<Index>(near.size());
         const bool other = excluded >= 0 && static_cast<Index>(members.size()) == k;
-        result.skipped = k == 0 || k + (excluded >= 0 ? 1 : 0) == row.count;
-        if (result.skipped)
-            return;
+        if (k == 0 || k == row.others())
+            return false;
         std::sort(near.begin(), near.end());
         constexpr T nowhere = std::numeric_limits<T>::infinity();
         std::vector<T> far(row.values, row.values + row.count);
@@ -128,7 +101,7 @@ template <class T> class TripletLoss : public TripletBase<T> {
         if (this->settings_.mining == Mining::hardest) {
             const Index nearest = std::min_element(far.begin(), far.end()) - far.begin();
             this->one(row, near.back().second, nearest, counts, result);
-            return;
+            return true;
         }
         std::vector<T> d(near.size()), reach(near.size());
         for (Index p = 0; p < k; ++p) {
@@ -160,6 +133,7 @@ template <class T> class TripletLoss : public TripletBase<T> {
             result.terms += static_cast<Index>(active);
         }
         result.value = sum;
+        return true;
     }
 
   private:
@@ -189,26 +163,22 @@ template <class T> class TripletLoss : public TripletBase<T> {
 /// make no triplet. O(m log m), with sums over ranks of the distance.
 template <class T> class DenseTripletLoss : public TripletBase<T> {
   public:
-    DenseTripletLoss(TripletSettings settings, LabelDistances labels, Codes exclude,
-                     Weights anchor_weights)
-        : TripletBase<T>(settings, exclude, anchor_weights), labels_(labels) {}
+    DenseTripletLoss(TripletSettings settings, LabelDistances labels)
+        : TripletBase<T>(settings), labels_(labels) {}
 
-    void check(Index queries, Index database) const override {
-        TripletBase<T>::check(queries, database);
-        labels_.check(queries, database);
-    }
+    void check(Index queries, Index database) const override { labels_.check(queries, database); }
 
   protected:
-    void find(const Row<T> &row, Index excluded, std::vector<T> &counts,
+    bool find(const Row<T> &row, Index excluded, std::vector<T> &counts,
               RowValue &result) const override {
         const Order order = labels_.order(row.anchor, excluded);
-        result.skipped = order.empty() || order.front().first == order.back().first;
-        if (result.skipped)
-            return;
+        if (order.empty() || order.front().first == order.back().first)
+            return false;
         if (this->settings_.mining == Mining::hardest)
             hardest(row, order, counts, result);
         else
             all(row, order, counts, result);
+        return true;
     }
 
   private:

@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "metricfast/losses/class_members.hpp"
 #include "metricfast/losses/softmax.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -42,51 +41,35 @@ inline std::pair<double, double> softplus(double x) {
 /// \tparam Form has `Side positive, negative` and `TwoSidedValue operator()(const TwoSides &)`.
 template <class T, class Form> class TwoSidedLoss : public RowLoss<T> {
   public:
-    enum class Of { squared_distance, distance, inner_product };
+    /// \param column_weights c_j; null: 1.
+    TwoSidedLoss(Form form, RowKind kind, ClassLabels labels, Weights column_weights = nullptr)
+        : form_(std::move(form)), kind_(kind), labels_(labels), members_(labels),
+          database_labels_(padded<T>(labels.database)), columns_(column_weights) {}
 
-    /// \param query_labels, database_labels class codes from 0 on.
-    /// \param exclude as the engine's. \param anchor_weights, column_weights s_i and c_j; null: 1.
-    TwoSidedLoss(Form form, Of of, Codes query_labels, Codes database_labels, Codes exclude,
-                 Weights anchor_weights, Weights column_weights)
-        : form_(std::move(form)), of_(of), query_labels_(query_labels),
-          members_(query_labels, database_labels), database_labels_(padded<T>(database_labels)),
-          exclude_(exclude), anchor_weights_(anchor_weights) {
-        if (column_weights != nullptr)
-            column_weights_ = padded<T>(column_weights);
-    }
-
-    bool sparse() const override { return false; }
+    RowKind kind() const override { return kind_; }
     void check(Index queries, Index database) const override {
-        members_.check(queries, database);
-        require_anchors(anchor_weights_, exclude_, queries, database);
-        require(column_weights_.empty() ||
-                    static_cast<Index>(column_weights_.size()) == database + Vec<T>::width,
-                "there must be one weight for each database point");
+        labels_.check(queries, database);
+        columns_.check(database);
     }
 
     RowValue evaluate(Row<T> &row) const override {
-        Array x(row.values, row.count);
-        const T label = static_cast<T>(query_labels_[row.anchor]);
-        const Index excluded = exclude_ != nullptr ? exclude_[row.anchor] : -1;
-        const bool own = excluded >= 0 && database_labels_[excluded] == label;
-        std::vector<T> roots;
+        auto x = row.array();
+        const T label = static_cast<T>(labels_.queries[row.anchor]);
+        const Index excluded = row.excluded;
+        const bool own = members_.excludes_own(row);
         if (excluded >= 0)
             x[excluded] = T(0);
-        if (of_ == Of::distance) {
-            square_roots(row.values, row.count);
-            roots.assign(row.values, row.values + row.count);
-        }
         TwoSides sides;
         sides.positives = static_cast<Index>(members_.of(row.anchor).size()) - (own ? 1 : 0);
-        sides.negatives = row.count - sides.positives - (excluded >= 0 ? 1 : 0);
+        sides.negatives = row.others() - sides.positives;
         double sum = stretch(row, label);
         constexpr T nowhere = std::numeric_limits<T>::lowest();
         if (excluded >= 0) {
             sum -= own ? static_cast<double>(x[excluded]) : 0.0;
             x[excluded] = nowhere;
         }
-        for (Index j = 0; !column_weights_.empty() && j < row.count; ++j)
-            if (!(column_weights_[j] > 0))
+        for (Index j = 0; columns_.any() && j < row.count; ++j)
+            if (!columns_.counts(j))
                 x[j] = nowhere;
         sides.mean_positive =
             sides.positives > 0 ? sum / static_cast<double>(sides.positives) : 0.0;
@@ -95,36 +78,28 @@ template <class T, class Form> class TwoSidedLoss : public RowLoss<T> {
         x = x.exp();
         if (excluded >= 0)
             x[excluded] = T(0);
-        for (Index j = 0; !column_weights_.empty() && j < row.count; ++j)
-            x[j] *= column_weights_[j];
+        for (Index j = 0; columns_.any() && j < row.count; ++j)
+            x[j] *= columns_(row, j);
         const auto [sum_p, sum_n] = sums(row, label);
         constexpr double none = -std::numeric_limits<double>::infinity();
         sides.positive = most_p > nowhere ? most_p + std::log(sum_p) : none;
         sides.negative = most_n > nowhere ? most_n + std::log(sum_n) : none;
 
         const TwoSidedValue loss = form_(sides);
+        if (loss.skipped)
+            return row.skip();
         RowValue result;
-        result.weight = anchor_weights_ != nullptr ? anchor_weights_[row.anchor] : 1.0;
-        result.skipped = loss.skipped;
-        if (loss.skipped || result.weight == 0) {
-            x.setZero();
-            return result;
-        }
         result.terms = loss.value > 0 ? 1 : 0;
-        result.value = result.weight * loss.value;
-        const double p = result.weight * form_.positive.slope,
-                     n = result.weight * form_.negative.slope;
+        result.value = loss.value;
+        const double p = form_.positive.slope, n = form_.negative.slope;
         weigh(row, label, sum_p > 0 ? p * loss.by_positive / sum_p : 0.0,
               sum_n > 0 ? n * loss.by_negative / sum_n : 0.0,
               sides.positives > 0 ? p * loss.by_mean_positive / static_cast<double>(sides.positives)
                                   : 0.0);
-        for (Index j = 0; j < static_cast<Index>(roots.size()); ++j)
-            x[j] = roots[j] > 0 ? x[j] / (2 * roots[j]) : T(0);
         return result;
     }
 
   private:
-    using Array = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>;
     using V = Vec<T>;
 
     /// For each register of the row, and for the rest one at a time: body(j, is positive ? a : b).
@@ -240,13 +215,11 @@ template <class T, class Form> class TwoSidedLoss : public RowLoss<T> {
     }
 
     Form form_;
-    Of of_;
-    Codes query_labels_;
+    RowKind kind_;
+    ClassLabels labels_;
     ClassMembers members_;
     std::vector<T> database_labels_;
-    Codes exclude_;
-    Weights anchor_weights_;
-    std::vector<T> column_weights_;
+    ColumnWeights<T> columns_;
 };
 
 METRICFAST_NAMESPACE_END

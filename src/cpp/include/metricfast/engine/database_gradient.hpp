@@ -4,11 +4,11 @@
 /// row engine collects its share by itself; shares are added in the order of the lanes.
 #pragma once
 
+#include "metricfast/losses/row_loss.hpp"
 #include "metricfast/parallel.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
-enum class RowKind { distance, inner_product };
 /// What weights refer to: queries and database, with the origin where little is lost to rounding.
 template <class T> struct EmbeddedSides {
     RowKind kind;
@@ -28,7 +28,7 @@ template <class T> struct EmbeddedSides {
     void add(T weight, const T *a, const T *b, double *sum) const {
         const Index p = database.cols();
         const double w = static_cast<double>(weight);
-        if (kind == RowKind::distance)
+        if (kind != RowKind::inner_product)
             for (Index k = 0; k < p; ++k)
                 sum[k] += 2 * w * (static_cast<double>(a[k]) - static_cast<double>(b[k]));
         else
@@ -105,7 +105,7 @@ template <class T> class DatabaseShare {
     }
 
     static double of_product(const EmbeddedSides<T> &sides) {
-        return sides.kind == RowKind::distance ? -2.0 : 1.0;
+        return sides.kind == RowKind::inner_product ? 1.0 : -2.0;
     }
 
     void flush(const EmbeddedSides<T> &sides) {

@@ -1,7 +1,7 @@
 /// The gradient of one set of points in both roles, where all weights are at hand.
 #pragma once
 
-#include "metricfast/database_gradient.hpp"
+#include "metricfast/engine/database_gradient.hpp"
 #include "metricfast/product.hpp"
 
 METRICFAST_NAMESPACE_BEGIN

@@ -1,0 +1,63 @@
+/// How the row engine goes about a problem: decided once, by sizes and the memory budget alone, so
+/// that results do not depend on the number of threads.
+#pragma once
+
+#include <algorithm>
+
+#include "metricfast/engine/row_problem.hpp"
+#include "metricfast/engine/window.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+struct RowPlan {
+    enum class Route {
+        listed,  ///< rows are the candidates that are given
+        windows, ///< lists of what is near, or whole rows where those would be long
+        kept,    ///< whole rows of few points, whose weights are multiplied at once in the end
+        whole    ///< whole rows; a block's weights are multiplied, or spread, at once
+    };
+    Route route;
+    Index lanes;        ///< shares of the work, each with a gradient of the database of its own
+    Index block;        ///< rows that a lane takes at a time
+    Index dense;        ///< whole rows at a time
+    std::size_t memory; ///< of a lane's weights while they are kept one by one
+
+    static constexpr Index most_lanes = 8;
+
+    /// Whether all weights of whole rows fit into memory.
+    template <class T> static bool is_small(const RowProblem<T> &problem) {
+        const std::size_t n = static_cast<std::size_t>(problem.queries.rows);
+        return problem.symmetric && !problem.listed() &&
+               n * n * sizeof(T) <= std::min(problem.memory_budget / 4, std::size_t(1) << 24);
+    }
+
+    /// \param windows whether there is a search for what is near.
+    template <class T> RowPlan(const RowProblem<T> &problem, bool windows) {
+        route = problem.listed()    ? Route::listed
+                : windows           ? Route::windows
+                : is_small(problem) ? Route::kept
+                                    : Route::whole;
+        const Index n = problem.queries.rows, m = problem.database.rows, p = problem.queries.cols;
+        const std::size_t budget = problem.memory_budget, sums = static_cast<std::size_t>(m) *
+                                                                 static_cast<std::size_t>(p + 1) *
+                                                                 sizeof(double);
+        const bool one_by_one = route == Route::listed || route == Route::windows;
+        lanes = most_lanes;
+        if (!one_by_one) // each has an accumulator
+            lanes = static_cast<Index>(std::clamp<std::size_t>(
+                budget / 2 / std::max<std::size_t>(sums, 1), 1, most_lanes));
+        const std::size_t most = budget / 4 / most_lanes;
+        memory =
+            std::min(most, std::max(most / 8, static_cast<std::size_t>(m * p) * sizeof(double)));
+        constexpr Index tile = TileShape<T>::rows;
+        const std::size_t row = static_cast<std::size_t>(std::max<Index>(m, 1)) * sizeof(T);
+        const std::size_t cached = (std::size_t(1) << 22) / row, allowed = budget / 16 / row;
+        const Index rows =
+            static_cast<Index>(std::min(std::max<std::size_t>(cached, 4 * tile), allowed));
+        const Index share = (n + most_lanes - 1) / most_lanes; // every lane gets a block
+        dense = std::max<Index>(tile, std::min({rows, 20 * tile, share + tile - 1}) / tile * tile);
+        block = route == Route::listed ? 64 : route == Route::windows ? WindowSearch::block : dense;
+    }
+};
+
+METRICFAST_NAMESPACE_END
