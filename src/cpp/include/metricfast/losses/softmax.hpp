@@ -92,21 +92,28 @@ template <class T> class ColumnWeights {
     void admit(Row<T> &row) const {
         if (!any())
             return;
-        if (row.excluded >= 0 && row.excluded == row.anchor)
-            row.values[row.anchor] = T(0);
-        for (Index j = 0; j < row.count; ++j)
-            if (!((*this)(row, j) > 0))
-                row.values[j] = std::numeric_limits<T>::infinity();
+        constexpr T nowhere = std::numeric_limits<T>::infinity();
+        row.array() = (weights(row) > T(0)).select(row.array(), nowhere);
+        if (row.excluded >= 0) // the anchor is at distance 0 from itself
+            row.values[row.excluded] = (*this)(row, row.excluded) > 0 ? T(0) : nowhere;
     }
 
     /// values := c exp(nearest - values).
     void to_kernels(Row<T> &row, double nearest) const {
         row.array() = (static_cast<T>(nearest) - row.array()).exp();
-        for (Index j = 0; any() && j < row.count; ++j)
-            row.values[j] *= (*this)(row, j);
+        if (!any())
+            return;
+        const T own = row.excluded >= 0 ? row.values[row.excluded] : T(0);
+        row.array() *= weights(row);
+        if (row.excluded >= 0)
+            row.values[row.excluded] = own * (*this)(row, row.excluded);
     }
 
   private:
+    auto weights(const Row<T> &row) const {
+        return Eigen::Map<const Eigen::Array<T, Eigen::Dynamic, 1>>(weights_.data(), row.count);
+    }
+
     std::vector<T> weights_;
 };
 

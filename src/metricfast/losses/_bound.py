@@ -1,0 +1,192 @@
+"""A loss on labels that were checked: what a kernel is run on, and what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricfast._core.dispatch import get_kernels
+from metricfast.exceptions import LossOverflowError
+from metricfast.losses._labels import Labels
+
+__all__ = ["BoundLoss", "Call", "Gradient"]
+
+Array = NDArray[Any]
+Rows = NDArray[np.int64] | None
+Gradient = Array | tuple[Array, Array]
+
+
+@dataclass
+class Call:
+    """What a kernel is run on.
+
+    Attributes
+    ----------
+    queries, database : ndarray
+        Points; the database is None where the queries are their own.
+    kind : str
+        Of the labels, as of `Labels`.
+    y, y_database : ndarray
+        Labels as kernels take them.
+    weight : ndarray or None
+        Of the queries.
+    column_weight : ndarray or None
+        Of the database, where the loss weighs it too.
+    exclude : ndarray or None
+        For each query the row of the database that is left out, -1 for none.
+    reduction : str
+    threads : int
+    options : dict
+        What the loss alone takes.
+    gradient, database_gradient : ndarray
+        Where kernels write.
+    """
+
+    queries: Array
+    database: Array | None
+    kind: str
+    y: Array
+    y_database: Array
+    weight: NDArray[np.float64] | None
+    column_weight: NDArray[np.float64] | None
+    exclude: Rows
+    reduction: str
+    threads: int
+    options: dict[str, Any]
+    gradient: Array = field(init=False)
+    database_gradient: Array | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make room for gradients."""
+        self.gradient = np.empty_like(self.queries)
+        self.database_gradient = None if self.database is None else np.empty_like(self.database)
+
+    @property
+    def references(self) -> Array:
+        """The database, be it the queries themselves."""
+        return self.queries if self.database is None else self.database
+
+    def swapped(self) -> Call:
+        """The call in which the points of the database are the anchors."""
+        if self.database is None or self.database_gradient is None:
+            return self
+        swapped = replace(
+            self, queries=self.database, database=self.queries, y=self.y_database,
+            y_database=self.y, weight=None, column_weight=self.weight, exclude=None,
+        )  # fmt: skip
+        swapped.gradient, swapped.database_gradient = self.database_gradient, self.gradient
+        return swapped
+
+    def refuse_overflow(self) -> NoReturn:
+        """Raise an error where points are too large."""
+        _refuse_overflow(self.queries.dtype)
+
+    def check_squares(self) -> None:
+        """Refuse points whose squared distances overflow: softmax would leave them out."""
+        largest = max(np.abs(Z).max() for Z in (self.queries, self.database) if Z is not None)
+        if not largest < np.sqrt(np.finfo(self.queries.dtype).max / self.queries.shape[1]) / 2:
+            self.refuse_overflow()
+
+    def result(self, value: float) -> tuple[float, Gradient]:
+        """Value and gradient, if they are finite."""
+        if not (np.isfinite(value) and _are_finite(self.gradient, self.database_gradient)):
+            self.refuse_overflow()
+        if self.database_gradient is None:
+            return value, self.gradient
+        return value, (self.gradient, self.database_gradient)
+
+
+class BoundLoss:
+    """A loss on labels and weights that are checked: what training calls.
+
+    Points are C-ordered arrays of one precision. ``rows`` are those of the labels that they have,
+    by default all, in order. Keywords are what the loss alone takes.
+
+    Raises
+    ------
+    LossOverflowError
+        If points, the loss or its gradient are not finite.
+    """
+
+    def __init__(
+        self, loss: Any, labels: Labels, weight: NDArray[np.float64] | None, threads: int
+    ) -> None:
+        self.loss = loss
+        self._labels, self._weight, self._threads = labels, weight, threads
+
+    def __call__(
+        self, Z: Array, rows: Rows = None, n_anchors: int | None = None, **options: Any
+    ) -> tuple[float, Array]:
+        """Value and gradient of points among themselves, each left out of its own row.
+
+        The first ``n_anchors`` alone, by default all, are compared with the others.
+        """
+        if n_anchors is None or n_anchors == len(Z):
+            return self._checked(Z, None, rows, None, np.arange(len(Z)), options)
+        rows = np.arange(len(Z)) if rows is None else rows
+        value, (of_anchors, gradient) = self.against(
+            Z[:n_anchors], Z, rows[:n_anchors], rows, np.arange(n_anchors), **options
+        )
+        gradient[:n_anchors] += of_anchors
+        return value, gradient
+
+    def against(
+        self,
+        Z: Array,
+        Z_database: Array,
+        rows: Rows = None,
+        database_rows: Rows = None,
+        exclude: Rows = None,
+        **options: Any,
+    ) -> tuple[float, tuple[Array, Array]]:
+        """Value and both gradients of points and a database.
+
+        ``database_rows`` are those of ``y_database``, or of y where it was not given; ``exclude``
+        holds for each point the row of Z_database that is left out, -1 for none.
+        """
+        return self._checked(Z, Z_database, rows, database_rows, exclude, options)
+
+    def _checked(self, Z: Array, Z_database: Array | None, *arguments: Any) -> tuple[float, Any]:
+        if not _are_finite(Z, Z_database):
+            _refuse_overflow(Z.dtype)
+        value, gradient = self.loss._evaluate(self.call(Z, Z_database, *arguments))
+        return value, gradient
+
+    def call(
+        self,
+        Z: Array,
+        Z_database: Array | None = None,
+        rows: Rows = None,
+        database_rows: Rows = None,
+        exclude: Rows = None,
+        options: dict[str, Any] | None = None,
+    ) -> Call:
+        """What the kernel is run on; `Z_database` is None where points are alone."""
+        alone = Z_database is None
+        if alone and self.loss.learnable_database:
+            raise ValueError(
+                f"{type(self.loss).__name__} compares points with proxies: give these as "
+                "Z_database, one or more a class, and their classes as y_database."
+            )
+        weight = self._weight if rows is None or self._weight is None else self._weight[rows]
+        y, y_database = self._labels.take(rows, database_rows, alone)
+        exclude = None if exclude is None else np.ascontiguousarray(exclude, np.int64)
+        return Call(
+            Z, Z_database, self._labels.kind, y, y_database, weight,
+            weight if alone and self.loss._weighs_columns else None, exclude,
+            self.loss._reduction(), self._threads, options or {},
+        )  # fmt: skip
+
+
+def _are_finite(*arrays: Array | None) -> bool:
+    return all(get_kernels().all_finite(array) for array in arrays if array is not None)
+
+
+def _refuse_overflow(dtype: Any) -> NoReturn:
+    raise LossOverflowError(
+        f"The loss or its gradient overflows: Z is too large for this loss in {dtype}. Divide Z, "
+        "or lower the learning rate that led there."
+    )
