@@ -8,9 +8,10 @@ import argparse
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import bounds, peers, recorded, report
+from benchmarks import against, bounds, peers, recorded, report, revisions
 from benchmarks.case import Case, Level, Row
 from benchmarks.suite import cases
 from benchmarks.timing import run_case
@@ -21,6 +22,9 @@ except ImportError:
     plot = None  # type: ignore[assignment]
 
 ROUNDS: dict[Level, int] = {"quick": 2, "normal": 7, "full": 7}
+# Ratios near 1 take more rounds; what seems slower than a revision is measured once more, longer.
+ROUNDS_AGAINST: dict[Level, int] = {"quick": 5, "normal": 9, "full": 9}
+LONGER = 3
 TIMEOUT: dict[Level, float] = {"quick": 60, "normal": 300, "full": 3600}
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -32,6 +36,8 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--full", action="store_true", help="include slow peers and MNIST")
     parser.add_argument("--only", action="append", metavar="NAME", help="cases with NAME in theirs")
     parser.add_argument("--list", action="store_true", help="list the cases and stop")
+    parser.add_argument("--against", metavar="REV", help="beside this revision of the library")
+    parser.add_argument("--threads", type=int, metavar="N", help="--against: of every call")
     parser.add_argument("--rounds", type=int, metavar="N", help="interleaved rounds")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="for one run of a peer")
     parser.add_argument("--record", action="store_true", help="keep the slow peers' results")
@@ -40,7 +46,9 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _run(case: Case, rates: bounds.Rates, level: Level, options: argparse.Namespace) -> Row:
+def _run(
+    case: Case, rates: bounds.Rates, level: Level, rounds: int, options: argparse.Namespace
+) -> Row:
     def say(text: str) -> None:
         if sys.stderr.isatty():
             print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
@@ -50,7 +58,7 @@ def _run(case: Case, rates: bounds.Rates, level: Level, options: argparse.Namesp
         outcomes = run_case(
             case,
             Path(folder),
-            options.rounds or ROUNDS[level],
+            rounds,
             level=level,
             timeout=options.timeout or max(TIMEOUT[level], TIMEOUT[case.when]),
             recorded=recorded.find,
@@ -69,10 +77,22 @@ def main(argv: list[str] | None = None) -> int:
         peers.set_up(options.base_python)
         return 0
     level: Level = "quick" if options.quick else "full" if options.full else "normal"
-    chosen = cases(level, options.only)
+    rounds = options.rounds or (ROUNDS_AGAINST if options.against else ROUNDS)[level]
+    if options.against:
+        peer = f"@{options.against}"
+        chosen = against.cases(peer, level, options.only, options.threads)
+    else:
+        chosen = cases(level, options.only)
     if options.list or not chosen:
         print("\n".join(f"{case.name:24}{case.title}" for case in chosen) or "no such case")
         return 0 if chosen else 2
+    if options.against:
+        try:
+            commit = revisions.resolve(options.against)
+            peers.INTERPRETERS[peer] = revisions.install(commit)
+        except peers.RevisionError as error:
+            print(error, file=sys.stderr)
+            return 2
     start = time.time()
     about = report.machine()
     about["command"] = " ".join(["python -m benchmarks", *(sys.argv[1:] if argv is None else argv)])
@@ -85,12 +105,21 @@ def main(argv: list[str] | None = None) -> int:
     )
     rows = []
     for case in chosen:
-        rows.append(_run(case, rates, level, options))
+        rows.append(_run(case, rates, level, rounds, options))
+        if options.against and any(verdict.reached is False for verdict in rows[-1].verdicts):
+            rows[-1] = _run(case, rates, level, LONGER * rounds, options)
         print(report.table(rows[-1]) + "\n", flush=True)
     about |= {"seconds": time.time() - start, "load_at_end": report.load()}
     if options.record:
         recorded.keep(about, rows)
     options.output.mkdir(parents=True, exist_ok=True)
+    if options.against:
+        found = against.ratios(rows)
+        path = options.output / "against.json"
+        ratios = {name: asdict(ratio) for name, ratio in found.items()}
+        report.write_json(path, about, rates, rows, against=commit, ratios=ratios)
+        print(f"{against.summary(found)}\n{about['seconds']:.0f} s; results in {path}")
+        return 0
     report.write_json(options.output / "benchmarks.json", about, rates, rows)
     if plot is None:
         print("no plot: matplotlib is not installed")

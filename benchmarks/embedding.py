@@ -43,7 +43,7 @@ def mlp_batch() -> Arrays:
 
 
 def _check_step(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
-    if set(digests) < {OURS, "torch"}:
+    if not {OURS, "torch"} <= set(digests):
         return {}
     ours, theirs = digests[OURS], digests["torch"]
     error = np.abs(ours["gradient"] - theirs["gradient"]).max() / np.abs(ours["gradient"]).max()

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-__all__ = ["PeerFailedError", "PeerMissingError", "Run", "Worker", "interpreter", "set_up"]
+__all__ = [
+    "INTERPRETERS",
+    "ROOT",
+    "PeerFailedError",
+    "PeerMissingError",
+    "RevisionError",
+    "Run",
+    "Worker",
+    "interpreter",
+    "python_of",
+    "set_up",
+]
 
 import json
 import os
@@ -17,6 +28,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 OLDER = ["metric-learn==0.7.0", "scikit-learn==1.4.2", "numpy==1.26.4", "PyLMNN==1.6.4", "six"]
 OLDER_PEERS = {"metric-learn", "PyLMNN"}
+# Of contestants that were built for this run.
+INTERPRETERS: dict[str, Path] = {}
 
 # A core type pinned in the shell would slow every package that bundles OpenBLAS.
 UNPINNED = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NVPL_BLAS_DEBUG_CPU_TYPE")
@@ -36,15 +49,24 @@ class PeerFailedError(Exception):
     """The package raised, crashed or took longer than it was given."""
 
 
+class RevisionError(Exception):
+    """A revision of this repository does not exist, or cannot be built."""
+
+
+def python_of(environment: Path) -> Path:
+    """Return the interpreter of a virtual environment."""
+    return environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
 def _older_environment() -> Path:
     chosen = os.environ.get("METRICFAST_PEER_PYTHON")
-    if chosen:
-        return Path(chosen)
-    return ROOT / ".bench-env" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    return Path(chosen) if chosen else python_of(ROOT / ".bench-env")
 
 
 def interpreter(peer: str) -> Path:
     """Return the interpreter that `peer` runs under."""
+    if peer in INTERPRETERS:
+        return INTERPRETERS[peer]
     return _older_environment() if peer in OLDER_PEERS else Path(sys.executable)
 
 

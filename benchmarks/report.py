@@ -98,8 +98,10 @@ def table(row: Row) -> str:
     return "\n".join(lines)
 
 
-def write_json(path: Path, about: dict[str, Any], rates: Rates, rows: list[Row]) -> None:
-    """Write everything that was measured."""
+def write_json(
+    path: Path, about: dict[str, Any], rates: Rates, rows: list[Row], **more: Any
+) -> None:
+    """Write everything that was measured, and what else is to be told."""
     document = {
         "schema": SCHEMA,
         "machine": about,
@@ -115,5 +117,6 @@ def write_json(path: Path, about: dict[str, Any], rates: Rates, rows: list[Row])
             }
             for row in rows
         ],
+        **more,
     }
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")

@@ -52,7 +52,9 @@ def found(result: Any) -> Data:
 
 def valued(result: Any) -> Data:
     """Return the value and the gradient of a loss."""
-    return {"value": np.asarray(result[0]), "gradient": np.asarray(result[1], dtype=np.float64)}
+    parts = result[1] if isinstance(result[1], tuple) else (result[1],)
+    gradient = np.concatenate(parts).astype(np.float64)
+    return {"value": np.asarray(result[0]), "gradient": gradient}
 
 
 def moved(result: Any, start: list[np.ndarray], rate: float) -> Data:
@@ -63,10 +65,13 @@ def moved(result: Any, start: list[np.ndarray], rate: float) -> Data:
 
 
 def _learned(fitted: Any) -> Data:
-    """Return the learned map, or matrix of similarity, and the number of iterations."""
-    learned = fitted.components_ if hasattr(fitted, "components_") else fitted.bilinear_
-    iterations = {"iterations": np.asarray(fitted.n_iter_)} if hasattr(fitted, "n_iter_") else {}
-    return {"components": learned} | iterations
+    """Return the learned map, or matrix of similarity, the last loss and the iterations, if any."""
+    found = {
+        "components": getattr(fitted, "components_", getattr(fitted, "bilinear_", None)),
+        "loss": fitted.loss_curve_[-1] if hasattr(fitted, "loss_curve_") else None,
+        "iterations": getattr(fitted, "n_iter_", None),
+    }
+    return {name: np.asarray(value) for name, value in found.items() if value is not None}
 
 
 def fitting(estimator: Any, data: Data, target: str = "y") -> Call:

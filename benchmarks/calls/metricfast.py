@@ -7,12 +7,14 @@ __all__ = [
     "fit",
     "fit_tuples",
     "inference",
+    "kernelized",
     "log_ratio_fit",
     "loss",
     "mlp_step",
     "neighbors",
     "pair_distance",
     "pairwise",
+    "train",
     "vote_epoch",
 ]
 
@@ -82,12 +84,28 @@ def loss(data: Data, threads: int, name: str, rows: int | None = None, **params:
     """Time value and gradient of a loss on the first rows, all of them by default."""
     function = getattr(metricfast.losses, name)(**params)
     z, y = data["Z"][:rows], data["Y" if "Y" in data else "y"][:rows]
-    return Call(lambda: function(z, y, n_jobs=threads), valued)
+    database = [data[key] for key in ("Z_database", "y_database") if key in data]
+    return Call(lambda: function(z, y, *database, n_jobs=threads), valued)
 
 
 def fit(data: Data, threads: int, learner: str, target: str = "y", **params: Any) -> Call:
     """Time a learner; the environment sets the number of threads."""
     return fitting(getattr(metricfast, learner)(**params), data, target)
+
+
+def train(data: Data, threads: int, loss: str, hidden: int | None = None, **params: Any) -> Call:
+    """Time an embedding learner, linear to 16 dimensions or with a layer of `hidden` units."""
+    layers = () if hidden is None else (hidden,)
+    embedding = metricfast.embeddings.MLP(layers, 16)
+    return fitting(
+        metricfast.EmbeddingLearner(getattr(metricfast.losses, loss)(), embedding, **params), data
+    )
+
+
+def kernelized(data: Data, threads: int, learner: str, **params: Any) -> Call:
+    """Time a learner after a kernel."""
+    inner = getattr(metricfast, learner)()
+    return fitting(metricfast.KernelizedMetricLearner(inner, **params), data)
 
 
 def fit_tuples(data: Data, threads: int, learner: str, **params: Any) -> Call:

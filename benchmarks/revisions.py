@@ -1,0 +1,111 @@
+"""Other revisions of this repository as contestants, each built in an environment of its own."""
+
+from __future__ import annotations
+
+__all__ = ["install", "resolve"]
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from importlib.metadata import distribution
+from pathlib import Path
+
+from benchmarks.peers import ROOT, RevisionError, python_of
+
+FOLDER = ROOT / ".bench-revisions"
+BUILD_TOOLS = ("scikit_build_core", "pybind11", "cmeel")
+WHERE = "import sysconfig; print(sysconfig.get_path('purelib'))"
+IMPORTED = "import metricfast; print(metricfast.__file__)"
+
+
+def resolve(revision: str) -> str:
+    """Return the full name of the commit that `revision` means.
+
+    Raises
+    ------
+    RevisionError
+        If it means none.
+    """
+    command = ["git", "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"]
+    found = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
+    if found.returncode:
+        raise RevisionError(f"no revision {revision!r}: {found.stderr or 'git knows none'}".strip())
+    return found.stdout.strip()
+
+
+def like_ours() -> tuple[bool, bool]:
+    """Tell whether the running library is built for this processor alone, and whether editable."""
+    import metricfast
+
+    url = distribution("metricfast").read_text("direct_url.json") or ""
+    return metricfast.build_info()["isa"] == "native", '"editable": true' in url
+
+
+def install(commit: str) -> Path:
+    """Return the interpreter of an environment that has the library as of `commit`.
+
+    It is built as the running one is, for the same instruction sets, and kept: a second run finds
+    it. All other packages are the running interpreter's own.
+
+    Raises
+    ------
+    RevisionError
+        If it cannot be built, or another library than the one that was built is imported.
+    """
+    native, editable = like_ours()
+    traits = [name for name, has in (("native", native), ("editable", editable)) if has]
+    folder = FOLDER / "-".join([commit[:12], *traits])
+    python = python_of(folder / "environment")
+    if not (folder / "complete").exists():
+        print(f"building {commit[:12]}, takes some minutes", file=sys.stderr, flush=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        _extract(commit, folder / "source")
+        _environment(folder / "environment")
+        _build(folder / "source", python, native, editable)
+        (folder / "complete").touch()
+    imported = _output([str(python), "-c", IMPORTED])
+    if not Path(imported).is_relative_to(folder):
+        raise RevisionError(f"{commit[:12]} is hidden by {imported}: is it in PYTHONPATH?")
+    return python
+
+
+def _output(command: list[str], **settings: str) -> str:
+    environment = os.environ | settings
+    done = subprocess.run(
+        command, check=False, cwd=FOLDER, env=environment, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise RevisionError(f"{' '.join(command)}:\n{done.stdout}{done.stderr}")
+    return done.stdout.strip()
+
+
+def _extract(commit: str, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    archive = folder.with_suffix(".zip")
+    subprocess.run(["git", "archive", "-o", str(archive), commit], cwd=ROOT, check=True)
+    shutil.unpack_archive(archive, folder)
+
+
+def _environment(folder: Path) -> None:
+    """Make an environment that finds what the running one does, after its own packages."""
+    venv.create(folder, symlinks=os.name != "nt")
+    packages = _output([str(python_of(folder)), "-c", WHERE])
+    seen = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+    (Path(packages) / "running.pth").write_text("\n".join(seen) + "\n")
+
+
+def _build(source: Path, python: Path, native: bool, editable: bool) -> None:
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps"]
+    if all(importlib.util.find_spec(tool) for tool in BUILD_TOOLS):
+        command.append("--no-build-isolation")
+    command += [f"-Cbuild-dir={source.parent / 'build'}"]
+    command += [f"-Ccmake.define.METRICFAST_NATIVE={'ON' if native else 'OFF'}"]
+    settings = {}
+    if shutil.which("ccache"):
+        # Paths count from the revision's folder on: what revisions have in common is compiled once.
+        settings = {"CCACHE_BASEDIR": str(source.parent), "CCACHE_NOHASHDIR": "1"}
+        command += ["-Ccmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache"]
+    _output([*command, *(["-e"] if editable else []), str(source)], **settings)
