@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from bad_input import check, read_table
+from registry import make, of_points
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
 import metricfast as mf
-from metricfast import embeddings, inference, learners, losses, samplers
+from metricfast import embeddings, inference, losses, samplers
 from metricfast.constraints import class_neighbors, wrap_indices, wrap_pairs
 from metricfast.plotting import plot_before_after
 
@@ -218,20 +221,12 @@ def test_a_mask_that_masks_nothing():
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "learner",
-    [
-        learner
-        for learner in (getattr(learners, name) for name in learners.__all__)
-        if learner._tuple_size is None and hasattr(learner, "transform")
-    ],
+    "learner", [learner for learner in of_points() if hasattr(learner, "transform")]
 )
 def test_frames_of_any_kind(learner):
     """Big-endian columns are those of native ones; float32 of any library stays float32."""
-    needed = {"EmbeddingLearner": [losses.NCA()], "KernelizedMetricLearner": [mf.ANMM()]}
-    model = learner(*needed.get(learner.__name__, []))
-    quick = {"max_iter": 2, "max_epochs": 1, "random_state": 0, "n_chunks": 3, "n_constraints": 9,
-             "output_iter": 1}  # fmt: skip
-    model.set_params(**{k: v for k, v in quick.items() if k in model.get_params(deep=False)})
+    few = {"n_chunks": 3, "n_constraints": 9}
+    model = make(learner, **{k: v for k, v in few.items() if k in signature(learner).parameters})
     y = NUMBERS if not model._has_classes else Y
     single, names = X.astype("f4"), list("abcd")
     expected, of_single = (clone(model).fit(points, y).transform(points) for points in (X, single))

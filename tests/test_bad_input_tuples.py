@@ -8,20 +8,14 @@ import warnings
 import numpy as np
 import pytest
 from bad_input import check, other_layouts, read_table
+from registry import make, of_tuples
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast import learners
 from metricfast.constraints import Constraints
 
 X, Y = load_iris(return_X_y=True)
 TABLE = read_table("Tuples")
-QUICK = {"SCML": {"n_basis": 60, "max_iter": 500, "output_iter": 100}}
-LEARNERS = [
-    getattr(learners, name)
-    for name in learners.__all__
-    if isinstance(getattr(learners, name)._tuple_size, int)
-]
 A, B, C, D = Constraints(Y).positive_negative_pairs(60, random_state=0)
 INDEX = {
     2: np.r_[np.c_[A, B], np.c_[C, D]],
@@ -38,10 +32,7 @@ def fit(learner, tuples=None, y=LABELS, points=X, fit_params=None, **params):
     labels = (y,) if learner._tuple_size == 2 else ()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = learner(**QUICK.get(learner.__name__, {}) | params)
-        if hasattr(model, "random_state"):
-            model.set_params(random_state=0)
-        return model.fit(tuples, *labels, **(fit_params or {}))
+        return make(learner, **params).fit(tuples, *labels, **(fit_params or {}))
 
 
 def by_index(learner, preprocessor, shift=0):
@@ -162,7 +153,7 @@ for name in ("mmc", "gmml", "scml"):
     CASES[f"{name}-collapsed"] = lambda learner: fit(learner, coinciding(learner))
 
 
-@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner.__name__)
+@pytest.mark.parametrize("learner", of_tuples(), ids=lambda learner: learner.__name__)
 @pytest.mark.parametrize("name", TABLE)
 def test_row(name, learner):
     row = TABLE[name]

@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from registry import data_for, index_tuples, make, of_tuples
 from scipy.sparse import csr_array
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_iris, load_wine
@@ -16,30 +17,13 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.preprocessing import StandardScaler
 
 import metricfast as mf
-from metricfast import learners
-from metricfast.constraints import Constraints
 
 X, Y = load_iris(return_X_y=True)
 X -= X.mean(axis=0)  # bilinear similarities are those of directions
-QUICK = {
-    "MMC": {"max_iter": 20},
-    "SCML": {"n_basis": 60, "max_iter": 500, "output_iter": 100},
-    "SDML": {"balance_param": 1e-3},
-}
 START = ("prior", "init")  # parameters that hold a matrix M
-LEARNERS = [
-    getattr(learners, name)
-    for name in learners.__all__
-    if isinstance(getattr(learners, name)._tuple_size, int)
-]
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-every_learner = pytest.mark.parametrize("learner", LEARNERS, ids=lambda each: each.__name__)
-
-
-def make(learner: type, **params):
-    model = learner(**QUICK.get(learner.__name__, {}) | params)
-    return model.set_params(random_state=0) if "random_state" in model.get_params() else model
+every_learner = pytest.mark.parametrize("learner", of_tuples(), ids=lambda each: each.__name__)
 
 
 def start_of(learner: type) -> str | None:
@@ -48,24 +32,13 @@ def start_of(learner: type) -> str | None:
     return next((name for name in START if name in names and is_linear(learner)), None)
 
 
-def tuples(learner: type, labels=Y, n: int = 80) -> list[np.ndarray]:
+def tuples(learner: type, labels=Y) -> list[np.ndarray]:
     """What `fit` takes, with indices in the place of points."""
-    constraints, size = Constraints(labels), learner._tuple_size
-    if size == 3:
-        index = constraints.generate_knntriplets(
-            np.random.RandomState(0).rand(len(labels), 2), 2, 2
-        )
-        return [index[np.random.RandomState(0).permutation(len(index))[: 2 * n]]]
-    a, b, c, d = constraints.positive_negative_pairs(n, random_state=0)
-    if size == 4:
-        return [np.c_[a, b, c, d]]
-    order = np.random.RandomState(0).permutation(2 * n)
-    return [np.r_[np.c_[a, b], np.c_[c, d]][order], np.repeat([1, -1], n)[order]]
+    return index_tuples(learner._tuple_size, labels)
 
 
-def formed(learner: type, points=X, labels=Y) -> list[np.ndarray]:
-    index, *rest = tuples(learner, labels)
-    return [points[index], *rest]
+def formed(learner: type, points=X, labels=Y) -> tuple[np.ndarray, ...]:
+    return data_for(learner, points, labels)
 
 
 def scores(model, points=X) -> np.ndarray:

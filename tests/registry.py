@@ -1,0 +1,131 @@
+"""Every public learner: what it learns from, how it is fitted quickly, what it is known to fail.
+
+Whoever adds a learner adds an entry; the tests of all learners go through them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import metricfast as mf
+from metricfast import losses
+from metricfast.constraints import Constraints
+
+CLASSES, VALUES, CHUNKS, POINTS = "classes", "values", "chunks", "points"
+TUPLES = {"pairs": 2, "triplets": 3, "quadruplets": 4}
+DENSE = "check_sample_weight_equivalence_on_dense_data"
+SPARSE = "check_sample_weight_equivalence_on_sparse_data"
+ANCHORS = "weights are those of anchors: a repeated point is its own nearest neighbour"
+DRAWN = "weights count points of the constraints, which are drawn regardless of them"
+CHANCES = "weights are chances of points to be drawn"
+KERNEL = "weights have no effect on the map of the kernel"
+NAMED = "the second argument is called `chunks`"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a learner learns from, and parameters: those it needs, and those of a quick fit.
+
+    `fails` has the checks of scikit-learn that fail, with reasons.
+    """
+
+    takes: str
+    quick: dict[str, Any] = field(default_factory=dict)
+    needs: dict[str, Any] = field(default_factory=dict)
+    fails: dict[str, str] = field(default_factory=dict)
+
+
+_STEPS = {"max_epochs": 3}
+_BASES = {"n_basis": 60, "max_iter": 500, "output_iter": 100}
+REGISTRY = {
+    "ANMM": Entry(CLASSES, {"n_components": 2}, fails={DENSE: ANCHORS}),
+    "AsymmetricSimilarity": Entry(CLASSES, _STEPS),
+    "Covariance": Entry(POINTS),
+    "DMLMJ": Entry(CLASSES, fails={DENSE: ANCHORS}),
+    "EmbeddingLearner": Entry(CLASSES, _STEPS, {"loss": losses.NCA()}),
+    "GMML": Entry("pairs"),
+    "GMML_Supervised": Entry(CLASSES),
+    "ITML": Entry("pairs"),
+    "ITML_Supervised": Entry(CLASSES, fails={DENSE: CHANCES}),
+    "KernelizedMetricLearner": Entry(
+        CLASSES, {"n_components": 20}, {"learner": mf.DMLMJ()}, {DENSE: KERNEL}
+    ),
+    "LDML": Entry(CLASSES, {"max_iter": 20}),
+    "LFDA": Entry(CLASSES),
+    "LMNN": Entry(CLASSES, {"max_iter": 20}, fails={DENSE: ANCHORS, SPARSE: ANCHORS}),
+    "LSML": Entry("quadruplets"),
+    "LSML_Supervised": Entry(CLASSES, fails={DENSE: CHANCES}),
+    "LogRatioLearner": Entry(VALUES, _STEPS),
+    "MCML": Entry(CLASSES, {"max_iter": 20}),
+    "MLKR": Entry(VALUES, {"max_iter": 20}),
+    "MMC": Entry("pairs", {"max_iter": 20}),
+    "MMC_Supervised": Entry(CLASSES, {"max_iter": 20}, fails={DENSE: CHANCES}),
+    "NCA": Entry(CLASSES, {"max_iter": 20}),
+    "NCMML": Entry(CLASSES, {"tol": 1e-3}),
+    "NeighborhoodGerrymandering": Entry(CLASSES, _STEPS, fails={DENSE: ANCHORS, SPARSE: ANCHORS}),
+    "NeighborhoodGerrymanderingRegressor": Entry(
+        VALUES, _STEPS, fails={DENSE: ANCHORS, SPARSE: ANCHORS}
+    ),
+    "OASIS": Entry("triplets"),
+    "OASIS_Supervised": Entry(CLASSES),
+    "ProxyNCALearner": Entry(CLASSES, _STEPS),
+    "RCA": Entry(CHUNKS, fails={DENSE: NAMED, "check_fit_score_takes_y": NAMED}),
+    "RCA_Supervised": Entry(CLASSES, {"n_chunks": 30}, fails={DENSE: DRAWN}),
+    "SCML": Entry("triplets", _BASES),
+    "SCML_Supervised": Entry(CLASSES, _BASES, fails={DENSE: ANCHORS}),
+    "SDML": Entry("pairs", {"balance_param": 1e-3}),
+    "SDML_Supervised": Entry(CLASSES, fails={DENSE: CHANCES}),
+    "TripletLearner": Entry(CLASSES, _STEPS),
+}
+
+
+def learners(*takes: str) -> list[type]:
+    """Return the learners that learn from one of these; without any, all."""
+    return [getattr(mf, n) for n, entry in REGISTRY.items() if not takes or entry.takes in takes]
+
+
+def of_points() -> list[type]:
+    return learners(CLASSES, VALUES, CHUNKS, POINTS)
+
+
+def of_tuples() -> list[type]:
+    return learners(*TUPLES)
+
+
+def entry_of(learner: Any) -> Entry:
+    """Return the entry of a learner, or of an estimator."""
+    return REGISTRY[learner.__name__ if isinstance(learner, type) else type(learner).__name__]
+
+
+def make(learner: type, *, quick: bool = True, **params: Any) -> Any:
+    """Return an estimator with a fixed seed and the parameters that it needs or that are given."""
+    entry = entry_of(learner)
+    model = learner(**entry.needs | (entry.quick if quick else {}) | params)
+    seeded = "random_state" not in params and "random_state" in model.get_params(deep=False)
+    return model.set_params(random_state=0) if seeded else model
+
+
+def index_tuples(size: int, labels: np.ndarray, n: int = 80) -> list[np.ndarray]:
+    """Return about 2n tuples of points, as indices, and for pairs whether they are similar."""
+    constraints, order = Constraints(labels), np.random.RandomState(0)
+    if size == 3:
+        near = np.random.RandomState(0).rand(len(labels), 2)
+        index = constraints.generate_knntriplets(near, 2, 2)
+        return [index[order.permutation(len(index))[: 2 * n]]]
+    a, b, c, d = constraints.positive_negative_pairs(n, random_state=0)
+    if size == 4:
+        return [np.c_[a, b, c, d]]
+    rows = order.permutation(2 * n)
+    return [np.r_[np.c_[a, b], np.c_[c, d]][rows], np.repeat([1, -1], n)[rows]]
+
+
+def data_for(learner: Any, points: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return what `fit` takes, of points and their classes."""
+    takes = entry_of(learner).takes
+    if takes in TUPLES:
+        index, *rest = index_tuples(TUPLES[takes], labels)
+        return (points[index], *rest)
+    return (points,) if takes == POINTS else (points, labels)
