@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.preprocessing import scale
 
 from metricfast import (
@@ -21,6 +22,7 @@ from metricfast import (
     NeighborhoodGerrymanderingRegressor,
     losses,
 )
+from metricfast.metrics import precision_at_1
 
 X, Y = load_iris(return_X_y=True)
 X, Y = scale(X)[::2], Y[::2]
@@ -39,6 +41,7 @@ FULL = [
     AsymmetricSimilarity(solver="lbfgs"),
     EmbeddingLearner(losses.NCA(), solver="lbfgs"),
 ]
+TEST = next(StratifiedShuffleSplit(1, test_size=15, random_state=0).split(X, Y))[1]
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -136,5 +139,8 @@ def test_partial_fit_learns_from_one_part_after_another(learner):
 @pytest.mark.parametrize("learner", LEARNERS, ids=str)
 @pytest.mark.filterwarnings("ignore:.*serves worse")
 def test_validate_measures_held_out_points(learner):
-    if not isinstance(learner, AsymmetricSimilarity):
-        assert of(learner).fit(X, Y, validate=True).validation_["n_held_out"] == 15
+    assert of(learner).fit(X, Y, validate=True).validation_["n_held_out"] == 15
+    if isinstance(learner, AsymmetricSimilarity):
+        found = of(learner).fit(X, Y, X[::2], Y[::2], validate=True).validation_
+        own = precision_at_1(X[TEST], Y[TEST], X[::2], Y[::2])
+        assert found["euclidean"] == pytest.approx(own)

@@ -57,6 +57,7 @@ class TrainedLearner(BaseMetricLearner):
     verbose: bool = False
     warm_start: bool = False
 
+    _course: Any = None  # where `partial_fit` goes on
     _iterations = "max_epochs"  # the parameter that says how many there are
 
     def _check_training(self) -> tuple[Callback, ...]:
@@ -74,6 +75,12 @@ class TrainedLearner(BaseMetricLearner):
             )
         as_threads(self.n_jobs)
         return check_callbacks(self.callbacks)
+
+    def _refuse_in_parts(self) -> None:
+        """Refuse what `partial_fit` has no use for."""
+        for name in ("early_stopping", "checkpoint"):
+            if getattr(self, name):
+                raise ValueError(f"partial_fit needs {name} as it is by default.")
 
     def _begin(self, *of: Any) -> tuple[np.random.RandomState, Checkpoint | None, Any]:
         """Return what draws at random, the checkpoint, and what was found in it.

@@ -139,7 +139,7 @@ def validate_fit(
         nearest = (
             "precision at 1" if kind._has_classes else "negative label distance of the nearest"
         )
-        measure, sign, values = nearest, -1, _retrieval_scores(trained, X, y, train, test)
+        measure, sign, values = nearest, -1, _retrieval_scores(trained, X, y, train, test, params)
     elif on_points:
         measure, sign = f"{_NEIGHBORS}-NN {'mean squared ' if numeric else ''}error", 1
         values = [_error(each, X, y, numeric, train, test) for each in (trained, euclidean)]
@@ -227,10 +227,27 @@ def _chunk_score(embedded: NDArray[Any], chunks: NDArray[np.int64]) -> float:
 
 
 def _retrieval_scores(
-    trained: Any, X: Any, y: Any, train: NDArray[Any], test: NDArray[Any]
+    trained: Any,
+    X: Any,
+    y: Any,
+    train: NDArray[Any],
+    test: NDArray[Any],
+    params: dict[str, Any],
 ) -> list[float]:
     """Return the score of points as they are embedded, and as they came."""
-    how = {}
+    how: dict[str, Any] = {}
+    if params.get("X_database") is not None:
+        points, labels = check_points(
+            trained, params["X_database"], params["y_database"], preprocessor=None, reset=False,
+            accept_sparse="csr",
+        )  # fmt: skip
+        both = points.toarray() if issparse(points) else points
+        embedded = trained.transform(X[test], side="query"), trained.transform(points, "database")
+        raw = X[test].toarray() if issparse(X) else X[test]
+        return [
+            trained._retrieval_score(queries, y[test], database, labels)
+            for queries, database in (embedded, (raw, both))
+        ]
     if not trained._has_classes:
         how["label_distance"], y, _ = trained._bind_labels(y)
     raw = X.toarray() if issparse(X) else X

@@ -60,8 +60,6 @@ class LinearLearner(TrainedLearner, PointsLearner):
     max_epochs: int = 50
     tol: float | None = None
 
-    _course: Any = None  # where `partial_fit` goes on
-
     def fit(
         self,
         X: ArrayLike,
@@ -183,9 +181,7 @@ class LinearLearner(TrainedLearner, PointsLearner):
             As of `fit`; and with `early_stopping` or `checkpoint`, which need all points.
         """
         callbacks = self._check_parameters()
-        for name in ("early_stopping", "checkpoint"):
-            if getattr(self, name):
-                raise ValueError(f"partial_fit needs {name} as it is by default.")
+        self._refuse_in_parts()
         kept = getattr(self, "components_", None)
         exponent = None if kept is None else self._exponent
         data = self._check_data(X, y, sample_weight, exponent)
@@ -207,6 +203,7 @@ class LinearLearner(TrainedLearner, PointsLearner):
             self._course = monitor, objective.coordinates, steps
         batches = self._batches(data, objective, monitor.rng)
         monitor.restart(monitor.x)
+        monitor.look_at(objective, data.weight)
         with self._watching(
             monitor, partial(self._keep, monitor, objective, data),
             lambda x: [data.undo_scale(self._map(objective, x))], callbacks,

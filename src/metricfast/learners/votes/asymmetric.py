@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -13,7 +16,7 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from metricfast._core.arguments import check_bool
+from metricfast._core.arguments import check_bool, check_random_state
 from metricfast._core.checks import check_points
 from metricfast._core.initialize import as_given_map
 from metricfast._core.scaling import log2_spread
@@ -21,18 +24,28 @@ from metricfast._core.targets import check_classification_target, check_sample_w
 from metricfast._core.threadpool import one_blas_thread
 from metricfast.embeddings import Asymmetric, Embedding, Linear
 from metricfast.learners.base.callers import refuse_passed_on
+from metricfast.learners.base.trained import Callback, with_batches
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.votes.asymmetric_fit import (
-    DatabaseTraining,
+    Sides,
+    initial_maps,
     is_linear,
     mean_of_points,
     mean_of_queries,
+    penalty_of,
 )
 from metricfast.learners.votes.stored_database import VotesOfDatabase
 from metricfast.learners.votes.training import VoteMonitor, VoteTraining
-from metricfast.learners.votes.voting import forgetting_failures, vote_loss
-from metricfast.training.coordinates import flat
+from metricfast.learners.votes.voting import (
+    forgetting_failures,
+    largest_cost,
+    vote_error,
+    vote_loss,
+)
+from metricfast.training.coordinates import Parts, flat
 from metricfast.training.monitor import DivergedError, SolverState
+from metricfast.training.objective import Labelled, Objective
+from metricfast.training.steps import run_epoch
 
 __all__ = ["AsymmetricSimilarity"]
 
@@ -179,6 +192,7 @@ class AsymmetricSimilarity(VotesOfDatabase, VoteTraining, EmbeddedMetricMixin):
         y_database: ArrayLike | None = None,
         *,
         sample_weight: ArrayLike | None = None,
+        validate: bool = False,
     ) -> AsymmetricSimilarity:
         """Learn the maps.
 
@@ -196,6 +210,9 @@ class AsymmetricSimilarity(VotesOfDatabase, VoteTraining, EmbeddedMetricMixin):
             Given with `X_database`: at least the classes of `y`.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights of the queries. As neighbours all points count alike.
+        validate : bool, default=False
+            As of every learner: also measure a clone on queries that it has not seen, by its score
+            and that of the points as they were given.
 
         Returns
         -------
@@ -218,87 +235,25 @@ class AsymmetricSimilarity(VotesOfDatabase, VoteTraining, EmbeddedMetricMixin):
             convergence.
         """
         refuse_passed_on(self, X, X_database)
-        callbacks = self._check_votes()
-        check_bool("tied", self.tied)
-        embedding = self._make_embedding()
-        kept = None
-        if self.warm_start and hasattr(self, "parameters_"):
-            kept, origins = self.parameters_, (self.mean_, self._mean("query"))
+        callbacks, embedding = self._check_parameters()
+        kept = self.parameters_ if self.warm_start and hasattr(self, "parameters_") else None
+        self._course = None
         with forgetting_failures(self):
-            X, y = self._prepare_inputs(X, y, ensure_min_samples=2, accept_sparse="csr")
-            weight = check_sample_weight(sample_weight, X.shape[0])
-            self._check_rows(X.shape[1])
-            if (X_database is None) != (y_database is None):
-                raise ValueError("X_database and y_database must be given together.")
-            if X_database is None:
-                self.classes_, codes = check_classification_target(y)
-                database, database_codes = X, codes
-            else:
-                database, database_codes = self._check_database(X_database, y_database)
-                codes = self._codes(y, "y")
-                dtype = np.result_type(X.dtype, database.dtype)
-                X, database = X.astype(dtype, copy=False), database.astype(dtype, copy=False)
-            if issparse(X) or issparse(database):
-                self.mean_ = self.mean_query_ = np.zeros(X.shape[1], X.dtype)
-                queries, centred = (csr_array(A) if issparse(A) else A for A in (X, database))
-            else:
-                if kept is not None and origins[0].shape == (X.shape[1],):
-                    means = origins  # the distance that was learned depends on them
-                elif X_database is None or self.tied:
-                    means = (mean_of_points(database),) * 2
-                else:
-                    of_queries = mean_of_queries(X, codes, weight, database, database_codes)
-                    means = mean_of_points(database), of_queries
-                self.mean_, self.mean_query_ = (mean.astype(X.dtype) for mean in means)
-                queries, centred = X - self.mean_query_, database - self.mean_
-                _check_units(centred)
-            training = DatabaseTraining(
-                self, embedding, vote_loss(self, len(self.classes_)), queries, codes,
-                None if X_database is None else centred, database_codes, weight,
-            )  # fmt: skip
-            of = queries, codes, centred, database_codes, weight
-            rng, checkpoint, found = self._begin(*of, embedding)
-            start = training.start(rng, kept)
+            data = self._check_data(X, y, X_database, y_database, sample_weight, kept is not None)
+            rng, checkpoint, found = self._begin(*vars(data).values(), embedding)
+            start = initial_maps(self, embedding, data, rng, kept, self._largest_cost())
             self.embedding_ = embedding
             self._keep_parameters(start)
-            train, test = self._hold_out(codes, len(codes), rng)
+            train, test = self._hold_out(data.y, len(data.y), rng)
+            part = data if test is None else data.take(np.sort(train))
+            objective = self._objective(part, start)
+            monitor = self._monitor(part, objective, start, rng)
             if test is not None:
-                train, test = np.sort(train), np.sort(test)
-            objective = training.objective(start, train)
-            x0 = flat([array.astype(np.float64) for array in start])
-            monitor = VoteMonitor(
-                x0, rng, objective, None if weight is None else weight[train], self.tol,
-                self.n_iter_no_change,
-            )  # fmt: skip
-            if test is not None:
-                monitor.judge(
-                    lambda x: training.error(objective, train, test, x), self.n_iter_no_change
-                )
-
-            def embed_database() -> None:
-                self.database_embedding_ = self._embed(database, "database")
-                self.database_labels_ = database_codes
-                if X_database is None:
-                    self.query_embedding_ = self._embed(X)
-
-            def keep(x: Array, last: bool) -> None:
-                self._keep_parameters(objective.coordinates.arrays(x))
-                lowest = min(monitor.curve, default=np.inf)
-                self._keep_course(monitor, lowest if last else monitor.curve[-1])
-                if not last:
-                    embed_database()
-
-            def parameters(x: Array) -> list[Array]:
-                return [array.astype(X.dtype) for array in objective.coordinates.arrays(x)]
-
+                cost = partial(self._cost, objective, part, data.take(np.sort(test)))
+                monitor.judge(cost, self.n_iter_no_change)
             try:
                 try:
-                    with (
-                        self._watching(
-                            monitor, keep, parameters, callbacks, checkpoint=checkpoint, found=found
-                        ),
-                        one_blas_thread(),
-                    ):
+                    with self._keeping(monitor, objective, data, callbacks, checkpoint, found):
                         self._solve_votes(objective, monitor)
                 except DivergedError:
                     self._report_divergence(monitor)
@@ -307,8 +262,70 @@ class AsymmetricSimilarity(VotesOfDatabase, VoteTraining, EmbeddedMetricMixin):
                     lambda x: self._keep_parameters(objective.coordinates.arrays(x)),
                 )  # fmt: skip
             finally:
-                embed_database()
+                self._keep_voters(data)
+        if validate:
+            self._validate_fit(
+                X, y, sample_weight=sample_weight, X_database=X_database, y_database=y_database
+            )
         return self
+
+    @with_batches
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        X_database: Any = None,
+        y_database: ArrayLike | None = None,
+        *,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> AsymmetricSimilarity:
+        """Train for one epoch, from where the last call, or `fit`, has ended.
+
+        Parameters
+        ----------
+        X, y, X_database, y_database
+            As of `fit`. The means of the first call are subtracted from the points of all; the
+            database of the last one is that which is kept.
+        classes : array-like, optional
+            Not needed: those of the database of a call are meant.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As of `fit`; and with `early_stopping` or `checkpoint`, which need all points.
+        """
+        del classes
+        callbacks, embedding = self._check_parameters()
+        self._refuse_in_parts()
+        begun = hasattr(self, "parameters_")
+        data = self._check_data(X, y, X_database, y_database, sample_weight, begun, not begun)
+        course: VoteMonitor | None = self._course
+        rng = check_random_state(self.random_state) if course is None else course.rng
+        if not begun:
+            self.embedding_, cost = embedding, self._largest_cost()
+            self._keep_parameters(initial_maps(self, embedding, data, rng, None, cost))
+        objective = self._objective(data, self.parameters_)
+        if course is None:
+            self._course = course = self._monitor(data, objective, self.parameters_, rng)
+        course.restart(course.x)
+        course.look_at(objective, data.weight)
+        steps = self._steps(course.start, None)
+        with self._keeping(course, objective, data, callbacks, None, None):
+            course(run_epoch(objective, self._batches_of(rng, course.n), course, steps), course.x)
+        course.observer = None
+        self._keep_voters(data)
+        return self
+
+    def _check_parameters(self) -> tuple[tuple[Callback, ...], Embedding]:
+        callbacks = self._check_votes()
+        check_bool("tied", self.tied)
+        return callbacks, self._make_embedding()
 
     def _side(self, side: str | None) -> str:
         if side is None and self.embedding_.asymmetric and self._own_queries() is None:
@@ -344,13 +361,118 @@ class AsymmetricSimilarity(VotesOfDatabase, VoteTraining, EmbeddedMetricMixin):
                 f"{rows}."
             )
 
-    def _check_database(self, X: Any, y: Any) -> tuple[Array, NDArray[np.int64]]:
-        points = check_points(
-            self, X, preprocessor=self.preprocessor_, reset=False, name="X_database", order="C",
-            accept_sparse="csr",
+    def _check_data(
+        self,
+        X: Any,
+        y: Any,
+        X_database: Any,
+        y_database: Any,
+        sample_weight: ArrayLike | None,
+        keep_means: bool,
+        reset: bool = True,
+    ) -> Sides:
+        """Check both sides, and subtract their means; those of an earlier fit may be kept."""
+        means = (self.mean_, self._mean("query")) if keep_means else None
+        how: dict[str, Any] = {"accept_sparse": "csr"}
+        if reset:
+            X, y = self._prepare_inputs(X, y, ensure_min_samples=2, **how)
+        how |= {"preprocessor": self.preprocessor_, "reset": False, "order": "C"}
+        if not reset:
+            X, y = check_points(self, X, y, **how)
+        weight = check_sample_weight(sample_weight, X.shape[0])
+        self._check_rows(X.shape[1])
+        if (X_database is None) != (y_database is None):
+            raise ValueError("X_database and y_database must be given together.")
+        if X_database is None:
+            self.classes_, codes = check_classification_target(y)
+            database, labels = X, codes
+        else:
+            database = check_points(self, X_database, name="X_database", **how)
+            self.classes_, labels = check_classification_target(
+                y_database, database.shape[0], "y_database"
+            )
+            codes = self._codes(y, "y")
+            dtype = np.result_type(X.dtype, database.dtype)
+            X, database = X.astype(dtype, copy=False), database.astype(dtype, copy=False)
+        if issparse(X) or issparse(database):
+            self.mean_ = self.mean_query_ = np.zeros(X.shape[1], X.dtype)
+            X, database = (
+                csr_array(A) if issparse(A) else np.ascontiguousarray(A) for A in (X, database)
+            )
+        else:
+            if means is None or means[0].shape != (X.shape[1],):
+                means = (mean_of_points(database),) * 2
+                if X_database is not None and not self.tied:
+                    means = means[0], mean_of_queries(X, codes, weight, database, labels)
+            # Else the distance that was learned depends on them.
+            self.mean_, self.mean_query_ = (mean.astype(X.dtype) for mean in means)
+            X, database = X - self.mean_query_, database - self.mean_
+            _check_units(database)
+        return Sides(X, codes, None if X_database is None else database, labels, weight)
+
+    def _largest_cost(self) -> float:
+        return largest_cost(vote_loss(self, len(self.classes_)))
+
+    def _objective(self, data: Sides, start: list[Array]) -> Objective:
+        embedding, own = self.embedding_, data.database is None
+        loss = Labelled(
+            vote_loss(self, len(self.classes_)), data.y, data.weight,
+            None if own else data.database_labels, self.n_jobs,
         )  # fmt: skip
-        self.classes_, codes = check_classification_target(y, points.shape[0], "y_database")
-        return points, codes
+        return Objective(
+            data.X, embedding, loss, Parts([array.shape for array in start]), C=self.C,
+            penalty=lambda arrays: penalty_of(embedding, self.regularizer, arrays),
+            database="all" if own else data.database, n_jobs=self.n_jobs,
+        )  # fmt: skip
+
+    def _monitor(
+        self, data: Sides, objective: Objective, start: list[Array], rng: np.random.RandomState
+    ) -> VoteMonitor:
+        x0 = flat([array.astype(np.float64) for array in start])
+        return VoteMonitor(x0, rng, objective, data.weight, self.tol, self.n_iter_no_change)
+
+    def _cost(self, objective: Objective, train: Sides, test: Sides, x: Array) -> float:
+        """Return the error of held-out queries."""
+        arrays = objective.coordinates.arrays(x)
+        both = replace(test, database=train.points, database_labels=train.database_labels)
+        queries, database = both.embedded(self.embedding_, arrays, self.n_jobs)
+        return vote_error(
+            queries, test.y, database, train.database_labels, self.n_neighbors, self.n_jobs
+        )
+
+    @contextmanager
+    def _keeping(
+        self, monitor: VoteMonitor, objective: Objective, data: Sides, *how: Any
+    ) -> Iterator[None]:
+        """Set the fitted attributes for callbacks and in the end."""
+        callbacks, checkpoint, found = how
+
+        def keep(x: Array, last: bool) -> None:
+            self._keep_parameters(objective.coordinates.arrays(x))
+            lowest = min(monitor.curve, default=np.inf)
+            self._keep_course(monitor, lowest if last else monitor.curve[-1])
+            if not last:
+                self._keep_voters(data)
+
+        def parameters(x: Array) -> list[Array]:
+            return [array.astype(data.X.dtype) for array in objective.coordinates.arrays(x)]
+
+        with (
+            self._watching(
+                monitor, keep, parameters, callbacks, checkpoint=checkpoint, found=found
+            ),
+            one_blas_thread(),
+        ):
+            yield
+
+    def _keep_voters(self, data: Sides) -> None:
+        """Embed the database, which votes."""
+        queries, self.database_embedding_ = data.embedded(
+            self.embedding_, self.parameters_, self.n_jobs
+        )
+        self.database_labels_ = data.database_labels
+        if data.database is None:
+            self.query_embedding_ = queries
 
     def _keep_parameters(self, arrays: list[Array]) -> None:
         self.parameters_ = [np.array(array, self.mean_.dtype) for array in arrays]

@@ -64,12 +64,16 @@ class VoteMonitor(Monitor):
         patience: int,
     ) -> None:
         super().__init__(x0, patience=patience, tol=tol, rng=rng)
-        self.n = objective.X.shape[0]
-        self.weight = float(self.n if weight is None else weight.sum())
+        self.look_at(objective, weight)
         self.history: dict[str, list[float]] = {name: [] for name in _QUANTITIES}
-        self._loss: Gerrymander = objective.loss.loss
         self._noted: dict[float, Array] = {}
         self._found = np.zeros(4)
+
+    def look_at(self, objective: Objective, weight: NDArray[np.float64] | None) -> None:
+        """Count the votes of an objective, of other points than those before."""
+        self.n = objective.X.shape[0]
+        self.weight = float(self.n if weight is None else weight.sum())
+        self._loss: Gerrymander = objective.loss.loss
         objective.tally = self._count
 
     def _count(self, loss: float, value: float, batch: Batch | None) -> None:
