@@ -209,7 +209,7 @@ def recall_at_k(k=(1, 2, 4, 8, 16), temperature=0.01, rank_temperature=1.0):
             ranks = [0.5 + sum(sigmoid(q - s, temperature) for q in p + n) for s in p]
             if p and n:
                 recalls = [sum(sigmoid(at - r, rank_temperature) for r in ranks) / min(at, len(p))
-                           for at in k]  # fmt: skip
+                           for at in ((k,) if isinstance(k, int) else k)]  # fmt: skip
                 anchors.append(1 - mean(recalls))
         return mean(anchors)
 

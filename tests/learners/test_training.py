@@ -144,3 +144,9 @@ def test_validate_measures_held_out_points(learner):
         found = of(learner).fit(X, Y, X[::2], Y[::2], validate=True).validation_
         own = precision_at_1(X[TEST], Y[TEST], X[::2], Y[::2])
         assert found["euclidean"] == pytest.approx(own)
+
+
+@pytest.mark.parametrize("learner", [NeighborhoodGerrymandering, AsymmetricSimilarity])
+def test_a_part_on_which_the_loss_overflows_is_told(learner):
+    with pytest.raises(ValueError, match="not finite in the first epoch"):
+        learner(C=1e300, random_state=0).partial_fit(X, Y)

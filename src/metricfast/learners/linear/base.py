@@ -19,7 +19,6 @@ from metricfast.learners.base.points import PointsLearner, TrainingSet
 from metricfast.learners.base.trained import Callback, TrainedLearner, with_batches
 from metricfast.learners.base.validation import neighbor_error
 from metricfast.samplers import Batch
-from metricfast.training.checkpoint import Checkpoint
 from metricfast.training.coordinates import Coordinates
 from metricfast.training.monitor import DivergedError, Monitor
 from metricfast.training.objective import Objective, map_points
@@ -125,7 +124,11 @@ class LinearLearner(TrainedLearner, PointsLearner):
         if test is not None:
             monitor.judge(partial(self._cost, objective, data, train, test), self.n_iter_no_change)
         try:
-            self._watch(data, objective, monitor, callbacks, batches, checkpoint, found)
+            self._watch(
+                data, objective, monitor, callbacks,
+                lambda: self._solve(objective, monitor, batches),
+                checkpoint=checkpoint, found=found, total=self._total,
+            )  # fmt: skip
             self._look_at_result(part, monitor, objective)
         finally:
             self._end(X, data, monitor, objective)
@@ -136,17 +139,17 @@ class LinearLearner(TrainedLearner, PointsLearner):
         objective: Objective,
         monitor: Monitor,
         callbacks: tuple[Callback, ...],
-        batches: Callable[[], list[Batch]],
-        checkpoint: Checkpoint | None,
-        found: Any,
+        solve: Callable[[], object],
+        **how: Any,
     ) -> None:
+        """Run a solver, and keep what it has found."""
         try:
             with self._watching(
                 monitor, partial(self._keep, monitor, objective, data),
-                lambda x: [data.undo_scale(self._map(objective, x))], callbacks,
-                checkpoint=checkpoint, found=found, unit=data.unit, total=self._total,
+                lambda x: [data.undo_scale(self._map(objective, x))], callbacks, unit=data.unit,
+                **how,
             ), one_blas_thread():  # fmt: skip
-                self._solve(objective, monitor, batches)
+                solve()
         except DivergedError:
             self._report_divergence(monitor)
 
@@ -204,12 +207,10 @@ class LinearLearner(TrainedLearner, PointsLearner):
         batches = self._batches(data, objective, monitor.rng)
         monitor.restart(monitor.x)
         monitor.look_at(objective, data.weight)
-        with self._watching(
-            monitor, partial(self._keep, monitor, objective, data),
-            lambda x: [data.undo_scale(self._map(objective, x))], callbacks,
-            unit=data.unit, total=1,
-        ), one_blas_thread():  # fmt: skip
-            monitor(run_epoch(objective, batches(), monitor, steps), monitor.x)
+        self._watch(
+            data, objective, monitor, callbacks,
+            lambda: monitor(run_epoch(objective, batches(), monitor, steps), monitor.x), total=1,
+        )  # fmt: skip
         monitor.observer = None
         self._end(X, data, monitor, objective)
         return self

@@ -316,8 +316,12 @@ class AsymmetricSimilarity(VotesOfDatabase, VoteTraining, EmbeddedMetricMixin):
         course.restart(course.x)
         course.look_at(objective, data.weight)
         steps = self._steps(course.start, None)
-        with self._keeping(course, objective, data, callbacks, None, None):
-            course(run_epoch(objective, self._batches_of(rng, course.n), course, steps), course.x)
+        try:
+            with self._keeping(course, objective, data, callbacks, None, None):
+                batches = self._batches_of(rng, course.n)
+                course(run_epoch(objective, batches, course, steps), course.x)
+        except DivergedError:
+            self._report_divergence(course)
         course.observer = None
         self._keep_voters(data)
         return self
