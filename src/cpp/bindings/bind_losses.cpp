@@ -5,6 +5,7 @@
 #include "metricfast/losses/compiled.hpp"
 #include "metricfast/losses/contrastive.hpp"
 #include "metricfast/losses/cosent.hpp"
+#include "metricfast/losses/dense_triplet.hpp"
 #include "metricfast/losses/ldml.hpp"
 #include "metricfast/losses/lmnn.hpp"
 #include "metricfast/losses/log_ratio.hpp"

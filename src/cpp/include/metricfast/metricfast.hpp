@@ -30,6 +30,7 @@
 #include "metricfast/losses/compiled.hpp"
 #include "metricfast/losses/contrastive.hpp"
 #include "metricfast/losses/cosent.hpp"
+#include "metricfast/losses/dense_triplet.hpp"
 #include "metricfast/losses/given.hpp"
 #include "metricfast/losses/label_distances.hpp"
 #include "metricfast/losses/labels.hpp"

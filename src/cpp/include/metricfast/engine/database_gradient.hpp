@@ -4,29 +4,50 @@
 /// row engine collects its share by itself; shares are added in the order of the lanes.
 #pragma once
 
-#include "metricfast/losses/row_loss.hpp"
+#include "metricfast/distance.hpp"
+#include "metricfast/engine/row_problem.hpp"
 #include "metricfast/parallel.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// What weights refer to: queries and database, with the origin where little is lost to rounding.
-template <class T> struct EmbeddedSides {
-    RowKind kind;
-    const RowMatrix<T> &queries;
-    const RowMatrix<T> &database;
+/// What weights refer to: queries and database. Gradients of distances do not change with the
+/// origin, and lose fewer digits amid the points, so these are centred.
+template <class T> class EmbeddedSides {
+  public:
+    explicit EmbeddedSides(RowKind kind) : kind(kind) {}
+
+    void set(const RowProblem<T> &problem) {
+        Eigen::RowVectorXd origin = Eigen::RowVectorXd::Zero(problem.database.cols);
+        if (kind != RowKind::inner_product)
+            origin = Eigen::Map<const Eigen::RowVectorXd>(middle(Points(problem.database)).data(),
+                                                          origin.size());
+        const auto centred = [&](View<const T> z) {
+            return RowMatrix<T>(
+                (z.eigen().template cast<double>().rowwise() - origin).template cast<T>());
+        };
+        database_ = centred(problem.database);
+        symmetric_ = problem.symmetric;
+        if (!symmetric_)
+            queries_ = centred(problem.queries);
+    }
+
+    const RowMatrix<T> &queries() const { return symmetric_ ? database_ : queries_; }
+    const RowMatrix<T> &database() const { return database_; }
 
     void add_to_query(T weight, Index i, Index j, double *sum) const {
-        add(weight, queries.row(i).data(), database.row(j).data(), sum);
+        add(weight, queries().row(i).data(), database().row(j).data(), sum);
     }
     void add_to_database(T weight, Index i, Index j, double *sum) const {
-        add(weight, database.row(j).data(), queries.row(i).data(), sum);
+        add(weight, database().row(j).data(), queries().row(i).data(), sum);
     }
+
+    const RowKind kind;
 
   private:
     /// What a weight w of a pair (a, b) gives to a's gradient: 2w (a - b) for distances, w b for
     /// inner products.
     void add(T weight, const T *a, const T *b, double *sum) const {
-        const Index p = database.cols();
+        const Index p = database_.cols();
         const double w = static_cast<double>(weight);
         if (kind != RowKind::inner_product)
             for (Index k = 0; k < p; ++k)
@@ -35,6 +56,10 @@ template <class T> struct EmbeddedSides {
             for (Index k = 0; k < p; ++k)
                 sum[k] += w * static_cast<double>(b[k]);
     }
+
+    bool symmetric_ = false;
+    RowMatrix<T> database_;
+    RowMatrix<T> queries_;
 };
 
 /// One lane's share. Sparse weights are kept as they are, which costs least; past the capacity they
@@ -66,7 +91,7 @@ template <class T> class DatabaseShare {
     void add(const EmbeddedSides<T> &sides, const RowMatrix<T> &weights, Index first) {
         if (recent_ + weights.rows() > most_recent)
             flush(sides);
-        const auto queries = sides.queries.middleRows(first, weights.rows());
+        const auto queries = sides.queries().middleRows(first, weights.rows());
         if (recent_ == 0)
             product_.setZero(weights.cols(), queries.cols());
         product_.noalias() += weights.transpose() * queries;
@@ -95,13 +120,13 @@ template <class T> class DatabaseShare {
         if (recent_ > 0)
             sum += of_product(sides) * product_.row(j).template cast<double>();
         if (column_sums_.size() != 0)
-            sum += 2.0 * column_sums_[j] * sides.database.row(j).template cast<double>();
+            sum += 2.0 * column_sums_[j] * sides.database().row(j).template cast<double>();
     }
 
   private:
     void prepare(const EmbeddedSides<T> &sides) {
         if (sums_.size() == 0)
-            sums_.setZero(sides.database.rows(), sides.database.cols());
+            sums_.setZero(sides.database().rows(), sides.database().cols());
     }
 
     static double of_product(const EmbeddedSides<T> &sides) {
@@ -131,7 +156,7 @@ template <class T, class Write>
 void sum_shares(const EmbeddedSides<T> &sides, const std::vector<const DatabaseShare<T> *> &shares,
                 const Control &control, Write &&write) {
     using Entry = typename DatabaseShare<T>::Entry;
-    const Index m = sides.database.rows();
+    const Index m = sides.database().rows();
     // Kept weights sorted by column: those of column j are sorted[starts[j]] .. sorted[starts[j +
     // 1]].
     std::vector<std::int64_t> starts(static_cast<std::size_t>(m) + 2, 0);
@@ -147,7 +172,7 @@ void sum_shares(const EmbeddedSides<T> &sides, const std::vector<const DatabaseS
 
     constexpr Index rows = 512;
     parallel_blocks((m + rows - 1) / rows, control, [&](Index b, Worker &) {
-        Eigen::RowVectorXd sum(sides.database.cols());
+        Eigen::RowVectorXd sum(sides.database().cols());
         for (Index j = b * rows; j < std::min(m, (b + 1) * rows); ++j) {
             sum.setZero();
             for (const auto *share : shares)

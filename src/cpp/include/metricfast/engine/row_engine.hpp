@@ -20,11 +20,11 @@ METRICFAST_NAMESPACE_BEGIN
 template <class T> class RowEngine {
   public:
     RowEngine(const RowProblem<T> &problem, const RowLoss<T> &loss, const Control &control)
-        : problem_(problem), loss_(loss), kind_(loss.kind()),
+        : problem_(problem), loss_(loss),
           control_(worth_it(control, static_cast<double>(problem.queries.rows) *
                                          static_cast<double>(problem.database.rows) *
                                          static_cast<double>(problem.queries.cols + 32))),
-          query_points_(problem.queries), database_points_(problem.database) {
+          query_points_(problem.queries), database_points_(problem.database), sides_(loss.kind()) {
         problem.check(loss);
         require_finite(query_points_, "coordinates must be finite");
         require_finite(database_points_, "coordinates must be finite");
@@ -36,8 +36,7 @@ template <class T> class RowEngine {
                 "row engine: the gradient must have the queries' shape");
         require(problem_.symmetric || (grad_database.rows == m() && grad_database.cols == p()),
                 "row engine: the gradient must have the database's shape");
-        centre();
-        sides_.reset(new EmbeddedSides<T>{kind_, centred_queries(), centred_database_});
+        sides_.set(problem_);
         search_windows();
         const RowPlan plan(problem_, near_ != nullptr);
         if (plan.route == RowPlan::Route::kept)
@@ -54,7 +53,7 @@ template <class T> class RowEngine {
                     run_block(plan, lane, first, std::min(plan.block, n() - first), grad_queries);
                     worker.advance();
                 }
-                lane.database.finish(*sides_);
+                lane.database.finish(sides_);
                 lane.release_scratch();
             },
             blocks);
@@ -65,7 +64,7 @@ template <class T> class RowEngine {
         const double factor = totals.factor(problem_.reduction);
         totals.value *= factor;
         if (plan.route == RowPlan::Route::kept)
-            symmetric_gradient<T>(*sides_, weights_, factor, grad_queries, silent());
+            symmetric_gradient<T>(sides_, weights_, factor, grad_queries, silent());
         else
             gather(lanes, static_cast<T>(factor), grad_queries, grad_database);
         return totals;
@@ -93,27 +92,11 @@ template <class T> class RowEngine {
     Index m() const { return problem_.database.rows; }
     Index p() const { return problem_.queries.cols; }
 
-    /// Gradients of distances do not change with the origin, and lose fewer digits amid the points.
-    void centre() {
-        Eigen::RowVectorXd origin = Eigen::RowVectorXd::Zero(p());
-        if (kind_ != RowKind::inner_product)
-            origin = Eigen::Map<const Eigen::RowVectorXd>(middle(database_points_).data(), p());
-        const auto centred = [&](View<const T> z) {
-            return RowMatrix<T>(
-                (z.eigen().template cast<double>().rowwise() - origin).template cast<T>());
-        };
-        centred_database_ = centred(problem_.database);
-        if (!problem_.symmetric)
-            centred_queries_ = centred(problem_.queries);
-    }
-
-    const RowMatrix<T> &centred_queries() const {
-        return problem_.symmetric ? centred_database_ : centred_queries_;
-    }
-
     void search_windows() {
+        constexpr Index few = 256; // of which lists gain nothing
         const double window = loss_.window(m());
-        if (problem_.listed() || kind_ != RowKind::squared_distance || !std::isfinite(window))
+        if (m() <= few || problem_.listed() || sides_.kind != RowKind::squared_distance ||
+            !std::isfinite(window))
             return;
         near_.reset(
             new WindowSearch(query_points_, database_points_, problem_.exclude, window, control_));
@@ -171,16 +154,17 @@ template <class T> class RowEngine {
         const View<T> block = kept
                                   ? View<T>(weights_.row(first).data(), count, m(), weights_.cols())
                                   : view(lane.values);
-        if (kind_ == RowKind::inner_product)
-            detail::multiply_nt<T>(view(centred_queries()).middle_rows(first, count),
-                                   view(centred_database_), block);
+        if (sides_.kind == RowKind::inner_product)
+            detail::multiply_nt<T>(view(sides_.queries()).middle_rows(first, count),
+                                   view(sides_.database()), block);
         else
-            pairs().fill(first, block, kind_ == RowKind::squared_distance);
+            pairs().fill(first, block, sides_.kind == RowKind::squared_distance);
         constexpr T nowhere = std::numeric_limits<T>::infinity();
         for (Index r = 0; r < count; ++r) {
             Row<T> row{first + r, problem_.excluded(first + r), m(), nullptr, block.row(r)};
             if (row.excluded >= 0)
-                row.values[row.excluded] = kind_ == RowKind::inner_product ? -nowhere : nowhere;
+                row.values[row.excluded] =
+                    sides_.kind == RowKind::inner_product ? -nowhere : nowhere;
             evaluate(lane, row);
             if (row.excluded >= 0)
                 row.values[row.excluded] = T(0);
@@ -203,7 +187,7 @@ template <class T> class RowEngine {
 
     /// Turns distances into derivatives by squared ones, times the anchor's weight.
     void evaluate(Lane &lane, Row<T> &row) const {
-        const bool plain = kind_ == RowKind::distance;
+        const bool plain = sides_.kind == RowKind::distance;
         if (plain)
             lane.roots.assign(row.values, row.values + row.count);
         const RowValue value = loss_.evaluate(row);
@@ -229,7 +213,7 @@ template <class T> class RowEngine {
             row.values[e] = columns[e] == row.excluded
                                 ? std::numeric_limits<T>::infinity()
                                 : squared_distance(query, problem_.database.row(columns[e]), p());
-        if (kind_ == RowKind::distance)
+        if (sides_.kind == RowKind::distance)
             square_roots(row.values, row.count);
         evaluate(lane, row);
         spread(lane, row, grad_queries);
@@ -244,8 +228,8 @@ template <class T> class RowEngine {
             const T weight = weights.values[e];
             if (weight == T(0) || j == weights.excluded)
                 continue;
-            sides_->add_to_query(weight, i, j, own.data());
-            lane.database.add(*sides_, i, j, weight);
+            sides_.add_to_query(weight, i, j, own.data());
+            lane.database.add(sides_, i, j, weight);
         }
         for (Index k = 0; k < p(); ++k)
             grad_queries.row(i)[k] = static_cast<T>(own[k]);
@@ -254,15 +238,15 @@ template <class T> class RowEngine {
     /// Dense weights W of a block: dZq = 2 (diag(W 1) Zq - W Zd), dZd = 2 (diag(1 W) Zd - W^T Zq);
     /// for inner products W Zd and W^T Zq.
     void multiply(Lane &lane, Index first, Index count, View<T> grad_queries) const {
-        const auto queries = centred_queries().middleRows(first, count);
+        const auto queries = sides_.queries().middleRows(first, count);
         const View<T> out = grad_queries.middle_rows(first, count);
-        lane.database.add(*sides_, lane.values, first);
-        if (kind_ == RowKind::inner_product) {
-            detail::multiply<T>(view(lane.values), view(centred_database_), out);
+        lane.database.add(sides_, lane.values, first);
+        if (sides_.kind == RowKind::inner_product) {
+            detail::multiply<T>(view(lane.values), view(sides_.database()), out);
             return;
         }
         RowMatrix<T> own(count, p());
-        detail::multiply<T>(view(lane.values), view(centred_database_), view(own));
+        detail::multiply<T>(view(lane.values), view(sides_.database()), view(own));
         for (Index r = 0; r < count; ++r) {
             const double sum = lane.values.row(r).template cast<double>().sum();
             out.eigen().row(r) = (2.0 * (sum * queries.row(r).template cast<double>() -
@@ -280,7 +264,7 @@ template <class T> class RowEngine {
         for (const Lane &lane : lanes)
             shares.push_back(&lane.database);
         grad_queries.eigen() *= factor;
-        sum_shares<T>(*sides_, shares, silent(), [&](Index j, const Eigen::RowVectorXd &sum) {
+        sum_shares<T>(sides_, shares, silent(), [&](Index j, const Eigen::RowVectorXd &sum) {
             const auto scaled = (static_cast<double>(factor) * sum).template cast<T>();
             if (problem_.symmetric)
                 grad_queries.eigen().row(j) += scaled;
@@ -291,7 +275,6 @@ template <class T> class RowEngine {
 
     RowProblem<T> problem_;
     const RowLoss<T> &loss_;
-    RowKind kind_;
     Control control_;
     Points query_points_;
     Points database_points_;
@@ -301,9 +284,7 @@ template <class T> class RowEngine {
     /// Where they are kept; blocks write their own rows. Some columns more than needed, since rows
     /// a power of two apart compete for the same lines of cache.
     mutable RowMatrix<T> weights_;
-    RowMatrix<T> centred_database_;
-    RowMatrix<T> centred_queries_;
-    std::unique_ptr<EmbeddedSides<T>> sides_;
+    EmbeddedSides<T> sides_;
 };
 
 METRICFAST_NAMESPACE_END

@@ -25,7 +25,7 @@ void symmetric_gradient(const EmbeddedSides<T> &sides, const RowMatrix<T> &weigh
                     weights.block(j, first + r, width, height).transpose();
             }
         RowMatrix<T> product(count, grad.cols);
-        detail::multiply<T>(view(both), view(sides.database), view(product));
+        detail::multiply<T>(view(both), view(sides.database()), view(product));
         for (Index r = 0; r < count; ++r) {
             const auto row = product.row(r).template cast<double>();
             auto out = grad.eigen().row(first + r);
@@ -34,7 +34,7 @@ void symmetric_gradient(const EmbeddedSides<T> &sides, const RowMatrix<T> &weigh
             else
                 out = (2 * factor *
                        (both.row(r).template cast<double>().sum() *
-                            sides.database.row(first + r).template cast<double>() -
+                            sides.database().row(first + r).template cast<double>() -
                         row))
                           .template cast<T>();
         }
