@@ -50,7 +50,8 @@ PYTHON_LAYERS = [
 ]
 # Eigen and the C++ standard library, and what some platform offers in their place.
 CORE_MAY_INCLUDE = r"Eigen/\w+|\w+|immintrin\.h|sched\.h|sys/mman\.h"
-MAX_LINES = 400
+# Of code; a kernel, or the tests of a module, may take more than a module of Python.
+MAX_LINES = {True: 250, False: 335}
 
 
 def cpp_includes(name: str) -> Iterator[str]:
@@ -144,6 +145,22 @@ def test_core_uses_eigen_and_the_standard_library_alone(header: Path) -> None:
     assert not re.search(r"#\s*pragma\s+omp|\bomp_|\bpybind11\b", text)
 
 
+def code_lines(path: Path) -> int:
+    """Lines that are no documentation, comment or blank."""
+    text = path.read_text()
+    documentation: set[int] = set()
+    if path.suffix == ".py":
+        for node in ast.walk(ast.parse(text)):
+            body = getattr(node, "body", None)
+            first = body[0] if isinstance(body, list) and body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                documentation.update(range(first.lineno, (first.end_lineno or 0) + 1))
+    return sum(
+        i not in documentation and not re.match(r"\s*(//|# |#$|$)", line)
+        for i, line in enumerate(text.splitlines(), 1)
+    )
+
+
 def test_files_are_short() -> None:
     files = [
         path
@@ -152,10 +169,6 @@ def test_files_are_short() -> None:
         if path.suffix in {".py", ".hpp", ".cpp"}
     ]
     assert len(files) > 20
-    lengths = {
-        str(path.relative_to(ROOT)): sum(
-            not re.match(r"\s*(//|# |$)", line) for line in path.read_text().splitlines()
-        )
-        for path in files
-    }
-    assert {name: length for name, length in lengths.items() if length > MAX_LINES} == {}
+    lengths = {path.relative_to(ROOT).as_posix(): code_lines(path) for path in files}
+    most = {name: MAX_LINES[name.startswith("src/metricfast/")] for name in lengths}
+    assert {name: length for name, length in lengths.items() if length > most[name]} == {}

@@ -12,8 +12,8 @@ from sklearn.preprocessing import scale
 
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, kneighbors, losses
 from metricfast.learners.base import points
-from metricfast.learners.linear.base import LinearLearner, best_scale
-from metricfast.training.coordinates import Coordinates
+from metricfast.learners.linear.base import LinearLearner
+from metricfast.training.coordinates import Coordinates, best_scale
 from metricfast.training.objective import Labelled, LinearMap, Objective, map_points
 
 X, Y = load_iris(return_X_y=True)

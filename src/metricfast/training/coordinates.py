@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import diags_array
 
-__all__ = ["FULL_BASIS", "Coordinates", "Parts", "Positive", "flat", "parts"]
+__all__ = ["FULL_BASIS", "Coordinates", "Parts", "Positive", "best_scale", "flat", "parts"]
 
 Array = NDArray[Any]
 # A full change of coordinates costs n_features^3 once and its square in memory.
@@ -109,3 +109,11 @@ class Coordinates(Parts):
     def scaled(self, vector: Array, factor: float) -> Array:
         """Return the vector of the map times a factor."""
         return vector * factor
+
+
+def best_scale(value: Callable[[float], float]) -> float:
+    """Return where from 2^-20 to 2^20 `value` is lowest, to an eighth of a power of two."""
+    best: float = min((2.0**k for k in range(-20, 21)), key=value)
+    # From twice or half the best scale, mini-batches would first spend epochs on the scale alone.
+    eighths = (0, *range(-4, 0), *range(1, 5))
+    return min((best * float(2.0 ** (k / 8)) for k in eighths), key=value)

@@ -14,7 +14,17 @@ from metricfast._core.dispatch import get_kernels
 from metricfast._core.warn import warn_user
 from metricfast.training.monitor import DivergedError, Monitor, Vector
 
-__all__ = ["Adam", "Momentum", "Steps", "Subgradient", "minimize_minibatch", "relative_adam"]
+__all__ = [
+    "RISE",
+    "Adam",
+    "Momentum",
+    "Steps",
+    "Subgradient",
+    "minimize_minibatch",
+    "relative_adam",
+    "run_epoch",
+    "runs_of",
+]
 
 # A loss that has grown by this factor is no noise of batches,
 RISE = 10
@@ -127,6 +137,20 @@ class Steps:
             of_run = monitor.x[run], gradient[run]
             found.append(self.rule(*of_run, moments, rate * factor, decay, monitor.step))
         return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+def runs_of(
+    shapes: Sequence[tuple[int, ...]], decays: Sequence[float], factors: Sequence[float]
+) -> list[tuple[slice, float, float]]:
+    """Return where adjacent parameters have the same decay and factor, and so move together."""
+    runs: list[tuple[slice, float, float]] = []
+    stop = 0
+    for shape, decay, factor in zip(shapes, decays, factors, strict=True):
+        start, stop = stop, stop + math.prod(shape)
+        if runs and runs[-1][1:] == (decay, factor):
+            start = runs.pop()[0].start
+        runs.append((slice(start, stop), decay, factor))
+    return runs
 
 
 def relative_adam(x0: Vector, learning_rate: float, max_epochs: int | None = None) -> Steps:

@@ -51,6 +51,12 @@ class TrainingSet:
     exponent: int
     unit: float = 1.0
 
+    @property
+    def groups(self) -> NDArray[np.int64]:
+        """The class of each point; where there are no classes, all points are of one."""
+        known: bool = self.labels.dtype.kind == "i"
+        return self.labels if known else np.zeros(len(self.labels), np.int64)
+
     def take(self, rows: Any) -> TrainingSet:
         """Return some of the samples."""
         weight = None if self.weight is None else self.weight[rows]

@@ -159,12 +159,12 @@ class TrainedLearner(BaseMetricLearner):
         DivergedError
             After that.
         """
-        most = getattr(self, self._iterations)
+        most = int(getattr(self, self._iterations))
         if checkpoint is not None and "arrays" in found:
             checkpoint.restore(monitor, found, self._iterations, most)
         progress = None
         if self.verbose:
-            progress = Progress(type(self).__name__, total or most, quantity)
+            progress = Progress(type(self).__name__, total or self._total, quantity)
 
         def observer(iteration: int, value: float, x: Vector) -> bool:
             if progress is not None:
@@ -200,6 +200,11 @@ class TrainedLearner(BaseMetricLearner):
             "Lower learning_rate.",
             ConvergenceWarning,
         )
+
+    @property
+    def _total(self) -> int:
+        """The largest number of iterations that progress may be made of."""
+        return int(getattr(self, self._iterations))
 
     def _score_of(self, cost: float) -> float:
         """Return the score that a cost on held-out points stands for."""

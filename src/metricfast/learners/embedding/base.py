@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,17 +18,20 @@ from metricfast._labels.distance import LabelDistance
 from metricfast.embeddings import Embedding
 from metricfast.learners.base.trained import Callback, with_batches
 from metricfast.learners.embedding.continuation import check_continuation, earlier_fit
-from metricfast.learners.embedding.input import EmbeddingInput, share_label_distance
+from metricfast.learners.embedding.input import share_label_distance
 from metricfast.learners.embedding.metric import embed
 from metricfast.learners.embedding.proxies import initial_proxies
-from metricfast.losses import Gerrymander
-from metricfast.samplers import Batch, Epoch
-from metricfast.training.coordinates import Parts, flat, parts
+from metricfast.learners.embedding.training import EmbeddingTraining
+from metricfast.training.coordinates import flat, parts
 from metricfast.training.monitor import DivergedError, Monitor
-from metricfast.training.objective import Labelled, Objective, is_learnable
-from metricfast.training.own_parts import checked_batches, initial_parameters, prepared
+from metricfast.training.objective import Objective, is_learnable
+from metricfast.training.own_parts import initial_parameters, prepared
 from metricfast.training.solvers import minimize_smooth
-from metricfast.training.steps import RISE, Adam, Momentum, Steps, minimize_minibatch, run_epoch
+from metricfast.training.steps import (
+    RISE,
+    minimize_minibatch,
+    run_epoch,
+)
 
 __all__ = ["BaseEmbeddingLearner"]
 
@@ -42,7 +44,7 @@ _FITTED = (
 _SINGLE_TOL = 1e-6
 
 
-class BaseEmbeddingLearner(EmbeddingInput):
+class BaseEmbeddingLearner(EmbeddingTraining):
     """Base of learners of any embedding.
 
     A learner defines `_parts`, and has parameters of those names below that it lets one choose.
@@ -246,63 +248,6 @@ class BaseEmbeddingLearner(EmbeddingInput):
         if len(arrays) > own:
             self.proxies_ = arrays[own].copy()
 
-    def _objective(self, X: Any, y: Array, loss: Any, start: list[Array]) -> Objective:
-        """Return what is minimised, of parameters like `start`."""
-        database, classes = self.database, None
-        if is_learnable(loss):
-            database, classes = "table", np.arange(len(self.classes_))
-        decays = self.embedding_.decays(self.weight_decay)
-        decays += [0.0] * (len(start) - len(decays))
-
-        def penalty(arrays: list[Array]) -> tuple[float, list[Array]]:
-            pairs = list(zip(decays, arrays, strict=True))
-            value = sum(c / 2 * float(np.sum(a.astype(np.float64) ** 2)) for c, a in pairs)
-            return value, [c * a for c, a in pairs]
-
-        objective = Objective(
-            X, self.embedding_, Labelled(loss, y, None, classes, self.n_jobs),
-            Parts([array.shape for array in start]), database=database, n_jobs=self.n_jobs,
-            penalty=penalty if self.solver == "lbfgs" and any(decays) else None,
-        )  # fmt: skip
-        if isinstance(loss, Gerrymander):
-            self._seen = self._infeasible = 0
-            objective.tally = lambda loss, value, batch: self._count(objective, batch)
-            if self.solver == "lbfgs":
-                _check_batch(loss, X.shape[0])
-        return objective
-
-    def _count(self, objective: Objective, batch: Batch | None) -> None:
-        """Count queries, and those without a set of neighbours that votes right."""
-        self._seen += objective.X.shape[0] if batch is None else batch.n_anchors
-        self._infeasible += getattr(objective.loss.loss, "n_infeasible_", 0)
-
-    def _batches(self, epochs: Epoch, objective: Objective, monitor: Monitor) -> Iterator[Batch]:
-        loss = objective.loss.loss
-        for batch in checked_batches(epochs, monitor.rng, objective.X.shape[0]):
-            if isinstance(loss, Gerrymander) and self.database == "batch":
-                _check_batch(loss, len(batch.rows))
-            yield batch
-
-    def _steps(self, objective: Objective) -> Steps:
-        def rate(epoch: float, step: int) -> float:
-            first = self.learning_rate or (1e-3 if self.solver == "adam" else 1e-2)
-            if self.schedule == "inverse":
-                return first / (1 + 1e-4 * step)
-            if self.schedule == "cosine":
-                return first * (1 + math.cos(math.pi * epoch / self.max_epochs)) / 2
-            return first
-
-        runs: list[tuple[slice, float, float]] = []
-        decays, stop = self.embedding_.decays(self.weight_decay), 0
-        for i, shape in enumerate(objective.coordinates.shapes):
-            decay, factor = (decays[i], 1.0) if i < len(decays) else (0.0, self.proxy_rate)
-            start, stop = stop, stop + math.prod(shape)
-            if runs and runs[-1][1:] == (decay, factor):
-                start = runs.pop()[0].start
-            runs.append((slice(start, stop), decay, factor))
-        rule = Adam() if self.solver == "adam" else Momentum(self.momentum)
-        return Steps(rule, rate, runs, average=True)
-
     @contextmanager
     def _keeping(
         self, monitor: Monitor, objective: Objective, callbacks: tuple[Callback, ...], **how: Any
@@ -362,16 +307,6 @@ class BaseEmbeddingLearner(EmbeddingInput):
         database = embed(self.embedding_, arrays, objective.X, "database", self.n_jobs)
         return self._retrieval_score(
             queries, y, database, objective.loss.y, label_distance=distance
-        )
-
-
-def _check_batch(loss: Gerrymander, n: int) -> None:
-    k = loss.n_neighbors
-    if isinstance(k, (int, np.integer)) and k >= n:
-        raise ValueError(
-            f"n_neighbors must be at most {n - 1} where a batch has {n} points, found {k}: "
-            "raise batch_size, choose a sampler of larger batches, set database='all', or "
-            "lower n_neighbors."
         )
 
 

@@ -76,9 +76,7 @@ class AllPairsLearner(LinearLearner):
     def _within_scatter(self, data: TrainingSet) -> NDArray[np.float64]:
         """Return what makes the pull of classes on their points even, for `Coordinates`."""
         wide = data.X.shape[1] > FULL_BASIS
-        # Where there are no classes, all points are of one.
-        classes = data.labels if self._has_classes else np.zeros(len(data.labels), np.int64)
-        return within_scatter(data.X, classes, data.weight, diagonal=wide)
+        return within_scatter(data.X, data.groups, data.weight, diagonal=wide)
 
     def _lowest(self, data: TrainingSet) -> float:
         """Return the lowest objective that the data allow."""

@@ -19,27 +19,19 @@ from metricfast.learners.base.points import PointsLearner, TrainingSet
 from metricfast.learners.base.trained import Callback, TrainedLearner, with_batches
 from metricfast.learners.base.validation import neighbor_error
 from metricfast.samplers import Batch
-from metricfast.training.coordinates import Coordinates
+from metricfast.training.coordinates import Coordinates, best_scale
 from metricfast.training.monitor import DivergedError, Monitor
 from metricfast.training.objective import Objective, map_points
 from metricfast.training.solvers import minimize_smooth
 from metricfast.training.steps import Steps, minimize_minibatch, relative_adam, run_epoch
 
-__all__ = ["LinearLearner", "best_scale"]
+__all__ = ["LinearLearner"]
 
 Array = NDArray[Any]
 # Steps a million times the size of the map itself are a mistake.
 _MAX_RATE = 1e6
 # Below this, decreases of an objective of float32 points are rounding.
 _SINGLE_TOL = 1e-6
-
-
-def best_scale(value: Callable[[float], float]) -> float:
-    """Return where from 2^-20 to 2^20 `value` is lowest, to an eighth of a power of two."""
-    best: float = min((2.0**k for k in range(-20, 21)), key=value)
-    # From twice or half the best scale, mini-batches would first spend epochs on the scale alone.
-    eighths = (0, *range(-4, 0), *range(1, 5))
-    return min((best * float(2.0 ** (k / 8)) for k in eighths), key=value)
 
 
 class LinearLearner(TrainedLearner, PointsLearner):
@@ -127,7 +119,7 @@ class LinearLearner(TrainedLearner, PointsLearner):
             self._watch(
                 data, objective, monitor, callbacks,
                 lambda: self._solve(objective, monitor, batches),
-                checkpoint=checkpoint, found=found, total=self._total,
+                checkpoint=checkpoint, found=found,
             )  # fmt: skip
             self._look_at_result(part, monitor, objective)
         finally:
@@ -241,7 +233,7 @@ class LinearLearner(TrainedLearner, PointsLearner):
     ) -> Callable[[], list[Batch]]:
         """Return what draws the batches of an epoch."""
         del objective
-        classes = data.labels if self._has_classes else np.zeros(len(data.labels), np.int64)
+        classes = data.groups
         size = self.batch_size or min(1000, max(100, len(classes) // 10))
         return lambda: [Batch(rows, len(rows)) for rows in class_batches(classes, int(size), rng)]
 
@@ -365,7 +357,3 @@ class LinearLearner(TrainedLearner, PointsLearner):
     @property
     def _iterations(self) -> str:  # type: ignore[override]
         return "max_iter" if self.solver == "lbfgs" else "max_epochs"
-
-    @property
-    def _total(self) -> int:
-        return int(getattr(self, self._iterations))

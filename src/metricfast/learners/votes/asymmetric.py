@@ -3,48 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from functools import partial
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array, issparse
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from metricfast._core.arguments import check_bool, check_random_state
-from metricfast._core.checks import check_points
-from metricfast._core.initialize import as_given_map
-from metricfast._core.scaling import log2_spread
-from metricfast._core.targets import check_classification_target, check_sample_weight
-from metricfast._core.threadpool import one_blas_thread
-from metricfast.embeddings import Asymmetric, Embedding, Linear
+from metricfast._core.arguments import check_random_state
+from metricfast.embeddings import Embedding
 from metricfast.learners.base.callers import refuse_passed_on
-from metricfast.learners.base.trained import Callback, with_batches
-from metricfast.learners.embedding.metric import EmbeddedMetricMixin
-from metricfast.learners.votes.asymmetric_fit import (
-    Sides,
+from metricfast.learners.base.trained import with_batches
+from metricfast.learners.votes.sides import (
     initial_maps,
-    is_linear,
-    mean_of_points,
-    mean_of_queries,
-    penalty_of,
 )
-from metricfast.learners.votes.stored_database import VotesOfDatabase
-from metricfast.learners.votes.training import VoteMonitor, VoteTraining
+from metricfast.learners.votes.training import VoteMonitor
+from metricfast.learners.votes.two_sided import TwoSidedVotes
 from metricfast.learners.votes.voting import (
     forgetting_failures,
-    largest_cost,
-    vote_error,
-    vote_loss,
 )
-from metricfast.training.coordinates import Parts, flat
 from metricfast.training.monitor import DivergedError, SolverState
-from metricfast.training.objective import Labelled, Objective
 from metricfast.training.steps import run_epoch
 
 __all__ = ["AsymmetricSimilarity"]
@@ -52,7 +31,7 @@ __all__ = ["AsymmetricSimilarity"]
 Array = NDArray[Any]
 
 
-class AsymmetricSimilarity(VotesOfDatabase, VoteTraining, EmbeddedMetricMixin):
+class AsymmetricSimilarity(TwoSidedVotes):
     r"""Asymmetric similarity, trained on the votes of nearest neighbours.
 
     The distance of a query x and a database point x' is :math:`\|Ux - Vx'\|` with two maps, of
@@ -326,11 +305,6 @@ class AsymmetricSimilarity(VotesOfDatabase, VoteTraining, EmbeddedMetricMixin):
         self._keep_voters(data)
         return self
 
-    def _check_parameters(self) -> tuple[tuple[Callback, ...], Embedding]:
-        callbacks = self._check_votes()
-        check_bool("tied", self.tied)
-        return callbacks, self._make_embedding()
-
     def _side(self, side: str | None) -> str:
         if side is None and self.embedding_.asymmetric and self._own_queries() is None:
             raise ValueError(
@@ -338,155 +312,6 @@ class AsymmetricSimilarity(VotesOfDatabase, VoteTraining, EmbeddedMetricMixin):
                 "Points that are searched in are of the database."
             )
         return super()._side(side)
-
-    def _make_embedding(self) -> Embedding:
-        for name in ("query", "database"):
-            given = getattr(self, name)
-            if given is not None and not isinstance(given, Embedding):
-                raise TypeError(f"{name} must be one of metricfast.embeddings, got {given!r}.")
-            if given is not None and given.asymmetric:
-                raise TypeError(f"{name} must be an embedding of one kind of points, got {given}.")
-        linear = Linear(self.n_components, self.init)
-        if self.tied:
-            if self.query is not None and self.database is not None:
-                raise ValueError("tied=True is for one map: give query, and leave database out.")
-            return clone(self.query or self.database or linear)  # type: ignore[no-any-return]
-        both = Asymmetric(self.query or linear, self.database or linear)
-        return clone(both)  # type: ignore[no-any-return]
-
-    def _check_rows(self, width: int) -> None:
-        """Refuse more rows than any quadratic form of stacked points needs."""
-        rows = self.n_components
-        if rows is None and np.ndim(as_given_map(self.init)) == 2:
-            rows = len(self.init)
-        if isinstance(rows, Integral) and rows > 2 * width:
-            raise ValueError(
-                f"n_components must be at most {2 * width}, twice the number of features; found "
-                f"{rows}."
-            )
-
-    def _check_data(
-        self,
-        X: Any,
-        y: Any,
-        X_database: Any,
-        y_database: Any,
-        sample_weight: ArrayLike | None,
-        keep_means: bool,
-        reset: bool = True,
-    ) -> Sides:
-        """Check both sides, and subtract their means; those of an earlier fit may be kept."""
-        means = (self.mean_, self._mean("query")) if keep_means else None
-        how: dict[str, Any] = {"accept_sparse": "csr"}
-        if reset:
-            X, y = self._prepare_inputs(X, y, ensure_min_samples=2, **how)
-        how |= {"preprocessor": self.preprocessor_, "reset": False, "order": "C"}
-        if not reset:
-            X, y = check_points(self, X, y, **how)
-        weight = check_sample_weight(sample_weight, X.shape[0])
-        self._check_rows(X.shape[1])
-        if (X_database is None) != (y_database is None):
-            raise ValueError("X_database and y_database must be given together.")
-        if X_database is None:
-            self.classes_, codes = check_classification_target(y)
-            database, labels = X, codes
-        else:
-            database = check_points(self, X_database, name="X_database", **how)
-            self.classes_, labels = check_classification_target(
-                y_database, database.shape[0], "y_database"
-            )
-            codes = self._codes(y, "y")
-            dtype = np.result_type(X.dtype, database.dtype)
-            X, database = X.astype(dtype, copy=False), database.astype(dtype, copy=False)
-        if issparse(X) or issparse(database):
-            self.mean_ = self.mean_query_ = np.zeros(X.shape[1], X.dtype)
-            X, database = (
-                csr_array(A) if issparse(A) else np.ascontiguousarray(A) for A in (X, database)
-            )
-        else:
-            if means is None or means[0].shape != (X.shape[1],):
-                means = (mean_of_points(database),) * 2
-                if X_database is not None and not self.tied:
-                    means = means[0], mean_of_queries(X, codes, weight, database, labels)
-            # Else the distance that was learned depends on them.
-            self.mean_, self.mean_query_ = (mean.astype(X.dtype) for mean in means)
-            X, database = X - self.mean_query_, database - self.mean_
-            _check_units(database)
-        return Sides(X, codes, None if X_database is None else database, labels, weight)
-
-    def _largest_cost(self) -> float:
-        return largest_cost(vote_loss(self, len(self.classes_)))
-
-    def _objective(self, data: Sides, start: list[Array]) -> Objective:
-        embedding, own = self.embedding_, data.database is None
-        loss = Labelled(
-            vote_loss(self, len(self.classes_)), data.y, data.weight,
-            None if own else data.database_labels, self.n_jobs,
-        )  # fmt: skip
-        return Objective(
-            data.X, embedding, loss, Parts([array.shape for array in start]), C=self.C,
-            penalty=lambda arrays: penalty_of(embedding, self.regularizer, arrays),
-            database="all" if own else data.database, n_jobs=self.n_jobs,
-        )  # fmt: skip
-
-    def _monitor(
-        self, data: Sides, objective: Objective, start: list[Array], rng: np.random.RandomState
-    ) -> VoteMonitor:
-        x0 = flat([array.astype(np.float64) for array in start])
-        return VoteMonitor(x0, rng, objective, data.weight, self.tol, self.n_iter_no_change)
-
-    def _cost(self, objective: Objective, train: Sides, test: Sides, x: Array) -> float:
-        """Return the error of held-out queries."""
-        arrays = objective.coordinates.arrays(x)
-        both = replace(test, database=train.points, database_labels=train.database_labels)
-        queries, database = both.embedded(self.embedding_, arrays, self.n_jobs)
-        return vote_error(
-            queries, test.y, database, train.database_labels, self.n_neighbors, self.n_jobs
-        )
-
-    @contextmanager
-    def _keeping(
-        self, monitor: VoteMonitor, objective: Objective, data: Sides, *how: Any
-    ) -> Iterator[None]:
-        """Set the fitted attributes for callbacks and in the end."""
-        callbacks, checkpoint, found = how
-
-        def keep(x: Array, last: bool) -> None:
-            self._keep_parameters(objective.coordinates.arrays(x))
-            lowest = min(monitor.curve, default=np.inf)
-            self._keep_course(monitor, lowest if last else monitor.curve[-1])
-            if not last:
-                self._keep_voters(data)
-
-        def parameters(x: Array) -> list[Array]:
-            return [array.astype(data.X.dtype) for array in objective.coordinates.arrays(x)]
-
-        with (
-            self._watching(
-                monitor, keep, parameters, callbacks, checkpoint=checkpoint, found=found
-            ),
-            one_blas_thread(),
-        ):
-            yield
-
-    def _keep_voters(self, data: Sides) -> None:
-        """Embed the database, which votes."""
-        queries, self.database_embedding_ = data.embedded(
-            self.embedding_, self.parameters_, self.n_jobs
-        )
-        self.database_labels_ = data.database_labels
-        if data.database is None:
-            self.query_embedding_ = queries
-
-    def _keep_parameters(self, arrays: list[Array]) -> None:
-        self.parameters_ = [np.array(array, self.mean_.dtype) for array in arrays]
-        self.n_components_ = len(self.parameters_[-1])
-        first, last = self.embedding_, self.embedding_
-        if isinstance(self.embedding_, Asymmetric):
-            first, last = self.embedding_.query, self.embedding_.database
-        if is_linear(first) and is_linear(last):
-            self.components_query_ = self.parameters_[0]
-            self.components_database_ = self.parameters_[-1]
 
     def get_mahalanobis_matrix(self) -> Array:
         r"""Return W, the quadratic form of a query stacked on a database point, less their means.
@@ -506,13 +331,3 @@ class AsymmetricSimilarity(VotesOfDatabase, VoteTraining, EmbeddedMetricMixin):
             raise AttributeError("No matrix: the maps of this learner are not linear.")
         both = np.hstack([self.components_query_, -self.components_database_])
         return np.asarray(both.T @ both)
-
-
-def _check_units(centred: Array) -> None:
-    """Refuse units in which squares, or their inverses, overflow."""
-    spread = log2_spread(centred) if np.isfinite(centred).all() else (np.inf, 0.0)
-    if spread is not None and abs(spread[0]) > np.finfo(centred.dtype).maxexp // 5:
-        raise ValueError(
-            f"The database is spread over about 2^{spread[0]}, too much or too little for "
-            f"{centred.dtype}: multiply all points by a number that makes its spread about 1."
-        )

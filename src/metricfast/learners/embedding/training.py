@@ -1,0 +1,91 @@
+"""What an embedding is trained by: objective, batches and steps, of a learner's parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricfast.learners.embedding.input import EmbeddingInput
+from metricfast.losses import Gerrymander
+from metricfast.samplers import Batch, Epoch
+from metricfast.training.coordinates import Parts
+from metricfast.training.monitor import Monitor
+from metricfast.training.objective import Labelled, Objective, is_learnable
+from metricfast.training.own_parts import checked_batches
+from metricfast.training.steps import Adam, Momentum, Steps, runs_of
+
+__all__ = ["EmbeddingTraining"]
+
+Array = NDArray[Any]
+
+
+class EmbeddingTraining(EmbeddingInput):
+    """Base of learners of embeddings: what they are trained by."""
+
+    def _objective(self, X: Any, y: Array, loss: Any, start: list[Array]) -> Objective:
+        """Return what is minimised, of parameters like `start`."""
+        database, classes = self.database, None
+        if is_learnable(loss):
+            database, classes = "table", np.arange(len(self.classes_))
+        decays = self.embedding_.decays(self.weight_decay)
+        decays += [0.0] * (len(start) - len(decays))
+
+        def penalty(arrays: list[Array]) -> tuple[float, list[Array]]:
+            pairs = list(zip(decays, arrays, strict=True))
+            value = sum(c / 2 * float(np.sum(a.astype(np.float64) ** 2)) for c, a in pairs)
+            return value, [c * a for c, a in pairs]
+
+        objective = Objective(
+            X, self.embedding_, Labelled(loss, y, None, classes, self.n_jobs),
+            Parts([array.shape for array in start]), database=database, n_jobs=self.n_jobs,
+            penalty=penalty if self.solver == "lbfgs" and any(decays) else None,
+        )  # fmt: skip
+        if isinstance(loss, Gerrymander):
+            self._seen = self._infeasible = 0
+            objective.tally = lambda loss, value, batch: self._count(objective, batch)
+            if self.solver == "lbfgs":
+                _check_batch(loss, X.shape[0])
+        return objective
+
+    def _count(self, objective: Objective, batch: Batch | None) -> None:
+        """Count queries, and those without a set of neighbours that votes right."""
+        self._seen += objective.X.shape[0] if batch is None else batch.n_anchors
+        self._infeasible += getattr(objective.loss.loss, "n_infeasible_", 0)
+
+    def _batches(self, epochs: Epoch, objective: Objective, monitor: Monitor) -> Iterator[Batch]:
+        loss = objective.loss.loss
+        for batch in checked_batches(epochs, monitor.rng, objective.X.shape[0]):
+            if isinstance(loss, Gerrymander) and self.database == "batch":
+                _check_batch(loss, len(batch.rows))
+            yield batch
+
+    def _steps(self, objective: Objective) -> Steps:
+        def rate(epoch: float, step: int) -> float:
+            first = self.learning_rate or (1e-3 if self.solver == "adam" else 1e-2)
+            if self.schedule == "inverse":
+                return first / (1 + 1e-4 * step)
+            if self.schedule == "cosine":
+                return first * (1 + math.cos(math.pi * epoch / self.max_epochs)) / 2
+            return first
+
+        shapes = objective.coordinates.shapes
+        decays = self.embedding_.decays(self.weight_decay)
+        table = len(shapes) - len(decays)  # of proxies
+        factors = [1.0] * len(decays) + [self.proxy_rate] * table
+        runs = runs_of(shapes, decays + [0.0] * table, factors)
+        rule = Adam() if self.solver == "adam" else Momentum(self.momentum)
+        return Steps(rule, rate, runs, average=True)
+
+
+def _check_batch(loss: Gerrymander, n: int) -> None:
+    k = loss.n_neighbors
+    if isinstance(k, (int, np.integer)) and k >= n:
+        raise ValueError(
+            f"n_neighbors must be at most {n - 1} where a batch has {n} points, found {k}: "
+            "raise batch_size, choose a sampler of larger batches, set database='all', or "
+            "lower n_neighbors."
+        )
