@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from inspect import signature
+
 import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
@@ -80,6 +83,17 @@ def test_report_is_a_table_and_shows_progress(capsys):
     assert list(frame.index) == list(report)
     assert frame.loc["recall_at_2", "mean"] == report["recall_at_2"].mean
     assert tuple(frame.loc["map_at_r", ["low", "high"]]) == report["map_at_r"].interval
+
+
+def test_a_single_metric_takes_what_the_report_takes():
+    of_report = dict(signature(retrieval_report).parameters)
+    del of_report["metrics"], of_report["baselines"]
+    for name in METRICS:
+        function = getattr(metrics, name)
+        assert list(signature(function).parameters) == list(of_report)
+        assert pickle.loads(pickle.dumps(function)) is function
+    with pytest.raises(TypeError, match="depth"):
+        metrics.precision_at_1(points(4), [0, 0, 1, 1], depth=2)
 
 
 def test_a_single_metric_takes_one_k():

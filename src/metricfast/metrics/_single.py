@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, ParamSpec
 
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from metricfast.metrics._continuous import CONTINUOUS_METRICS
 from metricfast.metrics._report import report_of, retrieval_report
 from metricfast.metrics._score import RetrievalReport
 from metricfast.metrics._wanted import chosen_metrics
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 __all__ = [
     "map_at_r",
@@ -28,41 +27,54 @@ __all__ = [
     "spearman",
 ]
 
+P = ParamSpec("P")
 _LESS_IS_BETTER = {"mean_label_distance_at_k"}
-
-
-class _Search(TypedDict, total=False):
-    """Keywords of `retrieval_report` that every metric takes."""
-
-    L: ArrayLike | None
-    U: ArrayLike | None
-    V: ArrayLike | None
-    exclude: ArrayLike | None
-    label_distance: Any
-    n_jobs: int | None
-    verbose: bool
-
-
-class _SearchToK(_Search, total=False):
-    k: int
-
-
-def precision_at_1(
-    queries: ArrayLike,
-    labels: ArrayLike,
-    database: ArrayLike | None = None,
-    database_labels: ArrayLike | None = None,
-    **search: Unpack[_Search],
-) -> float:
-    """The share of queries whose nearest reference is of their class.
+# What each metric is, and its value in the example.
+_METRICS = {
+    "precision_at_1": ("The share of queries whose nearest reference is of their class.", "0.75"),
+    "r_precision": (
+        "The share of hits in the first R, the number of references of the query's class.",
+        "0.75",
+    ),
+    "map_at_r": (
+        "The precisions at the hits in the first R references, summed and divided by R.",
+        "0.75",
+    ),
+    "mean_average_precision": (
+        "The mean precision at the references of the query's class, in the whole order.",
+        "0.8333333333333334",
+    ),
+    "mean_reciprocal_rank": (
+        "One over the place of the first reference of the query's class.",
+        "0.8333333333333334",
+    ),
+    "recall_at_k": (
+        "The share of queries with a reference of their class among the first k.",
+        "0.75",
+    ),
+    "ndcg_at_k": (
+        "Normalised discounted cumulative gain, with gain ``1 / (1 + label distance)``.",
+        "1.0",
+    ),
+    "mean_label_distance_at_k": (
+        "The mean label distance of the first k references; less is better.",
+        "1.25",
+    ),
+    "spearman": (
+        "The rank correlation of distances and label distances over all references.",
+        "0.93...",
+    ),
+}
+_DOC = """{summary}
 
     Parameters
     ----------
     queries, database : array-like of shape (n, d) and (m, d)
-    labels, database_labels : array-like of shape (n,)
-    **search
-        Further keywords of :func:`retrieval_report`, which see for all parameters, errors, chance
-        and intervals.
+    labels, database_labels : array-like of shape {shape}
+    k : int, default=10
+        Of metrics "at k".
+    L, U, V, exclude, label_distance, confidence, n_jobs, verbose
+        As for :func:`retrieval_report`, which see for all parameters, errors, chance and intervals.
 
     Returns
     -------
@@ -71,274 +83,59 @@ def precision_at_1(
 
     Examples
     --------
-    >>> from metricfast.metrics import precision_at_1
-    >>> precision_at_1([[0.0], [1.0], [3.0], [7.0]], [0, 0, 1, 1])
-    0.75
+    >>> from metricfast.metrics import {name}
+    >>> {name}([[0.0], [1.0], [3.0], [7.0]], {labels})
+    {value}
     """
-    return _mean("precision_at_1", queries, labels, database, database_labels, **search)
 
 
-def r_precision(
-    queries: ArrayLike,
-    labels: ArrayLike,
-    database: ArrayLike | None = None,
-    database_labels: ArrayLike | None = None,
-    **search: Unpack[_Search],
-) -> float:
-    """The share of hits in the first R, the number of references of the query's class.
-
-    Parameters
-    ----------
-    queries, database : array-like of shape (n, d) and (m, d)
-    labels, database_labels : array-like of shape (n,)
-    **search
-        Further keywords of :func:`retrieval_report`, which see for all parameters, errors, chance
-        and intervals.
-
-    Returns
-    -------
-    float
-        The mean over the queries that have a value.
-
-    Examples
-    --------
-    >>> from metricfast.metrics import r_precision
-    >>> r_precision([[0.0], [1.0], [3.0], [7.0]], [0, 0, 1, 1])
-    0.75
-    """
-    return _mean("r_precision", queries, labels, database, database_labels, **search)
-
-
-def map_at_r(
-    queries: ArrayLike,
-    labels: ArrayLike,
-    database: ArrayLike | None = None,
-    database_labels: ArrayLike | None = None,
-    **search: Unpack[_Search],
-) -> float:
-    """The precisions at the hits in the first R references, summed and divided by R.
-
-    Parameters
-    ----------
-    queries, database : array-like of shape (n, d) and (m, d)
-    labels, database_labels : array-like of shape (n,)
-    **search
-        Further keywords of :func:`retrieval_report`, which see for all parameters, errors, chance
-        and intervals.
-
-    Returns
-    -------
-    float
-        The mean over the queries that have a value.
-
-    Examples
-    --------
-    >>> from metricfast.metrics import map_at_r
-    >>> map_at_r([[0.0], [1.0], [3.0], [7.0]], [0, 0, 1, 1])
-    0.75
-    """
-    return _mean("map_at_r", queries, labels, database, database_labels, **search)
-
-
-def mean_average_precision(
-    queries: ArrayLike,
-    labels: ArrayLike,
-    database: ArrayLike | None = None,
-    database_labels: ArrayLike | None = None,
-    **search: Unpack[_Search],
-) -> float:
-    """The mean precision at the references of the query's class, in the whole order.
-
-    Parameters
-    ----------
-    queries, database : array-like of shape (n, d) and (m, d)
-    labels, database_labels : array-like of shape (n,)
-    **search
-        Further keywords of :func:`retrieval_report`, which see for all parameters, errors, chance
-        and intervals.
-
-    Returns
-    -------
-    float
-        The mean over the queries that have a value.
-
-    Examples
-    --------
-    >>> from metricfast.metrics import mean_average_precision
-    >>> mean_average_precision([[0.0], [1.0], [3.0], [7.0]], [0, 0, 1, 1])
-    0.8333333333333334
-    """
-    return _mean("mean_average_precision", queries, labels, database, database_labels, **search)
-
-
-def mean_reciprocal_rank(
-    queries: ArrayLike,
-    labels: ArrayLike,
-    database: ArrayLike | None = None,
-    database_labels: ArrayLike | None = None,
-    **search: Unpack[_Search],
-) -> float:
-    """One over the place of the first reference of the query's class.
-
-    Parameters
-    ----------
-    queries, database : array-like of shape (n, d) and (m, d)
-    labels, database_labels : array-like of shape (n,)
-    **search
-        Further keywords of :func:`retrieval_report`, which see for all parameters, errors, chance
-        and intervals.
-
-    Returns
-    -------
-    float
-        The mean over the queries that have a value.
-
-    Examples
-    --------
-    >>> from metricfast.metrics import mean_reciprocal_rank
-    >>> mean_reciprocal_rank([[0.0], [1.0], [3.0], [7.0]], [0, 0, 1, 1])
-    0.8333333333333334
-    """
-    return _mean("mean_reciprocal_rank", queries, labels, database, database_labels, **search)
-
-
-def recall_at_k(
+def _search(
     queries: ArrayLike,
     labels: ArrayLike,
     database: ArrayLike | None = None,
     database_labels: ArrayLike | None = None,
     *,
     k: int = 10,
-    **search: Unpack[_Search],
+    L: ArrayLike | None = None,
+    U: ArrayLike | None = None,
+    V: ArrayLike | None = None,
+    exclude: ArrayLike | None = None,
+    label_distance: Any = None,
+    confidence: float = 0.95,
+    n_jobs: int | None = None,
+    verbose: bool = False,
 ) -> float:
-    """The share of queries with a reference of their class among the first k.
-
-    Parameters
-    ----------
-    queries, database : array-like of shape (n, d) and (m, d)
-    labels, database_labels : array-like of shape (n,)
-    k : int, default=10
-    **search
-        Further keywords of :func:`retrieval_report`, which see for all parameters, errors, chance
-        and intervals.
-
-    Returns
-    -------
-    float
-        The mean over the queries that have a value.
-
-    Examples
-    --------
-    >>> from metricfast.metrics import recall_at_k
-    >>> recall_at_k([[0.0], [1.0], [3.0], [7.0]], [0, 0, 1, 1], k=1)
-    0.75
-    """
-    return _mean("recall_at_k", queries, labels, database, database_labels, k=k, **search)
+    """What the metrics are called with."""
+    raise NotImplementedError
 
 
-def ndcg_at_k(
-    queries: ArrayLike,
-    labels: ArrayLike,
-    database: ArrayLike | None = None,
-    database_labels: ArrayLike | None = None,
-    *,
-    k: int = 10,
-    **search: Unpack[_Search],
-) -> float:
-    """Normalised discounted cumulative gain, with gain ``1 / (1 + label distance)``.
+def _metric(like: Callable[P, float], name: str) -> Callable[P, float]:
+    @wraps(like)
+    def metric(*args: Any, **search: Any) -> float:
+        return _only(retrieval_report(*args, metrics=name, baselines=False, **search))
 
-    Parameters
-    ----------
-    queries, database : array-like of shape (n, d) and (m, d)
-    labels, database_labels : array-like of shape (n,) or (n, q), and with m
-    k : int, default=10
-    **search
-        Further keywords of :func:`retrieval_report`, which see for all parameters, errors, chance
-        and intervals.
-
-    Returns
-    -------
-    float
-        The mean over the queries that have a value.
-
-    Examples
-    --------
-    >>> from metricfast.metrics import ndcg_at_k
-    >>> ndcg_at_k([[0.0], [1.0], [3.0], [7.0]], [0.0, 1.0, 2.0, 4.0], k=1)
-    1.0
-    """
-    return _mean("ndcg_at_k", queries, labels, database, database_labels, k=k, **search)
-
-
-def mean_label_distance_at_k(
-    queries: ArrayLike,
-    labels: ArrayLike,
-    database: ArrayLike | None = None,
-    database_labels: ArrayLike | None = None,
-    *,
-    k: int = 10,
-    **search: Unpack[_Search],
-) -> float:
-    """The mean label distance of the first k references; less is better.
-
-    Parameters
-    ----------
-    queries, database : array-like of shape (n, d) and (m, d)
-    labels, database_labels : array-like of shape (n,) or (n, q), and with m
-    k : int, default=10
-    **search
-        Further keywords of :func:`retrieval_report`, which see for all parameters, errors, chance
-        and intervals.
-
-    Returns
-    -------
-    float
-        The mean over the queries that have a value.
-
-    Examples
-    --------
-    >>> from metricfast.metrics import mean_label_distance_at_k
-    >>> mean_label_distance_at_k([[0.0], [1.0], [3.0], [7.0]], [0.0, 1.0, 2.0, 4.0], k=1)
-    1.25
-    """
-    return _mean(
-        "mean_label_distance_at_k", queries, labels, database, database_labels, k=k, **search
+    (summary, value), continuous = _METRICS[name], name in CONTINUOUS_METRICS
+    metric.__name__ = metric.__qualname__ = name
+    metric.__doc__ = _DOC.format(
+        name=name,
+        summary=summary,
+        value=value,
+        shape="(n,) or (n, q), and with m" if continuous else "(n,) and (m,)",
+        labels=("[0.0, 1.0, 2.0, 4.0]" if continuous else "[0, 0, 1, 1]")
+        + (", k=1" if name.endswith("_at_k") else ""),
     )
+    return metric
 
 
-def spearman(
-    queries: ArrayLike,
-    labels: ArrayLike,
-    database: ArrayLike | None = None,
-    database_labels: ArrayLike | None = None,
-    **search: Unpack[_Search],
-) -> float:
-    """The rank correlation of distances and label distances over all references.
-
-    Parameters
-    ----------
-    queries, database : array-like of shape (n, d) and (m, d)
-    labels, database_labels : array-like of shape (n,) or (n, q), and with m
-    **search
-        Further keywords of :func:`retrieval_report`, which see for all parameters, errors, chance
-        and intervals.
-
-    Returns
-    -------
-    float
-        The mean over the queries that have a value.
-
-    Examples
-    --------
-    >>> from metricfast.metrics import spearman
-    >>> spearman([[0.0], [1.0], [3.0], [7.0]], [0.0, 1.0, 2.0, 4.0])
-    0.93...
-    """
-    return _mean("spearman", queries, labels, database, database_labels, **search)
-
-
-def _mean(name: str, *arrays: Any, **search: Any) -> float:
-    return _only(retrieval_report(*arrays, metrics=name, baselines=False, **search))
+precision_at_1 = _metric(_search, "precision_at_1")
+r_precision = _metric(_search, "r_precision")
+map_at_r = _metric(_search, "map_at_r")
+mean_average_precision = _metric(_search, "mean_average_precision")
+mean_reciprocal_rank = _metric(_search, "mean_reciprocal_rank")
+recall_at_k = _metric(_search, "recall_at_k")
+ndcg_at_k = _metric(_search, "ndcg_at_k")
+mean_label_distance_at_k = _metric(_search, "mean_label_distance_at_k")
+spearman = _metric(_search, "spearman")
 
 
 def _only(report: RetrievalReport) -> float:
@@ -349,7 +146,7 @@ def _only(report: RetrievalReport) -> float:
     return next(iter(report.values())).mean
 
 
-def retrieval_scorer(metric: str, **search: Unpack[_SearchToK]) -> Any:
+def retrieval_scorer(metric: str, **search: Any) -> Any:
     """A scorer for scikit-learn's model selection: the points of a split searched among themselves.
 
     Parameters
@@ -386,7 +183,7 @@ def retrieval_scorer(metric: str, **search: Unpack[_SearchToK]) -> Any:
 
 
 def _scored(
-    estimator: BaseEstimator, X: ArrayLike, y: ArrayLike, *, name: str, search: _SearchToK
+    estimator: BaseEstimator, X: ArrayLike, y: ArrayLike, *, name: str, search: dict[str, Any]
 ) -> float:
     score = _only(report_of(estimator, X, y, metrics=name, baselines=False, **search))
     return -score if name in _LESS_IS_BETTER else score
