@@ -34,7 +34,7 @@ CPP_LAYERS = [
     ["metricfast"],
 ]
 PYTHON_LAYERS = [
-    ["_cpu", "_core/threadpool", "_core/kernels"],
+    ["_cpu", "_core/threadpool", "_core/kernels", "_core/types"],
     ["_core/dispatch", "_core/arguments", "exceptions"],
     ["_core/", "_labels/", "distances/", "losses/", "embeddings/"],
     ["samplers", "constraints", "metrics/"],

@@ -244,21 +244,13 @@ def class_neighbors(
 ) -> Iterator[tuple[Index, Index, Index]]:
     """Find the nearest points of the own class and of the other classes, one class at a time.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-    labels : ndarray of int64 of shape (n_samples,)
-        Points of negative label are left out.
-    k_genuine, k_impostor : int
-        Points of the own class and of others that each point gets, or all where there are fewer.
-    n_jobs : int, optional
-
-    Yields
-    ------
-    members : ndarray of int64 of shape (n_members,)
-        The points of a class.
-    near, far : ndarrays of int64 of shapes (n_members, k), for two different k
-        The nearest of its own class and of the others, nearest first.
+    `X`: ndarray of shape (n_samples, n_features).
+    `labels`: ndarray of int64 of shape (n_samples,); points of negative label are left out.
+    `k_genuine`, `k_impostor`: points of the own class and of others that each point gets, or all
+        where there are fewer.
+    Yields members, ndarray of int64 of shape (n_members,): the points of a class; near, far,
+    ndarrays of int64 of shapes (n_members, k), for two different k: the nearest of its own class
+    and of the others, nearest first.
 
     Examples
     --------

@@ -200,27 +200,26 @@ def _check_map(estimator: BaseEstimator) -> None:
         _check_embedding(estimator)
         return
     name = "bilinear_" if hasattr(estimator, "bilinear_") else "components_"
-    components = getattr(estimator, name, None)
-    n_features = getattr(estimator, "n_features_in_", None)
-    if not isinstance(components, np.ndarray) or components.dtype.name not in MAP_DTYPES:
-        got = components.dtype if isinstance(components, np.ndarray) else type(components)
+    _check_rows(name, getattr(estimator, name, None), getattr(estimator, "n_features_in_", None))
+
+
+def _check_rows(name: str, rows: Any, n_features: Any) -> None:
+    if not isinstance(rows, np.ndarray) or rows.dtype.name not in MAP_DTYPES:
+        got = rows.dtype if isinstance(rows, np.ndarray) else type(rows)
         raise ValueError(f"{name} must be an array of float32 or float64, got {got}")
-    if type(n_features) is not int or components.ndim != 2 or components.shape[1] != n_features:
+    if type(n_features) is not int or rows.ndim != 2 or rows.shape[1] != n_features:
         raise ValueError(
-            f"{name} must have n_features_in_={n_features!r} columns, got shape {components.shape}"
+            f"{name} must have n_features_in_={n_features!r} columns, got shape {rows.shape}"
         )
-    if not np.isfinite(components).all():
+    if not np.isfinite(rows).all():
         raise ValueError(f"{name} must be finite")
 
 
 def _check_kernelized(estimator: metricfast.KernelizedMetricLearner) -> None:
     _check_map(estimator.learner_)
     name = {Nystroem: "components_", KernelPCA: "X_fit_"}[type(estimator.map_)]
-    points, n_features = getattr(estimator.map_, name), estimator.n_features_in_
-    if type(n_features) is not int or points.ndim != 2 or points.shape[1] != n_features:
-        raise ValueError(
-            f"map_.{name} must have n_features_in_={n_features!r} columns, got {points.shape}"
-        )
+    points = getattr(estimator.map_, name)
+    _check_rows(f"map_.{name}", points, estimator.n_features_in_)
     if not np.isfinite(estimator.pair_score(np.stack([points[:1], points[-1:]], axis=1))).all():
         raise ValueError("map_ must be finite")
 

@@ -93,9 +93,7 @@ class Sampler(BaseEstimator):  # type: ignore[misc]
         size = check_count("batch_size", self.batch_size if batch_size is None else batch_size, 1)
         return self._prepare(y, size, random_state, n_jobs)
 
-    def _prepare(
-        self, y: ArrayLike, size: int, random_state: RandomState, n_jobs: int | None
-    ) -> Epoch:
+    def _prepare(self, y: ArrayLike, size: int, seed: RandomState, n_jobs: int | None) -> Epoch:
         """Do it, for batches of a size."""
         raise NotImplementedError(f"{type(self).__name__} must define prepare.")
 
@@ -121,9 +119,7 @@ class Uniform(Sampler):
     def __init__(self, batch_size: int = 128) -> None:
         self.batch_size = batch_size
 
-    def _prepare(
-        self, y: ArrayLike, size: int, random_state: RandomState, n_jobs: int | None
-    ) -> Epoch:
+    def _prepare(self, y: ArrayLike, size: int, seed: RandomState, n_jobs: int | None) -> Epoch:
         n = len(y)  # type: ignore[arg-type]
 
         def epoch(rng: np.random.RandomState) -> Iterator[Batch]:
@@ -160,9 +156,7 @@ class ClassBalanced(Sampler):
         self.m_per_class = m_per_class
         self.batch_size = batch_size
 
-    def _prepare(
-        self, y: ArrayLike, size: int, random_state: RandomState, n_jobs: int | None
-    ) -> Epoch:
+    def _prepare(self, y: ArrayLike, size: int, seed: RandomState, n_jobs: int | None) -> Epoch:
         labels = as_label_array(y, "y")
         if labels.ndim != 1:
             raise ValueError(
@@ -239,9 +233,7 @@ class DenseTriplet(Sampler):
         self.ties = ties
         self.label_distance = label_distance
 
-    def _prepare(
-        self, y: ArrayLike, size: int, random_state: RandomState, n_jobs: int | None
-    ) -> Epoch:
+    def _prepare(self, y: ArrayLike, size: int, seed: RandomState, n_jobs: int | None) -> Epoch:
         if self.label_distance is None:
             distance, labels = None, _numbers(y)
         else:
@@ -261,7 +253,7 @@ class DenseTriplet(Sampler):
             min(k, n - 1),
             distance=distance,
             ties=self.ties,
-            rng=check_random_state(random_state),
+            rng=check_random_state(seed),
             n_jobs=n_jobs,
         )
 
@@ -291,11 +283,7 @@ def _fill(
 
 
 def _first_of_each(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    order = np.argsort(values, kind="stable")
-    repeated = np.empty(len(values), bool)
-    repeated[order[:1]] = False
-    repeated[order[1:]] = values[order[1:]] == values[order[:-1]]
-    return values[~repeated]
+    return values[np.sort(np.unique(values, return_index=True)[1])]
 
 
 def _numbers(y: ArrayLike) -> NDArray[np.float64]:

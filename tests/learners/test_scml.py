@@ -17,7 +17,7 @@ import metricfast
 from metricfast import SCML, SCML_Supervised
 from metricfast._core.dispatch import get_kernels
 from metricfast.constraints import Constraints
-from metricfast.learners.tuples.scml_bases import local_discriminants, triplet_directions
+from metricfast.learners.tuples.bases import local_discriminants, triplet_directions
 
 X, Y = load_iris(return_X_y=True)
 IRIS = Constraints(Y).generate_knntriplets(X, 3, 10)
@@ -145,7 +145,7 @@ def test_weights_of_points_are_those_of_their_triplets():
 
 
 def test_weighted_draws_follow_the_weights():
-    from metricfast.learners.tuples.scml_base import _draws
+    from metricfast.learners.tuples.scml import _draws
 
     drawn = _draws(np.random.RandomState(0), 3, (10000, 2), np.array([1.0, 0.0, 3.0]))
     share = np.bincount(drawn.ravel(), minlength=3) / drawn.size

@@ -29,12 +29,7 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
-    """Return an array of what is array-like and has no masked values nor complex numbers.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Return an array of what is array-like and has no masked values nor complex numbers."""
     if np.ma.is_masked(values):
         count = int(np.ma.getmaskarray(values).sum())
         raise ValueError(f"{name} has {count} masked values: leave them out, or fill them.")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import as_array, as_real
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.targets import as_label_array, check_comparable, encode
+from metricfast._core.types import Array, Floats, Integers
 
 __all__ = [
     "aligned_empty",
@@ -26,13 +27,13 @@ __all__ = [
     "scaled_alike",
 ]
 
-Map = NDArray[Any] | None
+Map = Array | None
 
 _MAX_THREADS = 2**31 - 1
 _CACHE_LINE = 64
 
 
-def aligned_empty(shape: tuple[int, int], dtype: type[np.floating[Any]]) -> NDArray[Any]:
+def aligned_empty(shape: tuple[int, int], dtype: type[np.floating[Any]]) -> Array:
     """Return an array that begins a line of the cache, as no large one of NumPy's does."""
     size = shape[0] * shape[1]
     whole = np.empty(size + _CACHE_LINE, dtype)
@@ -40,7 +41,7 @@ def aligned_empty(shape: tuple[int, int], dtype: type[np.floating[Any]]) -> NDAr
     return whole[first : first + size].reshape(shape)
 
 
-def as_points(X: ArrayLike, name: str, *, width: int | None = None) -> NDArray[Any]:
+def as_points(X: ArrayLike, name: str, *, width: int | None = None) -> Array:
     """Finite points, one a row; ``width`` is the number of columns they must have."""
     array = as_real(X, name)
     if array.ndim != 2:
@@ -52,22 +53,18 @@ def as_points(X: ArrayLike, name: str, *, width: int | None = None) -> NDArray[A
         raise ValueError(f"{name} is empty: found shape {array.shape}.")
     if width is not None and array.shape[1] != width:
         raise ValueError(f"{name} must have {width} columns; found {array.shape[1]}.")
-    if not get_kernels().all_finite(array):
-        raise ValueError(f"{name} contains NaN or infinity; remove or impute these values.")
-    return array
+    return _finite(array, name)
 
 
-def as_numbers(values: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
+def as_numbers(values: ArrayLike, name: str, size: int) -> Floats:
     """Finite numbers, one for each of ``size`` points."""
     array = np.ascontiguousarray(as_real(values, name), dtype=np.float64)
     if array.shape != (size,):
         raise ValueError(f"{name} must have shape ({size},); found {array.shape}.")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} contains NaN or infinity; remove or impute these values.")
-    return array
+    return _finite(array, name)
 
 
-def as_labels(labels: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
+def as_labels(labels: ArrayLike, name: str, size: int) -> Floats:
     """Finite continuous labels as an array of shape (size, n_label_dimensions)."""
     array = np.ascontiguousarray(as_real(labels, name), dtype=np.float64)
     if array.ndim not in (1, 2) or len(array) != size or array[:1].size == 0:
@@ -75,13 +72,16 @@ def as_labels(labels: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
             f"{name} must hold one label a point, of shape ({size},) or ({size}, "
             f"n_label_dimensions); found {array.shape}."
         )
-    array = array.reshape(size, -1)
-    if not get_kernels().all_finite(array):
+    return _finite(array.reshape(size, -1), name)
+
+
+def _finite(array: Array, name: str) -> Array:
+    if not get_kernels().all_finite(np.atleast_2d(array)):
         raise ValueError(f"{name} contains NaN or infinity; remove or impute these values.")
     return array
 
 
-def as_vector(values: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
+def as_vector(values: ArrayLike, name: str, size: int) -> Floats:
     """Non-negative finite weights, one for each of ``size`` points."""
     array = as_numbers(values, name, size)
     if (array < 0).any():
@@ -90,8 +90,8 @@ def as_vector(values: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
 
 
 def as_codes(
-    labels: ArrayLike, name: str, size: int, classes: NDArray[Any] | None = None
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    labels: ArrayLike, name: str, size: int, classes: Array | None = None
+) -> tuple[Array, Integers]:
     """Sorted classes and the labels as codes into them; unknown labels get codes past the end."""
     array = as_label_array(labels, name)
     if array.shape != (size,):
@@ -107,7 +107,7 @@ def as_codes(
     return known, codes[len(classes) :]
 
 
-def as_exclude(exclude: ArrayLike | None, size: int, database: int) -> NDArray[np.int64] | None:
+def as_exclude(exclude: ArrayLike | None, size: int, database: int) -> Integers | None:
     """For each of ``size`` queries the database row to leave out, or -1."""
     if exclude is None:
         return None
@@ -165,7 +165,7 @@ def common_precision(*arrays: Map) -> type[np.floating[Any]]:
     return np.float32 if all(a is None or a.dtype == np.float32 for a in arrays) else np.float64
 
 
-def scaled_alike(*arrays: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+def scaled_alike(*arrays: Floats) -> list[Floats]:
     """Multiply by the power of two that brings the largest value of all to between 1/2 and 1.
 
     That is exact, and squares of differences then neither overflow nor vanish.

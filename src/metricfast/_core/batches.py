@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+
+from metricfast._core.types import Integers, RandomState
 
 __all__ = ["batch_count", "class_batches"]
 
@@ -20,18 +21,16 @@ def batch_count(n: int, batch_size: int) -> int:
 
 
 def class_batches(
-    labels: NDArray[np.int64], batch_size: int, rng: np.random.RandomState, group: int = 8
-) -> list[NDArray[np.int64]]:
+    labels: Integers, batch_size: int, rng: RandomState, group: int = 8
+) -> list[Integers]:
     """Split all samples at random into batches in which classes have several members.
 
     Each class is cut at random into groups of `group` samples (its last one may be smaller), and
     batches are made of whole groups in random order: with many classes, a uniform draw would leave
     most samples without company of their class.
 
-    Returns
-    -------
-    list of ndarray of int64
-        Sorted row indices; batches differ in size by at most one sample, see `batch_count`.
+    Returns a list of ndarray of int64: sorted row indices; batches differ in size by at most one
+    sample, see `batch_count`.
     """
     shuffled = rng.permutation(labels.size)
     by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]

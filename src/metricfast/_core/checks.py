@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
@@ -17,6 +16,7 @@ from metricfast._core.arguments import as_array
 from metricfast._core.preprocessors import Preprocessor, form
 from metricfast._core.sparse import check_structure
 from metricfast._core.targets import as_label_array
+from metricfast._core.types import Array
 
 __all__ = ["check_labels", "check_pair_labels", "check_points", "check_tuples"]
 
@@ -36,27 +36,17 @@ def check_points(
 ) -> Any:
     """Form and check points, and labels if `y` is given.
 
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Whose name errors carry, and whose `n_features_in_` and `feature_names_in_` are set
+    `estimator`: whose name errors carry, and whose `n_features_in_` and `feature_names_in_` are set
         (`reset`) or compared with.
-    X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples,)
-        Points, or indicators for the preprocessor.
-    y : array-like of shape (n_samples,), or None, optional
-        Labels. None is an error for an estimator that requires labels.
-    preprocessor : callable or None
-    reset : bool
-        True in `fit`.
-    name : str, default="X"
-        What errors call the points.
-    **params
-        Further parameters of :func:`sklearn.utils.check_array`.
-
-    Returns
-    -------
-    X, or (X, y)
-        X in native float32 if it was float32, otherwise float64; never modified in place.
+    `X`: {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples,); points, or
+        indicators for the preprocessor.
+    `y`: array-like of shape (n_samples,), or None, optional; labels. None is an error for an
+        estimator that requires labels.
+    `reset`: true in `fit`.
+    `name`: what errors call the points.
+    `**params`: further parameters of :func:`sklearn.utils.check_array`.
+    Returns X, or (X, y); X in native float32 if it was float32, otherwise float64; never modified
+    in place.
     """
     with _naming(name):
         X = _with_shape(X)
@@ -90,18 +80,11 @@ def check_tuples(
 ) -> Any:
     """Form and check tuples of points, and labels if `y` is given.
 
-    Parameters
-    ----------
-    tuples : array-like of shape (n_tuples, t, n_features) or (n_tuples, t)
-        Tuples, or indicators for the preprocessor.
-    tuple_size : int or None
-        The only t to accept. Labels of pairs must be -1 and 1.
-    estimator, y, preprocessor, reset, **params
-        As for :func:`check_points`.
-
-    Returns
-    -------
-    tuples, or (tuples, y)
+    `tuples`: array-like of shape (n_tuples, t, n_features) or (n_tuples, t); tuples, or indicators
+        for the preprocessor.
+    `tuple_size`: the only t to accept. Labels of pairs must be -1 and 1.
+    `estimator`, `y`, `preprocessor`, `reset`, `**params`: as for :func:`check_points`.
+    Returns tuples, or (tuples, y).
     """
     tuples = as_array(_with_shape(tuples), "X")
     applied = False
@@ -128,7 +111,7 @@ def check_tuples(
     return tuples, y
 
 
-def check_pair_labels(y: NDArray[Any]) -> None:
+def check_pair_labels(y: Array) -> None:
     """Raise ValueError unless every label of a pair is -1 or 1."""
     if not np.isin(y, (-1, 1)).all():
         raise ValueError(
@@ -214,7 +197,7 @@ def _wrong_ndim(
 
 
 def _check_tuple_shape(
-    tuples: NDArray[Any], tuple_size: int | None, estimator: BaseEstimator, reset: bool
+    tuples: Array, tuple_size: int | None, estimator: BaseEstimator, reset: bool
 ) -> None:
     name, (_, size, n_features) = type(estimator).__name__, tuples.shape
     if n_features < 1:

@@ -52,20 +52,10 @@ def read_tensors(
 ) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     """Return the texts and arrays that `write_tensors` wrote.
 
-    Parameters
-    ----------
-    path : path-like
-    kind : str
-        What the metadata must have as "format".
-    what : str
-        What a file of that kind is, for errors.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
-    ValueError
-        If it is not such a file, or damaged: a bit of it has changed.
+    `kind`: what the metadata must have as "format".
+    `what`: what a file of that kind is, for errors.
+    Raises OSError if the file cannot be read; ValueError if it is not such a file, or damaged: a
+    bit of it has changed.
     """
     module = safetensors_module()
     content = Path(path).read_bytes()

@@ -8,12 +8,13 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from metricfast._core.arguments import as_real, check_random_state
 from metricfast._core.scatter import discriminant_components, principal_components, repetitions
 from metricfast._core.sparse import is_wide
+from metricfast._core.types import Array, Floats, RandomState
 from metricfast.exceptions import NonPSDError
 
 __all__ = ["as_given_map", "check_n_components", "components_from_metric", "initialize_components"]
@@ -22,10 +23,7 @@ __all__ = ["as_given_map", "check_n_components", "components_from_metric", "init
 def check_n_components(n_features: int, n_components: int | None) -> int:
     """Return `n_components`, which is `n_features` by default.
 
-    Raises
-    ------
-    ValueError
-        If it is not an integer in [1, n_features].
+    Raises ValueError if it is not an integer in [1, n_features].
     """
     if n_components is None:
         return n_features
@@ -50,45 +48,32 @@ def as_given_map(init: Any) -> Any:
 
 
 def initialize_components(
-    X: NDArray[Any],
-    y: NDArray[Any] | None,
-    init: str | NDArray[Any],
+    X: Array,
+    y: Array | None,
+    init: str | Array,
     n_components: int,
-    random_state: int | np.random.RandomState | None = None,
+    random_state: int | RandomState | None = None,
     *,
     verbose: bool = False,
-    sample_weight: NDArray[np.float64] | None = None,
-) -> NDArray[Any]:
+    sample_weight: Floats | None = None,
+) -> Array:
     """Make the linear map that training starts from.
 
-    Parameters
-    ----------
-    X : {ndarray, sparse matrix} of shape (n_samples, n_features), float32 or float64
-    y : ndarray of shape (n_samples,), or None
-        Class labels. None where labels are no classes: there is no "lda" then.
-    init : {"auto", "pca", "lda", "identity", "random"} or ndarray
-        "auto" is "lda" if ``n_components <= min(n_features, n_classes - 1)``, else "pca" if
-        ``n_components < min(n_features, n_samples)``, else "identity"; it is never "lda" for sparse
-        points of more than 2000 features, all of which that would fill. Rows of "lda" that the data
-        do not determine are zero. An array of shape (n_components, n_features) is copied.
-    n_components : int
-        In [1, n_features].
-    random_state : int, RandomState or None
-        Used by "random".
-    verbose : bool, default=False
-        Tell standard error what is done and how long it took.
-    sample_weight : ndarray of shape (n_samples,), optional
-        Whole numbers mean the same as repeated samples; other weights count relatively.
-
-    Returns
-    -------
-    ndarray of shape (n_components, n_features)
-        In the dtype of X.
-
-    Raises
-    ------
-    ValueError
-        If `init` is unknown, has the wrong shape, or cannot give `n_components` rows.
+    `X`: {ndarray, sparse matrix} of shape (n_samples, n_features), float32 or float64.
+    `y`: ndarray of shape (n_samples,), or None; class labels. None where labels are no classes:
+        there is no "lda" then.
+    `init`: {"auto", "pca", "lda", "identity", "random"} or ndarray; "auto" is "lda" if
+        ``n_components <= min(n_features, n_classes - 1)``, else "pca" if ``n_components <
+        min(n_features, n_samples)``, else "identity"; it is never "lda" for sparse points of more
+        than 2000 features, all of which that would fill. Rows of "lda" that the data do not
+        determine are zero. An array of shape (n_components, n_features) is copied.
+    `n_components`: in [1, n_features].
+    `random_state`: used by "random".
+    `verbose`: tell standard error what is done and how long it took.
+    `sample_weight`: ndarray of shape (n_samples,), optional; whole numbers mean the same as
+        repeated samples; other weights count relatively.
+    Returns an ndarray of shape (n_components, n_features): in the dtype of X. Raises ValueError if
+    `init` is unknown, has the wrong shape, or cannot give `n_components` rows.
     """
     if isinstance(init, np.ndarray):
         return _check_given(init, X, n_components)
@@ -120,9 +105,7 @@ def initialize_components(
     return components.astype(X.dtype, copy=False)
 
 
-def _select(
-    X: NDArray[Any], y: NDArray[Any] | None, n_components: int, weights: NDArray[np.float64]
-) -> str:
+def _select(X: Array, y: Array | None, n_components: int, weights: Floats) -> str:
     n_features, n_samples = X.shape[1], weights.sum()
     if y is not None and not is_wide(X):
         n_classes = len(np.unique(y[weights > 0]))
@@ -131,10 +114,10 @@ def _select(
     return "pca" if n_components < min(n_features, n_samples) else "identity"
 
 
-def _check_given(init: NDArray[Any], X: NDArray[Any], n_components: int) -> NDArray[Any]:
+def _check_given(init: Array, X: Array, n_components: int) -> Array:
     try:
         init = as_real(init, "init")
-        components: NDArray[Any] = check_array(init, dtype=X.dtype, copy=True, input_name="init")
+        components: Array = check_array(init, dtype=X.dtype, copy=True, input_name="init")
     except (TypeError, ValueError) as error:
         raise ValueError(f"`init` is not a linear map: {error}") from error
     (rows, columns), n_features = components.shape, X.shape[1]
@@ -159,32 +142,19 @@ def _check_given(init: NDArray[Any], X: NDArray[Any], n_components: int) -> NDAr
 
 def components_from_metric(
     metric: ArrayLike, tol: float | None = None, *, n_components: int | None = None
-) -> NDArray[Any]:
+) -> Array:
     """Return a map L with ``L.T @ L == metric``, or the nearest one of fewer rows.
 
-    Parameters
-    ----------
-    metric : array-like of shape (n_features, n_features)
-        A symmetric positive semidefinite matrix M.
-    tol : float, optional
-        Eigenvalues from ``-tol`` to 0 count as zero. By default the largest absolute eigenvalue
+    `metric`: array-like of shape (n_features, n_features); A symmetric positive semidefinite matrix
+        M.
+    `tol`: eigenvalues from ``-tol`` to 0 count as zero. By default the largest absolute eigenvalue
         times n_features times the machine epsilon of the dtype.
-    n_components : int, optional
-        Number of rows of L, by default n_features.
-
-    Returns
-    -------
-    ndarray of shape (n_features, n_features) or (n_components, n_features)
-        The square root of a diagonal M, the transposed Cholesky factor of a definite one, otherwise
-        the scaled eigenvectors; with `n_components`, the leading eigenvectors, scaled, in
-        descending order. float32 for a float32 M, otherwise float64.
-
-    Raises
-    ------
-    ValueError
-        If M is not square, finite and symmetric, or `tol` is negative.
-    NonPSDError
-        If M has an eigenvalue below ``-tol``.
+    `n_components`: number of rows of L, by default n_features.
+    Returns ndarray of shape (n_features, n_features) or (n_components, n_features): the square root
+    of a diagonal M, the transposed Cholesky factor of a definite one, otherwise the scaled
+    eigenvectors; with `n_components`, the leading eigenvectors, scaled, in descending order.
+    float32 for a float32 M, otherwise float64. Raises ValueError if M is not square, finite and
+    symmetric, or `tol` is negative; NonPSDError if M has an eigenvalue below ``-tol``.
 
     Examples
     --------
@@ -194,7 +164,7 @@ def components_from_metric(
     array([[2., 0.],
            [0., 3.]])
     """
-    M: NDArray[Any] = check_array(metric, dtype=[np.float64, np.float32], input_name="metric")
+    M: Array = check_array(metric, dtype=[np.float64, np.float32], input_name="metric")
     # Symmetry is relative to the largest entry: a matrix of tiny entries is no more symmetric.
     if M.shape[0] != M.shape[1] or not np.allclose(M, M.T, atol=1e-8 * np.abs(M).max()):
         raise ValueError("The input metric should be symmetric.")
@@ -214,7 +184,7 @@ def components_from_metric(
         return np.asarray(eigenvectors.T * np.sqrt(_non_negative(eigenvalues, tol))[:, None])
 
 
-def _non_negative(eigenvalues: NDArray[Any], tol: float | None) -> NDArray[Any]:
+def _non_negative(eigenvalues: Array, tol: float | None) -> Array:
     if tol is None:
         tol = np.abs(eigenvalues).max() * len(eigenvalues) * np.finfo(eigenvalues.dtype).eps
     if tol < 0:

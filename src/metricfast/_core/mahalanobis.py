@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from metricfast._core.arrays import as_real
+from metricfast._core.types import Array, Floats
 
 __all__ = ["MahalanobisMetric", "as_vectors", "finite_between"]
 
@@ -26,7 +27,7 @@ class MahalanobisMetric:
 
     __slots__ = ("_components",)
 
-    def __init__(self, components: NDArray[Any]) -> None:
+    def __init__(self, components: Array) -> None:
         self._components = np.array(components, dtype=np.float64, ndmin=2)
 
     def __call__(self, u: Any, v: Any, squared: bool = False) -> float:
@@ -56,7 +57,7 @@ class MahalanobisMetric:
         return distance if squared else math.sqrt(distance)
 
 
-def as_vectors(u: ArrayLike, v: ArrayLike, width: int) -> list[NDArray[np.float64]]:
+def as_vectors(u: ArrayLike, v: ArrayLike, width: int) -> list[Floats]:
     """Return two points as vectors of a width; columns, and numbers where it is 1, will do."""
     vectors = []
     for name, point in (("u", u), ("v", v)):
@@ -72,7 +73,7 @@ def as_vectors(u: ArrayLike, v: ArrayLike, width: int) -> list[NDArray[np.float6
     return vectors
 
 
-def finite_between(value: float, u: NDArray[Any], v: NDArray[Any]) -> float:
+def finite_between(value: float, u: Array, v: Array) -> float:
     """Return what is between two points, unless it is not finite, which is an error."""
     if math.isfinite(value):
         return value

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 
 __all__ = ["class_bounds", "draw_different_pairs"]
 
-Index = NDArray[np.int64]
+Index = Integers
 
 # Draws by point that may fail to find new pairs before pairs are drawn with equal chances.
 _ROUNDS_BY_POINT = 10
@@ -21,27 +19,19 @@ def draw_different_pairs(
     labels: Index,
     n_pairs: int,
     same_class: bool,
-    rng: np.random.RandomState,
-    sample_weight: NDArray[np.float64] | None = None,
+    rng: RandomState,
+    sample_weight: Floats | None = None,
 ) -> tuple[Index, Index]:
     """Draw a point that has partners, then one of its partners, until there are enough pairs.
 
-    Parameters
-    ----------
-    labels : ndarray of int64 of shape (n_samples,)
-        Points of negative label are in no pair.
-    n_pairs : int
-        How many to draw; where there are fewer, all are returned, with a warning.
-    same_class : bool
-        Whether the partners of a point are the others of its class, or the points of other classes.
-    rng : RandomState
-    sample_weight : ndarray of shape (n_samples,), optional
-        Chances of points are in proportion to it; by default they are equal.
-
-    Returns
-    -------
-    left, right : ndarrays of int64
-        The points, the one of the lower label (in a class: of the lower index) first.
+    `labels`: ndarray of int64 of shape (n_samples,); points of negative label are in no pair.
+    `n_pairs`: how many to draw; where there are fewer, all are returned, with a warning.
+    `same_class`: whether the partners of a point are the others of its class, or the points of
+        other classes.
+    `sample_weight`: ndarray of shape (n_samples,), optional; chances of points are in proportion to
+        it; by default they are equal.
+    Returns left, right, ndarrays of int64: the points, the one of the lower label (in a class: of
+    the lower index) first.
     """
     known = labels >= 0
     if sample_weight is not None:
@@ -78,7 +68,7 @@ def draw_different_pairs(
             right = (end[left] + step) % n
         return joined(left, right)
 
-    def by_weight(size: int, weight: NDArray[np.float64]) -> Index:
+    def by_weight(size: int, weight: Floats) -> Index:
         sums = np.concatenate([[0.0], np.cumsum(weight)])
         (able,) = np.nonzero(end - start > 1 if same_class else end - start < n)
         left = able[_places(np.cumsum(weight[able]), rng.random_sample(size))]
@@ -122,7 +112,7 @@ def draw_different_pairs(
     return order[left], order[right]
 
 
-def class_bounds(labels: NDArray[Any]) -> tuple[Index, Index]:
+def class_bounds(labels: Array) -> tuple[Index, Index]:
     """Return where the class of each of some sorted labels starts and ends."""
     _, first, code, count = np.unique(
         labels, return_index=True, return_inverse=True, return_counts=True
@@ -131,7 +121,7 @@ def class_bounds(labels: NDArray[Any]) -> tuple[Index, Index]:
     return start, start + count[code]
 
 
-def _places(sums: NDArray[np.float64], shares: NDArray[np.float64]) -> Index:
+def _places(sums: Floats, shares: Floats) -> Index:
     """Return in which of the intervals that end at these sums shares of the last sum are."""
     drawn = np.searchsorted(sums, shares * sums[-1], side="right")
     return np.asarray(np.minimum(drawn, len(sums) - 1))

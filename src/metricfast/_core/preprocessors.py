@@ -6,25 +6,23 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
 from metricfast._core.sparse import check_structure
+from metricfast._core.types import Array
 from metricfast.exceptions import PreprocessorError
 
 __all__ = ["ArrayIndexer", "Preprocessor", "check_preprocessor", "form"]
 
-Preprocessor = Callable[[NDArray[Any]], Any]
+Preprocessor = Callable[[Array], Any]
 
 
 class ArrayIndexer:
     """Preprocessor that looks indices up in an array.
 
-    Parameters
-    ----------
-    X : array-like
-        The points, one per row. They are checked when they are used, not here.
+    `X`: the points, one per row. They are checked when they are used, not here.
     """
 
     def __init__(self, X: ArrayLike) -> None:
@@ -41,7 +39,7 @@ class ArrayIndexer:
             ensure_min_features=0,
         )
 
-    def __call__(self, indices: NDArray[Any]) -> Any:
+    def __call__(self, indices: Array) -> Any:
         # NumPy would count those beyond its own type of indices from the end.
         largest = indices.max(initial=0) if indices.dtype.kind == "u" else 0
         if largest > np.iinfo(np.intp).max:
@@ -52,10 +50,7 @@ class ArrayIndexer:
 def check_preprocessor(preprocessor: object) -> Preprocessor | None:
     """Return `preprocessor` as a function, or None if there is none.
 
-    Raises
-    ------
-    ValueError
-        If it is neither None, nor array-like, nor callable.
+    Raises ValueError if it is neither None, nor array-like, nor callable.
     """
     if preprocessor is None:
         return None
@@ -70,7 +65,7 @@ def check_preprocessor(preprocessor: object) -> Preprocessor | None:
     )
 
 
-def form(preprocessor: Preprocessor, *columns: NDArray[Any]) -> Any:
+def form(preprocessor: Preprocessor, *columns: Array) -> Any:
     """Points of one column of indicators, or tuples of several, which are dense."""
     try:
         points = [preprocessor(column) for column in columns]

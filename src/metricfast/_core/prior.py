@@ -2,63 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError
 from sklearn.datasets import make_spd_matrix
 
 from metricfast._core.arguments import as_matrix, check_random_state
+from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.exceptions import NonPSDError
 
 __all__ = ["initialize_metric"]
 
-_Floats = NDArray[np.float64]
-
 
 def initialize_metric(
-    points: NDArray[Any],
-    prior: str | NDArray[Any],
-    random_state: int | np.random.RandomState | None = None,
+    points: Array,
+    prior: str | Array,
+    random_state: int | RandomState | None = None,
     *,
     name: str = "prior",
     strictly_positive: bool = False,
-) -> _Floats:
+) -> Floats:
     """Make a positive semidefinite matrix M.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n_samples, n_features)
-        The different points that training uses.
-    prior : {"identity", "covariance", "random"} or ndarray
-        "covariance" is the pseudo-inverse of the covariance of the points. An array of shape
-        (n_features, n_features) is copied.
-    random_state : int, RandomState or None
-        Used by "random".
-    name : str, default="prior"
-        The name of the parameter, for errors.
-    strictly_positive : bool, default=False
-        Refuse singular matrices.
-
-    Returns
-    -------
-    ndarray of shape (n_features, n_features), float64
-
-    Raises
-    ------
-    ValueError
-        If `prior` is unknown, of the wrong shape, or not symmetric.
-    NonPSDError
-        If it has a negative eigenvalue.
-    LinAlgError
-        If it must be strictly positive definite and is not.
-
-    Warns
-    -----
-    UserWarning
-        If the covariance is singular.
+    `points`: ndarray of shape (n_samples, n_features); the different points that training uses.
+    `prior`: {"identity", "covariance", "random"} or ndarray; "covariance" is the pseudo-inverse of
+        the covariance of the points. An array of shape (n_features, n_features) is copied.
+    `random_state`: used by "random".
+    `name`: the name of the parameter, for errors.
+    `strictly_positive`: refuse singular matrices.
+    Returns an ndarray of shape (n_features, n_features), float64. Raises ValueError if `prior` is
+    unknown, of the wrong shape, or not symmetric; NonPSDError if it has a negative eigenvalue;
+    LinAlgError if it must be strictly positive definite and is not. Warns UserWarning if the
+    covariance is singular.
     """
     n_features = points.shape[1]
     if isinstance(prior, np.ndarray):
@@ -77,10 +52,8 @@ def initialize_metric(
     return _inverse_covariance(points, name, strictly_positive)
 
 
-def _check_given(
-    prior: NDArray[Any], n_features: int, name: str, strictly_positive: bool
-) -> _Floats:
-    M: _Floats = as_matrix(prior, name)
+def _check_given(prior: Array, n_features: int, name: str, strictly_positive: bool) -> Floats:
+    M: Floats = as_matrix(prior, name)
     if M.shape != (n_features, n_features):
         raise ValueError(
             f"The input dimensionality {M.shape} of the given mahalanobis matrix `{name}` must "
@@ -89,7 +62,7 @@ def _check_given(
     if not np.allclose(M, M.T, atol=1e-8 * np.abs(M).max()):
         raise ValueError(f"`{name}` is not symmetric.")
     M = (M + M.T) / 2  # of which decompositions look at either half
-    eigenvalues: NDArray[Any] = np.linalg.eigvalsh(M)
+    eigenvalues: Array = np.linalg.eigvalsh(M)
     tol = _rounding(eigenvalues)
     if (eigenvalues < -tol).any():
         raise NonPSDError()
@@ -102,7 +75,7 @@ def _check_given(
     return M
 
 
-def _inverse_covariance(points: NDArray[Any], name: str, strictly_positive: bool) -> _Floats:
+def _inverse_covariance(points: Array, name: str, strictly_positive: bool) -> Floats:
     if len(points) < 2:
         raise ValueError(f"`{name}`='covariance' needs at least 2 different points.")
     covariance = np.atleast_2d(np.cov(points, rowvar=False, dtype=np.float64))
@@ -124,7 +97,7 @@ def _inverse_covariance(points: NDArray[Any], name: str, strictly_positive: bool
     return np.asarray(scaled @ scaled.T)
 
 
-def _rounding(eigenvalues: NDArray[Any]) -> float:
+def _rounding(eigenvalues: Array) -> float:
     """Return what eigenvalues of a matrix are uncertain by."""
     size = float(np.abs(eigenvalues).max())
     return size * len(eigenvalues) * float(np.finfo(np.float64).eps)

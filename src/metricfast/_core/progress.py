@@ -5,38 +5,38 @@ from __future__ import annotations
 import importlib
 import sys
 import time
+from contextlib import AbstractContextManager, suppress
 
 __all__ = ["Progress"]
 
 
-class Progress:
+class Progress(AbstractContextManager["Progress"]):
     """Progress on standard error: a tqdm bar where tqdm is installed, else one line an iteration.
 
-    Parameters
-    ----------
-    label : str
-        What is being fitted.
-    total : int
-        The largest possible number of iterations.
-    quantity : str, default="objective"
-        What the value is.
+    `label`: what is being fitted.
+    `total`: the largest possible number of iterations.
+    `quantity`: what the value is.
+    `shown`: nothing is shown unless this is true.
     """
 
-    def __init__(self, label: str, total: int, quantity: str = "objective") -> None:
+    def __init__(
+        self, label: str, total: int, quantity: str = "objective", *, shown: object = True
+    ) -> None:
         self._label, self._quantity, self._start = label, quantity, time.perf_counter()
-        try:
+        self._shown, self._bar = shown, None
+        if not shown:
+            return
+        with suppress(ImportError):
             self._bar = importlib.import_module("tqdm").tqdm(
                 total=total, desc=label, file=sys.stderr
             )
-        except ImportError:
-            self._bar = None
 
     def __call__(self, iteration: int, value: float) -> None:
         """Show that `iteration` iterations are done."""
         if self._bar is not None:
             self._bar.set_postfix({self._quantity: f"{value:.6g}"}, refresh=False)
             self._bar.update()
-        else:
+        elif self._shown:
             elapsed = time.perf_counter() - self._start
             print(
                 f"[{self._label}] iteration {iteration}: {self._quantity} {value:.6g} "
@@ -49,3 +49,7 @@ class Progress:
         """Leave the terminal in order."""
         if self._bar is not None:
             self._bar.close()
+
+    def __exit__(self, *error: object) -> None:
+        """Leave the terminal in order."""
+        self.close()

@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from metricfast._core.types import Array, Floats
 
 __all__ = [
     "ORDINARY",
@@ -29,7 +30,7 @@ _LARGE = 2.0**200
 _MOST_EXPONENT = 480
 
 
-def times_power_of_two(values: NDArray[Any], exponent: int) -> NDArray[Any]:
+def times_power_of_two(values: Array, exponent: int) -> Array:
     """Return ``values * 2**exponent``, even where the factor itself is no float of their dtype.
 
     Values that overflow become infinite, without a warning.
@@ -41,19 +42,12 @@ def times_power_of_two(values: NDArray[Any], exponent: int) -> NDArray[Any]:
         return np.asarray(np.ldexp(values, exponent))
 
 
-def log2_spread(X: NDArray[Any]) -> tuple[int, float] | None:
+def log2_spread(X: Array) -> tuple[int, float] | None:
     """Return the logarithm of the largest root mean square of a column; None if all are zero.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Finite values, of zero mean in each column.
-
-    Returns
-    -------
-    tuple of int and float, or None
-        The logarithm is the sum of the two, the second being from 0 to 1: multiplying X by a power
-        of two changes the first only.
+    `X`: ndarray of shape (n_samples, n_features); finite values, of zero mean in each column.
+    The logarithm is the sum of the two, the second being from 0 to 1: multiplying X by a power of
+    two changes the first only.
     """
     exponent = math.frexp(float(max(X.max(), -X.min())))[1]
     shift = exponent if abs(exponent) > _HEADROOM else 0
@@ -65,24 +59,16 @@ def log2_spread(X: NDArray[Any]) -> tuple[int, float] | None:
     return exponent + math.floor(log), log - math.floor(log)
 
 
-def center_and_rescale(X: NDArray[Any]) -> tuple[NDArray[Any], int]:
+def center_and_rescale(X: Array) -> tuple[Array, int]:
     """Subtract the mean, and bring data of unusual units to a spread of about 1.
 
     Multiplying by a power of two is exact, so the result for ``X * 2**k`` is the same for all k
     outside the usual.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features), float32 or float64
-        Finite values.
-
-    Returns
-    -------
-    rescaled : ndarray of shape (n_samples, n_features)
-        Of the dtype of X. Columns that are constant become exactly zero.
-    exponent : int
-        ``rescaled * 2**exponent`` is X less its mean. It is 0 if the largest standard deviation of
-        a column is from 2^-10 to 2^10.
+    `X`: ndarray of shape (n_samples, n_features), float32 or float64; finite values.
+    Returns rescaled, ndarray of shape (n_samples, n_features): of the dtype of X. Columns that are
+    constant become exactly zero; exponent, int: ``rescaled * 2**exponent`` is X less its mean. It
+    is 0 if the largest standard deviation of a column is from 2^-10 to 2^10.
     """
     huge = _overflows(X, None) and _overflows(X, 0)
     exponent = _HEADROOM if huge else 0
@@ -97,7 +83,7 @@ def center_and_rescale(X: NDArray[Any]) -> tuple[NDArray[Any], int]:
     return times_power_of_two(X, -spread[0]), exponent + spread[0]
 
 
-def moderate(X: NDArray[Any]) -> NDArray[Any]:
+def moderate(X: Array) -> Array:
     """Return X, centred and rescaled where squares of differences might overflow or vanish.
 
     Unlike :func:`center_and_rescale` it makes no copy of usual data.
@@ -107,28 +93,20 @@ def moderate(X: NDArray[Any]) -> NDArray[Any]:
     return X if 1 / _LARGE < width < _LARGE else center_and_rescale(X)[0]
 
 
-def _overflows(X: NDArray[Any], axis: int | None) -> bool:
+def _overflows(X: Array, axis: int | None) -> bool:
     """Whether sums of differences of the values along an axis, or of all, may overflow."""
     # Halved first: the width of a column may overflow where its values do not.
     half_width = float(np.max(X.max(axis=axis) / 2 - X.min(axis=axis) / 2))
     return math.frexp(half_width)[1] > int(np.finfo(X.dtype).maxexp) - _HEADROOM
 
 
-def undo_scale(L: NDArray[Any], exponent: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+def undo_scale(L: Array, exponent: int, dtype: np.dtype[Any]) -> Array:
     """Turn a map of rescaled points into that of the points as given.
 
-    Parameters
-    ----------
-    L : ndarray of shape (n_components, n_features)
-    exponent : int
-        As :func:`center_and_rescale` returns it.
-    dtype : dtype
-        Of the result.
-
-    Raises
-    ------
-    ValueError
-        If the result exceeds the numbers of that dtype.
+    `L`: ndarray of shape (n_components, n_features).
+    `exponent`: as :func:`center_and_rescale` returns it.
+    `dtype`: of the result.
+    Raises ValueError if the result exceeds the numbers of that dtype.
     """
     with np.errstate(over="ignore", under="ignore"):
         L = times_power_of_two(L.astype(np.float64), -exponent).astype(dtype)
@@ -141,23 +119,12 @@ def undo_scale(L: NDArray[Any], exponent: int, dtype: np.dtype[Any]) -> NDArray[
     return L
 
 
-def rescale_targets(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+def rescale_targets(y: Floats) -> tuple[Floats, int]:
     """Subtract the mean of numbers to predict, and divide by the power of two of their spread.
 
-    Parameters
-    ----------
-    y : ndarray of shape (n_samples,)
-
-    Returns
-    -------
-    y : ndarray of shape (n_samples,)
-    exponent : int
-        Of that power.
-
-    Raises
-    ------
-    ValueError
-        If the squares of the numbers, or their inverses, would overflow.
+    `y`: ndarray of shape (n_samples,).
+    Returns y, ndarray of shape (n_samples,); exponent, int: of that power. Raises ValueError if the
+    squares of the numbers, or their inverses, would overflow.
     """
     targets, exponent = center_and_rescale(y[:, None])
     more, _ = log2_spread(targets) or (0, 0.0)

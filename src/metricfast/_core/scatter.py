@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh, qr, svd
 from scipy.sparse import csr_matrix, issparse
 
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.sparse import dense, is_wide, principal_axes
+from metricfast._core.types import Array, Floats, Integers
 
 __all__ = [
     "blocks",
@@ -29,7 +29,6 @@ __all__ = [
     "within_scatter",
 ]
 
-_Floats = NDArray[np.float64]
 
 # Doubles held at a time, so that they stay in the cache and float32 data are never copied whole.
 _BLOCK_SIZE = 1 << 18
@@ -38,7 +37,7 @@ _RANK_TOL = 1e-4
 _RANK_TOL_DOUBLE = 1e-6
 
 
-def repetitions(sample_weight: _Floats | None, n_samples: int) -> _Floats:
+def repetitions(sample_weight: Floats | None, n_samples: int) -> Floats:
     """How often each sample counts.
 
     Whole weights count as they are; others are scaled to a mean of one over the samples of positive
@@ -52,7 +51,7 @@ def repetitions(sample_weight: _Floats | None, n_samples: int) -> _Floats:
     return np.asarray(sample_weight * (count / sample_weight.sum()))
 
 
-def principal_components(X: NDArray[Any], weights: _Floats, n_components: int) -> _Floats:
+def principal_components(X: Array, weights: Floats, n_components: int) -> Floats:
     """Orthonormal directions of greatest variance in descending order, one per row.
 
     The entry of largest absolute value of each is positive.
@@ -70,9 +69,7 @@ def principal_components(X: NDArray[Any], weights: _Floats, n_components: int) -
     return with_signs(axes[:n_components])
 
 
-def discriminant_components(
-    X: NDArray[Any], y: NDArray[Any], weights: _Floats, n_components: int
-) -> _Floats:
+def discriminant_components(X: Array, y: Array, weights: Floats, n_components: int) -> Floats:
     """Directions that best separate the class means, in units of the deviation within classes.
 
     Rows beyond the rank of the problem are zero; where the classes have no deviation, or equal
@@ -102,9 +99,7 @@ def discriminant_components(
     return components
 
 
-def within_scatter(
-    X: Any, y: NDArray[np.int64], weights: _Floats | None, *, diagonal: bool
-) -> _Floats:
+def within_scatter(X: Any, y: Integers, weights: Floats | None, *, diagonal: bool) -> Floats:
     """Sum of outer products of the samples less their class means, or the sum's diagonal."""
     weights = np.ones(len(y)) if weights is None else weights
     seen = weights > 0
@@ -116,9 +111,7 @@ def within_scatter(
     return _squares(X, weights, group, means)
 
 
-def pair_scatter(
-    points: NDArray[Any], index: NDArray[np.int64], weights: _Floats | None = None
-) -> _Floats:
+def pair_scatter(points: Array, index: Integers, weights: Floats | None = None) -> Floats:
     """Sum of the (weighted) outer products of the differences of indexed pairs of points."""
     scatter = np.zeros((points.shape[1], points.shape[1]))
     for rows in blocks(points, len(index)):
@@ -130,9 +123,7 @@ def pair_scatter(
     return scatter
 
 
-def scatters_of_all_pairs(
-    X: NDArray[Any], group: NDArray[np.int64], weights: _Floats
-) -> tuple[_Floats, _Floats]:
+def scatters_of_all_pairs(X: Array, group: Integers, weights: Floats) -> tuple[Floats, Floats]:
     """Scatter of the differences of all pairs within groups, and of all pairs across groups.
 
     Every group must have weight. A pair weighs the product of the weights of its points. No pair
@@ -152,16 +143,14 @@ def scatters_of_all_pairs(
     return within, across
 
 
-def blocks(X: NDArray[Any], n_rows: int | None = None) -> Iterator[slice]:
+def blocks(X: Array, n_rows: int | None = None) -> Iterator[slice]:
     """Return parts of the rows of X, or of as many others of its width, that suit the cache."""
     step = max(1, _BLOCK_SIZE // X.shape[1])
     n_rows = X.shape[0] if n_rows is None else n_rows
     return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
-def group_means(
-    X: NDArray[Any], weights: _Floats, group: NDArray[np.int64], n_groups: int
-) -> _Floats:
+def group_means(X: Array, weights: Floats, group: Integers, n_groups: int) -> Floats:
     """Return the weighted mean of each group of samples, one per row."""
     if n_groups == 1 and not issparse(X):
         return np.asarray(np.einsum("i,ij->j", weights, X) / weights.sum())[None]
@@ -175,9 +164,7 @@ def group_means(
     return sums / np.bincount(group, weights)[:, None]
 
 
-def _squares(
-    X: NDArray[Any], weights: _Floats, group: NDArray[np.int64], means: _Floats
-) -> _Floats:
+def _squares(X: Array, weights: Floats, group: Integers, means: Floats) -> Floats:
     """Return the diagonal of the scatter matrix."""
     squares = np.zeros(X.shape[1])
     for rows in blocks(X):
@@ -185,9 +172,7 @@ def _squares(
     return squares
 
 
-def _deviation(
-    X: NDArray[Any], weights: _Floats, group: NDArray[np.int64], means: _Floats
-) -> _Floats:
+def _deviation(X: Array, weights: Floats, group: Integers, means: Floats) -> Floats:
     """Return standard deviations within groups, 1 for columns that are constant within them."""
     deviation = np.sqrt(_squares(X, weights, group, means) / weights.sum())
     rounding = 16 * np.finfo(np.float64).eps * np.abs(means).max(axis=0)
@@ -195,13 +180,8 @@ def _deviation(
 
 
 def scatter_matrix(
-    X: NDArray[Any],
-    weights: _Floats,
-    group: NDArray[np.int64],
-    means: _Floats,
-    *,
-    scale: _Floats | float = 1.0,
-) -> _Floats:
+    X: Array, weights: Floats, group: Integers, means: Floats, *, scale: Floats | float = 1.0
+) -> Floats:
     """Return the weighted sum of the outer products of deviations from the mean of the group."""
     scatter = np.zeros((X.shape[1], X.shape[1]))
     scale = np.broadcast_to(scale, X.shape[1]).astype(np.float64)
@@ -220,7 +200,7 @@ def scatter_matrix(
     return scatter
 
 
-def square_root(scatter: _Floats) -> _Floats:
+def square_root(scatter: Floats) -> Floats:
     """Return the symmetric root of a scatter matrix, or of its diagonal.
 
     Features that are constant stay exactly apart from the others.
@@ -234,7 +214,7 @@ def square_root(scatter: _Floats) -> _Floats:
     return root
 
 
-def whitening(scatter: _Floats, precision: np.dtype[Any]) -> _Floats:
+def whitening(scatter: Floats, precision: np.dtype[Any]) -> Floats:
     """Return W of full row rank, with ``W.T @ W`` the pseudo-inverse of a scatter matrix.
 
     Directions count as without deviation where that, in units of each feature's own, is below a
@@ -256,14 +236,14 @@ def whitening(scatter: _Floats, precision: np.dtype[Any]) -> _Floats:
 
 
 def _axes(
-    X: NDArray[Any],
-    weights: _Floats,
-    group: NDArray[np.int64],
-    means: _Floats,
+    X: Array,
+    weights: Floats,
+    group: Integers,
+    means: Floats,
     *,
-    scale: _Floats | float = 1.0,
+    scale: Floats | float = 1.0,
     at_least: int = 0,
-) -> tuple[_Floats, _Floats]:
+) -> tuple[Floats, Floats]:
     """Eigenvalues and eigenvectors (rows) of the scatter around the means, in descending order.
 
     Those of eigenvalue zero may be missing, but not below a number of `at_least`.
@@ -279,7 +259,7 @@ def _axes(
     return np.maximum(values[::-1], 0), vectors.T[::-1]
 
 
-def with_signs(axes: _Floats) -> _Floats:
+def with_signs(axes: Floats) -> Floats:
     """Turn rows such that the entry of largest absolute value of each is positive."""
     largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
     return axes * np.where(largest < 0, -1.0, 1.0)

@@ -10,13 +10,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, svds
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from metricfast._core.scaling import ORDINARY, times_power_of_two
+from metricfast._core.types import Array, Floats, Integers
 
 __all__ = [
     "check_structure",
@@ -38,12 +38,9 @@ def check_structure(X: Any, name: str = "X") -> None:
 
     SciPy and compiled code rely on that without looking.
 
-    Parameters
-    ----------
-    X : sparse matrix of shape (n_samples, n_features)
-        Only those that hold arrays of indices are looked at: CSR, CSC, BSR and COO.
-    name : str, default="X"
-        For the error.
+    `X`: sparse matrix of shape (n_samples, n_features); only those that hold arrays of indices are
+        looked at: CSR, CSC, BSR and COO.
+    `name`: for the error.
     """
     if X.format == "coo":
         sound = (
@@ -71,11 +68,11 @@ def check_structure(X: Any, name: str = "X") -> None:
         )
 
 
-def _within(index: NDArray[Any], size: int) -> bool:
+def _within(index: Array, size: int) -> bool:
     return not index.size or (int(index.min()) >= 0 and int(index.max()) < size)
 
 
-def dense(X: Any) -> NDArray[Any]:
+def dense(X: Any) -> Array:
     """Return the array itself, or that of a sparse matrix."""
     return np.asarray(X.toarray() if issparse(X) else X)
 
@@ -88,17 +85,9 @@ def is_wide(X: Any) -> bool:
 def rescale(X: Any) -> tuple[Any, int]:
     """Bring points of unusual units to a spread of about 1, as `center_and_rescale` does.
 
-    Parameters
-    ----------
-    X : sparse matrix of shape (n_samples, n_features), CSR
-        Not modified.
-
-    Returns
-    -------
-    rescaled : sparse matrix of shape (n_samples, n_features)
-        Not centred.
-    exponent : int
-        ``rescaled * 2**exponent`` is X.
+    `X`: sparse matrix of shape (n_samples, n_features), CSR; not modified.
+    Returns rescaled, sparse matrix of shape (n_samples, n_features): not centred; exponent, int:
+    ``rescaled * 2**exponent`` is X.
     """
     exponent = math.frexp(float(np.abs(X.data).max(initial=0)))[1]
     unit = _with_data(X, times_power_of_two(X.data.astype(np.float64), -exponent))
@@ -112,17 +101,17 @@ def rescale(X: Any) -> tuple[Any, int]:
     return _with_data(X, times_power_of_two(X.data, -exponent)), exponent
 
 
-def _with_data(X: Any, data: NDArray[Any]) -> Any:
+def _with_data(X: Any, data: Array) -> Any:
     return type(X)((data, X.indices, X.indptr), shape=X.shape)
 
 
-def embed_sparse(X: Any, L: NDArray[Any]) -> NDArray[Any]:
+def embed_sparse(X: Any, L: Array) -> Array:
     """Map points in their own dtype, less the mean of the mapped points."""
     Z = np.asarray(X @ L.T.astype(X.dtype))
     return np.ascontiguousarray(Z - Z.mean(axis=0, dtype=np.float64).astype(Z.dtype))
 
 
-def sparse_gradient(upstream: NDArray[Any], X: Any) -> NDArray[np.float64]:
+def sparse_gradient(upstream: Array, X: Any) -> Floats:
     """Turn the gradient by embedded points into that by the map.
 
     Where the rows of `upstream` add up to zero, the origin of X does not matter.
@@ -130,9 +119,7 @@ def sparse_gradient(upstream: NDArray[Any], X: Any) -> NDArray[np.float64]:
     return np.asarray((X.T @ upstream.astype(np.float64)).T)
 
 
-def nearest_of_class(
-    X: Any, labels: NDArray[np.int64], k: int, n_jobs: int | None
-) -> NDArray[np.int64]:
+def nearest_of_class(X: Any, labels: Integers, k: int, n_jobs: int | None) -> Integers:
     """Return the k nearest points of each point's class; classes are larger than k."""
     rows = np.empty((X.shape[0], k), np.int64)
     for label in np.unique(labels):
@@ -142,15 +129,15 @@ def nearest_of_class(
     return rows
 
 
-def principal_axes(X: Any, weights: NDArray[np.float64], n_components: int) -> NDArray[np.float64]:
+def principal_axes(X: Any, weights: Floats, n_components: int) -> Floats:
     """Return the directions of greatest variance in descending order, one per row."""
     mean = (weights @ X) / weights.sum()
     root = np.sqrt(weights)
 
-    def forward(v: NDArray[np.float64]) -> NDArray[np.float64]:
+    def forward(v: Floats) -> Floats:
         return np.asarray(root * (X @ v.ravel() - mean @ v.ravel()))
 
-    def backward(u: NDArray[np.float64]) -> NDArray[np.float64]:
+    def backward(u: Floats) -> Floats:
         scaled = root * u.ravel()
         return np.asarray(X.T @ scaled - mean * scaled.sum())
 

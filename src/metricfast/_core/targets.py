@@ -8,10 +8,11 @@ from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array, column_or_1d
 
 from metricfast._core.arguments import as_array, as_real
+from metricfast._core.types import Array, Floats, Integers
 
 __all__ = [
     "as_label_array",
@@ -30,30 +31,17 @@ _LEAST, _MOST = 1e-20, 1e20
 
 def check_classification_target(
     y: ArrayLike, n_samples: int | None = None, name: str = "y"
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+) -> tuple[Array, Integers]:
     """Encode class labels.
 
-    Parameters
-    ----------
-    y : array-like of shape (n_samples,)
-        Labels: integers, booleans, strings, or floats with whole values.
-    n_samples : int, optional
-        The length that `y` must have.
-    name : str, default="y"
-        What errors call it.
-
-    Returns
-    -------
-    classes : ndarray of shape (n_classes,)
-        The different labels, sorted.
-    codes : ndarray of shape (n_samples,), int64
-        `classes[codes]` is `y`.
-
-    Raises
-    ------
-    ValueError
-        If `y` has the wrong length, holds None, NaN or infinity, is continuous, mixes types that
-        have no order, or holds fewer than two classes.
+    `y`: array-like of shape (n_samples,); labels: integers, booleans, strings, or floats with whole
+        values.
+    `n_samples`: the length that `y` must have.
+    `name`: what errors call it.
+    Returns classes, ndarray of shape (n_classes,): the different labels, sorted; codes, ndarray of
+    shape (n_samples,), int64: `classes[codes]` is `y`. Raises ValueError if `y` has the wrong
+    length, holds None, NaN or infinity, is continuous, mixes types that have no order, or holds
+    fewer than two classes.
     """
     labels = as_label_array(y, name)
     if labels.ndim != 1 and labels.shape[1:] != (1,):
@@ -68,13 +56,10 @@ def check_classification_target(
     return classes, codes
 
 
-def as_label_array(labels: ArrayLike, name: str) -> NDArray[Any]:
+def as_label_array(labels: ArrayLike, name: str) -> Array:
     """Return an array of labels none of which is missing.
 
-    Raises
-    ------
-    ValueError
-        If there are None, NaN, NaT, NA, infinity or masked values among them.
+    Raises ValueError if there are None, NaN, NaT, NA, infinity or masked values among them.
     """
     array = as_array(labels, name)
     kind = array.dtype.kind
@@ -107,13 +92,10 @@ def _is_missing(label: Any) -> bool:
         return False
 
 
-def encode(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def encode(labels: Array, name: str) -> tuple[Array, Integers]:
     """Return the different labels, sorted, and labels as codes into them.
 
-    Raises
-    ------
-    ValueError
-        If they have no order, as text and numbers.
+    Raises ValueError if they have no order, as text and numbers.
     """
     try:
         known, codes = np.unique(labels, return_inverse=True)
@@ -130,16 +112,9 @@ def _mixed(labels: Iterable[Any], name: str) -> ValueError:
 def check_class_labels(labels: ArrayLike, name: str = "y") -> None:
     """Refuse labels that cannot be those of classes.
 
-    Parameters
-    ----------
-    labels : array-like
-    name : str, default="y"
-        What errors call them.
-
-    Raises
-    ------
-    ValueError
-        If one is missing, there are numbers with fractions among them, or they have no order.
+    `name`: what errors call them.
+    Raises ValueError if one is missing, there are numbers with fractions among them, or they have
+    no order.
     """
     array = as_label_array(labels, name)
     if array.dtype.kind == "O":
@@ -158,16 +133,8 @@ def check_class_labels(labels: ArrayLike, name: str = "y") -> None:
 def check_comparable(labels: ArrayLike, others: ArrayLike, name: str) -> None:
     """Refuse to compare text with numbers, which NumPy would turn into text, or dates with either.
 
-    Parameters
-    ----------
-    labels, others : array-like
-    name : str
-        What errors call `labels`.
-
-    Raises
-    ------
-    ValueError
-        If one holds what the other does not.
+    `name`: what errors call `labels`.
+    Raises ValueError if one holds what the other does not.
     """
     kind, other_kind = _kind(labels), _kind(others)
     if kind != other_kind and np.size(labels) and np.size(others):
@@ -195,25 +162,14 @@ def _kind_of(label: type) -> str:
     return "no text"
 
 
-def check_partial_target(y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def check_partial_target(y: ArrayLike) -> tuple[Array, Integers]:
     """Encode class labels, of which numbers below 0 mean that the class is unknown.
 
-    Parameters
-    ----------
-    y : array-like of shape (n_samples,)
-        As for :func:`check_classification_target`.
-
-    Returns
-    -------
-    classes : ndarray of shape (n_classes,)
-        The different known labels, sorted.
-    codes : ndarray of shape (n_samples,), int64
-        `classes[codes]` is `y` where that is known; -1 elsewhere.
-
-    Raises
-    ------
-    ValueError
-        As of :func:`check_classification_target`, or if fewer than two classes are known.
+    `y`: array-like of shape (n_samples,); as for :func:`check_classification_target`.
+    Returns classes, ndarray of shape (n_classes,): the different known labels, sorted; codes,
+    ndarray of shape (n_samples,), int64: `classes[codes]` is `y` where that is known; -1 elsewhere.
+    Raises ValueError as of :func:`check_classification_target`, or if fewer than two classes are
+    known.
     """
     classes, codes = check_classification_target(y)
     unknown = int((classes < 0).sum()) if classes.dtype.kind in "if" else 0
@@ -225,61 +181,35 @@ def check_partial_target(y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]
     return classes[unknown:], np.maximum(codes - unknown, -1)
 
 
-def check_regression_target(y: ArrayLike, vary: bool = True) -> NDArray[np.float64]:
+def check_regression_target(y: ArrayLike, vary: bool = True) -> Floats:
     """Check numbers to predict.
 
-    Parameters
-    ----------
-    y : array-like of shape (n_samples,)
-    vary : bool, default=True
-        Whether the same number throughout is an error.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,), float64
-
-    Raises
-    ------
-    ValueError
-        If `y` holds something else than numbers, NaN, infinity, or, with `vary`, the same number
-        throughout.
+    `y`: array-like of shape (n_samples,).
+    `vary`: whether the same number throughout is an error.
+    Returns an ndarray of shape (n_samples,), float64. Raises ValueError if `y` holds something else
+    than numbers, NaN, infinity, or, with `vary`, the same number throughout.
     """
     numbers = column_or_1d(as_real(y, "y"), warn=True)
-    targets: NDArray[np.float64] = check_array(
-        numbers, dtype=np.float64, ensure_2d=False, input_name="y"
-    )
+    targets: Floats = check_array(numbers, dtype=np.float64, ensure_2d=False, input_name="y")
     if vary and targets.min() == targets.max():
         raise ValueError(f"y must not be constant: all of its values are {targets[0]:g}.")
     return targets
 
 
-def check_sample_weight(
-    sample_weight: ArrayLike | None, n_samples: int
-) -> NDArray[np.float64] | None:
+def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Floats | None:
     """Check weights of samples.
 
-    Parameters
-    ----------
-    sample_weight : array-like of shape (n_samples,), or None
-    n_samples : int
-
-    Returns
-    -------
-    ndarray of shape (n_samples,), float64, or None
-        None if there are no weights.
-
-    Raises
-    ------
-    ValueError
-        If `sample_weight` has another shape, holds NaN, infinity or a negative value, is zero
-        throughout, or its largest value is not from 1e-20 to 1e20.
+    `sample_weight`: array-like of shape (n_samples,), or None.
+    Returns an ndarray of shape (n_samples,), float64, or None if there are no weights. Raises
+    ValueError if `sample_weight` has another shape, holds NaN, infinity or a negative value, is
+    zero throughout, or its largest value is not from 1e-20 to 1e20.
     """
     if sample_weight is None:
         return None
     given = as_real(sample_weight, "sample_weight")
     if given.shape != (n_samples,):
         raise ValueError(f"sample_weight must have shape ({n_samples},), got {given.shape}.")
-    weights: NDArray[np.float64] = check_array(
+    weights: Floats = check_array(
         given, dtype=np.float64, ensure_2d=False, input_name="sample_weight"
     )
     if (weights < 0).any():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +14,7 @@ from metricfast._core.checks import check_labels, check_pair_labels, check_tuple
 from metricfast._core.preprocessors import ArrayIndexer, Preprocessor
 from metricfast._core.scatter import pair_scatter, repetitions
 from metricfast._core.targets import check_sample_weight
+from metricfast._core.types import Array, Floats, Integers
 
 __all__ = ["TupleSet", "index_tuples"]
 
@@ -35,36 +35,35 @@ class TupleSet:
     y : ndarray of shape (n_tuples,), or None
         Labels.
     weight : ndarray of shape (n_tuples,), float64, or None
-        How often each tuple counts.
+        Positive.
     """
 
-    points: NDArray[Any]
-    index: NDArray[np.int64]
-    y: NDArray[Any] | None = None
-    weight: NDArray[np.float64] | None = None
+    points: Array
+    index: Integers
+    y: Array | None = None
+    weight: Floats | None = None
 
     def weighted(self, sample_weight: ArrayLike | None) -> TupleSet:
-        """Return the tuples of positive weight; for weights see :func:`repetitions`."""
+        """Return the tuples of positive weight."""
         weight = check_sample_weight(sample_weight, len(self.index))
         if weight is None:
             return self
         seen = weight > 0
         y = None if self.y is None else self.y[seen]
-        weight = repetitions(weight, len(weight))[seen]
-        return TupleSet(self.points, self.index[seen], y, weight)
+        return TupleSet(self.points, self.index[seen], y, weight[seen])
 
-    def pair_scatter(self, label: int) -> NDArray[np.float64]:
-        """Return the scatter of the differences of pairs of a label."""
+    def pair_scatter(self, label: int) -> Floats:
+        """Return the scatter of the differences of pairs of a label, see :func:`repetitions`."""
         chosen = self.y == label
-        weight = None if self.weight is None else self.weight[chosen]
+        weight = None if self.weight is None else repetitions(self.weight, len(self.index))[chosen]
         return pair_scatter(self.points, self.index[chosen], weight)
 
-    def used_points(self) -> NDArray[Any]:
+    def used_points(self) -> Array:
         """Return the points that are in a tuple, without a copy where all are."""
         used = self._used()
         return self.points if used.all() else self.points[used]
 
-    def unique_rows(self) -> NDArray[np.int64]:
+    def unique_rows(self) -> Integers:
         """Return a row of each different point that is in a tuple, in lexicographic order."""
         points = self.used_points()
         # Equal in the first feature usually means equal in all.
@@ -81,7 +80,7 @@ class TupleSet:
                 break
         return np.flatnonzero(self._used())[order[different]]
 
-    def unique_points(self) -> NDArray[Any]:
+    def unique_points(self) -> Array:
         """Return the different points that are in a tuple, in lexicographic order."""
         return self.points[self.unique_rows()]
 
@@ -102,24 +101,14 @@ def index_tuples(
 ) -> TupleSet:
     """Check tuples, given as points or as indicators, and labels if there are any.
 
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Whose name errors carry, and whose `n_features_in_` is set (`reset`) or compared with.
-    tuples : array-like of shape (n_tuples, t, n_features) or (n_tuples, t)
-        Tuples, or indicators for the preprocessor.
-    y : array-like of shape (n_tuples,), optional
-        Labels; those of pairs are -1 and 1.
-    preprocessor : callable or None
-    reset : bool
-        True in `fit`.
-    tuple_size : int or None
-        The only t to accept.
-
-    Returns
-    -------
-    TupleSet
-        Which shares memory with the input where it can.
+    `estimator`: whose name errors carry, and whose `n_features_in_` is set (`reset`) or compared
+        with.
+    `tuples`: array-like of shape (n_tuples, t, n_features) or (n_tuples, t); tuples, or indicators
+        for the preprocessor.
+    `y`: array-like of shape (n_tuples,), optional; labels; those of pairs are -1 and 1.
+    `reset`: true in `fit`.
+    `tuple_size`: the only t to accept.
+    Returns a TupleSet, which shares memory with the input where it can.
     """
     shared = _rows_of_array(tuples, preprocessor, tuple_size)
     if shared is not None and (reset or shared[0].shape[1] == estimator.n_features_in_):
@@ -149,7 +138,7 @@ def index_tuples(
 
 def _rows_of_array(
     tuples: ArrayLike, preprocessor: Preprocessor | None, tuple_size: int | None
-) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
+) -> tuple[Array, Integers] | None:
     """Points and tuples of rows of them, where `tuples` index an array that can serve as it is.
 
     Forming the tuples would take more memory than the points do. Of sparse points, those in tuples

@@ -10,8 +10,8 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from metricfast._core.types import Floats
 from metricfast._labels.distance import LabelDistance, Labels, Table, label_array
 from metricfast._labels.named import named_distance
 
@@ -45,28 +45,14 @@ def bind_labels(
 ) -> tuple[LabelDistance, Labels, Labels]:
     """Find out what kind of labels a distance is said of.
 
-    Parameters
-    ----------
-    said : str, tuple, callable or LabelDistance
-        One that is bound already is returned, and labels are as it takes them.
-    y, y_database : array-like or sequence of objects
-        Labels; of "precomputed", `y` alone, which holds their distances, of shape (n, m).
-    sizes : tuple of int, optional
-        How many labels there must be, n and m.
-    names : tuple of str
-        What errors call them.
-
-    Returns
-    -------
-    distance : LabelDistance
-    labels, references : ndarray
-        As it takes them: numbers in float64, objects one by one; of "precomputed" the numbers of
-        rows and columns.
-
-    Raises
-    ------
-    ValueError
-        If the distance is none, or is not one of such labels.
+    `said`: one that is bound already is returned, and labels are as it takes them.
+    `y`, `y_database`: array-like or sequence of objects; labels; of "precomputed", `y` alone, which
+        holds their distances, of shape (n, m).
+    `sizes`: tuple of int, optional; how many labels there must be, n and m.
+    `names`: tuple of str; what errors call them.
+    Returns distance, LabelDistance; labels, references, ndarray: as it takes them: numbers in
+    float64, objects one by one; of "precomputed" the numbers of rows and columns. Raises ValueError
+    if the distance is none, or is not one of such labels.
     """
     if isinstance(said, LabelDistance):
         labels = np.asarray(y)
@@ -122,10 +108,7 @@ def _check_shape(table: Table, shape: tuple[int, int], name: str) -> None:
 def agreed(said: dict[str, Any]) -> Any:
     """Return the label distance that any of the places says, None if none does.
 
-    Raises
-    ------
-    ValueError
-        If two places contradict each other.
+    Raises ValueError if two places contradict each other.
     """
     found, first = None, ""
     for place, one in said.items():
@@ -203,7 +186,7 @@ def _of_arrays(function: Callable[[Any, Any], Any], a: Labels, b: Labels) -> Any
     return function(a, b)
 
 
-def _of_pairs(function: Callable[[Any, Any], Any], a: Labels, b: Labels) -> NDArray[np.float64]:
+def _of_pairs(function: Callable[[Any, Any], Any], a: Labels, b: Labels) -> Floats:
     found = np.empty((len(a), len(b)))
     for i, x in enumerate(a):
         for j, y in enumerate(b):

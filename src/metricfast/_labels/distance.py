@@ -7,13 +7,14 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import as_array, as_real
+from metricfast._core.types import Array, Floats, Integers
 
 __all__ = ["LabelDistance", "Labels", "Table", "block_rows", "label_array", "subset"]
 
-Labels = NDArray[Any]
+Labels = Array
 # Bytes of a block of distances with what is computed beside them, and of an entry of it.
 _MEMORY, _ENTRY = 2**27, 32
 
@@ -52,14 +53,11 @@ class LabelDistance:
     def encode(self, labels: Labels) -> Any:
         """Return what stands for labels in `between`, row by row.
 
-        Raises
-        ------
-        ValueError
-            If they have no such distance; the message tells what they "must" be.
+        Raises ValueError if they have no such distance; the message tells what they "must" be.
         """
         return labels if self._encode is None else self._encode(labels)
 
-    def between(self, a: Any, b: Any) -> NDArray[np.float64]:
+    def between(self, a: Any, b: Any) -> Floats:
         """Return the distances of encoded labels, (n, m), a new array."""
         distances = np.array(self._between(a, b), np.float64)
         shape = a.shape[0], b.shape[0]
@@ -81,7 +79,7 @@ class LabelDistance:
             return bool((labels == labels[0]).all())
         return not self(labels[:1], labels).any()
 
-    def __call__(self, a: Labels, b: Labels) -> NDArray[np.float64]:
+    def __call__(self, a: Labels, b: Labels) -> Floats:
         """Return the distances of labels, (n, m)."""
         return self.between(self.encode(a), self.encode(b))
 
@@ -93,9 +91,7 @@ class LabelDistance:
 class Table:
     """Some rows and columns of a matrix of distances, which is neither copied nor read before."""
 
-    def __init__(
-        self, matrix: Any, rows: NDArray[np.int64] | None = None, columns: Any = None
-    ) -> None:
+    def __init__(self, matrix: Any, rows: Integers | None = None, columns: Any = None) -> None:
         self._matrix = matrix
         self._rows = np.arange(matrix.shape[0]) if rows is None else rows
         self._columns = np.arange(matrix.shape[1]) if columns is None else columns
@@ -118,11 +114,11 @@ class Table:
         """Return the number of rows."""
         return len(self._rows)
 
-    def block(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Labels:
+    def block(self, rows: Integers, columns: Integers) -> Labels:
         """Return the distances of some rows and columns."""
         return np.asarray(self._matrix[np.ix_(self._rows[rows], self._columns[columns])])
 
-    def take(self, rows: NDArray[np.int64]) -> Table:
+    def take(self, rows: Integers) -> Table:
         """Return the table of some samples among each other."""
         return Table(self._matrix, self._rows[rows], self._columns[rows])
 
@@ -132,7 +128,7 @@ class Table:
         return self.block(*map(np.arange, self.shape)).astype(dtype, copy=False)
 
 
-def subset(labels: Any, rows: NDArray[np.int64]) -> Any:
+def subset(labels: Any, rows: Integers) -> Any:
     """Return some of the labels, or their table of distances."""
     return labels.take(rows) if isinstance(labels, Table) else labels[rows]
 
@@ -140,17 +136,11 @@ def subset(labels: Any, rows: NDArray[np.int64]) -> Any:
 def label_array(y: Any, name: str) -> Labels:
     """Return labels as an array, of anything that is no number one by one.
 
-    Parameters
-    ----------
-    y : array-like or sequence of objects
-    name : str
-        What errors call it.
-
-    Returns
-    -------
-    ndarray
-        Of shape (n,) or (n, q) in float64 or int64 where `y` holds numbers, or as many for each
-        point; an array of other things as it is; else of shape (n,), the objects of a sequence.
+    `y`: array-like or sequence of objects.
+    `name`: what errors call it.
+    Returns an array of shape (n,) or (n, q) in float64 or int64 where `y` holds numbers, or as many
+    for each point; an array of other things as it is; else of shape (n,), the objects of a
+    sequence.
     """
     array = _as_array(y, name)
     if array.ndim == 0 or 0 in array.shape:

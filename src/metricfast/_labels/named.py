@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import haversine_distances
 
+from metricfast._core.types import Floats
 from metricfast._labels.distance import LabelDistance, Labels
 
 __all__ = ["KERNELS", "TREE", "named_distance"]
@@ -26,16 +26,11 @@ _ROUNDING = 8 * np.finfo(np.float64).eps
 _OF_THE_SAMPLE = ("mahalanobis", "seuclidean")
 _NAMES = (*KERNELS, "cosine", "hamming", "haversine", "jaccard")
 
-Floats = NDArray[np.float64]
-
 
 def named_distance(said: Any) -> LabelDistance:
     """Return the distance of a name, or of ``("angular", period)``.
 
-    Raises
-    ------
-    ValueError
-        If there is none.
+    Raises ValueError if there is none.
     """
     if isinstance(said, (tuple, list)) and len(said) == 2 and said[0] == "angular":
         return _angular(said[1])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from metricfast._core.arrays import as_threads, scaled_alike
+from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._labels.distance import LabelDistance, block_rows
 from metricfast._labels.named import TREE, named_distance
 from metricfast.distances.neighbors import kneighbors
@@ -17,37 +17,26 @@ __all__ = ["label_neighbors"]
 
 
 def label_neighbors(
-    y: NDArray[Any],
+    y: Array,
     k: int,
     *,
     distance: LabelDistance | None = None,
     ties: str = "keep",
-    rng: np.random.RandomState | None = None,
+    rng: RandomState | None = None,
     n_jobs: int | None = None,
-) -> NDArray[np.int64]:
+) -> Integers:
     """Return the k points of the nearest labels for each point, itself left out.
 
     Where labels can be searched as points, the search is one among different ones; otherwise it
     goes through blocks of all distances. Points of the same label are taken in cyclic order of a
     random arrangement, each point beginning with those after it, so that none is left out.
 
-    Parameters
-    ----------
-    y : ndarray of shape (n,) or (n, n_labels)
-        Labels as the distance takes them.
-    k : int
-    distance : LabelDistance, optional
-        By default the Euclidean one.
-    ties : {"keep", "drop"}
-        Whether points of the same label as the anchor are neighbours.
-    rng : RandomState, optional
-        Arranges points of equal labels; by default they are in the order of their indices.
-    n_jobs : int, optional
-
-    Returns
-    -------
-    ndarray of int64 of shape (n, k)
-        Nearest label first; -1 where there are fewer (other labels).
+    `y`: ndarray of shape (n,) or (n, n_labels); labels as the distance takes them.
+    `distance`: by default the Euclidean one.
+    `ties`: {"keep", "drop"}; whether points of the same label as the anchor are neighbours.
+    `rng`: arranges points of equal labels; by default they are in the order of their indices.
+    Returns an ndarray of int64 of shape (n, k): nearest label first; -1 where there are fewer
+    (other labels).
     """
     n = len(y)
     distance = named_distance("euclidean") if distance is None else distance
@@ -91,7 +80,7 @@ def label_neighbors(
     return result
 
 
-def _different(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _different(y: Floats) -> tuple[Floats, Integers]:
     """Return the different labels in lexicographic order and which of them each point has."""
     if y.ndim == 1 or y.shape[1] == 1:
         y = y.reshape(len(y))
@@ -105,7 +94,7 @@ def _different(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.
     return y[order[np.concatenate([[True], changes])]], group
 
 
-def _nearest(labels: NDArray[Any], k: int, threads: int, how: dict[str, Any]) -> NDArray[np.int64]:
+def _nearest(labels: Array, k: int, threads: int, how: dict[str, Any]) -> Integers:
     """Return the k nearest others of different labels; `how` is of a tree's search."""
     if k == 0:
         return np.empty((len(labels), 0), np.int64)
@@ -122,7 +111,7 @@ def _nearest(labels: NDArray[Any], k: int, threads: int, how: dict[str, Any]) ->
     return np.asarray(found[~own].reshape(len(labels), k))
 
 
-def _nearest_sorted(labels: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+def _nearest_sorted(labels: Floats, k: int) -> Integers:
     """Return the k nearest others of sorted different numbers, by growing a window around each."""
     n = len(labels)
     padded = np.concatenate([[-np.inf], labels, [np.inf]])
@@ -136,9 +125,7 @@ def _nearest_sorted(labels: NDArray[np.float64], k: int) -> NDArray[np.int64]:
     return found
 
 
-def _by_blocks(
-    y: NDArray[Any], k: int, distance: LabelDistance, drop: bool, order: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _by_blocks(y: Array, k: int, distance: LabelDistance, drop: bool, order: Integers) -> Integers:
     """Return the k nearest by the distances of a block of labels to all of them at a time."""
     n, labels = len(y), distance.encode(y)
     found = np.full((n, k), -1)
@@ -158,7 +145,7 @@ def _by_blocks(
     return found
 
 
-def _smallest(values: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+def _smallest(values: Floats, k: int) -> Integers:
     """Return where the k smallest values of each row are, in order, the first of equal ones."""
     if k == 0:
         return np.empty((len(values), 0), np.int64)

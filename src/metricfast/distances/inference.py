@@ -12,7 +12,10 @@ Both are exact; no n x m matrix is held.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +29,8 @@ from metricfast.distances.neighbors import check_neighbors
 __all__ = ["Inference", "both", "check_loss_matrix", "loss_augmented", "targeted"]
 
 TIES = ("pessimistic", "optimistic", "label", "nearest")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Inference(NamedTuple):
@@ -49,20 +54,112 @@ class Inference(NamedTuple):
     feasible: NDArray[np.bool_]
 
 
-def targeted(
-    queries: ArrayLike,
-    database: ArrayLike | None,
-    query_labels: ArrayLike,
-    database_labels: ArrayLike,
-    n_neighbors: int,
-    *,
-    metric: str = "sqeuclidean",
-    loss_matrix: ArrayLike | None = None,
-    ties: str = "pessimistic",
-    method: str = "exact",
-    exclude: ArrayLike | None = None,
-    n_jobs: int | None = None,
-) -> Inference:
+def check_loss_matrix(matrix: ArrayLike, n_classes: int | None = None) -> NDArray[np.float64]:
+    """Check what wrong answers cost.
+
+    Raises ValueError unless it is square, of `n_classes` rows, finite, not negative, and zero on
+    the diagonal.
+    """
+    found = np.ascontiguousarray(as_real(matrix, "loss_matrix"), dtype=np.float64)
+    size = len(found) if n_classes is None and found.ndim else n_classes
+    if found.shape != (size, size):
+        raise ValueError(
+            "loss_matrix must have a row and a column for each class"
+            f"{'' if n_classes is None else f', shape ({size}, {size})'}; found {found.shape}."
+        )
+    if not np.isfinite(found).all() or (found < 0).any():
+        raise ValueError("loss_matrix must hold finite numbers from 0.")
+    if np.diagonal(found).any():
+        raise ValueError("loss_matrix must be zero on the diagonal: a right answer costs nothing.")
+    return found
+
+
+def check_method(ties: str, method: str, name: str = "method") -> None:
+    """Check how sets are found, and how their votes are counted."""
+    check_choice("ties", ties, TIES)
+    check_choice(name, method, ("exact", "greedy"))
+
+
+class _Problem:
+    """What the functions are called with, checked."""
+
+    def __init__(
+        self,
+        queries: ArrayLike,
+        database: ArrayLike | None,
+        query_labels: ArrayLike,
+        database_labels: ArrayLike,
+        n_neighbors: int,
+        *,
+        metric: str = "sqeuclidean",
+        loss_matrix: ArrayLike | None = None,
+        ties: str = "pessimistic",
+        method: str = "exact",
+        exclude: ArrayLike | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        check_choice("metric", metric, ("sqeuclidean", "precomputed"))
+        check_method(ties, method)
+        self.queries, self.database = as_points(queries, "queries"), None
+        n, width = self.queries.shape
+        if metric == "precomputed":
+            if database is not None:
+                raise ValueError("database must be None where the distances are precomputed.")
+            m = width
+        elif database is None:
+            self.database, m = self.queries, n
+            exclude = np.arange(n) if exclude is None else exclude
+        else:
+            self.database = as_points(database, "database", width=width)
+            m = len(self.database)
+        self.exclude = as_exclude(exclude, n, m)
+        check_neighbors(n_neighbors, m, self.exclude)
+        self.k, self.ties, self.greedy = int(n_neighbors), ties, method == "greedy"
+        self.matrix = None if loss_matrix is None else check_loss_matrix(loss_matrix)
+        self.query_labels, self.database_labels, self.classes = vote_labels(
+            query_labels, database_labels, n, m, self.matrix
+        )
+        self.threads = as_threads(n_jobs)
+
+    def run(
+        self, *, targeted: bool = False, augmented: bool = False
+    ) -> tuple[Inference, Inference]:
+        n = len(self.queries)
+        found = [
+            Inference(np.empty((n, self.k), np.int64), np.empty(n), np.empty(n), np.empty(n, bool))
+            if wanted
+            else None
+            for wanted in (targeted, augmented)
+        ]
+        get_kernels().infer(
+            self.queries, self.database, self.query_labels, self.database_labels, self.k,
+            self.classes, self.matrix, self.ties, self.greedy, self.exclude, found[0], found[1],
+            None, None, self.threads,
+        )  # fmt: skip
+        return found[0], found[1]  # type: ignore[return-value]
+
+
+def _called_like(
+    problem: Callable[P, _Problem],
+) -> Callable[[Callable[[_Problem], T]], Callable[P, T]]:
+    """Make functions of a problem functions of its arguments."""
+
+    def of_arguments(solve: Callable[[_Problem], T]) -> Callable[P, T]:
+        @wraps(solve)
+        def solved(*args: P.args, **kwargs: P.kwargs) -> T:
+            return solve(problem(*args, **kwargs))
+
+        returned = inspect.signature(solve).return_annotation
+        solved.__signature__ = inspect.signature(problem).replace(  # type: ignore[attr-defined]
+            return_annotation=returned
+        )
+        return solved
+
+    return of_arguments
+
+
+@_called_like(_Problem)
+def targeted(problem: _Problem) -> Inference:
     """Find for each query the nearest set of neighbours whose vote is right.
 
     Parameters
@@ -115,35 +212,14 @@ def targeted(
     >>> found.indices, found.delta
     (array([[1, 0, 3]]), array([0.]))
     """
-    problem = _Problem(
-        queries, database, query_labels, database_labels, n_neighbors, metric, loss_matrix, ties,
-        method, exclude, n_jobs,
-    )  # fmt: skip
     return problem.run(targeted=True)[0]
 
 
-def loss_augmented(
-    queries: ArrayLike,
-    database: ArrayLike | None,
-    query_labels: ArrayLike,
-    database_labels: ArrayLike,
-    n_neighbors: int,
-    *,
-    metric: str = "sqeuclidean",
-    loss_matrix: ArrayLike | None = None,
-    ties: str = "pessimistic",
-    method: str = "exact",
-    exclude: ArrayLike | None = None,
-    n_jobs: int | None = None,
-) -> Inference:
+@_called_like(_Problem)
+def loss_augmented(problem: _Problem) -> Inference:
     """Find for each query the set of neighbours of the largest S + delta.
 
-    Parameters
-    ----------
-    queries, database, query_labels, database_labels, n_neighbors, metric, loss_matrix, ties, method
-        As for :func:`targeted`.
-    exclude, n_jobs
-        As for :func:`targeted`.
+    Parameters and errors are those of :func:`targeted`.
 
     Returns
     -------
@@ -157,35 +233,14 @@ def loss_augmented(
     >>> found.indices, found.delta
     (array([[1]]), array([1.]))
     """
-    problem = _Problem(
-        queries, database, query_labels, database_labels, n_neighbors, metric, loss_matrix, ties,
-        method, exclude, n_jobs,
-    )  # fmt: skip
     return problem.run(augmented=True)[1]
 
 
-def both(
-    queries: ArrayLike,
-    database: ArrayLike | None,
-    query_labels: ArrayLike,
-    database_labels: ArrayLike,
-    n_neighbors: int,
-    *,
-    metric: str = "sqeuclidean",
-    loss_matrix: ArrayLike | None = None,
-    ties: str = "pessimistic",
-    method: str = "exact",
-    exclude: ArrayLike | None = None,
-    n_jobs: int | None = None,
-) -> tuple[Inference, Inference]:
+@_called_like(_Problem)
+def both(problem: _Problem) -> tuple[Inference, Inference]:
     """Find the targeted and the loss-augmented sets in one search.
 
-    Parameters
-    ----------
-    queries, database, query_labels, database_labels, n_neighbors, metric, loss_matrix, ties, method
-        As for :func:`targeted`.
-    exclude, n_jobs
-        As for :func:`targeted`.
+    Parameters and errors are those of :func:`targeted`.
 
     Returns
     -------
@@ -199,97 +254,7 @@ def both(
     >>> augmented.values - targeted.values  # how far the vote is from being safe
     array([1.6])
     """
-    problem = _Problem(
-        queries, database, query_labels, database_labels, n_neighbors, metric, loss_matrix, ties,
-        method, exclude, n_jobs,
-    )  # fmt: skip
     return problem.run(targeted=True, augmented=True)
-
-
-def check_loss_matrix(matrix: ArrayLike, n_classes: int | None = None) -> NDArray[np.float64]:
-    """Check what wrong answers cost.
-
-    Raises
-    ------
-    ValueError
-        Unless it is square, of `n_classes` rows, finite, not negative, and zero on the diagonal.
-    """
-    found = np.ascontiguousarray(as_real(matrix, "loss_matrix"), dtype=np.float64)
-    size = len(found) if n_classes is None and found.ndim else n_classes
-    if found.shape != (size, size):
-        raise ValueError(
-            "loss_matrix must have a row and a column for each class"
-            f"{'' if n_classes is None else f', shape ({size}, {size})'}; found {found.shape}."
-        )
-    if not np.isfinite(found).all() or (found < 0).any():
-        raise ValueError("loss_matrix must hold finite numbers from 0.")
-    if np.diagonal(found).any():
-        raise ValueError("loss_matrix must be zero on the diagonal: a right answer costs nothing.")
-    return found
-
-
-def check_method(ties: str, method: str, name: str = "method") -> None:
-    """Check how sets are found, and how their votes are counted."""
-    check_choice("ties", ties, TIES)
-    check_choice(name, method, ("exact", "greedy"))
-
-
-class _Problem:
-    """Checked arguments."""
-
-    def __init__(
-        self,
-        queries: ArrayLike,
-        database: ArrayLike | None,
-        query_labels: ArrayLike,
-        database_labels: ArrayLike,
-        n_neighbors: int,
-        metric: str,
-        loss_matrix: ArrayLike | None,
-        ties: str,
-        method: str,
-        exclude: ArrayLike | None,
-        n_jobs: int | None,
-    ) -> None:
-        check_choice("metric", metric, ("sqeuclidean", "precomputed"))
-        check_method(ties, method)
-        self.queries, self.database = as_points(queries, "queries"), None
-        n, width = self.queries.shape
-        if metric == "precomputed":
-            if database is not None:
-                raise ValueError("database must be None where the distances are precomputed.")
-            m = width
-        elif database is None:
-            self.database, m = self.queries, n
-            exclude = np.arange(n) if exclude is None else exclude
-        else:
-            self.database = as_points(database, "database", width=width)
-            m = len(self.database)
-        self.exclude = as_exclude(exclude, n, m)
-        check_neighbors(n_neighbors, m, self.exclude)
-        self.k, self.ties, self.greedy = int(n_neighbors), ties, method == "greedy"
-        self.matrix = None if loss_matrix is None else check_loss_matrix(loss_matrix)
-        self.query_labels, self.database_labels, self.classes = vote_labels(
-            query_labels, database_labels, n, m, self.matrix
-        )
-        self.threads = as_threads(n_jobs)
-
-    def run(
-        self, *, targeted: bool = False, augmented: bool = False
-    ) -> tuple[Inference, Inference]:
-        n = len(self.queries)
-        found = [
-            Inference(np.empty((n, self.k), np.int64), np.empty(n), np.empty(n), np.empty(n, bool))
-            if wanted
-            else None
-            for wanted in (targeted, augmented)
-        ]
-        get_kernels().infer(
-            self.queries, self.database, self.query_labels, self.database_labels, self.k,
-            self.classes, self.matrix, self.ties, self.greedy, self.exclude, found[0], found[1],
-            None, None, self.threads,
-        )  # fmt: skip
-        return found[0], found[1]  # type: ignore[return-value]
 
 
 def vote_labels(

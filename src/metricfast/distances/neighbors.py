@@ -24,12 +24,7 @@ from metricfast._core.arrays import (
 )
 from metricfast._core.dispatch import get_kernels
 
-__all__ = [
-    "kneighbors",
-    "kneighbors_per_class",
-    "paired_distances",
-    "pairwise_distances",
-]
+__all__ = ["kneighbors", "kneighbors_per_class", "paired_distances", "pairwise_distances"]
 
 
 def pairwise_distances(
@@ -309,9 +304,7 @@ def _search_arguments(
 
 
 def check_neighbors(
-    n_neighbors: object,
-    available: int | None = None,
-    left_out: NDArray[np.int64] | None = None,
+    n_neighbors: object, available: int | None = None, left_out: NDArray[np.int64] | None = None
 ) -> None:
     k = check_count("n_neighbors", n_neighbors)
     if available is None:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metricfast._core.types import Array, Integers
+
 __all__ = ["CLASS_METRICS", "ClassMetric"]
 
 Hits = NDArray[np.bool_]
-Counts = NDArray[np.int64]
-Values = NDArray[Any]
+Counts = Integers
+Values = Array
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from metricfast._core.types import Array
 from metricfast._labels.distance import LabelDistance
 from metricfast.metrics._ranking import Block
 
 __all__ = ["CONTINUOUS_METRICS", "ContinuousMetric", "LabelDistances"]
 
-Values = NDArray[Any]
+Values = Array
 
 
 class LabelDistances:

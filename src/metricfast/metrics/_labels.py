@@ -18,10 +18,8 @@ __all__ = ["are_continuous", "label_distance_of", "takes_numbers"]
 def are_continuous(labels: Any, name: str = "labels") -> bool:
     """Tell whether labels look continuous: vectors, or numbers that are not all integers.
 
-    Raises
-    ------
-    ValueError
-        If they are rows that encode classes, or objects that are neither classes nor numbers.
+    Raises ValueError if they are rows that encode classes, or objects that are neither classes nor
+    numbers.
     """
     array = label_array(labels, name)
     if array.ndim == 2 and array.shape[1] > 1 and array.dtype.kind in "biuf":

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from metricfast._core.types import Array, Integers
 from metricfast.distances.neighbors import kneighbors
 
 __all__ = ["Block", "ranked_blocks"]
@@ -33,17 +33,17 @@ class Block:
         References that each query may have.
     """
 
-    rows: NDArray[np.int64]
-    distances: NDArray[Any]
-    indices: NDArray[np.int64]
-    exclude: NDArray[np.int64] | None
+    rows: Integers
+    distances: Array
+    indices: Integers
+    exclude: Integers | None
     n_candidates: int
 
 
 def ranked_blocks(
-    queries: NDArray[Any],
-    database: NDArray[Any],
-    exclude: NDArray[np.int64] | None,
+    queries: Array,
+    database: Array,
+    exclude: Integers | None,
     depth: int | None,
     width: int,
     **options: Any,

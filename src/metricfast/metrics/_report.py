@@ -41,17 +41,12 @@ class _Search:
         found = ranked_blocks(
             self.queries, self.database, self.exclude, depth, width, **self.options
         )
-        progress = Progress("retrieval", len(self.queries), "queries") if self.verbose else None
-        done = 0
-        try:
+        done, total = 0, len(self.queries)
+        with Progress("retrieval", total, "queries", shown=self.verbose) as progress:
             for block in found:
                 judge(block)
                 done += len(block.rows)
-                if progress is not None:
-                    progress(done, done)
-        finally:
-            if progress is not None:
-                progress.close()
+                progress(done, done)
 
 
 def retrieval_report(
@@ -269,11 +264,7 @@ def _empty(keys: Iterable[str], n: int) -> Found:
 
 
 def _judge_classes(
-    search: _Search,
-    wanted: Wanted,
-    labels: Any,
-    database_labels: Any,
-    baselines: bool,
+    search: _Search, wanted: Wanted, labels: Any, database_labels: Any, baselines: bool
 ) -> Found:
     n, m = len(search.queries), len(search.database)
     classes, _ = as_codes(labels, "labels", n)

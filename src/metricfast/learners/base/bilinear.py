@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.mahalanobis import as_vectors, finite_between
-from metricfast._core.tuples import index_tuples
+from metricfast._core.types import Array, Integers
 from metricfast.learners.base.learner import BaseMetricLearner
 
 __all__ = ["BilinearMixin", "BilinearSimilarity"]
@@ -31,20 +31,11 @@ class BilinearSimilarity:
 
     __slots__ = ("_matrix",)
 
-    def __init__(self, matrix: NDArray[Any]) -> None:
+    def __init__(self, matrix: Array) -> None:
         self._matrix = np.array(matrix, dtype=np.float64)
 
     def __call__(self, u: Any, v: Any) -> float:
-        """Return the similarity of u to v.
-
-        Parameters
-        ----------
-        u, v : array-like of shape (n_features,)
-
-        Returns
-        -------
-        float
-        """
+        """Return the similarity of u to v, both of shape (n_features,)."""
         u, v = as_vectors(u, v, len(self._matrix))
         return finite_between(float(u @ self._matrix @ v), u, v)
 
@@ -68,9 +59,9 @@ class BilinearMixin(BaseMetricLearner):
     (1,)
     """
 
-    bilinear_: NDArray[Any]
+    bilinear_: Array
 
-    def pair_score(self, pairs: ArrayLike) -> NDArray[Any]:
+    def pair_score(self, pairs: ArrayLike) -> Array:
         """Return the learned similarity of the first to the second point of pairs.
 
         Parameters
@@ -88,13 +79,11 @@ class BilinearMixin(BaseMetricLearner):
         ValueError
             If `pairs` are not as above, or a similarity overflows.
         """
-        check_is_fitted(self, ["preprocessor_", "bilinear_"])
-        found = index_tuples(
-            self, pairs, preprocessor=self.preprocessor_, reset=False, tuple_size=2
-        )
+        check_is_fitted(self, "bilinear_")
+        found = self._look_up(pairs, 2)
         return self._indexed_score(found.points, found.index)
 
-    def _indexed_score(self, points: NDArray[Any], pairs: NDArray[np.int64]) -> NDArray[Any]:
+    def _indexed_score(self, points: Array, pairs: Integers) -> Array:
         transposed = np.ascontiguousarray(self.bilinear_.T, points.dtype)
         threads = as_threads(getattr(self, "n_jobs", None))
         scores = np.empty(len(pairs), points.dtype)
@@ -122,20 +111,11 @@ class BilinearMixin(BaseMetricLearner):
         """Return the learned similarity as a function ``f(u, v)`` of two points.
 
         It does not change when the learner does.
-
-        Returns
-        -------
-        BilinearSimilarity
         """
         check_is_fitted(self, "bilinear_")
         return BilinearSimilarity(self.bilinear_)
 
-    def get_bilinear_matrix(self) -> NDArray[Any]:
-        """Return a copy of the learned matrix W.
-
-        Returns
-        -------
-        ndarray of shape (n_features, n_features)
-        """
+    def get_bilinear_matrix(self) -> Array:
+        """Return a copy of the learned matrix W, of shape (n_features, n_features)."""
         check_is_fitted(self, "bilinear_")
         return np.array(self.bilinear_)

@@ -23,11 +23,7 @@ _REMEDY = "give FixedDatabase({what}, X_database, y_database) in its place, and 
 def refuse_passed_on(learner: Any, X: Any, X_database: Any) -> None:
     """Raise a ValueError where a tool of scikit-learn has not treated the database as it has X.
 
-    Parameters
-    ----------
-    learner : estimator
-        Whose method was called with the two.
-    X, X_database : {array-like, sparse matrix}
+    The learner is the one whose method was called with the two.
     """
     if X_database is None:
         return

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import roc_auc_score
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import as_array
-from metricfast._core.tuples import index_tuples
+from metricfast._core.types import Array, Integers
 from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.learners.base.thresholds import ThresholdMixin
 
@@ -24,16 +21,9 @@ class _TuplesClassifierMixin(ClassifierMixin, BaseMetricLearner):  # type: ignor
 
     classes_ = np.array([0, 1])
 
-    def _scores(self, tuples: ArrayLike, *pairs: list[int]) -> list[NDArray[Any]]:
+    def _scores(self, tuples: ArrayLike, *pairs: list[int]) -> list[Array]:
         """Return the similarities of the pairs of each tuple that are at the given positions."""
-        check_is_fitted(self, "preprocessor_")
-        found = index_tuples(
-            self,
-            tuples,
-            preprocessor=self.preprocessor_,
-            reset=False,
-            tuple_size=self._tuple_size,
-        )
+        found = self._look_up(tuples, self._tuple_size)
         return [self._indexed_score(found.points, found.index[:, pair]) for pair in pairs]
 
     def __sklearn_tags__(self) -> Tags:
@@ -61,7 +51,7 @@ class PairsClassifierMixin(ThresholdMixin, _TuplesClassifierMixin):
 
     _tuple_size = 2
 
-    def decision_function(self, pairs: ArrayLike) -> NDArray[Any]:
+    def decision_function(self, pairs: ArrayLike) -> Array:
         """Return the similarity of pairs, which is larger for pairs that are rather similar.
 
         Parameters
@@ -75,25 +65,13 @@ class PairsClassifierMixin(ThresholdMixin, _TuplesClassifierMixin):
         """
         return self._scores(pairs, [0, 1])[0]
 
-    def _pair_decisions(self, pairs: ArrayLike) -> NDArray[Any]:
+    def _pair_decisions(self, pairs: ArrayLike) -> Array:
         return self.decision_function(pairs)
 
-    def predict(self, pairs: ArrayLike) -> NDArray[np.int64]:
-        """Return 1 for pairs of at most the threshold's distance, and -1 for others.
+    def predict(self, pairs: ArrayLike) -> Integers:
+        """Return 1 for pairs of at most the threshold's distance, and -1 for others (int64).
 
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            Pairs of points, or of indicators for the preprocessor.
-
-        Returns
-        -------
-        ndarray of shape (n_pairs,), int64
-
-        Raises
-        ------
-        AttributeError
-            If no threshold has been set.
+        As of :meth:`ThresholdMixin.predict_pairs`: AttributeError without a threshold.
         """
         return self.predict_pairs(pairs)
 
@@ -103,7 +81,6 @@ class PairsClassifierMixin(ThresholdMixin, _TuplesClassifierMixin):
         Parameters
         ----------
         pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            Pairs of points, or of indicators for the preprocessor.
         y : array-like of shape (n_pairs,)
             1 for similar pairs, -1 for dissimilar ones.
 
@@ -139,7 +116,7 @@ class TripletsClassifierMixin(_TuplesClassifierMixin):
 
     _tuple_size = 3
 
-    def decision_function(self, triplets: ArrayLike) -> NDArray[Any]:
+    def decision_function(self, triplets: ArrayLike) -> Array:
         """Return by how much the first pair of points is more similar than the first and third.
 
         Parameters
@@ -154,32 +131,17 @@ class TripletsClassifierMixin(_TuplesClassifierMixin):
         near, far = self._scores(triplets, [0, 1], [0, 2])
         return np.asarray(near - far)
 
-    def predict(self, triplets: ArrayLike) -> NDArray[np.int64]:
+    def predict(self, triplets: ArrayLike) -> Integers:
         """Return 1 for triplets whose second point is nearer to the first, and -1 for others.
 
-        Parameters
-        ----------
-        triplets : array-like of shape (n_triplets, 3, n_features) or (n_triplets, 3)
-            Triplets of points, or of indicators for the preprocessor.
-
-        Returns
-        -------
-        ndarray of shape (n_triplets,), int64
+        Takes and returns arrays of the shapes that `decision_function` does.
         """
         return np.where(self.decision_function(triplets) > 0, 1, -1)
 
     def score(self, triplets: ArrayLike, y: ArrayLike | None = None) -> float:
         """Return the share of triplets whose second point is nearer to the first.
 
-        Parameters
-        ----------
-        triplets : array-like of shape (n_triplets, 3, n_features) or (n_triplets, 3)
-            Triplets of points, or of indicators for the preprocessor.
-        y : ignored
-
-        Returns
-        -------
-        float
+        Takes what `decision_function` does; `y` is ignored.
         """
         return float(self.predict(triplets).mean() / 2 + 0.5)
 
@@ -197,7 +159,7 @@ class QuadrupletsClassifierMixin(_TuplesClassifierMixin):
 
     _tuple_size = 4
 
-    def decision_function(self, quadruplets: ArrayLike) -> NDArray[Any]:
+    def decision_function(self, quadruplets: ArrayLike) -> Array:
         """Return by how much the first pair of points is more similar than the second.
 
         Parameters
@@ -212,31 +174,16 @@ class QuadrupletsClassifierMixin(_TuplesClassifierMixin):
         near, far = self._scores(quadruplets, [0, 1], [2, 3])
         return np.asarray(near - far)
 
-    def predict(self, quadruplets: ArrayLike) -> NDArray[Any]:
+    def predict(self, quadruplets: ArrayLike) -> Array:
         """Return 1 for quadruplets whose first pair is nearer, -1 for others, 0 for equals.
 
-        Parameters
-        ----------
-        quadruplets : array-like of shape (n_quadruplets, 4, n_features) or (n_quadruplets, 4)
-            Quadruplets of points, or of indicators for the preprocessor.
-
-        Returns
-        -------
-        ndarray of shape (n_quadruplets,)
+        Takes and returns arrays of the shapes that `decision_function` does.
         """
         return np.asarray(np.sign(self.decision_function(quadruplets)))
 
     def score(self, quadruplets: ArrayLike, y: ArrayLike | None = None) -> float:
         """Return the share of quadruplets whose first pair is nearer; equals count half.
 
-        Parameters
-        ----------
-        quadruplets : array-like of shape (n_quadruplets, 4, n_features) or (n_quadruplets, 4)
-            Quadruplets of points, or of indicators for the preprocessor.
-        y : ignored
-
-        Returns
-        -------
-        float
+        Takes what `decision_function` does; `y` is ignored.
         """
         return float(self.predict(quadruplets).mean() / 2 + 0.5)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
@@ -19,6 +19,7 @@ from metricfast._core.initialize import components_from_metric
 from metricfast._core.mahalanobis import MahalanobisMetric
 from metricfast._core.preprocessors import check_preprocessor
 from metricfast._core.tuples import TupleSet, index_tuples
+from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.thresholds import ThresholdMixin
@@ -36,6 +37,19 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         Turns indicators of points into points. An array or sparse matrix is indexed with them. A
         callable gets a 1-dimensional array of indicators and returns the points, one per row. Data
         of full dimension bypass it.
+
+    Attributes
+    ----------
+    preprocessor_ : callable or None
+        The preprocessor in use.
+    n_features_in_ : int
+        Number of features of a point in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where `fit` was given a frame of points.
+    validation_ : dict
+        Only after ``fit(..., validate=True)``, where `fit` has that: how the learned and the
+        Euclidean distance (of a learner of a similarity: the inner product) do on data that a clone
+        has not seen. See `Validation` for its keys.
 
     Examples
     --------
@@ -57,7 +71,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     n_components: int | None
     max_iter: int
     verbose: bool
-    random_state: int | np.random.RandomState | None
+    random_state: int | RandomState | None
     n_jobs: int | None
 
     def __init__(self, preprocessor: ArrayLike | Callable[..., Any] | None = None) -> None:
@@ -68,7 +82,8 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
 
         What came under a former name moves to the new one, which is all that `clone` then sees.
         """
-        self.__dict__.update({name: given[name] for name in given.keys() - {"self", "__class__"}})
+        kept = {name: given[name] for name in given if name not in ("self", "__class__")}
+        self.__dict__.update(kept)
         for name, former in FORMER_NAMES.items():
             if {name, former} <= given.keys():
                 take_renamed(self, former, name)
@@ -79,7 +94,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         return renamed(former, getattr(self, former), name, getattr(self, name))
 
     @abstractmethod
-    def pair_score(self, pairs: ArrayLike) -> NDArray[Any]:
+    def pair_score(self, pairs: ArrayLike) -> Array:
         """Return the similarity of pairs of points, larger for more similar ones.
 
         Parameters
@@ -93,17 +108,10 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         """
 
     @abstractmethod
-    def pair_distance(self, pairs: ArrayLike) -> NDArray[Any]:
+    def pair_distance(self, pairs: ArrayLike) -> Array:
         """Return the learned distance of pairs of points, if the learner learns one.
 
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            Pairs of points, or of indicators for the preprocessor.
-
-        Returns
-        -------
-        ndarray of shape (n_pairs,)
+        Takes and returns arrays of the shapes that `pair_score` does.
         """
 
     @abstractmethod
@@ -119,7 +127,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
             Of two arrays of shape (n_features,), to a float.
         """
 
-    def _indexed_score(self, points: NDArray[Any], pairs: NDArray[np.int64]) -> NDArray[Any]:
+    def _indexed_score(self, points: Array, pairs: Integers) -> Array:
         """Return `pair_score` of pairs of rows of checked points."""
         raise NotImplementedError
 
@@ -142,20 +150,11 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
 
         Sets `preprocessor_`, `n_features_in_` and, for frames, `feature_names_in_`.
 
-        Parameters
-        ----------
-        X : array-like
-            Points ("classic") or tuples, or indicators of them.
-        y : array-like of shape (n_samples,), optional
-            Labels.
-        type_of_inputs : {"classic", "tuples"}, default="classic"
-        **params
-            Further parameters of :func:`sklearn.utils.check_array`.
-
-        Returns
-        -------
-        X, or (X, y) if `y` is given
-            X is in C order, in float32 if it was given so and in float64 otherwise.
+        `X`: points ("classic") or tuples, or indicators of them.
+        `y`: array-like of shape (n_samples,), optional; labels.
+        `**params`: further parameters of :func:`sklearn.utils.check_array`.
+        Returns X, or (X, y) if `y` is given; X is in C order, in float32 if it was given so and in
+        float64 otherwise.
         """
         self._begin_fit()
         params = {"preprocessor": self.preprocessor_, "reset": True, "order": "C", **params}
@@ -187,18 +186,18 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
             tuple_size=self._tuple_size,
         )
 
+    def _look_up(self, tuples: ArrayLike, tuple_size: int | None) -> TupleSet:
+        """Check tuples that a fitted learner is asked about."""
+        check_is_fitted(self, "preprocessor_")
+        return index_tuples(
+            self, tuples, preprocessor=self.preprocessor_, reset=False, tuple_size=tuple_size
+        )
+
     def _validate_fit(self, X: Any, y: Any = None, **params: Any) -> None:
         """Compare the learner with the Euclidean distance on data that a clone of it has not seen.
 
-        Parameters
-        ----------
-        X, y, **params
-            What was given to `fit`, where `validate` was true.
-
-        Warns
-        -----
-        UserWarning
-            If the learned distance is worse.
+        `X`, `y`, `**params`: what was given to `fit`, where `validate` was true.
+        Warns UserWarning if the learned distance is worse.
         """
         self.validation_ = validate_fit(self, X, y, **params)
 
@@ -227,7 +226,7 @@ class MetricTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ABC):
     """
 
     @abstractmethod
-    def transform(self, X: Any) -> NDArray[Any]:
+    def transform(self, X: Any) -> Array:
         """Embed points.
 
         Parameters
@@ -266,9 +265,9 @@ class MahalanobisMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
     array([5.])
     """
 
-    components_: NDArray[Any]
+    components_: Array
 
-    def transform(self, X: Any) -> NDArray[Any]:
+    def transform(self, X: Any) -> Array:
         r"""Embed points by the learned map, :math:`X L^T`.
 
         Parameters
@@ -291,7 +290,7 @@ class MahalanobisMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
             self, X, preprocessor=self.preprocessor_, reset=False, accept_sparse=("csr", "csc")
         )
         with np.errstate(over="ignore", invalid="ignore"):
-            embedded: NDArray[Any] = X @ self.components_.T.astype(X.dtype, copy=False)
+            embedded: Array = X @ self.components_.T.astype(X.dtype, copy=False)
         if not get_kernels().all_finite(embedded):
             raise ValueError(
                 f"X is so large that embedded points overflow {embedded.dtype}: scale its features "
@@ -299,7 +298,7 @@ class MahalanobisMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
             )
         return embedded
 
-    def pair_distance(self, pairs: ArrayLike) -> NDArray[Any]:
+    def pair_distance(self, pairs: ArrayLike) -> Array:
         """Return the learned distance of pairs of points.
 
         Parameters
@@ -312,43 +311,22 @@ class MahalanobisMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         ndarray of shape (n_pairs,)
             float32 for float32 points, otherwise float64.
         """
-        check_is_fitted(self, ["preprocessor_", "components_"])
-        found = index_tuples(
-            self, pairs, preprocessor=self.preprocessor_, reset=False, tuple_size=2
-        )
+        check_is_fitted(self, "components_")
+        found = self._look_up(pairs, 2)
         return -self._indexed_score(found.points, found.index)
 
-    def _indexed_score(self, points: NDArray[Any], pairs: NDArray[np.int64]) -> NDArray[Any]:
+    def _indexed_score(self, points: Array, pairs: Integers) -> Array:
         return -paired_distances(points, pairs=pairs, L=self.components_)
 
-    def pair_score(self, pairs: ArrayLike) -> NDArray[Any]:
-        """Return the negative learned distance of pairs of points.
-
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            Pairs of points, or of indicators for the preprocessor.
-
-        Returns
-        -------
-        ndarray of shape (n_pairs,)
-        """
+    def pair_score(self, pairs: ArrayLike) -> Array:
+        """Return the negative of `pair_distance`, for the same pairs."""
         return -self.pair_distance(pairs)
 
-    def score_pairs(self, pairs: ArrayLike) -> NDArray[Any]:
-        """Return the learned distance of pairs of points.
+    def score_pairs(self, pairs: ArrayLike) -> Array:
+        """Return what `pair_distance` does.
 
         .. deprecated:: 0.1
             Use `pair_distance`, or `pair_score` for a similarity.
-
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            As for `pair_distance`.
-
-        Returns
-        -------
-        ndarray of shape (n_pairs,)
         """
         warn_user(
             "score_pairs is deprecated, as it is in metric-learn. Use pair_score to compute "
@@ -371,7 +349,7 @@ class MahalanobisMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         check_is_fitted(self, "components_")
         return MahalanobisMetric(self.components_)
 
-    def get_mahalanobis_matrix(self) -> NDArray[Any]:
+    def get_mahalanobis_matrix(self) -> Array:
         """Return the learned matrix :math:`M = L^T L`.
 
         Returns
@@ -382,7 +360,7 @@ class MahalanobisMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         return np.asarray(self.components_.T @ self.components_)
 
     def _set_metric(
-        self, M: NDArray[np.float64], n_components: int | None = None, dtype: Any = np.float64
+        self, M: Floats, n_components: int | None = None, dtype: Any = np.float64
     ) -> None:
         """Keep the map of a positive semidefinite M, or of its leading eigenvectors, in a dtype."""
         self.components_ = components_from_metric(M, n_components=n_components).astype(

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from metricfast._core.checks import check_labels, check_pair_labels
 from metricfast._core.targets import check_sample_weight
+from metricfast._core.types import Array, Floats, Integers
 
 __all__ = ["ThresholdMixin", "check_calibration", "check_calibration_params"]
 
@@ -24,13 +25,7 @@ _STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr")
 def check_calibration(
     strategy: str = "accuracy", min_rate: float | None = None, beta: float = 1.0
 ) -> None:
-    """Check parameters of :meth:`ThresholdMixin.calibrate_threshold`.
-
-    Raises
-    ------
-    ValueError
-        If one has a value that cannot be used.
-    """
+    """Check parameters of :meth:`ThresholdMixin.calibrate_threshold`."""
     if not isinstance(strategy, str) or strategy not in _STRATEGIES:
         raise ValueError(
             'Strategy can either be "accuracy", "f_beta" or "max_tpr" or "max_tnr". '
@@ -51,13 +46,7 @@ def check_calibration(
 
 
 def check_calibration_params(params: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the keyword arguments of :meth:`ThresholdMixin.calibrate_threshold` that `fit` got.
-
-    Raises
-    ------
-    ValueError
-        If one is unknown or has a value that cannot be used.
-    """
+    """Return the keyword arguments of :meth:`ThresholdMixin.calibrate_threshold` that `fit` got."""
     known = ("strategy", "min_rate", "beta")
     if params is not None and not isinstance(params, Mapping):
         raise ValueError(f"calibration_params must be a dict of {known}, got {params!r}.")
@@ -88,27 +77,13 @@ class ThresholdMixin:
     array([ 1,  1, -1, -1])
     """
 
-    def _pair_decisions(self, pairs: ArrayLike) -> NDArray[Any]:
+    def _pair_decisions(self, pairs: ArrayLike) -> Array:
         """Return the similarities that a threshold is set on."""
-        scores: NDArray[Any] = self.pair_score(pairs)  # type: ignore[attr-defined]
+        scores: Array = self.pair_score(pairs)  # type: ignore[attr-defined]
         return scores
 
     def set_threshold(self: Self, threshold: float) -> Self:
-        """Set the largest distance of similar pairs.
-
-        Parameters
-        ----------
-        threshold : float
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If `threshold` is not a number.
-        """
+        """Set the largest distance of similar pairs, a number, and return the learner."""
         check_is_fitted(self, "preprocessor_")
         try:
             value = float(threshold)
@@ -173,13 +148,12 @@ class ThresholdMixin:
         self.threshold_ = _best_threshold(distances, y == 1, weight, strategy, min_rate, beta)
         return self
 
-    def predict_pairs(self, pairs: ArrayLike) -> NDArray[np.int64]:
+    def predict_pairs(self, pairs: ArrayLike) -> Integers:
         """Return 1 for pairs of at most the threshold's distance, and -1 for others.
 
         Parameters
         ----------
         pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            Pairs of points, or of indicators for the preprocessor.
 
         Returns
         -------
@@ -201,9 +175,9 @@ class ThresholdMixin:
 
 
 def _best_threshold(
-    distances: NDArray[Any],
+    distances: Array,
     similar: NDArray[np.bool_],
-    weight: NDArray[np.float64] | None,
+    weight: Floats | None,
     strategy: str,
     min_rate: float | None,
     beta: float,

@@ -6,7 +6,6 @@ import copy
 from typing import Any, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
@@ -16,6 +15,7 @@ from sklearn.utils.multiclass import type_of_target
 from metricfast._core.checks import check_points
 from metricfast._core.pair_draws import draw_different_pairs
 from metricfast._core.targets import as_label_array, encode
+from metricfast._core.types import Array, Integers
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import label_sequence
 from metricfast._labels.distance import subset
@@ -60,24 +60,15 @@ def validate_fit(
     One of a bilinear similarity is compared with the inner product. A learner around another
     (`learner_`) is compared as a whole with the distance of the points as they were given.
 
-    Parameters
-    ----------
-    learner : estimator
-        Fitted; a clone of it is fitted to the rest of the data. Learners on points are judged by
-        the error of 3 nearest neighbours (for a continuous target, its mean squared error),
-        learners of embeddings and on tuples by their own score. Of learners on chunks, chunks are
-        held out, and judged is how well distances tell pairs within one from pairs across two.
-    X, y, sample_weight, **params
-        What was given to its `fit`; `weights` are those of tuples.
-
-    Returns
-    -------
-    Validation
-
-    Raises
-    ------
-    ValueError
-        If the data are too few: the rest cannot be fitted, or what is held out cannot be judged.
+    `learner`: fitted; a clone of it is fitted to the rest of the data. Learners on points are
+        judged by the error of 3 nearest neighbours (for a continuous target, its mean squared
+        error), learners of embeddings and on tuples by their own score. Of learners on chunks,
+        chunks are held out, and judged is how well distances tell pairs within one from pairs
+        across two.
+    `X`, `y`, `sample_weight`, `**params`: what was given to its `fit`; `weights` are those of
+        tuples.
+    Raises ValueError if the data are too few: the rest cannot be fitted, or
+    what is held out cannot be judged.
     """
     kind = _innermost(learner)
     on_points = kind._tuple_size is None
@@ -163,10 +154,7 @@ def validate_fit(
             "constraints, choose another initialisation or prior, or use another learner."
         )
     return Validation(
-        measure=measure,
-        learned=float(values[0]),
-        euclidean=float(values[1]),
-        n_held_out=len(test),
+        measure=measure, learned=float(values[0]), euclidean=float(values[1]), n_held_out=len(test)
     )
 
 
@@ -185,7 +173,7 @@ def _euclidean(trained: Any) -> Any:
     return plain
 
 
-def _split(n: int, y: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
+def _split(n: int, y: Array | None) -> tuple[Array, Array]:
     """Hold a fifth out, of each label alike where each is frequent enough."""
     n_held_out = max(1, round(_HELD_OUT * n))
     chooser: Any = ShuffleSplit
@@ -197,7 +185,7 @@ def _split(n: int, y: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
     return train, test
 
 
-def _split_chunks(chunks: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _split_chunks(chunks: Integers) -> tuple[Array, Array]:
     """Hold out all points of a fifth of the chunks of two or more points."""
     found, counts = np.unique(chunks, return_counts=True)
     able = found[counts > 1]
@@ -211,7 +199,7 @@ def _split_chunks(chunks: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]
     return np.flatnonzero(~out), np.flatnonzero(out)
 
 
-def _chunk_score(embedded: NDArray[Any], chunks: NDArray[np.int64]) -> float:
+def _chunk_score(embedded: Array, chunks: Integers) -> float:
     """Return how well distances tell (as many as there are) pairs of one chunk from others."""
     counts = np.unique(chunks, return_counts=True)[1]
     within = int((counts * (counts - 1) // 2).sum())
@@ -227,12 +215,7 @@ def _chunk_score(embedded: NDArray[Any], chunks: NDArray[np.int64]) -> float:
 
 
 def _retrieval_scores(
-    trained: Any,
-    X: Any,
-    y: Any,
-    train: NDArray[Any],
-    test: NDArray[Any],
-    params: dict[str, Any],
+    trained: Any, X: Any, y: Any, train: Array, test: Array, params: dict[str, Any]
 ) -> list[float]:
     """Return the score of points as they are embedded, and as they came."""
     how: dict[str, Any] = {}
@@ -261,9 +244,7 @@ def _retrieval_scores(
     ]
 
 
-def _error(
-    learner: Any, X: Any, y: Any, numeric: bool, train: NDArray[Any], test: NDArray[Any]
-) -> float:
+def _error(learner: Any, X: Any, y: Any, numeric: bool, train: Array, test: Array) -> float:
     """Return the error of the nearest neighbours; of labels as frequent, the nearest counts."""
     while hasattr(learner, "learner_"):
         X, learner = learner._mapped(X), learner.learner_
@@ -276,7 +257,7 @@ def _error(
 
 
 def neighbor_error(
-    database: NDArray[Any], y_database: Any, queries: NDArray[Any], y: Any, numeric: bool
+    database: Array, y_database: Any, queries: Array, y: Any, numeric: bool
 ) -> float:
     """Return the error of the 3 nearest neighbours; of numbers, the mean squared one."""
     nearest = kneighbors(queries, database, min(_NEIGHBORS, len(database)))[1]
@@ -291,7 +272,7 @@ def _judged(found: Any, y: Any, numeric: bool) -> float:
     return float(np.mean(chosen != y))
 
 
-def _most_similar(queries: NDArray[Any], database: NDArray[Any], k: int) -> NDArray[np.int64]:
+def _most_similar(queries: Array, database: Array, k: int) -> Integers:
     """Return the rows of largest inner products with each query, largest first."""
     found = np.empty((len(queries), k), np.int64)
     for start in range(0, len(queries), _BLOCK_SIZE):

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_count
-from metricfast._core.arrays import as_threads
 from metricfast._core.initialize import check_n_components
-from metricfast.learners.base.points import PointsLearner
+from metricfast._core.scaling import center_and_rescale
+from metricfast._core.targets import check_classification_target
+from metricfast._core.types import RandomState
+from metricfast.learners.closed.base import ClosedFormOfClasses, Labelled
 from metricfast.learners.closed.neighborhoods import neighborhood_scatters
 
 __all__ = ["ANMM"]
 
 
-class ANMM(PointsLearner):
+class ANMM(ClosedFormOfClasses):
     r"""Average neighbourhood margin maximisation.
 
     Learns the projection W that pulls each point :math:`x_i` towards its nearest neighbours
@@ -54,12 +55,13 @@ class ANMM(PointsLearner):
         orthonormal, by descending margin.
     margins_ : ndarray of shape (n_components,)
         The average margin in the direction of each row.
-    n_features_in_ : int
-        Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, if `X` has any.
-    preprocessor_ : callable or None
-        The preprocessor in use.
+    n_features_in_, feature_names_in_, preprocessor_, validation_
+        As of :class:`BaseMetricLearner`.
+
+    Notes
+    -----
+    `sample_weight` is that of the points whose neighbours are looked at. As neighbours all points
+    count alike, so a weight of 2 is not the same as a repeated point.
 
     References
     ----------
@@ -75,6 +77,9 @@ class ANMM(PointsLearner):
     (150, 2)
     """
 
+    n_friends: int
+    n_enemies: int
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -86,60 +91,26 @@ class ANMM(PointsLearner):
     ) -> None:
         self._take(locals())
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        validate: bool = False,
-    ) -> ANMM:
-        """Learn the projection.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
-            Points.
-        y : array-like of shape (n_samples,)
-            Class labels, of at least two classes.
-        sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weights of the points whose neighbours are looked at. As neighbours all
-            points count alike, so a weight of 2 is not the same as a repeated point.
-        validate : bool, default=False
-            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
-            neighbours in the learned and in the Euclidean distance on the others, keep the numbers
-            in `validation_`, and warn if the learned one is worse.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument or parameter has a value that cannot be used.
-        """
+    def _checked(self) -> None:
         check_count("n_friends", self.n_friends)
         check_count("n_enemies", self.n_enemies)
-        as_threads(self.n_jobs)
-        data = self._check_data(X, y, sample_weight)
-        n_components = self.n_components
-        if n_components is not None:
-            n_components = check_n_components(data.X.shape[1], n_components)
+
+    def _learn(self, data: Labelled, rng: RandomState) -> None:
+        X, y, weight = data
+        _, labels = check_classification_target(y)
+        X, exponent = center_and_rescale(X)
+        most = check_n_components(X.shape[1], self.n_components)
         compact, scattered, totals = neighborhood_scatters(
-            data, self.n_friends, self.n_enemies, self.n_jobs
+            X, labels, weight, self.n_friends, self.n_enemies, self.n_jobs
         )
         margins, directions = np.linalg.eigh((scattered - compact) / totals[1])
-        if n_components is None:
-            n_components = max(1, int((margins > 0).sum()))
+        if self.n_components is None:
+            most = max(1, int((margins > 0).sum()))
         with np.errstate(over="ignore"):
-            self.margins_ = np.ldexp(margins[::-1][:n_components], 2 * data.exponent)
+            self.margins_ = np.ldexp(margins[::-1][:most], 2 * exponent)
         if not np.isfinite(self.margins_).all():
             raise ValueError(
                 "X is so large that margins, which are squared distances, overflow: scale its "
                 "features."
             )
-        self.components_ = directions.T[::-1][:n_components].astype(data.X.dtype)
-        if validate:
-            self._validate_fit(X, y, sample_weight=sample_weight)
-        return self
+        self.components_ = directions.T[::-1][:most].astype(X.dtype)

@@ -10,7 +10,7 @@ from scipy.linalg import eigh, qr
 
 from metricfast._core.initialize import check_n_components
 from metricfast._core.scatter import group_means, scatter_matrix, whitening, with_signs
-from metricfast.learners.closed.base import ClosedFormLearner
+from metricfast.learners.closed.base import ClosedFormLearner, weighted
 
 __all__ = ["Covariance"]
 
@@ -36,12 +36,8 @@ class Covariance(ClosedFormLearner):
         The map, in float32 for float32 points, else in float64. Without `n_components` it is
         square and upper triangular with a non-negative diagonal: the transposed Cholesky factor of
         M. Rows beyond the rank of the covariance are zero.
-    n_features_in_ : int
-        Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, if `X` has any.
-    preprocessor_ : callable or None
-        The preprocessor in use.
+    n_features_in_, feature_names_in_, preprocessor_, validation_
+        As of :class:`BaseMetricLearner`.
 
     Notes
     -----
@@ -104,7 +100,8 @@ class Covariance(ClosedFormLearner):
         ValueError
             If the input is not as above, or all points are equal.
         """
-        points, _, weights, exponent = self._prepare(X, None, sample_weight)
+        checked = self._prepare_inputs(X, ensure_min_samples=2)
+        points, _, weights, exponent = weighted(checked, None, sample_weight)
         n_features = points.shape[1]
         n_components = check_n_components(n_features, self.n_components)
         group = np.zeros(len(points), np.int64)

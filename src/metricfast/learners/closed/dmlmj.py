@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 
 from metricfast._core.arguments import check_count, check_range
-from metricfast._core.arrays import as_threads
 from metricfast._core.initialize import check_n_components
-from metricfast.learners.base.points import PointsLearner
+from metricfast._core.scaling import center_and_rescale, undo_scale
+from metricfast._core.targets import check_classification_target
+from metricfast._core.types import Floats, RandomState
+from metricfast.learners.closed.base import ClosedFormOfClasses, Labelled
 from metricfast.learners.closed.neighborhoods import neighborhood_scatters
 
 __all__ = ["DMLMJ"]
 
 
-class DMLMJ(PointsLearner):
+class DMLMJ(ClosedFormOfClasses):
     r"""Distance metric learning through maximisation of the Jeffrey divergence.
 
     Looks at the differences of points from their nearest neighbours of the same class and from
@@ -56,12 +57,13 @@ class DMLMJ(PointsLearner):
     eigenvalues_ : ndarray of shape (n_components,)
         :math:`\lambda` of each row: the variance of differences between classes, where that of
         differences within classes is 1. It is 1 for rows of zeros.
-    n_features_in_ : int
-        Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, if `X` has any.
-    preprocessor_ : callable or None
-        The preprocessor in use.
+    n_features_in_, feature_names_in_, preprocessor_, validation_
+        As of :class:`BaseMetricLearner`.
+
+    Notes
+    -----
+    `sample_weight` is that of the points whose neighbours are looked at. As neighbours all points
+    count alike, so a weight of 2 is not the same as a repeated point.
 
     References
     ----------
@@ -77,6 +79,9 @@ class DMLMJ(PointsLearner):
     (150, 2)
     """
 
+    n_neighbors: int
+    reg: float
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -88,48 +93,19 @@ class DMLMJ(PointsLearner):
     ) -> None:
         self._take(locals())
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        validate: bool = False,
-    ) -> DMLMJ:
-        """Learn the map.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
-            Points.
-        y : array-like of shape (n_samples,)
-            Class labels, of at least two classes.
-        sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weights of the points whose neighbours are looked at. As neighbours all
-            points count alike, so a weight of 2 is not the same as a repeated point.
-        validate : bool, default=False
-            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
-            neighbours in the learned and in the Euclidean distance on the others, keep the numbers
-            in `validation_`, and warn if the learned one is worse.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument or parameter has a value that cannot be used.
-        """
+    def _checked(self) -> None:
         check_count("n_neighbors", self.n_neighbors)
         check_range("reg", self.reg, high=1)
-        as_threads(self.n_jobs)
-        data = self._check_data(X, y, sample_weight)
-        d = data.X.shape[1]
+
+    def _learn(self, data: Labelled, rng: RandomState) -> None:
+        X, y, weight = data
+        _, labels = check_classification_target(y)
+        X, exponent = center_and_rescale(X)
+        d = X.shape[1]
         n_components = check_n_components(d, self.n_components)
         k = int(self.n_neighbors)
-        within, between, totals = neighborhood_scatters(data, k, k, self.n_jobs)
-        varies = np.flatnonzero(data.X.any(axis=0))  # less their mean, constant features are zero
+        within, between, totals = neighborhood_scatters(X, labels, weight, k, k, self.n_jobs)
+        varies = np.flatnonzero(X.any(axis=0))  # less their mean, constant features are zero
         within, between = (scatter[np.ix_(varies, varies)] for scatter in (within, between))
         positive, negative = within / max(totals[0], 1), between / totals[1]
         trace = float(np.trace(positive + negative))
@@ -144,15 +120,10 @@ class DMLMJ(PointsLearner):
         self.eigenvalues_, components = np.ones(n_components), np.zeros((n_components, d))
         self.eigenvalues_[: len(order)] = values[order]
         components[: len(order), varies] = vectors.T[order]
-        self.components_ = data.undo_scale(components)
-        if validate:
-            self._validate_fit(X, y, sample_weight=sample_weight)
-        return self
+        self.components_ = undo_scale(components, exponent, X.dtype)
 
 
-def _shrunk(
-    kind: str, covariance: NDArray[np.float64], variance: float, reg: float
-) -> NDArray[np.float64]:
+def _shrunk(kind: str, covariance: Floats, variance: float, reg: float) -> Floats:
     """Move a covariance towards a multiple of the identity."""
     shrunk = (1 - reg) * covariance + reg * variance * np.eye(len(covariance))
     smallest = np.linalg.eigvalsh(shrunk)[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 
 from metricfast._core.arguments import check_count
@@ -14,8 +13,9 @@ from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components
 from metricfast._core.scatter import group_means, scatter_matrix, whitening, with_signs
 from metricfast._core.targets import check_classification_target
-from metricfast.learners.closed.base import (
-    ClosedFormLearner,
+from metricfast._core.types import Array, Floats, Integers, RandomState
+from metricfast.learners.closed.base import ClosedFormOfClasses, Labelled, weighted
+from metricfast.learners.closed.shrinkage import (
     check_shrinkage,
     least_error,
     neighbor_error,
@@ -24,7 +24,6 @@ from metricfast.learners.closed.base import (
 
 __all__ = ["LFDA"]
 
-_Floats = NDArray[np.float64]
 
 _NEIGHBORS = 7
 _EMBEDDINGS = ("weighted", "orthonormalized", "plain")
@@ -34,7 +33,7 @@ _COLLAPSED = 1e-11
 _NOISE = 1e-3
 
 
-class LFDA(ClosedFormLearner):
+class LFDA(ClosedFormOfClasses):
     r"""Local Fisher discriminant analysis.
 
     Finds directions that separate the classes while points of a class stay near those that they
@@ -88,12 +87,8 @@ class LFDA(ClosedFormLearner):
         The fraction in use.
     shrinkage_target_ : {"identity", "within", "total"}
         Towards what.
-    n_features_in_ : int
-        Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, if `X` has any.
-    preprocessor_ : callable or None
-        The preprocessor in use.
+    n_features_in_, feature_names_in_, preprocessor_, validation_
+        As of :class:`BaseMetricLearner`.
 
     Notes
     -----
@@ -107,7 +102,9 @@ class LFDA(ClosedFormLearner):
     nearest neighbours may become worse than in the Euclidean distance. An `n_components` that
     leaves out what does not separate helps as well.
 
-    Memory is proportional to the number of points.
+    Memory is proportional to the number of points. Whole numbers as `sample_weight` mean the same
+    as repeated points; others are scaled to a mean of 1, and the local scale is where the weights
+    of nearer points reach k.
 
     References
     ----------
@@ -123,7 +120,9 @@ class LFDA(ClosedFormLearner):
     (150, 2)
     """
 
-    _requires_y = True
+    k: int | None
+    embedding_type: str
+    shrinkage: float | str
 
     def __init__(
         self,
@@ -137,59 +136,32 @@ class LFDA(ClosedFormLearner):
     ) -> None:
         self._take(locals())
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        validate: bool = False,
-    ) -> LFDA:
-        """Learn the map.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples,)
-            Points, or indicators for the preprocessor.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weights. Whole numbers mean the same as repeated points; others are scaled
-            to a mean of 1, and the local scale is where the weights of nearer points reach k.
-        validate : bool, default=False
-            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
-            neighbours in the learned and in the Euclidean distance on the others, keep the numbers
-            in `validation_`, and warn if the learned one is worse.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If the input is not as above, no two points of a class differ, or all are there more
-            than k times: none then has a local scale.
-        """
+    def _checked(self) -> None:
         if not isinstance(self.embedding_type, str) or self.embedding_type not in _EMBEDDINGS:
             raise ValueError(f"Invalid embedding_type: {self.embedding_type!r}")
-        k = _NEIGHBORS if self.k is None else self.k
-        check_count("k", k)
-        fraction = check_shrinkage(self.shrinkage)
-        as_threads(self.n_jobs)
-        points, labels, weights, exponent = self._prepare(X, y, sample_weight)
+        check_count("k", self._k)
+        check_shrinkage(self.shrinkage)
+
+    @property
+    def _k(self) -> int:
+        return _NEIGHBORS if self.k is None else self.k
+
+    def _learn(self, data: Labelled, rng: RandomState) -> None:
+        X, y, weight = data
+        points, labels, weights, exponent = weighted(X, y, weight)
         classes, codes = check_classification_target(labels)
         n_components = check_n_components(points.shape[1], self.n_components)
-        mixed, within = self._scatters(points, codes, weights, len(classes), k)
+        mixed, within = self._scatters(points, codes, weights, len(classes), self._k)
         if not np.trace(within) > 0:
-            raise ValueError(_collapsed(points, codes, k))
+            raise ValueError(_collapsed(points, codes, self._k))
 
-        def directions(scatter: _Floats) -> _Floats:
+        def directions(scatter: Floats) -> Floats:
             rows = self._directions(mixed, scatter, points.dtype)[:n_components]
             if self.embedding_type == "orthonormalized":
                 return np.asarray(with_signs(np.linalg.qr(rows.T)[0].T))
             return rows
 
+        fraction = check_shrinkage(self.shrinkage)
         if fraction is None:
             means = group_means(points, weights, codes, len(classes))
             targets = {
@@ -208,18 +180,10 @@ class LFDA(ClosedFormLearner):
         if self.embedding_type == "orthonormalized":
             exponent = 0
         self._keep(rows, n_components, exponent, points.dtype)
-        if validate:
-            self._validate_fit(X, y, sample_weight=sample_weight)
-        return self
 
     def _scatters(
-        self,
-        points: NDArray[Any],
-        codes: NDArray[np.int64],
-        weights: _Floats,
-        n_classes: int,
-        k: int,
-    ) -> tuple[_Floats, _Floats]:
+        self, points: Array, codes: Integers, weights: Floats, n_classes: int, k: int
+    ) -> tuple[Floats, Floats]:
         """Return the scatter between and within classes together, and that within them."""
         counts, total = np.bincount(codes, weights), weights.sum()
         means = group_means(points, weights, codes, n_classes)
@@ -236,7 +200,7 @@ class LFDA(ClosedFormLearner):
             within += scatter / count
         return mixed, within
 
-    def _directions(self, mixed: _Floats, within: _Floats, precision: np.dtype[Any]) -> _Floats:
+    def _directions(self, mixed: Floats, within: Floats, precision: np.dtype[Any]) -> Floats:
         """Return the scaled eigenvectors, one per row, in order."""
         whiten = whitening(mixed, precision)
         relative = whiten @ within @ whiten.T
@@ -251,7 +215,7 @@ class LFDA(ClosedFormLearner):
         return np.asarray(rows)
 
 
-def _collapsed(points: NDArray[Any], codes: NDArray[np.int64], k: int) -> str:
+def _collapsed(points: Array, codes: Integers, k: int) -> str:
     """Say why the scatter within classes is zero."""
     for label in np.unique(codes):
         members = points[codes == label]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import eigh, svd
 
 from metricfast._core.arguments import check_count
@@ -14,12 +14,13 @@ from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.initialize import check_n_components
 from metricfast._core.scatter import group_means, repetitions, scatter_matrix, whitening, with_signs
 from metricfast._core.targets import as_label_array, check_partial_target
+from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.constraints import Constraints
-from metricfast.learners.closed.base import (
-    ClosedFormLearner,
+from metricfast.learners.base.constraints import ConstraintLearner, Drawn, FromClasses, Weight
+from metricfast.learners.closed.base import ClosedFormLearner, weighted
+from metricfast.learners.closed.shrinkage import (
     check_shrinkage,
-    check_whole,
     least_error,
     neighbor_error,
     shrunk,
@@ -27,13 +28,12 @@ from metricfast.learners.closed.base import (
 
 __all__ = ["RCA", "RCA_Supervised"]
 
-_Floats = NDArray[np.float64]
 
 # What RCA_Supervised tries.
 _FRACTIONS = (1.0, 0.3, 0.1, 0.01, 0.001)
 
 
-class RCA(ClosedFormLearner):
+class RCA(ConstraintLearner, ClosedFormLearner):
     r"""Relevant components analysis.
 
     Chunks are small groups of points that are known to belong together. M is the inverse of the
@@ -67,12 +67,8 @@ class RCA(ClosedFormLearner):
         :math:`C^{-1/2}`.
     shrinkage_ : float
         The fraction in use.
-    n_features_in_ : int
-        Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, if `X` has any.
-    preprocessor_ : callable or None
-        The preprocessor in use.
+    n_features_in_, feature_names_in_, preprocessor_, validation_
+        As of :class:`BaseMetricLearner`.
 
     Notes
     -----
@@ -103,6 +99,7 @@ class RCA(ClosedFormLearner):
     _requires_y = True
     _partial_labels = True
     _on_chunks = True
+    shrinkage: float | str | None
 
     def __init__(
         self,
@@ -157,21 +154,21 @@ class RCA(ClosedFormLearner):
         chunks = as_label_array(chunks, "chunks")
         if chunks.ndim != 1:
             raise ValueError(f"chunks must have one dimension, got shape {chunks.shape}.")
-        points, ids, weights, exponent = self._prepare(X, chunks, sample_weight)
-        self._fit(points, check_whole("chunks", ids), weights, exponent)
+        points, ids = self._prepare_inputs(X, chunks, ensure_min_samples=2)
+        points, ids, weights, exponent = weighted(points, ids, sample_weight)
+        self._learn((points, _whole(ids), weights, exponent))
         if validate:
             self._validate_fit(X, chunks, sample_weight=sample_weight)
         return self
 
-    def _fit(
+    def _learn(
         self,
-        points: NDArray[Any],
-        chunks: NDArray[np.int64],
-        weights: _Floats,
-        exponent: int,
-        error: Callable[[_Floats], float] | None = None,
-    ) -> RCA:
+        data: tuple[Array, Integers, Floats, int],
+        _: RandomState | None = None,
+        error: Callable[[Floats], float] | None = None,
+    ) -> None:
         """Learn from chunks; an `error` of maps, where given, chooses the shrinkage."""
+        points, chunks, weights, exponent = data
         n_features = points.shape[1]
         n_components = check_n_components(n_features, self.n_components)
         members = chunks >= 0
@@ -215,9 +212,8 @@ class RCA(ClosedFormLearner):
             _, vectors = eigh(W @ total @ W.T)
             rows = with_signs(vectors.T[::-1][:n_components] @ W)
         self._keep(rows, n_components, exponent, points.dtype)
-        return self
 
-    def _choose_shrinkage(self, within: _Floats, freedom: float, precision: np.dtype[Any]) -> float:
+    def _choose_shrinkage(self, within: Floats, freedom: float, precision: np.dtype[Any]) -> float:
         """Return the fraction to use; `freedom` is how many points tell of differences."""
         if self.shrinkage is not None:
             fraction = check_shrinkage(self.shrinkage)
@@ -239,20 +235,18 @@ class RCA(ClosedFormLearner):
         return 1.0 if share >= (freedom + 1) * excess else share / ((freedom + 1) * excess)
 
 
-class RCA_Supervised(RCA):  # noqa: N801
+class RCA_Supervised(FromClasses, RCA):  # noqa: N801
     """Relevant components analysis on chunks drawn from classes.
 
     Parameters
     ----------
-    n_components : int, optional
-        As for `RCA`.
+    n_components, preprocessor
+        As for :class:`RCA`, and so are their defaults.
     n_chunks : int, default=100
         Number of chunks. Where the classes cannot fill so many, as many as they can, with a
         warning.
     chunk_size : int, default=2
         Points in a chunk.
-    preprocessor : array-like or callable, optional
-        Gives the points when `X` holds indicators of points.
     random_state : int, RandomState or None, default=None
         Makes the draw repeatable.
     num_chunks : int
@@ -260,26 +254,20 @@ class RCA_Supervised(RCA):  # noqa: N801
 
         .. deprecated:: 0.1
     shrinkage : float from 0 to 1, "auto" or None, default="auto"
-        As for `RCA`, but for "auto", which tries fractions from 0 to 1, towards the identity and
-        towards the diagonal of C, and takes what makes the share of other classes among the 3
+        As for :class:`RCA`, but for "auto", which tries fractions from 0 to 1, towards the identity
+        and towards the diagonal of C, and takes what makes the share of other classes among the 3
         nearest neighbours of up to 1000 of the points lowest; points of a chunk are no neighbours
         then. Chunks of few points determine a covariance badly: its smallest variances come out
         far too small, and their directions would count most.
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The map, in float32 for float32 points, else in float64.
-    shrinkage_ : float
-        The fraction in use.
+    components_, shrinkage_
+        As of :class:`RCA`.
     shrinkage_target_ : {"identity", "diagonal"}
         With "auto": towards what.
-    n_features_in_ : int
-        Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, if `X` has any.
-    preprocessor_ : callable or None
-        The preprocessor in use.
+    n_features_in_, feature_names_in_, preprocessor_, validation_
+        As of :class:`BaseMetricLearner`.
 
     Notes
     -----
@@ -287,16 +275,14 @@ class RCA_Supervised(RCA):  # noqa: N801
     the clusters; directions of noise then count for more than in the Euclidean distance, however
     many chunks there are. LFDA is made for such classes.
 
+    `sample_weight` is that of the points in their chunks. Points of weight zero are in none;
+    otherwise chunks are drawn regardless of weights. Where no chunk that is drawn holds two
+    different points, `fit` raises ValueError: of many copies, another `random_state` may draw
+    others.
+
     References
     ----------
-    N. Shental, T. Hertz, D. Weinshall, M. Pavel, "Adjustment learning and relevant component
-    analysis", ECCV (2002).
-
-    A. Bar-Hillel, T. Hertz, N. Shental, D. Weinshall, "Learning a Mahalanobis metric from
-    equivalence constraints", Journal of Machine Learning Research 6 (2005).
-
-    Y. Chen, A. Wiesel, Y. C. Eldar, A. O. Hero, "Shrinkage algorithms for MMSE covariance
-    estimation", IEEE Transactions on Signal Processing 58 (2010).
+    As of :class:`RCA`.
 
     Examples
     --------
@@ -309,6 +295,8 @@ class RCA_Supervised(RCA):  # noqa: N801
     """
 
     _on_chunks = False
+    n_chunks: int
+    chunk_size: int
 
     def __init__(
         self,
@@ -316,51 +304,17 @@ class RCA_Supervised(RCA):  # noqa: N801
         n_chunks: int = 100,
         chunk_size: int = 2,
         preprocessor: Any = None,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | RandomState | None = None,
         num_chunks: Any = DEPRECATED,
         *,
         shrinkage: float | str | None = "auto",
     ) -> None:
         self._take(locals())
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        validate: bool = False,
-    ) -> RCA_Supervised:
-        """Draw chunks and learn the map.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples,)
-            Points, or indicators for the preprocessor.
-        y : array-like of shape (n_samples,)
-            Class labels. Numbers below 0 mean that the class is unknown.
-        sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weights of the points in their chunks. Points of weight zero are in none;
-            otherwise chunks are drawn regardless of weights.
-        validate : bool, default=False
-            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
-            neighbours in the learned and in the Euclidean distance on the others, keep the numbers
-            in `validation_`, and warn if the learned one is worse.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If the input is not as above, no class can fill a chunk, or no chunk that is drawn holds
-            two different points: of many copies, another `random_state` may draw others.
-        """
-        n_chunks = self._current("n_chunks")
-        check_count("n_chunks", n_chunks)
+    def _draw(self, points: Array, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
+        n_chunks = check_count("n_chunks", self._current("n_chunks"))
         check_count("chunk_size", self.chunk_size, least=2)
-        points, labels, weights, exponent = self._prepare(X, y, sample_weight)
+        points, labels, weights, exponent = weighted(points, labels, sample_weight)
         _, codes = check_partial_target(labels)
         counts = np.bincount(codes[codes >= 0])
         most = int((counts // self.chunk_size).sum())
@@ -375,13 +329,21 @@ class RCA_Supervised(RCA):  # noqa: N801
                 f"The classes fill only {most} chunks of {self.chunk_size} points, not "
                 f"n_chunks={n_chunks}: all of these are used."
             )
-        chunks = Constraints(codes).chunks(
-            min(n_chunks, most), self.chunk_size, random_state=self.random_state
-        )
+        chunks = Constraints(codes).chunks(min(n_chunks, most), self.chunk_size, random_state=rng)
         error = None
         if self.shrinkage is not None and check_shrinkage(self.shrinkage) is None:
             error = neighbor_error(points, codes, weights, chunks)
-        self._fit(points, chunks, weights, exponent, error)
-        if validate:
-            self._validate_fit(X, y, sample_weight=sample_weight)
-        return self
+        return (points, chunks, weights, exponent), {"error": error}
+
+
+def _whole(chunks: Any) -> Integers:
+    """Return whole numbers as int64."""
+    given = np.asarray(chunks)
+    if given.dtype.kind == "O":
+        try:
+            given = given.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"chunks must hold whole numbers: {error}") from error
+    if given.dtype.kind in "biuf" and (given == np.floor(given)).all():
+        return np.asarray(given, dtype=np.int64)
+    raise ValueError(f"chunks must hold whole numbers, got dtype {given.dtype}.")

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.decomposition import KernelPCA
 from sklearn.kernel_approximation import Nystroem
 
 from metricfast._core.mahalanobis import as_vectors, finite_between
+from metricfast._core.types import Array
 
 __all__ = ["KernelizedMetric", "fit_kernel_map", "map_points"]
 
@@ -24,7 +25,7 @@ _LEAST_ROWS, _PRODUCT = 256, 2**28
 
 
 def fit_kernel_map(
-    points: NDArray[Any],
+    points: Array,
     *,
     kernel: str | Callable[..., float],
     gamma: float | str | None,
@@ -36,20 +37,11 @@ def fit_kernel_map(
 ) -> Nystroem | KernelPCA:
     """Fit the map of a kernel to points.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n_samples, n_features)
-    kernel, gamma, degree, coef0, n_components, method, **params
-        As for `KernelizedMetricLearner`.
-
-    Returns
-    -------
-    Nystroem or KernelPCA
-
-    Raises
-    ------
-    ValueError
-        If a parameter has a value that cannot be used, or the kernel is not finite at the points.
+    `points`: ndarray of shape (n_samples, n_features).
+    `kernel`, `gamma`, `degree`, `coef0`, `n_components`, `method`, `**params`: as for
+        `KernelizedMetricLearner`.
+    Raises ValueError if a parameter has a value that cannot be used, or the kernel is not finite at
+    the points.
     """
     n_components = min(n_components, len(points))
     if not callable(kernel):
@@ -75,7 +67,7 @@ def _not_finite(kernel: Any) -> ValueError:
 
 
 def _as_number(
-    gamma: float | str | None, kernel: str | Callable[..., float], points: NDArray[Any]
+    gamma: float | str | None, kernel: str | Callable[..., float], points: Array
 ) -> float | None:
     if not isinstance(gamma, str):
         return gamma
@@ -96,23 +88,13 @@ def _as_number(
     return float(1 / (points.shape[1] * spread**power))
 
 
-def map_points(kernel_map: Nystroem | KernelPCA, points: NDArray[Any]) -> NDArray[Any]:
+def map_points(kernel_map: Nystroem | KernelPCA, points: Array) -> Array:
     """Map points, in their own dtype.
 
-    Parameters
-    ----------
-    kernel_map : Nystroem or KernelPCA
-        Fitted.
-    points : ndarray of shape (n_samples, n_features)
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_components)
-
-    Raises
-    ------
-    ValueError
-        If the kernel is not finite at the points.
+    `kernel_map`: fitted.
+    `points`: ndarray of shape (n_samples, n_features).
+    Returns an ndarray of shape (n_samples, n_components). Raises ValueError if the kernel is not
+    finite at the points.
     """
     # One product for all points could not be interrupted.
     rows = max(_LEAST_ROWS, _PRODUCT // max(1, kernel_map.n_components**2))
@@ -141,18 +123,7 @@ class KernelizedMetric:
         self._map, self._metric = kernel_map, metric
 
     def __call__(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
-        """Return the distance, or similarity, of u and v.
-
-        Parameters
-        ----------
-        u, v : array-like of shape (n_features,)
-        squared : bool, default=False
-            Return the squared distance.
-
-        Returns
-        -------
-        float
-        """
+        """Return the (squared) distance, or similarity, of u and v of shape (n_features,)."""
         points = as_vectors(u, v, self._map.n_features_in_)
         left, right = mapped = self._map.transform(np.stack(points))
         finite_between(float(mapped.sum()), *points)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from metricfast._core.arguments import check_choice, check_count
 from metricfast._core.checks import check_points
-from metricfast._core.tuples import index_tuples
+from metricfast._core.types import Array, RandomState
 from metricfast.learners.base.learner import BaseMetricLearner, MetricTransformer
 from metricfast.learners.base.thresholds import ThresholdMixin
 from metricfast.learners.kernel.kernel_map import KernelizedMetric, fit_kernel_map, map_points
@@ -76,12 +76,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
     threshold_ : float
         Pairs of at most this distance count as similar; set by `calibrate_threshold` and
         `set_threshold`, and by `fit` where the learner sets one.
-    n_features_in_ : int
-        Number of features of the points.
-    preprocessor_ : callable or None
-        The preprocessor in use.
-    validation_ : dict
-        With ``validate=True``: how the learned distance compares with the Euclidean one.
+    n_features_in_, preprocessor_, validation_
+        As of :class:`BaseMetricLearner`.
 
     Notes
     -----
@@ -121,7 +117,7 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         n_components: int | None = None,
         method: str = "nystroem",
         preprocessor: Any = None,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | RandomState | None = None,
     ) -> None:
         self._take(locals())
 
@@ -131,10 +127,9 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         return size
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Array:
         """The learner's `classes_`; only where it has them."""
-        classes: NDArray[Any] = getattr(self, "learner_", self.learner).classes_
-        return classes
+        return np.asarray(getattr(self, "learner_", self.learner).classes_)
 
     def fit(
         self,
@@ -221,7 +216,7 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         return self
 
     @_available_if_learner_has("transform")
-    def transform(self, X: Any) -> NDArray[Any]:
+    def transform(self, X: Any) -> Array:
         """Embed points: map them by the kernel, then by the learner.
 
         Parameters
@@ -233,42 +228,17 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         -------
         ndarray of shape (n_samples, n_components of the learner)
         """
-        mapped = self._mapped_points(X)
-        embedded: NDArray[Any] = self.learner_.transform(mapped)
+        embedded: Array = self._ask("transform", self._mapped_points(X))
         return embedded
 
     @_available_if_learner_has("pair_distance")
-    def pair_distance(self, pairs: ArrayLike) -> NDArray[Any]:
-        """Return the learned distance of pairs of points.
+    def pair_distance(self, pairs: ArrayLike) -> Array:
+        """Return the learned distance of pairs, as :meth:`MahalanobisMixin.pair_distance`."""
+        return np.asarray(self._ask("pair_distance", self._mapped_tuples(pairs, 2)))
 
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            Pairs of points, or of indicators for the preprocessor.
-
-        Returns
-        -------
-        ndarray of shape (n_pairs,)
-        """
-        mapped = self._mapped_tuples(pairs, 2)
-        distances: NDArray[Any] = self.learner_.pair_distance(mapped)
-        return distances
-
-    def pair_score(self, pairs: ArrayLike) -> NDArray[Any]:
-        """Return the learned similarity of pairs of points, as the learner does.
-
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            Pairs of points, or of indicators for the preprocessor.
-
-        Returns
-        -------
-        ndarray of shape (n_pairs,)
-        """
-        mapped = self._mapped_tuples(pairs, 2)
-        similarities: NDArray[Any] = self.learner_.pair_score(mapped)
-        return similarities
+    def pair_score(self, pairs: ArrayLike) -> Array:
+        """Return the learned similarity of pairs, as :meth:`BaseMetricLearner.pair_score`."""
+        return np.asarray(self._ask("pair_score", self._mapped_tuples(pairs, 2)))
 
     def get_metric(self) -> KernelizedMetric:
         """Return the learned distance as a function ``f(u, v, squared=False)`` of two points.
@@ -281,29 +251,27 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         return KernelizedMetric(self.map_, self.learner_.get_metric())
 
     @_available_if_learner_has("decision_function")
-    def decision_function(self, tuples: ArrayLike) -> NDArray[Any]:
+    def decision_function(self, tuples: ArrayLike) -> Array:
         """Return the learner's `decision_function` of tuples; only where it has one."""
-        mapped = self._mapped_data(tuples)
-        scores: NDArray[Any] = self.learner_.decision_function(mapped)
-        return scores
+        return np.asarray(self._ask("decision_function", self._mapped_data(tuples)))
 
     @_available_if_learner_has("predict")
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: ArrayLike) -> Array:
         """Return the learner's prediction for tuples, or points; only where it has one."""
         if self._tuple_size == 2:
             return self.predict_pairs(X)
-        mapped = self._mapped_data(X)
-        labels: NDArray[Any] = self.learner_.predict(mapped)
-        return labels
+        return np.asarray(self._ask("predict", self._mapped_data(X)))
 
     @_available_if_learner_has("score")
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Return the learner's score of tuples, or points; only where it has one."""
         labels = () if y is None else (y,)
-        mapped = self._mapped_data(X)
-        return float(self.learner_.score(mapped, *labels))
+        return float(self._ask("score", self._mapped_data(X), *labels))
 
-    def _fit_map(self, points: NDArray[Any]) -> None:
+    def _ask(self, method: str, mapped: Array, *labels: ArrayLike) -> Any:
+        return getattr(self.learner_, method)(mapped, *labels)
+
+    def _fit_map(self, points: Array) -> None:
         self.map_ = fit_kernel_map(
             points,
             kernel=self.kernel,
@@ -316,24 +284,22 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
             random_state=self.random_state,
         )
 
-    def _mapped(self, points: NDArray[Any]) -> NDArray[Any]:
+    def _mapped(self, points: Array) -> Array:
         return map_points(self.map_, points)
 
-    def _mapped_data(self, X: ArrayLike) -> NDArray[Any]:
+    def _mapped_data(self, X: ArrayLike) -> Array:
         """Map what is like the data that the learner trains on."""
         size = self._tuple_size
         return self._mapped_points(X) if size is None else self._mapped_tuples(X, size)
 
-    def _mapped_points(self, X: Any) -> NDArray[Any]:
+    def _mapped_points(self, X: Any) -> Array:
         check_is_fitted(self, "learner_")
         points = check_points(self, X, preprocessor=self.preprocessor_, reset=False)
         return self._mapped(points)
 
-    def _mapped_tuples(self, tuples: ArrayLike, size: int) -> NDArray[Any]:
+    def _mapped_tuples(self, tuples: ArrayLike, size: int) -> Array:
         check_is_fitted(self, "learner_")
-        found = index_tuples(
-            self, tuples, preprocessor=self.preprocessor_, reset=False, tuple_size=size
-        )
+        found = self._look_up(tuples, size)
         return self._mapped(found.points)[found.index]
 
     @property

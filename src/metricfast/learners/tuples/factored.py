@@ -5,30 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.prior import initialize_metric
 from metricfast._core.progress import Progress
 from metricfast._core.tuples import TupleSet
+from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.training.monitor import Monitor
 
 __all__ = ["minimize_factor", "start_metric"]
 
-_Floats = NDArray[np.float64]
 # What the objective is known to, relatively: going on below it makes line searches fail.
 _ROUNDING = 1e-15
 
 
 def start_metric(
-    tuples: TupleSet,
-    prior: str | NDArray[Any],
-    rng: int | np.random.RandomState | None,
-    **params: Any,
-) -> _Floats:
+    tuples: TupleSet, prior: str | Array, rng: int | RandomState | None, **params: Any
+) -> Floats:
     """Make the matrix M that a prior names, see :func:`initialize_metric`."""
     # Finding the different points can take longer than the fit.
     named = isinstance(prior, str) and prior == "covariance"
@@ -38,38 +33,27 @@ def start_metric(
 
 def minimize_factor(
     learner: Any,
-    objective: Callable[[_Floats], tuple[float, _Floats, float]],
-    start: _Floats,
+    objective: Callable[[Floats], tuple[float, Floats, float]],
+    start: Floats,
     tol: float,
-    finish: Callable[[_Floats], None],
-) -> float:
+    finish: Callable[[Floats], None],
+) -> bool:
     """Minimise by L-BFGS until what is left to gain is at most `tol`.
 
     Sets `n_iter_` of the learner, and warns ConvergenceWarning if it ends otherwise.
 
-    Parameters
-    ----------
-    learner : estimator
-        With parameters `max_iter` and `verbose`.
-    objective : callable
-        Gives the value and gradient at a factor, and how far from optimal the factor is.
-    start : ndarray
-        Factor of any shape to start from.
-    tol : float
-        Largest distance from the optimum, as `objective` measures it, to end with.
-    finish : callable
-        Called with the best factor at the end, also when interrupted.
-
-    Returns
-    -------
-    float
-        How far from optimal the last factor is.
+    `learner`: with parameters `max_iter` and `verbose`.
+    `objective`: gives the value and gradient at a factor, and how far from optimal the factor is.
+    `start`: factor of any shape to start from.
+    `tol`: largest distance from the optimum, as `objective` measures it, to end with.
+    `finish`: called with the best factor at the end, also when interrupted.
+    Returns whether the last factor is as near to the optimum.
     """
-    progress = Progress(type(learner).__name__, learner.max_iter) if learner.verbose else None
+    progress = Progress(type(learner).__name__, learner.max_iter, shown=learner.verbose)
     # Iterations end where the objective was evaluated last, but for the last line search.
-    last: dict[bytes, tuple[float, _Floats, float]] = {}
+    last: dict[bytes, tuple[float, Floats, float]] = {}
 
-    def at(x: _Floats) -> tuple[float, _Floats, float]:
+    def at(x: Floats) -> tuple[float, Floats, float]:
         key = x.tobytes()
         if key not in last:
             found = objective(x.reshape(start.shape))
@@ -77,16 +61,15 @@ def minimize_factor(
             last[key] = found
         return last[key]
 
-    def evaluate(x: _Floats) -> tuple[float, _Floats]:
+    def evaluate(x: Floats) -> tuple[float, Floats]:
         value, gradient, _ = at(x)
         return value, gradient.ravel()
 
-    def remaining(x: _Floats) -> float:
+    def remaining(x: Floats) -> float:
         return at(x)[2]
 
-    def observer(iteration: int, value: float, x: _Floats) -> bool:
-        if progress is not None:
-            progress(iteration, value)
+    def observer(iteration: int, value: float, x: Floats) -> bool:
+        progress(iteration, value)
         return remaining(x) <= tol
 
     def report(intermediate_result: Any) -> None:
@@ -106,8 +89,7 @@ def minimize_factor(
             )
         distance = remaining(monitor.best_x)
     finally:
-        if progress is not None:
-            progress.close()
+        progress.close()
         learner.n_iter_ = max(1, len(monitor.curve))
         finish(monitor.best_x.reshape(start.shape))
     if not distance <= tol:
@@ -117,4 +99,4 @@ def minimize_factor(
             "features.",
             ConvergenceWarning,
         )
-    return distance
+    return distance <= tol

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from metricfast._core.types import Floats
 from metricfast._core.warn import warn_user
 
 __all__ = ["MAX_ITER", "graphical_lasso"]
 
-_Floats = NDArray[np.float64]
 
 MAX_ITER = 2000
 _TOL = 1e-7
@@ -21,30 +20,17 @@ _PERIOD = 10
 
 
 def graphical_lasso(
-    matrix: _Floats, sparsity: float, observer: Callable[[int, float], object] | None = None
-) -> _Floats:
+    matrix: Floats, sparsity: float, observer: Callable[[int, float], object] | None = None
+) -> Floats:
     r"""Minimise ``tr(S M) - log det M + sparsity * sum_{i != j} |M_ij|``.
 
     Every iterate is made of an eigendecomposition, so the method converges for any positive
     definite S, where coordinate descent may stall or leave the definite matrices.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (n_features, n_features)
-        S, positive definite.
-    sparsity : float
-    observer : callable, optional
-        Gets the number of each iteration, and by how much it is off.
-
-    Returns
-    -------
-    ndarray of shape (n_features, n_features)
-        Positive definite.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If iterations run out.
+    `matrix`: ndarray of shape (n_features, n_features); S, positive definite.
+    `observer`: gets the number of each iteration, and by how much it is off.
+    Returns an ndarray of shape (n_features, n_features): positive definite. Warns
+    ConvergenceWarning if iterations run out.
 
     References
     ----------

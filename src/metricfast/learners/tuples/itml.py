@@ -8,64 +8,54 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array
 
-from metricfast._core.arguments import check_count, check_range
+from metricfast._core.arguments import as_real, check_count, check_range
 from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.initialize import check_n_components
+from metricfast._core.initialize import check_n_components, components_from_metric
 from metricfast._core.progress import Progress
 from metricfast._core.scaling import times_power_of_two
+from metricfast._core.scatter import blocks
 from metricfast._core.tuples import TupleSet
+from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
-from metricfast.constraints import wrap_indices
+from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import PairsClassifierMixin
+from metricfast.learners.base.constraints import ConstraintLearner
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.thresholds import check_calibration_params
-from metricfast.learners.tuples.distance_bounds import check_bounds, distance_percentiles
-from metricfast.learners.tuples.drawn_pairs import draw_pairs
 from metricfast.learners.tuples.factored import start_metric
+from metricfast.learners.tuples.forms import PairsFromClasses
 
 __all__ = ["ITML", "ITML_Supervised"]
 
 # Squares of numbers up to two to this power do not overflow.
 _ORDINARY = 200
+# Percentiles of so many distances are off by less than a tenth of a percent of the pairs.
+_MOST_DISTANCES = 250_000
+# A bound of zero becomes this part of the other one: nothing but a singular M would keep it.
+_LEAST_BOUND = 1e-5
 
 
-def _exponent(X: NDArray[Any]) -> int:
-    """Return the power of two just above the largest coordinate."""
-    return math.frexp(max(float(X.max()), -float(X.min())))[1]
-
-
-class _BaseITML(MahalanobisMixin):
+class _BaseITML(ConstraintLearner, MahalanobisMixin):
     """What the learners on given and on drawn pairs share."""
 
-    def __init__(
-        self,
-        gamma: float = 1.0,
-        max_iter: int = 1000,
-        tol: float = 1e-3,
-        prior: str | NDArray[Any] = "identity",
-        verbose: bool = False,
-        preprocessor: ArrayLike | Callable[..., Any] | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        convergence_threshold: float | str = DEPRECATED,
-        *,
-        n_components: int | None = None,
-    ) -> None:
-        self._take(locals())
+    gamma: float
+    prior: str | Array
 
-    def _check_parameters(self) -> float:
-        """Check what needs no data, and return the tolerance."""
+    def _checked(self) -> dict[str, Any]:
         tol = self._current("tol")
         check_count("max_iter", self.max_iter)
         check_range("tol", tol)
         if not (isinstance(self.gamma, float) and self.gamma == math.inf):
             check_range("gamma", self.gamma, positive=True)
-        return float(tol)
+        return {"tol": float(tol)}
 
-    def _fit(self, tuples: TupleSet, bounds: ArrayLike | None, tol: float) -> None:
+    def _learn(
+        self, tuples: TupleSet, _: RandomState, tol: float, bounds: ArrayLike | None = None
+    ) -> None:
         check_n_components(self.n_features_in_, self.n_components)
         M = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
         # The step depends on the ratio of a distance to its bound alone, so that both can be
@@ -80,15 +70,14 @@ class _BaseITML(MahalanobisMixin):
         else:
             exponent = 0
         if bounds is None:
-            scaled = distance_percentiles(tuples, M)
+            scaled = _distance_percentiles(tuples, M)
             self.bounds_ = times_power_of_two(scaled, exponent)
         else:
-            self.bounds_ = check_bounds(bounds)
+            self.bounds_ = _check_bounds(bounds)
             scaled = times_power_of_two(self.bounds_, -exponent)
         order = np.argsort(tuples.y != 1, kind="stable")
         similar = int(np.count_nonzero(tuples.y == 1))
         pairs, duals = tuples.index[order], np.zeros(len(order))
-        progress = Progress(type(self).__name__, self.max_iter, "change") if self.verbose else None
         upper, lower = (float(bound) * float(bound) for bound in scaled)
         if min(upper, lower) == 0 or max(upper, lower) == math.inf:
             raise ValueError(f"`bounds` {self.bounds_} are too far from the scale of the points.")
@@ -99,17 +88,16 @@ class _BaseITML(MahalanobisMixin):
             self.n_iter_ += 1
             change = moved / (size + norm) if moved > 0 else 0.0
             size, converged, any_held = norm, moved == 0 or change < tol, held > 0
-            if progress is not None:
-                progress(self.n_iter_, change)
+            progress(self.n_iter_, change)
             return not converged and self.n_iter_ < self.max_iter
 
+        name = type(self).__name__
         try:
-            get_kernels().itml(
-                tuples.points, pairs, similar, M, duals, upper, lower, self.gamma, after_sweep
-            )
+            with Progress(name, self.max_iter, "change", shown=self.verbose) as progress:
+                get_kernels().itml(
+                    tuples.points, pairs, similar, M, duals, upper, lower, self.gamma, after_sweep
+                )
         finally:
-            if progress is not None:
-                progress.close()
             positive = _nearest_psd(M)
             self._set_metric(positive, self.n_components, tuples.points.dtype)
         if any_held or positive is not M:
@@ -172,9 +160,8 @@ class ITML(_BaseITML, PairsClassifierMixin):
         Number of sweeps over the pairs.
     threshold_ : float
         Pairs of at most this distance count as similar.
-    validation_ : dict
-        Only after ``fit(..., validate=True)``: how the learned and the Euclidean distance do on
-        held-out pairs.
+    validation_, n_features_in_, preprocessor_
+        As of :class:`BaseMetricLearner`.
 
     Warns
     -----
@@ -205,6 +192,21 @@ class ITML(_BaseITML, PairsClassifierMixin):
     array([ 1,  1, -1, -1])
     """
 
+    def __init__(
+        self,
+        gamma: float = 1.0,
+        max_iter: int = 1000,
+        tol: float = 1e-3,
+        prior: str | Array = "identity",
+        verbose: bool = False,
+        preprocessor: ArrayLike | Callable[..., Any] | None = None,
+        random_state: int | RandomState | None = None,
+        convergence_threshold: float | str = DEPRECATED,
+        *,
+        n_components: int | None = None,
+    ) -> None:
+        self._take(locals())
+
     def fit(
         self,
         pairs: ArrayLike,
@@ -219,41 +221,25 @@ class ITML(_BaseITML, PairsClassifierMixin):
         Parameters
         ----------
         pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            Pairs of points, or of indicators for the preprocessor.
         y : array-like of shape (n_pairs,)
-            1 for similar pairs, -1 for dissimilar ones.
+            As for :meth:`SDML.fit`, like the last two, and the errors.
         bounds : array-like of 2 numbers, optional
             Distances (not squared): the largest for similar points and the smallest for dissimilar
             ones. A zero becomes 1e-5 of the other. By default the 5th and 95th percentile of the
             distances, under the prior, of the different points that are in a pair.
         calibration_params : dict, optional
-            Parameters of `calibrate_threshold`.
         validate : bool, default=False
-            Also fit a clone to four fifths of the pairs, compare its score on the others with that
-            of the Euclidean distance, keep the numbers in `validation_`, and warn if it is worse.
 
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            If an argument or a parameter has a value that cannot be used.
-        LinAlgError
-            If the prior is not positive definite.
         """
-        calibration = check_calibration_params(calibration_params)
-        tol = self._check_parameters()
-        tuples = self._prepare_tuples(pairs, y)
-        self._fit(tuples, bounds, tol)
-        self.calibrate_threshold(pairs, y, **calibration)
-        if validate:
-            self._validate_fit(pairs, y, bounds=bounds, calibration_params=calibration_params)
-        return self
+        return self._fit_tuples(
+            pairs, y, bounds=bounds, calibration_params=calibration_params, validate=validate
+        )
 
 
-class ITML_Supervised(_BaseITML):  # noqa: N801
+class ITML_Supervised(PairsFromClasses, _BaseITML):  # noqa: N801
     """Information-theoretic metric learning from class labels.
 
     Draws pairs of points of one class as similar pairs, as many pairs of points of different
@@ -278,11 +264,8 @@ class ITML_Supervised(_BaseITML):  # noqa: N801
 
     Attributes
     ----------
-    bounds_, components_, n_iter_
-        As those of :class:`ITML`.
-    validation_ : dict
-        Only after ``fit(..., validate=True)``: errors of the learned and of the Euclidean distance
-        on held-out points.
+    bounds_, components_, n_iter_, validation_, n_features_in_, feature_names_in_, preprocessor_
+        As of :class:`ITML`.
 
     See Also
     --------
@@ -293,6 +276,8 @@ class ITML_Supervised(_BaseITML):  # noqa: N801
     All points of a class should come near each other, which suits classes of one cluster each. For
     classes of several clusters no metric can do that, and with the default `gamma` trying to can
     make neighbours worse than Euclidean ones: lower `gamma`, and fit with ``validate=True``.
+
+    The chances of points to be in a pair are in proportion to `sample_weight`.
 
     References
     ----------
@@ -309,19 +294,16 @@ class ITML_Supervised(_BaseITML):  # noqa: N801
     (150, 4)
     """
 
-    _requires_y = True
-    _partial_labels = True
-
     def __init__(
         self,
         gamma: float = 1.0,
         max_iter: int = 1000,
         tol: float = 1e-3,
         n_constraints: int | None = None,
-        prior: str | NDArray[Any] = "identity",
+        prior: str | Array = "identity",
         verbose: bool = False,
         preprocessor: ArrayLike | Callable[..., Any] | None = None,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | RandomState | None = None,
         num_constraints: int | str = DEPRECATED,
         convergence_threshold: float | str = DEPRECATED,
         *,
@@ -329,7 +311,7 @@ class ITML_Supervised(_BaseITML):  # noqa: N801
     ) -> None:
         self._take(locals())
 
-    def fit(
+    def fit(  # type: ignore[override]
         self,
         X: ArrayLike,
         y: ArrayLike,
@@ -342,38 +324,90 @@ class ITML_Supervised(_BaseITML):  # noqa: N801
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples,)
-            Points, or indicators for the preprocessor.
+        X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
         y : array-like of shape (n_samples,)
-            Class labels. Numbers below 0 mean that the class is unknown.
+            As for :meth:`MMC_Supervised.fit`, like the last two, and the errors.
         bounds : array-like of 2 numbers, optional
             As for :meth:`ITML.fit`.
         sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weights, to which the chances of points to be in a pair are in proportion.
         validate : bool, default=False
-            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
-            neighbours in the learned and in the Euclidean distance on the others, keep the numbers
-            in `validation_`, and warn if the learned one is worse.
 
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError, LinAlgError
-            As :meth:`ITML.fit`.
         """
-        tol = self._check_parameters()
-        points, labels = self._prepare_inputs(X, y, ensure_min_samples=2)
-        drawn = draw_pairs(self, labels, sample_weight, self.random_state)
-        self._fit(TupleSet(points, *wrap_indices(drawn)), bounds, tol)
-        if validate:
-            self._validate_fit(X, y, sample_weight=sample_weight, bounds=bounds)
-        return self
+        return self._fit_classes(X, y, sample_weight, validate, bounds=bounds)
 
 
-def _nearest_psd(M: NDArray[np.float64]) -> NDArray[np.float64]:
+def _exponent(X: Array) -> int:
+    """Return the power of two just above the largest coordinate."""
+    return math.frexp(max(float(X.max()), -float(X.min())))[1]
+
+
+def _check_bounds(bounds: ArrayLike) -> Floats:
+    """Return a copy of the bounds that a user gave, without zeros.
+
+    Raises
+    ------
+    ValueError
+        If they are not two finite numbers that are not negative, of which one is not zero.
+    """
+    given = check_array(
+        as_real(bounds, "bounds"),
+        dtype=np.float64,
+        ensure_2d=False,
+        ensure_min_samples=0,
+        input_name="bounds",
+    )
+    result: Floats = np.array(given).ravel()
+    if result.size != 2:
+        raise ValueError("`bounds` should be an array-like of two elements.")
+    if (result < 0).any() or not result.any():
+        raise ValueError(
+            f"`bounds` are distances: they must not be negative, nor both zero, got {bounds!r}."
+        )
+    result[result == 0] = _LEAST_BOUND * result.max()
+    return result
+
+
+def _distance_percentiles(tuples: TupleSet, M: Floats) -> Floats:
+    """Return the 5th and 95th percentile of the distances of different points under M.
+
+    Parameters
+    ----------
+    tuples : TupleSet
+        Of the many pairs of different points in them, a part is drawn, always the same.
+    M : ndarray of shape (n_features, n_features)
+
+    Raises
+    ------
+    ValueError
+        If there is one point only.
+    """
+    points, rows = tuples.points, tuples.unique_rows()
+    n = len(rows)
+    if n < 2:
+        raise ValueError(
+            "All pairs hold the same point, so there is no distance to learn from: "
+            "give pairs of different points."
+        )
+    if n * (n - 1) // 2 <= _MOST_DISTANCES:
+        left, right = np.triu_indices(n, 1)
+    else:
+        rng = np.random.RandomState(0)
+        left = rng.randint(n, size=_MOST_DISTANCES)
+        right = (left + rng.randint(1, n, size=_MOST_DISTANCES)) % n
+    L = components_from_metric(M)
+    distances = [
+        paired_distances(
+            *(points[rows[side[part]]].astype(np.float64) for side in (left, right)), L=L
+        )
+        for part in blocks(points, len(left))
+    ]
+    return np.asarray(np.percentile(np.concatenate(distances), (5, 95)))
+
+
+def _nearest_psd(M: Floats) -> Floats:
     """Drop what negative eigenvalues rounding has left."""
     eigenvalues, eigenvectors = np.linalg.eigh(M)
     if eigenvalues[0] >= 0:

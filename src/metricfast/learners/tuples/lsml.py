@@ -6,61 +6,46 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import check_count, check_random_state, check_range
+from metricfast._core.arguments import check_count, check_range
 from metricfast._core.arrays import as_threads, as_vector
 from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
+from metricfast._core.types import Array, Floats, RandomState
 from metricfast.learners.base.classifiers import QuadrupletsClassifierMixin
+from metricfast.learners.base.constraints import ConstraintLearner, Drawn, Weight
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.tuples.drawn_pairs import draw_pairs
-from metricfast.learners.tuples.factored import (
-    minimize_factor,
-    start_metric,
-)
+from metricfast.learners.tuples.factored import minimize_factor, start_metric
+from metricfast.learners.tuples.forms import PairsFromClasses
 
 __all__ = ["LSML", "LSML_Supervised"]
 
-_Floats = NDArray[np.float64]
 
-
-class _BaseLSML(MahalanobisMixin):
+class _BaseLSML(ConstraintLearner, MahalanobisMixin):
     """What the learners on given and on drawn quadruplets share."""
 
-    def __init__(
-        self,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        prior: str | NDArray[Any] = "identity",
-        verbose: bool = False,
-        preprocessor: ArrayLike | Callable[..., Any] | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        *,
-        n_components: int | None = None,
-    ) -> None:
-        self._take(locals())
+    tol: float
+    prior: str | Array
 
-    def _check_parameters(self) -> None:
-        """Check what needs no data."""
+    def _checked(self) -> None:
         check_count("max_iter", self.max_iter)
         check_range("tol", self.tol)
 
     @one_blas_thread()
-    def _fit(self, tuples: TupleSet, weights: ArrayLike | None, rng: np.random.RandomState) -> None:
+    def _learn(self, tuples: TupleSet, rng: RandomState, weights: ArrayLike | None) -> None:
         points, index = tuples.points, tuples.index
         n_features = points.shape[1]
-        if self.n_components is not None:
-            check_n_components(n_features, self.n_components)
+        check_n_components(n_features, self.n_components)
         self.w_ = _shares(weights, len(index))
         prior = start_metric(tuples, self.prior, rng, strictly_positive=True)
         threads = as_threads(None)
 
-        def loss(L: _Floats) -> tuple[float, _Floats]:
-            found: tuple[float, _Floats] = get_kernels().lsml_loss(
+        def loss(L: Floats) -> tuple[float, Floats]:
+            found: tuple[float, Floats] = get_kernels().lsml_loss(
                 points, index, self.w_, np.ascontiguousarray(L), threads
             )
             return found
@@ -79,7 +64,7 @@ class _BaseLSML(MahalanobisMixin):
         # M = (B root)' (B root), so <M, inv(P)> is scale times |B|^2. With E, the gradient in M
         # where M is the unit of length, the value is within sum(e - log(1 + e)) over the
         # eigenvalues e of E of the minimum, about half of the squared norm of E.
-        def objective(B: _Floats) -> tuple[float, _Floats, float]:
+        def objective(B: Floats) -> tuple[float, Floats, float]:
             value, scatter = loss(B @ root)
             log_det = np.linalg.slogdet(B)[1]
             slope = B @ (root @ scatter @ root.T + scale * np.eye(n_features))
@@ -87,7 +72,7 @@ class _BaseLSML(MahalanobisMixin):
             relative = slope @ B.T - np.eye(n_features)
             return value, 2 * (slope - np.linalg.inv(B).T), float(np.linalg.norm(relative))
 
-        def finish(B: _Floats) -> None:
+        def finish(B: Floats) -> None:
             L = B @ root
             self._set_metric(L.T @ L, self.n_components, points.dtype)
 
@@ -116,32 +101,17 @@ class LSML(_BaseLSML, QuadrupletsClassifierMixin):
         ``tol**2 / 2`` of its minimum.
     max_iter : int, default=1000
         Largest number of iterations of L-BFGS.
-    prior : {"identity", "covariance", "random"} or ndarray, default="identity"
-        :math:`M_0`. "covariance" is the inverse of the covariance of the points. An array of shape
-        (n_features, n_features) must be symmetric and positive definite.
-    verbose : bool, default=False
-        Show progress on standard error.
-    preprocessor : array-like of shape (n_points, n_features), callable or None, default=None
-        Turns indicators of points into points.
-    random_state : int, RandomState or None, default=None
-        For ``prior="random"``.
-    n_components : int, optional
-        Number of rows of `components_`: the leading eigenvectors of M, scaled. By default
-        n_features.
+    prior, verbose, preprocessor, random_state, n_components
+        As for :class:`ITML`.
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The map L of :math:`M = L^T L`, float32 for float32 points.
     n_iter_ : int
         Number of iterations.
     w_ : ndarray of shape (n_quadruplets,), float64
         Weights of the quadruplets, which sum to one.
-    n_features_in_ : int
-        Number of features of a point.
-    validation_ : dict
-        Only after ``fit(..., validate=True)``: how the learned and the Euclidean distance do on
-        held-out quadruplets.
+    components_, validation_, n_features_in_, preprocessor_
+        As of :class:`ITML`.
 
     Warns
     -----
@@ -173,12 +143,21 @@ class LSML(_BaseLSML, QuadrupletsClassifierMixin):
     True
     """
 
-    def fit(
+    def __init__(
         self,
-        quadruplets: ArrayLike,
-        weights: ArrayLike | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        prior: str | Array = "identity",
+        verbose: bool = False,
+        preprocessor: ArrayLike | Callable[..., Any] | None = None,
+        random_state: int | RandomState | None = None,
         *,
-        validate: bool = False,
+        n_components: int | None = None,
+    ) -> None:
+        self._take(locals())
+
+    def fit(
+        self, quadruplets: ArrayLike, weights: ArrayLike | None = None, *, validate: bool = False
     ) -> LSML:
         """Learn the metric.
 
@@ -205,15 +184,10 @@ class LSML(_BaseLSML, QuadrupletsClassifierMixin):
         LinAlgError
             If the prior is not positive definite.
         """
-        self._check_parameters()
-        tuples = self._prepare_tuples(quadruplets)
-        self._fit(tuples, weights, check_random_state(self.random_state))
-        if validate:
-            self._validate_fit(quadruplets, weights=weights)
-        return self
+        return self._fit_tuples(quadruplets, weights=weights, validate=validate)
 
 
-class LSML_Supervised(_BaseLSML):  # noqa: N801
+class LSML_Supervised(PairsFromClasses, _BaseLSML):  # noqa: N801
     """Metric learning from comparisons of pairs that are drawn from class labels.
 
     Draws pairs of points of one class and as many pairs of points of different classes, and learns
@@ -221,44 +195,25 @@ class LSML_Supervised(_BaseLSML):  # noqa: N801
 
     Parameters
     ----------
-    tol : float, default=1e-3
-        Largest norm of the gradient to end with, see :class:`LSML`.
-    max_iter : int, default=1000
-        Largest number of iterations of L-BFGS.
-    prior : {"identity", "covariance", "random"} or ndarray, default="identity"
-        The matrix to stay close to. "covariance" is the inverse of the covariance of the points. An
-        array of shape (n_features, n_features) must be symmetric and positive definite.
+    tol, max_iter, prior, verbose, preprocessor, n_components
+        As for :class:`LSML`, and so are their defaults.
     n_constraints : int, optional
         Number of quadruplets, by default ``20 * n_classes**2``.
     weights : array-like of shape (n_constraints,), optional
         Non-negative weights of the quadruplets; only their proportions count.
-    verbose : bool, default=False
-        Show progress on standard error.
-    preprocessor : array-like of shape (n_points, n_features), callable or None, default=None
-        Turns indicators of points into points.
     random_state : int, RandomState or None, default=None
         For the draw of quadruplets, and for ``prior="random"``.
     num_constraints : int
         Former name of `n_constraints`.
 
         .. deprecated:: 0.1
-    n_components : int, optional
-        Number of rows of `components_`: the leading eigenvectors of M, scaled. By default
-        n_features.
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The map L of :math:`M = L^T L`, float32 for float32 points.
-    n_iter_ : int
-        Number of iterations.
-    w_ : ndarray of shape (n_quadruplets,), float64
-        Weights of the quadruplets, which sum to one.
-    n_features_in_ : int
-        Number of features of a point.
-    validation_ : dict
-        Only after ``fit(..., validate=True)``: errors of the learned and of the Euclidean distance
-        on held-out points.
+    components_, n_iter_, w_, validation_, n_features_in_, preprocessor_
+        As of :class:`LSML`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if `X` has any.
 
     Warns
     -----
@@ -268,6 +223,10 @@ class LSML_Supervised(_BaseLSML):  # noqa: N801
     See Also
     --------
     LSML : Learns from given quadruplets.
+
+    Notes
+    -----
+    The chances of points to be in a quadruplet are in proportion to `sample_weight`.
 
     References
     ----------
@@ -283,71 +242,31 @@ class LSML_Supervised(_BaseLSML):  # noqa: N801
     (150, 4)
     """
 
-    _requires_y = True
-    _partial_labels = True
+    weights: ArrayLike | None
+    _needs_similar = True
 
     def __init__(
         self,
         tol: float = 1e-3,
         max_iter: int = 1000,
-        prior: str | NDArray[Any] = "identity",
+        prior: str | Array = "identity",
         n_constraints: int | None = None,
         weights: ArrayLike | None = None,
         verbose: bool = False,
         preprocessor: ArrayLike | Callable[..., Any] | None = None,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | RandomState | None = None,
         num_constraints: int | str = DEPRECATED,
         *,
         n_components: int | None = None,
     ) -> None:
         self._take(locals())
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        validate: bool = False,
-    ) -> LSML_Supervised:
-        """Draw quadruplets and learn the metric.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples,)
-            Points, or indicators for the preprocessor.
-        y : array-like of shape (n_samples,)
-            Class labels. Numbers below 0 mean that the class is unknown.
-        sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weights, to which the chances of points to be in a quadruplet are in
-            proportion.
-        validate : bool, default=False
-            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
-            neighbours in the learned and in the Euclidean distance on the others, keep the numbers
-            in `validation_`, and warn if the learned one is worse.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument or a parameter has a value that cannot be used.
-        LinAlgError
-            If the prior is not positive definite.
-        """
-        self._check_parameters()
-        points, labels = self._prepare_inputs(X, y, ensure_min_samples=2)
-        rng = check_random_state(self.random_state)
-        drawn = draw_pairs(self, labels, sample_weight, rng, same_length=True, need_similar=True)
-        self._fit(TupleSet(points, np.column_stack(drawn)), self.weights, rng)
-        if validate:
-            self._validate_fit(X, y, sample_weight=sample_weight)
-        return self
+    def _draw(self, points: Array, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
+        pairs = self._pairs(labels, sample_weight, rng, same_length=True)
+        return TupleSet(points, np.column_stack(pairs)), {"weights": self.weights}
 
 
-def _shares(weights: ArrayLike | None, n_quadruplets: int) -> _Floats:
+def _shares(weights: ArrayLike | None, n_quadruplets: int) -> Floats:
     """Return weights that sum to one."""
     if weights is None:
         return np.full(n_quadruplets, 1 / n_quadruplets)

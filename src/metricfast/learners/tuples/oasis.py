@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import (
     as_matrix,
@@ -18,36 +18,34 @@ from metricfast._core.arguments import (
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.progress import Progress
-from metricfast._core.targets import check_partial_target, check_sample_weight
-from metricfast._core.tuples import TupleSet, index_tuples
-from metricfast.constraints import Constraints
+from metricfast._core.tuples import TupleSet
+from metricfast._core.types import Array, RandomState
 from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
+from metricfast.learners.base.constraints import ConstraintLearner
+from metricfast.learners.tuples.forms import TripletsFromClasses
 
 __all__ = ["OASIS", "OASIS_Supervised"]
 
 
-class _BaseOASIS(BilinearMixin):
-    def __init__(
-        self,
-        max_iter: int = 10,
-        C: float = 0.1,
-        init: str | NDArray[Any] = "identity",
-        projection: str | None = None,
-        shuffle: bool = True,
-        preprocessor: Any = None,
-        verbose: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._take(locals())
+class _BaseOASIS(ConstraintLearner, BilinearMixin):
+    """What the learners on given and on drawn triplets share."""
 
-    def _check_parameters(self) -> None:
+    C: float
+    init: str | Array
+    projection: str | None
+    shuffle: bool
+
+    def _checked(self) -> None:
         check_count("max_iter", self.max_iter)
         check_range("C", self.C, positive=True)
         check_bool("shuffle", self.shuffle)
         check_choice("projection", self.projection, (None, "symmetric", "psd"))
         as_threads(self.n_jobs)
+
+    def _learn(self, triplets: TupleSet, rng: RandomState) -> None:
+        self._start(triplets)
+        self._train(triplets, rng, self.max_iter)
 
     def _start(self, triplets: TupleSet) -> None:
         n_features, dtype = triplets.points.shape[1], triplets.points.dtype
@@ -67,20 +65,15 @@ class _BaseOASIS(BilinearMixin):
         self.bilinear_, self.n_iter_ = W, 0
         self.loss_curve_: list[float] = []
 
-    def _train(self, triplets: TupleSet, weight: NDArray[np.float64] | None, n_passes: int) -> None:
-        """Go over the triplets of positive weight until none has a loss, at most so many times."""
+    def _train(self, triplets: TupleSet, rng: RandomState, n_passes: int) -> None:
+        """Go over the triplets until none has a loss, at most so many times."""
         dtype = np.result_type(triplets.points, self.bilinear_)
         points = triplets.points.astype(dtype, copy=False)
         W = self.bilinear_ = self.bilinear_.astype(dtype)
-        index = triplets.index
-        if weight is not None:
-            index, weight = index[weight > 0], weight[weight > 0]
-        index = np.ascontiguousarray(index)
+        index, weight = np.ascontiguousarray(triplets.index), triplets.weight
         total = len(index) if weight is None else weight.sum()
         order = np.arange(len(index))
-        rng = check_random_state(self.random_state)
-        progress = Progress(type(self).__name__, n_passes) if self.verbose else None
-        try:
+        with Progress(type(self).__name__, n_passes, shown=self.verbose) as progress:
             for _ in range(n_passes):
                 if self.shuffle:
                     order = rng.permutation(len(index))
@@ -93,13 +86,9 @@ class _BaseOASIS(BilinearMixin):
                     W[...] = _project(W, self.projection)
                 self.n_iter_ += 1
                 self.loss_curve_.append(loss / total)
-                if progress is not None:
-                    progress(self.n_iter_, self.loss_curve_[-1])
+                progress(self.n_iter_, self.loss_curve_[-1])
                 if n_updates == 0:
                     break
-        finally:
-            if progress is not None:
-                progress.close()
 
 
 class OASIS(_BaseOASIS, TripletsClassifierMixin):
@@ -129,15 +118,13 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
         matrix.
     shuffle : bool, default=True
         Take the triplets in a new random order in each pass.
-    preprocessor : array-like or callable, optional
-        Gives the points when triplets hold indicators of points.
-    verbose : bool, default=False
-        Show progress on standard error.
     random_state : int, RandomState or None, default=None
         For the order of triplets.
     n_jobs : int, optional
         Number of threads that compute similarities; results do not depend on it. Training takes
         one triplet after the other, and one thread.
+    verbose, preprocessor
+        As for :class:`ITML`.
 
     Attributes
     ----------
@@ -147,13 +134,8 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
         Number of passes done.
     loss_curve_ : list of float
         (Weighted) mean loss of the triplets of each pass, each before its own update.
-    n_features_in_ : int
-        Number of features seen in `fit`.
-    preprocessor_ : callable or None
-        The preprocessor in use.
-    validation_ : dict
-        Only after ``fit(..., validate=True)``: how the learned similarity and the inner product do
-        on held-out triplets.
+    validation_, n_features_in_, preprocessor_
+        As of :class:`ITML`.
 
     Notes
     -----
@@ -173,6 +155,20 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
     >>> oasis.predict([[0, 1, 2], [2, 3, 0]])
     array([1, 1])
     """
+
+    def __init__(
+        self,
+        max_iter: int = 10,
+        C: float = 0.1,
+        init: str | Array = "identity",
+        projection: str | None = None,
+        shuffle: bool = True,
+        preprocessor: Any = None,
+        verbose: bool = False,
+        random_state: int | RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._take(locals())
 
     def fit(
         self,
@@ -206,14 +202,7 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
         ValueError
             If an argument or parameter has a value that cannot be used.
         """
-        self._check_parameters()
-        given = self._prepare_tuples(triplets)
-        weight = check_sample_weight(sample_weight, len(given.index))
-        self._start(given)
-        self._train(given, weight, self.max_iter)
-        if validate:
-            self._validate_fit(triplets, sample_weight=sample_weight)
-        return self
+        return self._fit_tuples(triplets, sample_weight=sample_weight, validate=validate)
 
     def partial_fit(
         self, triplets: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None
@@ -225,35 +214,25 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
         Parameters
         ----------
         triplets : array-like of shape (n_triplets, 3, n_features) or (n_triplets, 3)
-            As for `fit`. The preprocessor is that of the first call.
+            As for `fit`, like weights and errors. The preprocessor is that of the first call.
         y : ignored
         sample_weight : array-like of shape (n_triplets,), optional
-            As for `fit`.
 
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            If an argument or parameter has a value that cannot be used.
         """
-        self._check_parameters()
-        if hasattr(self, "bilinear_"):
-            given = index_tuples(
-                self, triplets, preprocessor=self.preprocessor_, reset=False, tuple_size=3
-            )
-        else:
-            given = self._prepare_tuples(triplets)
-        weight = check_sample_weight(sample_weight, len(given.index))
-        if not hasattr(self, "bilinear_"):
+        self._checked()
+        begun = hasattr(self, "bilinear_")
+        given = self._look_up(triplets, 3) if begun else self._prepare_tuples(triplets)
+        given = given.weighted(sample_weight)
+        if not begun:
             self._start(given)
-        self._train(given, weight, 1)
+        self._train(given, check_random_state(self.random_state), 1)
         return self
 
 
-class OASIS_Supervised(_BaseOASIS):  # noqa: N801
+class OASIS_Supervised(TripletsFromClasses, _BaseOASIS):  # noqa: N801
     """Online algorithm for scalable similarity learning from class labels.
 
     Triplets are each point with each of its nearest points of the same class and each of its
@@ -265,21 +244,17 @@ class OASIS_Supervised(_BaseOASIS):  # noqa: N801
         Nearest points of the same class to make triplets of.
     k_impostor : int, default=10
         Nearest points of other classes to make triplets of.
-    max_iter : int, default=10
-        As for :class:`OASIS`, like the others that are not described here.
-    C : float, default=0.1
-    init : {"identity", "zeros"} or ndarray of shape (n_features, n_features), default="identity"
-    projection : {"symmetric", "psd"}, optional
-    shuffle : bool, default=True
-    preprocessor : array-like or callable, optional
-    verbose : bool, default=False
-    random_state : int, RandomState or None, default=None
-    n_jobs : int, optional
+    max_iter, C, init, projection, shuffle, preprocessor, verbose, random_state, n_jobs
+        As for :class:`OASIS`, and so are their defaults.
 
     Attributes
     ----------
     bilinear_, n_iter_, loss_curve_, n_features_in_, preprocessor_, validation_
-        As for :class:`OASIS`.
+        As of :class:`OASIS`.
+
+    Notes
+    -----
+    `sample_weight` is that of the triplets that a point is the first of, see :meth:`OASIS.fit`.
 
     References
     ----------
@@ -296,82 +271,27 @@ class OASIS_Supervised(_BaseOASIS):  # noqa: N801
     (4, 4)
     """
 
-    _requires_y = True
-    _partial_labels = True
-
     def __init__(
         self,
         k_genuine: int = 3,
         k_impostor: int = 10,
         max_iter: int = 10,
         C: float = 0.1,
-        init: str | NDArray[Any] = "identity",
+        init: str | Array = "identity",
         projection: str | None = None,
         shuffle: bool = True,
         preprocessor: Any = None,
         verbose: bool = False,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self._take(locals())
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        validate: bool = False,
-    ) -> OASIS_Supervised:
-        """Make triplets and learn the similarity.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
-            Points.
-        y : array-like of shape (n_samples,)
-            Class labels, of at least two classes. Numbers below 0 mean that the class is unknown.
-        sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weights of the triplets that a point is the first of, see `OASIS.fit`.
-        validate : bool, default=False
-            Also fit a clone to four fifths of the points, compare the errors of the 3 neighbours
-            that are most similar by the learned similarity and by the plain inner product on the
-            others, keep the numbers in `validation_`, and warn if the learned one is worse.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument or parameter has a value that cannot be used, or no class has two points.
-        """
-        self._check_parameters()
-        check_count("k_genuine", self.k_genuine)
-        check_count("k_impostor", self.k_impostor)
-        points, y_checked = self._prepare_inputs(X, y, ensure_min_samples=2)
-        _, labels = check_partial_target(y_checked)
-        weight = check_sample_weight(sample_weight, len(points))
-        index = Constraints(labels).generate_knntriplets(
-            points, self.k_genuine, self.k_impostor, n_jobs=self.n_jobs
-        )
-        if weight is not None:
-            weight = weight[index[:, 0]]
-        if not len(index) or (weight is not None and not weight.any()):
-            raise ValueError("There are no triplets: no class has two points and weight.")
-        triplets = TupleSet(points, index)
-        self._start(triplets)
-        self._train(triplets, weight, self.max_iter)
-        if validate:
-            self._validate_fit(X, y, sample_weight=sample_weight)
-        return self
-
-
-def _project(W: NDArray[Any], projection: str) -> NDArray[Any]:
-    symmetric: NDArray[Any] = (W + W.T) / 2
+def _project(W: Array, projection: str) -> Array:
+    symmetric: Array = (W + W.T) / 2
     if projection == "symmetric":
         return symmetric
     values, vectors = np.linalg.eigh(symmetric)
-    positive: NDArray[Any] = (vectors * np.maximum(values, 0)) @ vectors.T
+    positive: Array = (vectors * np.maximum(values, 0)) @ vectors.T
     return np.asarray((positive + positive.T) / 2)

@@ -1,28 +1,162 @@
-"""Sparse compositional metric learning."""
+"""Sparse compositional metric learning: the weights of given bases, from triplets."""
 
 from __future__ import annotations
 
+import math
+from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._core.arguments import check_random_state
-from metricfast._core.targets import check_partial_target, check_sample_weight
+from metricfast._core.arguments import check_count, check_range
+from metricfast._core.arrays import as_threads
+from metricfast._core.dispatch import get_kernels
+from metricfast._core.initialize import check_n_components, components_from_metric
+from metricfast._core.progress import Progress
+from metricfast._core.scaling import center_and_rescale, times_power_of_two, undo_scale
+from metricfast._core.targets import check_partial_target
 from metricfast._core.tuples import TupleSet
-from metricfast.constraints import Constraints
+from metricfast._core.types import Array, Floats, Integers, RandomState
+from metricfast._core.warn import warn_user
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
-from metricfast.learners.tuples.scml_base import CompositionalLearner, check_integer
-from metricfast.learners.tuples.scml_bases import (
+from metricfast.learners.base.constraints import ConstraintLearner, Drawn, Weight
+from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.tuples.bases import (
     check_given_basis,
     local_discriminants,
     triplet_directions,
 )
+from metricfast.learners.tuples.forms import TripletsFromClasses
 
 __all__ = ["SCML", "SCML_Supervised"]
 
 
-class SCML(CompositionalLearner, TripletsClassifierMixin):
+class _BaseSCML(ConstraintLearner, MahalanobisMixin):
+    """What the learners on given and on drawn triplets share."""
+
+    _bases: tuple[str, ...] = ("triplet_diffs",)
+    _counts: tuple[str, ...] = ("max_iter", "output_iter", "batch_size")
+
+    beta: float
+    basis: str | Array
+    n_basis: int | None
+    gamma: float
+    output_iter: int
+    batch_size: int
+
+    def _checked(self) -> None:
+        for name in self._counts:
+            _check_integer(name, getattr(self, name))
+        if self.n_basis is not None:
+            _check_integer("n_basis", self.n_basis)
+        if self.output_iter > self.max_iter:
+            raise ValueError("The value of output_iter must be equal or smaller than max_iter.")
+        check_range("beta", self.beta)
+        check_range("gamma", self.gamma, positive=True)
+        as_threads(self.n_jobs)
+        if not isinstance(self.basis, np.ndarray) and (
+            not isinstance(self.basis, str) or self.basis not in self._bases
+        ):
+            raise ValueError(
+                "`basis` must be one of the options '{}' or an array of shape "
+                "(n_basis, n_features).".format("', '".join(self._bases))
+            )
+
+    def _learn(self, triplets: TupleSet, rng: RandomState, basis: Floats | None = None) -> None:
+        if basis is None:
+            basis = self._basis(triplets, rng)
+        weight = triplets.weight
+        if weight is not None and (weight == weight[0]).all():
+            weight = None
+        dtype = triplets.points.dtype
+        points, exponent = center_and_rescale(triplets.points)
+        triplets = TupleSet(points, triplets.index, weight=weight)
+        check_n_components(points.shape[1], self.n_components)
+        weights = np.zeros(len(basis), dtype)
+        best, best_value = weights.copy(), math.inf
+        curve: list[float] = []
+        n_reports = -(-int(self.max_iter) // int(self.output_iter))
+        progress = Progress(type(self).__name__, n_reports, shown=self.verbose)
+        self.n_iter_ = 0
+
+        def report() -> None:
+            nonlocal best, best_value
+            value, scale = self._objective(triplets, basis, weights)
+            curve.append(value)
+            # No metric at all is of no use, and may have the lowest objective.
+            if value < best_value and weights.any():
+                best, best_value = (scale * weights).astype(dtype), value
+            progress(len(curve), value)
+
+        def next_draws(n_iter: int) -> Integers | None:
+            if n_iter > 0:
+                self.n_iter_ = n_iter
+                report()
+            size = min(self.output_iter, self.max_iter - n_iter)
+            shape = size, self.batch_size
+            return _draws(rng, len(triplets.index), shape, weight) if size else None
+
+        try:
+            get_kernels().scml(
+                triplets.points,
+                np.ascontiguousarray(triplets.index),
+                np.ascontiguousarray(basis, dtype),
+                self.beta,
+                self.gamma,
+                self.batch_size,
+                weights,
+                next_draws,
+            )
+        finally:
+            progress.close()
+            if not curve:
+                best = weights
+            elif not best.any():
+                best_value = curve[-1]
+            self.components_ = undo_scale(
+                _components(basis, best, self.n_components), exponent, dtype
+            )
+            self.weights_ = times_power_of_two(best.astype(np.float64), -2 * exponent)
+            self.loss_curve_, self.objective_ = curve, best_value
+        if not np.isfinite(self.weights_).all():
+            raise ValueError(
+                "X is so small that the weights of its bases overflow: multiply it by a number "
+                "that makes its spread about 1."
+            )
+        if self.objective_ >= 1 or not best.any():
+            warn_user(
+                f"The objective is {self.objective_:.4g} at the best weights found; without any "
+                "it is 1. Increase `max_iter`, use a larger `gamma` (shorter steps) or other "
+                "bases, or rescale the features.",
+                ConvergenceWarning,
+            )
+
+    def _basis(self, triplets: TupleSet, rng: RandomState) -> Floats:
+        if isinstance(self.basis, str):
+            return triplet_directions(triplets, self.n_basis, rng)
+        return check_given_basis(self.basis, triplets.points.shape[1])
+
+    def _objective(self, triplets: TupleSet, basis: Floats, weights: Array) -> tuple[float, float]:
+        """Return the objective at the best multiple of the weights, and that multiple."""
+        value, scale = get_kernels().triplet_objective(
+            triplets.points,
+            np.ascontiguousarray(_components(basis, weights, None)),
+            np.ascontiguousarray(triplets.index),
+            triplets.weight,
+            self.beta * float(weights.sum(dtype=np.float64)),
+            as_threads(self.n_jobs),
+        )
+        if not math.isfinite(value):
+            raise ValueError(
+                "Distances overflow in the learned metric. Rescale the features, or use a larger "
+                "`gamma`."
+            )
+        return value, scale
+
+
+class SCML(_BaseSCML, TripletsClassifierMixin):
     r"""Sparse compositional metric learning from triplets.
 
     Learns :math:`M = \sum_k w_k b_k b_k^T` from triplets (a, b, c) of which a should be nearer to b
@@ -54,10 +188,6 @@ class SCML(CompositionalLearner, TripletsClassifierMixin):
         that is best for it. The best weights then seen are the result.
     batch_size : int, default=10
         Triplets drawn for an iteration.
-    verbose : bool, default=False
-        Show progress on standard error.
-    preprocessor : array-like or callable, optional
-        Gives the points when triplets hold indicators of points.
     random_state : int, RandomState or None, default=None
         For bases and batches.
     n_components : int, optional
@@ -65,6 +195,8 @@ class SCML(CompositionalLearner, TripletsClassifierMixin):
     n_jobs : int, optional
         Number of threads that evaluate the objective; results do not depend on it. By default all
         that the process may use.
+    verbose, preprocessor
+        As for :class:`ITML`.
 
     Attributes
     ----------
@@ -80,10 +212,8 @@ class SCML(CompositionalLearner, TripletsClassifierMixin):
     loss_curve_ : list of float
         The objective after each `output_iter` iterations, and at the end, at the best multiple of
         the weights.
-    n_features_in_ : int
-        Number of features seen in `fit`.
-    preprocessor_ : callable or None
-        The preprocessor in use.
+    validation_, n_features_in_, preprocessor_
+        As of :class:`ITML`.
 
     Notes
     -----
@@ -103,6 +233,24 @@ class SCML(CompositionalLearner, TripletsClassifierMixin):
     >>> scml.fit([[0, 1, 2], [1, 4, 3], [1, 0, 3]]).predict([[0, 1, 3]])
     array([1])
     """
+
+    def __init__(
+        self,
+        beta: float = 1e-5,
+        basis: str | Array = "triplet_diffs",
+        n_basis: int | None = None,
+        gamma: float = 5e-3,
+        max_iter: int = 10000,
+        output_iter: int = 500,
+        batch_size: int = 10,
+        verbose: bool = False,
+        preprocessor: Any = None,
+        random_state: int | RandomState | None = None,
+        *,
+        n_components: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._take(locals())
 
     def fit(self, triplets: ArrayLike, y: Any = None, *, validate: bool = False) -> SCML:
         """Learn the metric.
@@ -127,20 +275,10 @@ class SCML(CompositionalLearner, TripletsClassifierMixin):
         ValueError
             If an argument or parameter has a value that cannot be used.
         """
-        self._check_parameters()
-        given = self._prepare_tuples(triplets)
-        rng = check_random_state(self.random_state)
-        if isinstance(self.basis, str):
-            basis = triplet_directions(given, self.n_basis, rng)
-        else:
-            basis = check_given_basis(self.basis, self.n_features_in_)
-        self._fit(given, basis, rng)
-        if validate:
-            self._validate_fit(triplets)
-        return self
+        return self._fit_tuples(triplets, validate=validate)
 
 
-class SCML_Supervised(CompositionalLearner):  # noqa: N801
+class SCML_Supervised(TripletsFromClasses, _BaseSCML):  # noqa: N801
     """Sparse compositional metric learning from class labels.
 
     Triplets are each point with each of its nearest points of the same class and each of its
@@ -152,30 +290,26 @@ class SCML_Supervised(CompositionalLearner):  # noqa: N801
         Nearest points of the same class to make triplets of.
     k_impostor : int, default=10
         Nearest points of other classes to make triplets of.
-    beta : float, default=1e-5
-        As for :class:`SCML`, like the others that are not described here.
+    beta, gamma, max_iter, output_iter, batch_size, verbose, preprocessor, random_state, \
+            n_components, n_jobs
+        As for :class:`SCML`, and so are their defaults.
     basis : {"lda", "triplet_diffs"} or ndarray of shape (n_basis, n_features), default="lda"
         "lda" are linear discriminants of the neighbourhoods of cluster centres, at two scales.
     n_basis : int, optional
         Number of bases to make: by default ``80 * n_features`` with "triplet_diffs" and
         ``20 * n_features`` with "lda", or fewer if there are few samples. With "lda", regions of
         low rank give fewer.
-    gamma : float, default=5e-3
-    max_iter : int, default=10000
-    output_iter : int, default=500
-    batch_size : int, default=10
-    verbose : bool, default=False
-    preprocessor : array-like or callable, optional
-    random_state : int, RandomState or None, default=None
-    n_components : int, optional
-    n_jobs : int, optional
 
     Attributes
     ----------
-    components_, weights_, n_iter_, objective_, loss_curve_, n_features_in_, preprocessor_
-        As for :class:`SCML`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, if `X` has any.
+    components_, weights_, n_iter_, objective_, loss_curve_, validation_, n_features_in_, \
+            feature_names_in_, preprocessor_
+        As of :class:`SCML`.
+
+    Notes
+    -----
+    `sample_weight` is that of the triplets that a point is the first of. As the nearest of its
+    class a repeated point would find itself, so whole numbers are no repetitions.
 
     References
     ----------
@@ -192,15 +326,14 @@ class SCML_Supervised(CompositionalLearner):  # noqa: N801
     """
 
     _bases = ("triplet_diffs", "lda")
-    _requires_y = True
-    _partial_labels = True
+    _counts = (*_BaseSCML._counts, "k_genuine", "k_impostor")
 
     def __init__(
         self,
         k_genuine: int = 3,
         k_impostor: int = 10,
         beta: float = 1e-5,
-        basis: str | NDArray[Any] = "lda",
+        basis: str | Array = "lda",
         n_basis: int | None = None,
         gamma: float = 5e-3,
         max_iter: int = 10000,
@@ -208,70 +341,42 @@ class SCML_Supervised(CompositionalLearner):  # noqa: N801
         batch_size: int = 10,
         verbose: bool = False,
         preprocessor: Any = None,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | RandomState | None = None,
         *,
         n_components: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self._take(locals())
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        validate: bool = False,
-    ) -> SCML_Supervised:
-        """Make triplets and learn the metric.
+    def _draw(self, points: Array, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
+        triplets, found = super()._draw(points, labels, sample_weight, rng)
+        if isinstance(self.basis, str) and self.basis == "lda":
+            _, codes = check_partial_target(labels)
+            known = codes >= 0
+            found["basis"] = local_discriminants(points[known], codes[known], self.n_basis, rng)
+        return triplets, found
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
-            Points.
-        y : array-like of shape (n_samples,)
-            Class labels, of at least two classes. Numbers below 0 mean that the class is unknown.
-        sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weights of the triplets that a point is the first of. As the nearest of its
-            class a repeated point would find itself, so whole numbers are no repetitions.
-        validate : bool, default=False
-            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
-            neighbours in the learned and in the Euclidean distance on the others, keep the numbers
-            in `validation_`, and warn if the learned one is worse.
 
-        Returns
-        -------
-        self
+def _components(basis: Floats, weights: Array, n_components: int | None) -> Floats:
+    """Return the map of the metric: a row a base of positive weight where these are few."""
+    active = weights > 0
+    rows = np.sqrt(weights[active].astype(np.float64))[:, None] * basis[active]
+    if n_components is None and len(rows) < basis.shape[1]:
+        return rows if len(rows) else np.zeros((1, basis.shape[1]))
+    return components_from_metric(rows.T @ rows, n_components=n_components)
 
-        Raises
-        ------
-        ValueError
-            If an argument or parameter has a value that cannot be used, or no class has two points.
-        """
-        self._check_parameters()
-        for name in ("k_genuine", "k_impostor"):
-            check_integer(name, getattr(self, name))
-        points, y_checked = self._prepare_inputs(X, y, ensure_min_samples=2)
-        _, labels = check_partial_target(y_checked)
-        weight = check_sample_weight(sample_weight, len(points))
-        rng = check_random_state(self.random_state)
-        index = Constraints(labels).generate_knntriplets(
-            points, self.k_genuine, self.k_impostor, n_jobs=self.n_jobs
-        )
-        if weight is not None:
-            index = index[weight[index[:, 0]] > 0]
-            weight = weight[index[:, 0]]
-        if not len(index):
-            raise ValueError("There are no triplets: no class has two points and weight.")
-        triplets = TupleSet(points, index)
-        if not isinstance(self.basis, str):
-            basis = check_given_basis(self.basis, points.shape[1])
-        elif self.basis == "lda":
-            known = labels >= 0
-            basis = local_discriminants(points[known], labels[known], self.n_basis, rng)
-        else:
-            basis = triplet_directions(triplets, self.n_basis, rng)
-        self._fit(triplets, basis, rng, weight)
-        if validate:
-            self._validate_fit(X, y, sample_weight=sample_weight)
-        return self
+
+def _draws(rng: RandomState, n: int, shape: tuple[int, int], weight: Floats | None) -> Integers:
+    """Draw triplets with chances in proportion to their weights."""
+    if weight is None:
+        return np.asarray(rng.randint(n, size=shape), np.int64)
+    chances = np.cumsum(weight)
+    drawn = np.searchsorted(chances, rng.random_sample(shape) * chances[-1], side="right")
+    return np.asarray(np.minimum(drawn, n - 1), np.int64)
+
+
+def _check_integer(name: str, value: object) -> None:
+    """Raise where a value is no integer, in the words of metric-learn."""
+    if not isinstance(value, Integral):
+        raise ValueError(f"{name} should be an integer, instead it is of type {type(value)}")
+    check_count(name, value)

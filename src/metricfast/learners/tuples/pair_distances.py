@@ -1,4 +1,4 @@
-"""The parts of MMC's objective: sums over pairs, and coordinates to search in."""
+"""The objective of MMC: sums of distances of pairs, in coordinates that suit them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.scaling import moderate
+from metricfast._core.tuples import TupleSet
+from metricfast._core.types import Array, Floats, Integers
 
-__all__ = ["ClusteringProblem", "check_diagonal"]
+__all__ = ["PairDistances", "check_diagonal"]
 
 # Least mean square of similar pairs along a direction, relative to features of all pairs. Where
 # similar points do not differ at all, the objective has no upper bound.
@@ -21,7 +22,6 @@ _FLOOR = 1e-6
 # Part of the mean eigenvalue that is added to the initial matrix: a direction that it leaves out
 # would be left out for good.
 _SPREAD = 1e-3
-_Floats = NDArray[np.float64]
 
 
 def check_diagonal(value: object) -> None:
@@ -30,7 +30,7 @@ def check_diagonal(value: object) -> None:
         raise ValueError(f"diagonal must be True or False, got {value!r}.")
 
 
-class ClusteringProblem:
+class PairDistances:
     r"""Find the metric A of the largest sum of distances g, given the sum of squared ones.
 
     The sum g over dissimilar pairs grows as the root of A. So its maximum under a bound of <A, S>,
@@ -38,16 +38,9 @@ class ClusteringProblem:
     :math:`\log\langle A, S \rangle / 2 - \log g(A)`, without a constraint. The factor F of A has
     coordinates in which S is the identity, and :math:`\langle A, S \rangle = \|F\|^2`.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n_points, n_features), float32 or float64
-    index : ndarray of shape (n_pairs, 2), int64
-    y : ndarray of shape (n_pairs,)
-        1 for similar and -1 for dissimilar pairs; both occur.
-    A : ndarray of shape (n_features, n_features)
-        To start from; not zero.
-    diagonal : bool
-        Whether only diagonal matrices count.
+    `pairs`: both similar and dissimilar ones.
+    `A`: ndarray of shape (n_features, n_features); to start from; not zero.
+    `diagonal`: whether only diagonal matrices count.
 
     Attributes
     ----------
@@ -57,19 +50,13 @@ class ClusteringProblem:
         <A, S> of the A given.
     """
 
-    def __init__(
-        self,
-        points: NDArray[Any],
-        index: NDArray[np.int64],
-        y: NDArray[Any],
-        A: _Floats,
-        *,
-        diagonal: bool,
-    ) -> None:
+    def __init__(self, pairs: TupleSet, A: Floats, *, diagonal: bool) -> None:
         # The best direction of A does not depend on the unit of the points, nor does a size that is
         # relative to the initial one.
-        points = moderate(points)
-        similar, self._dissimilar = (_Pairs(points, index[y == k], diagonal) for k in (1, -1))
+        points = moderate(pairs.points)
+        similar, self._dissimilar = (
+            _Pairs(points, pairs.index[pairs.y == kind], diagonal) for kind in (1, -1)
+        )
         S, D = similar.scatter(), self._dissimilar.scatter()
         variances = [s[0] if diagonal else np.diag(s) for s in (S, D)]
         if not variances[1].any():
@@ -82,7 +69,7 @@ class ClusteringProblem:
             raise ValueError("`init` must not be zero for all features that vary.")
         self.start = self._coordinates.start(A / self.initial_size)
 
-    def objective(self, F: _Floats) -> tuple[float, _Floats, float]:
+    def objective(self, F: Floats) -> tuple[float, Floats, float]:
         """Return the value and gradient at F, and by which part of itself g may be raised at most.
 
         As g is concave, its maximum is at most g plus what its gradient gains on the best matrix of
@@ -94,7 +81,7 @@ class ClusteringProblem:
         value = math.log(size) / 2 - math.log(g)
         return value, F / size - slope / g, (size * steepest / g - 1) / 2
 
-    def metric(self, F: _Floats, size: float) -> _Floats:
+    def metric(self, F: Floats, size: float) -> Floats:
         """Return A, scaled to a given <A, S>."""
         L = self._coordinates.map(F * np.sqrt(size / np.sum(F * F)))
         return np.asarray(self._coordinates.square(L))
@@ -103,31 +90,28 @@ class ClusteringProblem:
 class _Pairs:
     """Pairs of one kind, with the sums over them that training needs.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n_points, n_features)
-    index : ndarray of shape (n_pairs, 2), int64
-    diagonal : bool
-        Whether maps and scatters are held as rows of shape (1, n_features), being diagonal.
+    `points`: ndarray of shape (n_points, n_features).
+    `index`: ndarray of shape (n_pairs, 2), int64.
+    `diagonal`: whether maps and scatters are held as rows of shape (1, n_features), being diagonal.
     """
 
-    def __init__(self, points: NDArray[Any], index: NDArray[np.int64], diagonal: bool) -> None:
+    def __init__(self, points: Array, index: Integers, diagonal: bool) -> None:
         self._points, self._index = points, np.ascontiguousarray(index)
         self._diagonal, self._threads = diagonal, as_threads(None)
 
     def __len__(self) -> int:
         return len(self._index)
 
-    def distances(self, L: _Floats) -> tuple[float, _Floats]:
+    def distances(self, L: Floats) -> tuple[float, Floats]:
         """Return the sum of distances, and of v v' over distances, v being a difference."""
         return self._sum(L, False)
 
-    def scatter(self) -> _Floats:
+    def scatter(self) -> Floats:
         """Return the sum of v v'."""
         return self._sum(np.zeros((1, self._points.shape[1])), True)[1]
 
-    def _sum(self, L: _Floats, squared: bool) -> tuple[float, _Floats]:
-        found: tuple[float, _Floats] = get_kernels().sum_of_distances(
+    def _sum(self, L: Floats, squared: bool) -> tuple[float, Floats]:
+        found: tuple[float, Floats] = get_kernels().sum_of_distances(
             self._points,
             self._index,
             np.ascontiguousarray(L),
@@ -141,15 +125,13 @@ class _Pairs:
 class _FullCoordinates:
     r"""Coordinates in which the scatter S of similar pairs is the identity: L = F K^{-1}.
 
-    Parameters
-    ----------
-    scatter : ndarray of shape (n_features, n_features)
-        S, whose eigenvalues are raised to a floor after its features are brought to the scale.
-    scale : ndarray of shape (n_features,)
-        Of squares of features, summed like S. Features of scale zero get no weight.
+    `scatter`: ndarray of shape (n_features, n_features); S, whose eigenvalues are raised to a floor
+        after its features are brought to the scale.
+    `scale`: ndarray of shape (n_features,); of squares of features, summed like S. Features of
+        scale zero get no weight.
     """
 
-    def __init__(self, scatter: _Floats, scale: _Floats) -> None:
+    def __init__(self, scatter: Floats, scale: Floats) -> None:
         root = np.sqrt(scale)
         inverse = _inverse(root)
         values, vectors = np.linalg.eigh(scatter * np.outer(inverse, inverse))
@@ -157,23 +139,23 @@ class _FullCoordinates:
         self._factor = root[:, None] * vectors * values
         self._inverse = (vectors / values).T * inverse
 
-    def size(self, A: _Floats) -> float:
+    def size(self, A: Floats) -> float:
         """Return <A, S>."""
         return float(np.sum(A @ self._factor * self._factor))
 
-    def start(self, A: _Floats) -> _Floats:
+    def start(self, A: Floats) -> Floats:
         """Return a factor of A, which is made definite; its size is 1."""
         B = self._factor.T @ A @ self._factor
         return np.asarray(np.linalg.cholesky(B + _SPREAD / len(B) * np.eye(len(B))).T)
 
-    def map(self, F: _Floats) -> _Floats:
+    def map(self, F: Floats) -> Floats:
         return np.asarray(F @ self._inverse)
 
     @staticmethod
-    def square(L: _Floats) -> _Floats:
+    def square(L: Floats) -> Floats:
         return np.asarray(L.T @ L)
 
-    def slope(self, F: _Floats, scatter: _Floats) -> tuple[_Floats, float]:
+    def slope(self, F: Floats, scatter: Floats) -> tuple[Floats, float]:
         """Return F H and the largest eigenvalue of H, which is the scatter in coordinates."""
         H = self._inverse @ scatter @ self._inverse.T
         return F @ H, float(np.linalg.eigvalsh(H)[-1])
@@ -182,28 +164,28 @@ class _FullCoordinates:
 class _DiagonalCoordinates:
     """The same for diagonal A, where S is its diagonal; factors and maps are rows."""
 
-    def __init__(self, scatter: _Floats, scale: _Floats) -> None:
+    def __init__(self, scatter: Floats, scale: Floats) -> None:
         self._square = np.maximum(scatter[0], _FLOOR * scale)
         self._inverse = _inverse(np.sqrt(self._square))
 
-    def size(self, A: _Floats) -> float:
+    def size(self, A: Floats) -> float:
         return float(np.diag(A) @ self._square)
 
-    def start(self, A: _Floats) -> _Floats:
+    def start(self, A: Floats) -> Floats:
         return np.asarray(np.sqrt(np.diag(A) * self._square + _SPREAD / len(A))[None])
 
-    def map(self, F: _Floats) -> _Floats:
+    def map(self, F: Floats) -> Floats:
         return np.asarray(F * self._inverse)
 
     @staticmethod
-    def square(L: _Floats) -> _Floats:
+    def square(L: Floats) -> Floats:
         return np.diag(L[0] ** 2)
 
-    def slope(self, F: _Floats, scatter: _Floats) -> tuple[_Floats, float]:
+    def slope(self, F: Floats, scatter: Floats) -> tuple[Floats, float]:
         H = scatter * self._inverse**2
         return np.asarray(F * H), float(H.max())
 
 
-def _inverse(values: _Floats) -> _Floats:
+def _inverse(values: Floats) -> Floats:
     """Return inverses, of zeros zero."""
     return np.asarray(np.divide(1, values, out=np.zeros_like(values), where=values > 0))

@@ -6,7 +6,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.random import sample_without_replacement
@@ -17,12 +16,12 @@ from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import discriminant_components
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
+from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import kneighbors_per_class
 
 __all__ = ["check_given_basis", "local_discriminants", "triplet_directions"]
 
-_Floats = NDArray[np.float64]
 
 # Clusters are where to look, no result: that many points each give their centres well enough.
 _POINTS_PER_CLUSTER = 100
@@ -32,9 +31,9 @@ _MATRICES = 1 << 18
 _MAX_FAILURES = 100
 
 
-def check_given_basis(basis: Any, n_features: int) -> _Floats:
+def check_given_basis(basis: Any, n_features: int) -> Floats:
     """Return a copy of the bases that a user gave, one a row."""
-    found: _Floats = as_matrix(basis, "basis")
+    found: Floats = as_matrix(basis, "basis")
     if found.shape[1] != n_features:
         raise ValueError(
             f"The dimensionality ({found.shape[1]}) of the provided bases must match the "
@@ -43,30 +42,15 @@ def check_given_basis(basis: Any, n_features: int) -> _Floats:
     return found
 
 
-def triplet_directions(
-    triplets: TupleSet, n_basis: int | None, rng: np.random.RandomState
-) -> _Floats:
+def triplet_directions(triplets: TupleSet, n_basis: int | None, rng: RandomState) -> Floats:
     """Return directions in which a few random triplets differ most, in either sense.
 
     They are the eigenvectors of the sum over n_features triplets (a, b, c) of
     ``outer(a - b, a - b) - outer(a - c, a - c)``, for as many draws as it takes.
 
-    Parameters
-    ----------
-    triplets : TupleSet
-    n_basis : int, optional
-        By default 80 times the number of features.
-    rng : RandomState
-
-    Returns
-    -------
-    ndarray of shape (n_basis, n_features)
-        Of unit length.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer triplets than features, or points do not differ.
+    `n_basis`: by default 80 times the number of features.
+    Returns an ndarray of shape (n_basis, n_features): of unit length. Raises ValueError if there
+    are fewer triplets than features, or points do not differ.
     """
     points, index = triplets.points, triplets.index
     n_triplets, n_features = len(index), points.shape[1]
@@ -77,7 +61,7 @@ def triplet_directions(
             "basis generation scheme."
         )
     n_basis = 80 * n_features if n_basis is None else n_basis
-    found: list[_Floats] = []
+    found: list[Floats] = []
     n_found = n_failures = 0
     at_once = max(1, _MATRICES // n_features**2)
     with one_blas_thread():
@@ -107,34 +91,21 @@ def triplet_directions(
     return np.concatenate(found)[:n_basis]
 
 
-def _squares(rows: _Floats) -> _Floats:
-    squares: _Floats = rows.swapaxes(1, 2) @ rows
+def _squares(rows: Floats) -> Floats:
+    squares: Floats = rows.swapaxes(1, 2) @ rows
     return squares
 
 
 def local_discriminants(
-    X: NDArray[Any], labels: NDArray[np.int64], n_basis: int | None, rng: np.random.RandomState
-) -> _Floats:
+    X: Array, labels: Integers, n_basis: int | None, rng: RandomState
+) -> Floats:
     """Return linear discriminants of the neighbourhoods of cluster centres, at two scales.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-    labels : ndarray of shape (n_samples,)
-        Codes of classes.
-    n_basis : int, optional
-        By default 20 times the number of features, or as many as the samples can give.
-    rng : RandomState
-
-    Returns
-    -------
-    ndarray of shape (at most n_basis, n_features)
-        Of unit length. Neighbourhoods of low rank give fewer.
-
-    Raises
-    ------
-    ValueError
-        If `n_basis` is more than the samples can give.
+    `X`: ndarray of shape (n_samples, n_features).
+    `labels`: ndarray of shape (n_samples,); codes of classes.
+    `n_basis`: by default 20 times the number of features, or as many as the samples can give.
+    Returns an ndarray of shape (at most n_basis, n_features): of unit length. Neighbourhoods of low
+    rank give fewer. Raises ValueError if `n_basis` is more than the samples can give.
     """
     n_samples, n_features = X.shape
     n_classes = len(np.unique(labels))
@@ -170,7 +141,7 @@ def local_discriminants(
     return np.asarray(basis[kept] / lengths[kept])[:n_basis]
 
 
-def _cluster_centres(X: NDArray[Any], n_clusters: int, rng: np.random.RandomState) -> NDArray[Any]:
+def _cluster_centres(X: Array, n_clusters: int, rng: RandomState) -> Array:
     n_samples = min(len(X), _POINTS_PER_CLUSTER * n_clusters)
     rows = sample_without_replacement(len(X), n_samples, random_state=rng)
     # One thread, since sums over several would depend on their number.

@@ -1,0 +1,15 @@
+"""Names of the types that annotations use most."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Array", "Floats", "Integers", "RandomState"]
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+RandomState = np.random.RandomState

@@ -1,0 +1,89 @@
+"""Shrinkage: moving a scatter matrix towards another, by a fraction that serves neighbours best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from metricfast._core.scatter import repetitions
+from metricfast._core.types import Array, Floats, Integers
+from metricfast.distances.neighbors import kneighbors
+
+__all__ = ["check_shrinkage", "least_error", "neighbor_error", "shrunk"]
+
+
+# Points that are judged by their nearest neighbours, and how many of those.
+_JUDGED = 1000
+_NEIGHBORS = 3
+
+
+def shrunk(scatter: Floats, shrinkage: float, target: Floats | None = None) -> Floats:
+    """Move a scatter matrix towards the multiple of another that has the same trace.
+
+    By default that of the identity.
+    """
+    if target is None:
+        target = np.eye(len(scatter))
+    share = shrinkage * np.trace(scatter) / np.trace(target)
+    return np.asarray((1 - shrinkage) * scatter + share * target)
+
+
+def least_error(
+    scatter: Floats,
+    targets: Mapping[str, tuple[Floats, Sequence[float]]],
+    error: Callable[[Floats], float],
+) -> tuple[str, float, Floats]:
+    """Return the target, the fraction and the scatter moved so that have the least error.
+
+    Each target comes with the fractions to try; the first of equals is taken.
+    """
+    tried = [
+        (name, fraction, shrunk(scatter, fraction, target))
+        for name, (target, fractions) in targets.items()
+        for fraction in fractions
+    ]
+    return min(tried, key=lambda found: error(found[2]))
+
+
+def neighbor_error(
+    points: Array, codes: Integers, weights: Floats, chunks: Integers | None = None
+) -> Callable[[Floats], float]:
+    """Return a judge of maps: the share of other classes among the 3 nearest points.
+
+    It looks at 1000 points at most, those of classes from 0 on. Points of a chunk, from 0 on, and
+    equal points of a class are no neighbours of each other.
+    """
+    rows = np.random.RandomState(0).permutation(np.flatnonzero(codes >= 0))[:_JUDGED]
+    chunk = np.full(len(rows), -1) if chunks is None else chunks[rows]
+    distinct, place = np.unique(
+        np.column_stack([codes[rows], chunk, points[rows]]), axis=0, return_inverse=True
+    )
+    y, chunk, X = distinct[:, 0], distinct[:, 1], distinct[:, 2:] - distinct[:, 2:].mean(axis=0)
+    weight = np.bincount(place.ravel(), repetitions(weights[rows], len(rows)))
+    own = np.where(chunk >= 0, chunk, -1 - np.arange(len(y)))
+    largest = np.unique(own, return_counts=True)[1].max()
+    n_neighbors = min(len(y), _NEIGHBORS + int(largest))
+
+    def error(L: Floats) -> float:
+        Z = X @ L.T
+        # Rounded, so that ties do not depend on last digits, such as of where the origin was.
+        Z = (Z / (np.abs(Z).max() or 1)).astype(np.float32)
+        near = kneighbors(Z, Z, n_neighbors)[1]
+        others = weight[near] * (own[near] != own[:, None])
+        votes = np.clip(_NEIGHBORS - (others.cumsum(axis=1) - others), 0, others)
+        wrong = votes * (y[near] != y[:, None])
+        return float(weight @ wrong.sum(axis=1) / max(weight @ votes.sum(axis=1), 1e-300))
+
+    return error
+
+
+def check_shrinkage(value: Any) -> float | None:
+    """Return the fraction, or None for "auto"."""
+    if isinstance(value, str) and value == "auto":
+        return None
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) <= 1:
+        raise ValueError(f"shrinkage must be a number from 0 to 1, got {value!r}.")
+    return float(value)
