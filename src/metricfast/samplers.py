@@ -283,7 +283,11 @@ def _fill(
 
 
 def _first_of_each(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    return values[np.sort(np.unique(values, return_index=True)[1])]
+    order = np.argsort(values, kind="stable")
+    repeated = np.empty(len(values), bool)
+    repeated[order[:1]] = False
+    repeated[order[1:]] = values[order[1:]] == values[order[:-1]]
+    return values[~repeated]
 
 
 def _numbers(y: ArrayLike) -> NDArray[np.float64]:
