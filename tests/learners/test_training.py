@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -127,8 +129,9 @@ def test_partial_fit_learns_from_one_part_after_another(learner):
     assert model.n_iter_ == 12
     if not isinstance(learner, EmbeddingLearner):
         assert np.mean(curves[-3:]) < np.mean(curves[:3])
-    before = parameters(model).copy()
+    before, copy = parameters(model).copy(), pickle.loads(pickle.dumps(model))
     model.partial_fit(X[:50], Y[:50])
+    np.testing.assert_array_equal(parameters(copy.partial_fit(X[:50], Y[:50])), parameters(model))
     assert 0 < np.abs(parameters(model) - before).max() < 0.2 * np.abs(before).max()
     with pytest.raises(ValueError, match="features"):
         model.partial_fit(X[:, :3], Y)

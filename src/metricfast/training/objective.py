@@ -222,7 +222,10 @@ class Objective:
             value, (of_anchors, upstream) = self.loss.bound.against(
                 Z[anchors], Z, anchors, exclude=anchors
             )
-            np.add.at(upstream, anchors, of_anchors)
+            if len(np.unique(anchors)) == len(anchors):
+                upstream[anchors] += of_anchors
+            else:
+                np.add.at(upstream, anchors, of_anchors)
         return value, self.embedding.backward(arrays, cache, upstream, n_jobs=self.n_jobs)
 
     def _two_sided(self, arrays: list[Array], batch: Batch | None) -> tuple[float, list[Array]]:

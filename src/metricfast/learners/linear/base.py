@@ -178,11 +178,11 @@ class LinearLearner(TrainedLearner, PointsLearner):
         callbacks = self._check_parameters()
         self._refuse_in_parts()
         kept = getattr(self, "components_", None)
-        exponent = None if kept is None else self._exponent
+        exponent = None if kept is None else getattr(self, "_exponent", 0)
         data = self._check_data(X, y, sample_weight, exponent)
         self._exponent = data.exponent
         if kept is not None and self._course is not None:
-            monitor, coordinates, steps = self._course
+            monitor, coordinates, x0 = self._course
             objective = self._objective(data, self.components_)
             objective.coordinates = coordinates
         else:
@@ -194,8 +194,9 @@ class LinearLearner(TrainedLearner, PointsLearner):
                 L = L * self._best_scale(objective, L, self._batches(data, objective, rng))
                 self._rescaled(objective, data, L)
             x0 = objective.coordinates.vector([L])
-            monitor, steps = self._monitor(data, objective, x0, rng), self._steps(x0, None)
-            self._course = monitor, objective.coordinates, steps
+            monitor = self._monitor(data, objective, x0, rng)
+            self._course = monitor, objective.coordinates, x0
+        steps = self._steps(x0, None)
         batches = self._batches(data, objective, monitor.rng)
         monitor.restart(monitor.x)
         monitor.look_at(objective, data.weight)

@@ -18,7 +18,6 @@ from metricfast.learners.base.trained import with_batches
 from metricfast.learners.votes.sides import (
     initial_maps,
 )
-from metricfast.learners.votes.training import VoteMonitor
 from metricfast.learners.votes.two_sided import TwoSidedVotes
 from metricfast.learners.votes.voting import (
     forgetting_failures,
@@ -284,20 +283,21 @@ class AsymmetricSimilarity(TwoSidedVotes):
         self._refuse_in_parts()
         begun = hasattr(self, "parameters_")
         data = self._check_data(X, y, X_database, y_database, sample_weight, begun, not begun)
-        course: VoteMonitor | None = self._course
-        rng = check_random_state(self.random_state) if course is None else course.rng
+        rng = check_random_state(self.random_state)
         if not begun:
             self.embedding_, cost = embedding, self._largest_cost()
             self._keep_parameters(initial_maps(self, embedding, data, rng, None, cost))
         objective = self._objective(data, self.parameters_)
-        if course is None:
-            self._course = course = self._monitor(data, objective, self.parameters_, rng)
+        if self._course is None:
+            course = self._monitor(data, objective, self.parameters_, rng)
+            self._course = course, course.start
+        course, x0 = self._course
         course.restart(course.x)
         course.look_at(objective, data.weight)
-        steps = self._steps(course.start, None)
+        steps = self._steps(x0, None)
         try:
             with self._keeping(course, objective, data, callbacks, None, None):
-                batches = self._batches_of(rng, course.n)
+                batches = self._batches_of(course.rng, course.n)
                 course(run_epoch(objective, batches, course, steps), course.x)
         except DivergedError:
             self._report_divergence(course)
