@@ -127,6 +127,8 @@ def test_what_it_refuses():
             losses.Compiled(none)(Z, y)
     with pytest.raises(ValueError, match="metric must be"):
         losses.Compiled(wrong, "cosine")(Z, y)
+    with pytest.raises(ValueError, match="data must be an address"):
+        losses.Compiled(wrong, data=[1.0])(Z, y)
     with pytest.raises(ValueError, match="labels must be"):
         losses.Compiled(wrong, labels="dense")(Z, y)
     loss = losses.Compiled(contrastive)

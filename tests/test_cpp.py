@@ -133,7 +133,7 @@ def test_cpp_tests_pass(family: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("family", ["default", "clang"])
 def test_misuse_does_not_compile(family: str, tmp_path: Path) -> None:
-    lines = ["#include <metricfast/types.hpp>", "using namespace metricfast;"]
+    lines = ["#include <metricfast/core/types.hpp>", "using namespace metricfast;"]
     lines += ["using Rows = RowMatrix<double>;"]
     lines += [f"void f{i}(Rows &m) {{ {code} }}" for i, code in enumerate(MISUSE)]
     (tmp_path / "misuse.cpp").write_text("\n".join(lines))

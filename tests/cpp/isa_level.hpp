@@ -1,6 +1,6 @@
 #pragma once
 
-#include "metricfast/config.hpp"
+#include "metricfast/core/config.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "metricfast/types.hpp"
+#include "metricfast/core/types.hpp"
 
 template <class T>
 metricfast::RowMatrix<T> random_points(metricfast::Index n, metricfast::Index p) {

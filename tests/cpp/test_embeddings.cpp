@@ -3,7 +3,7 @@
 
 #include "metricfast/embeddings/mlp.hpp"
 #include "metricfast/embeddings/normalize.hpp"
-#include "metricfast/optimizer.hpp"
+#include "metricfast/embeddings/optimizer.hpp"
 
 using namespace metricfast;
 

@@ -1,7 +1,7 @@
 #include <string>
 
 #include "common.hpp"
-#include "metricfast/parallel.hpp"
+#include "metricfast/core/parallel.hpp"
 
 // Plain symbols, which threadpoolctl looks for in the shared library.
 extern "C" {

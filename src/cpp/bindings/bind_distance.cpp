@@ -1,7 +1,7 @@
 #include "arrays.hpp"
 #include "common.hpp"
-#include "metricfast/distance.hpp"
-#include "metricfast/paired.hpp"
+#include "metricfast/distance/distance.hpp"
+#include "metricfast/distance/paired.hpp"
 
 namespace metricfast::python {
 

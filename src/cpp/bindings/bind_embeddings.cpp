@@ -4,7 +4,7 @@
 #include "metricfast/embeddings/linear.hpp"
 #include "metricfast/embeddings/mlp.hpp"
 #include "metricfast/embeddings/normalize.hpp"
-#include "metricfast/optimizer.hpp"
+#include "metricfast/embeddings/optimizer.hpp"
 
 namespace metricfast::python {
 

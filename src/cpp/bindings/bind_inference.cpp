@@ -1,6 +1,6 @@
 #include "arrays.hpp"
 #include "common.hpp"
-#include "metricfast/inference_batch.hpp"
+#include "metricfast/inference/batch.hpp"
 
 namespace metricfast::python {
 

@@ -1,8 +1,8 @@
 #include "arrays.hpp"
 #include "common.hpp"
+#include "metricfast/distance/impostors.hpp"
+#include "metricfast/distance/neighbors.hpp"
 #include "metricfast/engine/window.hpp"
-#include "metricfast/impostors.hpp"
-#include "metricfast/neighbors.hpp"
 
 namespace metricfast::python {
 

@@ -14,7 +14,7 @@ from metricfast._core.arrays import as_exclude, as_points, as_threads, as_vector
 from metricfast.losses._bound import BoundLoss, Call, Gradient
 from metricfast.losses._labels import Labels, bound_labels
 
-__all__ = ["BoundLoss", "Call", "Gradient", "Loss", "Totals", "finite", "positive"]
+__all__ = ["BoundLoss", "Call", "Gradient", "Loss", "Totals", "as_finite", "as_positive"]
 
 Totals = tuple[float, int, int, int, int]
 
@@ -132,6 +132,8 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
         return bound.call(queries, database, exclude=left_out)
 
     def _evaluate(self, call: Call) -> tuple[float, Gradient]:
+        if self._weighs_columns:
+            call.check_squares()
         totals = self._run(call)
         names = ("terms", "anchors", "skipped", "dropped")
         self.counts_ = dict(zip(names, totals[1:], strict=True))
@@ -172,7 +174,7 @@ def _count(labels: Any, name: str) -> int:
         raise ValueError(f"{name} must hold one label a point; found {labels!r:.80}.") from None
 
 
-def finite(value: float, name: str, *, what: str = "finite") -> float:
+def as_finite(value: float, name: str, *, what: str = "finite") -> float:
     """A finite parameter; ``what`` is what errors say that it must be."""
     try:
         number = np.nan if isinstance(value, str) else float(value)
@@ -183,10 +185,10 @@ def finite(value: float, name: str, *, what: str = "finite") -> float:
     return number
 
 
-def positive(value: float, name: str, *, zero: bool = False) -> float:
+def as_positive(value: float, name: str, *, zero: bool = False) -> float:
     """A finite parameter above 0, or from 0 on."""
     what = f"finite and {'at least' if zero else 'above'} 0"
-    number = finite(value, name, what=what)
+    number = as_finite(value, name, what=what)
     if number < 0 or (number == 0 and not zero):
         raise ValueError(f"{name} must be {what}; found {value!r}.")
     return number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, Loss, Totals, finite, positive
+from metricfast.losses._call import Call, Loss, Totals, as_finite, as_positive
 
 __all__ = ["Circle"]
 
@@ -54,5 +54,5 @@ class Circle(Loss):
         self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
-        margin, gamma = finite(self.margin, "margin"), positive(self.gamma, "gamma")
+        margin, gamma = as_finite(self.margin, "margin"), as_positive(self.gamma, "gamma")
         return get_kernels().circle(call, margin=margin, gamma=gamma)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from metricfast._core.arguments import check_choice
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, Loss, Totals, positive
+from metricfast.losses._call import Call, Loss, Totals, as_positive
 
 __all__ = ["Contrastive"]
 
@@ -68,8 +68,8 @@ class Contrastive(Loss):
         check_choice("power", self.power, (1, 2))
         return get_kernels().contrastive(
             call,
-            positive_margin=positive(self.pos_margin, "pos_margin", zero=True),
-            negative_margin=positive(self.neg_margin, "neg_margin", zero=True),
+            positive_margin=as_positive(self.pos_margin, "pos_margin", zero=True),
+            negative_margin=as_positive(self.neg_margin, "neg_margin", zero=True),
             squared_hinge=self.power == 2,
             mean={"sum": "", "mean": "all", "mean_nonzero": "active"}[call.reduction],
         )

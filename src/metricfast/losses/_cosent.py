@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metricfast._core.arrays import as_numbers
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, Loss, Totals, positive
+from metricfast.losses._call import Call, Loss, Totals, as_positive
 from metricfast.losses._labels import Labels, SaidDistance
 
 __all__ = ["CoSENT"]
@@ -118,7 +118,7 @@ class CoSENT(Loss):
     ) -> Totals:
         """Value and counts; the scores are replaced by the derivatives by similarities."""
         value, terms = get_kernels().cosent(
-            similarities, scores, rounding=rounding, scale=positive(self.scale, "scale"),
+            similarities, scores, rounding=rounding, scale=as_positive(self.scale, "scale"),
             weights=scores,
         )  # fmt: skip
         pairs = len(scores)

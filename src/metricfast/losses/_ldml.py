@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import AllPairsLoss, Call, Totals, finite
+from metricfast.losses._call import AllPairsLoss, Call, Totals, as_finite
 
 __all__ = ["LDML"]
 
@@ -50,9 +50,8 @@ class LDML(AllPairsLoss):
         self.bias = bias
 
     def _run(self, call: Call) -> Totals:
-        call.check_squares()
         gradient = np.empty(len(call.queries))
-        totals = get_kernels().ldml(call, bias=finite(self.bias, "bias"), bias_gradient=gradient)
+        totals = get_kernels().ldml(call, bias=as_finite(self.bias, "bias"), bias_gradient=gradient)
         total = gradient.sum() if call.weight is None else call.weight @ gradient
         self.bias_gradient_ = float(total)
         return totals

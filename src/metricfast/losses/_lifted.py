@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from metricfast._core.arguments import check_bool
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, Loss, Totals, finite
+from metricfast.losses._call import Call, Loss, Totals, as_finite
 
 __all__ = ["GeneralizedLifted"]
 
@@ -64,7 +64,7 @@ class GeneralizedLifted(Loss):
         check_bool("squared", self.squared)
         return get_kernels().lifted(
             call,
-            positive_margin=finite(self.pos_margin, "pos_margin"),
-            negative_margin=finite(self.neg_margin, "neg_margin"),
+            positive_margin=as_finite(self.pos_margin, "pos_margin"),
+            negative_margin=as_finite(self.neg_margin, "neg_margin"),
             squared=bool(self.squared),
         )

@@ -11,7 +11,7 @@ from metricfast._core.arguments import as_array, check_count
 from metricfast._core.arrays import as_codes, as_points, as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast.distances.neighbors import kneighbors_per_class, paired_distances
-from metricfast.losses._call import Call, Gradient, Loss, Totals, finite, positive
+from metricfast.losses._call import Call, Gradient, Loss, Totals, as_finite, as_positive
 
 __all__ = ["LMNN"]
 
@@ -104,8 +104,8 @@ class LMNN(Loss):
         starts, columns = (None, None) if impostors is None else impostors
         return get_kernels().lmnn(
             call,
-            regularization=finite(self.regularization, "regularization"),
-            margin=positive(self.margin, "margin", zero=True),
+            regularization=as_finite(self.regularization, "regularization"),
+            margin=as_positive(self.margin, "margin", zero=True),
             targets=targets,
             row_starts=starts,
             columns=columns,
@@ -170,7 +170,10 @@ class LMNN(Loss):
         points = as_points(Z, "Z")
         classes, codes = as_codes(y, "y", len(points))
         targets = _as_targets(targets, len(points), len(points))
-        slack, margin = positive(slack, "slack", zero=True), positive(margin, "margin", zero=True)
+        slack, margin = (
+            as_positive(slack, "slack", zero=True),
+            as_positive(margin, "margin", zero=True),
+        )
         most = check_count("max_candidates", max_candidates, least=0)
         reach = np.zeros(len(points))
         anchors = np.arange(len(points))

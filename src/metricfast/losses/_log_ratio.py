@@ -7,7 +7,7 @@ from typing import Any
 
 from metricfast._core.arguments import check_bool, check_choice
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, Loss, Totals, positive
+from metricfast.losses._call import Call, Loss, Totals, as_positive
 from metricfast.losses._labels import SaidDistance
 
 __all__ = ["BoundedRatio", "LogRatio", "Ratio"]
@@ -67,12 +67,12 @@ class _OfRatios(Loss):
     def _run(self, call: Call) -> Totals:
         check_choice("ties", self.ties, ("drop", "epsilon"))
         check_bool("squared", self.squared)
-        eps_log = positive(self.eps_log, "eps_log", zero=True)
+        eps_log = as_positive(self.eps_log, "eps_log", zero=True)
         if self.ties == "epsilon" and eps_log == 0:
             raise ValueError("ties='epsilon' needs eps_log above 0.")
         eps_distance = 1e-4 / call.queries.shape[1]
         if self.eps_distance is not None:
-            eps_distance = positive(self.eps_distance, "eps_distance", zero=True)
+            eps_distance = as_positive(self.eps_distance, "eps_distance", zero=True)
         totals: Totals = self._kernel(get_kernels())(
             call,
             squared=bool(self.squared),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, Loss, Totals, finite, positive
+from metricfast.losses._call import Call, Loss, Totals, as_finite, as_positive
 
 __all__ = ["MultiSimilarity"]
 
@@ -56,8 +56,8 @@ class MultiSimilarity(Loss):
         self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
-        alpha, beta = positive(self.alpha, "alpha"), positive(self.beta, "beta")
-        base = finite(self.base, "base")
+        alpha, beta = as_positive(self.alpha, "alpha"), as_positive(self.beta, "beta")
+        base = as_finite(self.base, "base")
         return get_kernels().softplus_pairs(
             call, alpha=alpha, base_positive=base, f_positive=1 / alpha, beta=beta,
             base_negative=base, f_negative=1 / beta,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, Loss, Totals, finite, positive
+from metricfast.losses._call import Call, Loss, Totals, as_finite, as_positive
 from metricfast.losses._nca import NCA
 
 __all__ = ["ProxyAnchor", "ProxyNCA"]
@@ -60,7 +60,7 @@ class ProxyNCA(Loss):
         self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
-        root = math.sqrt(positive(self.scale, "scale"))
+        root = math.sqrt(as_positive(self.scale, "scale"))
         scaled = replace(call, queries=root * call.queries, database=root * call.references)
         totals = NCA("log")._run(scaled)
         call.gradient = root * scaled.gradient
@@ -116,7 +116,7 @@ class ProxyAnchor(Loss):
             raise ValueError(
                 "ProxyAnchor compares all points with all proxies: exclude is of no use."
             )
-        alpha, margin = positive(self.alpha, "alpha"), finite(self.margin, "margin")
+        alpha, margin = as_positive(self.alpha, "alpha"), as_finite(self.margin, "margin")
         weighty = slice(None) if call.weight is None else call.weight > 0
         with_points = np.zeros(max(call.y.max(), call.y_database.max()) + 1, bool)
         with_points[call.y[weighty]] = True

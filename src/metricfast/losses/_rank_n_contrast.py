@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, Loss, Totals, positive
+from metricfast.losses._call import Call, Loss, Totals, as_positive
 from metricfast.losses._labels import SaidDistance
 
 __all__ = ["RankNContrast"]
@@ -64,5 +64,5 @@ class RankNContrast(Loss):
         self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
-        temperature = positive(self.temperature, "temperature")
+        temperature = as_positive(self.temperature, "temperature")
         return get_kernels().rank_n_contrast(call, temperature=temperature)

@@ -8,7 +8,7 @@ import numpy as np
 
 from metricfast._core.arguments import check_count
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, Loss, Totals, positive
+from metricfast.losses._call import Call, Loss, Totals, as_positive
 
 __all__ = ["RecallAtK", "SmoothAP"]
 
@@ -56,7 +56,9 @@ class SmoothAP(Loss):
         self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
-        return get_kernels().smooth_ap(call, temperature=positive(self.temperature, "temperature"))
+        return get_kernels().smooth_ap(
+            call, temperature=as_positive(self.temperature, "temperature")
+        )
 
 
 class RecallAtK(Loss):
@@ -117,6 +119,6 @@ class RecallAtK(Loss):
         return get_kernels().recall_at_k(
             call,
             k=np.array([check_count("k", each) for each in several], np.float64),
-            temperature=positive(self.temperature, "temperature"),
-            rank_temperature=positive(self.rank_temperature, "rank_temperature"),
+            temperature=as_positive(self.temperature, "temperature"),
+            rank_temperature=as_positive(self.rank_temperature, "rank_temperature"),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, Loss, Totals, positive
+from metricfast.losses._call import Call, Loss, Totals, as_positive
 
 __all__ = ["NTXent", "SupCon"]
 
@@ -49,7 +49,7 @@ class SupCon(Loss):
         self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
-        return get_kernels().supcon(call, temperature=positive(self.temperature, "temperature"))
+        return get_kernels().supcon(call, temperature=as_positive(self.temperature, "temperature"))
 
 
 class NTXent(Loss):
@@ -98,4 +98,4 @@ class NTXent(Loss):
         self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
-        return get_kernels().ntxent(call, temperature=positive(self.temperature, "temperature"))
+        return get_kernels().ntxent(call, temperature=as_positive(self.temperature, "temperature"))

@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_bool, check_choice
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, Loss, Totals, positive
+from metricfast.losses._call import Call, Loss, Totals, as_positive
 from metricfast.losses._labels import Labels, SaidDistance
 
 __all__ = ["Triplet"]
@@ -97,5 +97,5 @@ class Triplet(Loss):
         check_bool("squared", self.squared)
         kernels = get_kernels()
         kernel = kernels.triplet if call.kind == "class" else kernels.dense_triplet
-        margin = positive(self.margin, "margin", zero=True)
+        margin = as_positive(self.margin, "margin", zero=True)
         return kernel(call, margin=margin, mining=self.mining, squared=bool(self.squared))

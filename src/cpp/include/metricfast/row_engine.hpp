@@ -1,4 +1,4 @@
-/// Value and gradient of any row loss.
+/// Where it was: engine/row_engine.hpp.
 #pragma once
 
 #include "metricfast/engine/row_engine.hpp"

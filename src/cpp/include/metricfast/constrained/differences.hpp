@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "metricfast/parallel.hpp"
+#include "metricfast/core/parallel.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "metricfast/parallel.hpp"
-#include "metricfast/simd.hpp"
+#include "metricfast/core/parallel.hpp"
+#include "metricfast/simd/simd.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

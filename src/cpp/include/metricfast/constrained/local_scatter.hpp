@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <queue>
 
-#include "metricfast/distance.hpp"
+#include "metricfast/distance/distance.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

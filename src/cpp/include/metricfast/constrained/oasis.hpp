@@ -1,7 +1,7 @@
 /// Online passive-aggressive learning of a bilinear similarity a^T W b from triplets.
 #pragma once
 
-#include "metricfast/parallel.hpp"
+#include "metricfast/core/parallel.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -1,7 +1,7 @@
 /// Quadratic forms of many vectors by tiles.
 #pragma once
 
-#include "metricfast/packing.hpp"
+#include "metricfast/simd/packing.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

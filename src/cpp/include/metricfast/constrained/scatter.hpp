@@ -1,7 +1,7 @@
 /// Scatter matrices of groups of points.
 #pragma once
 
-#include "metricfast/parallel.hpp"
+#include "metricfast/core/parallel.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

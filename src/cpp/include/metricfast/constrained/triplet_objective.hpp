@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "metricfast/embeddings/linear.hpp"
-#include "metricfast/simd.hpp"
+#include "metricfast/simd/simd.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

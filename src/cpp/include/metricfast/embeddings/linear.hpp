@@ -1,8 +1,8 @@
 /// Linear embeddings: z = L x, forward and backward.
 #pragma once
 
-#include "metricfast/packing.hpp"
-#include "metricfast/product.hpp"
+#include "metricfast/simd/packing.hpp"
+#include "metricfast/simd/product.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -1,8 +1,8 @@
 /// Fully connected layers: forward and backward.
 #pragma once
 
-#include "metricfast/product.hpp"
-#include "metricfast/work.hpp"
+#include "metricfast/core/work.hpp"
+#include "metricfast/simd/product.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "metricfast/parallel.hpp"
+#include "metricfast/core/parallel.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

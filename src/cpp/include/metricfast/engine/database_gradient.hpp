@@ -4,9 +4,8 @@
 /// row engine collects its share by itself; shares are added in the order of the lanes.
 #pragma once
 
-#include "metricfast/distance.hpp"
 #include "metricfast/engine/row_problem.hpp"
-#include "metricfast/parallel.hpp"
+#include "metricfast/simd/packing.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -14,7 +13,7 @@ METRICFAST_NAMESPACE_BEGIN
 /// origin, and lose fewer digits amid the points, so these are centred.
 template <class T> class EmbeddedSides {
   public:
-    explicit EmbeddedSides(RowKind kind) : kind(kind) {}
+    explicit EmbeddedSides(RowKind of) : kind(of) {}
 
     void set(const RowProblem<T> &problem) {
         Eigen::RowVectorXd origin = Eigen::RowVectorXd::Zero(problem.database.cols);

@@ -8,12 +8,12 @@
 #include <memory>
 #include <mutex>
 
-#include "metricfast/distance.hpp"
+#include "metricfast/core/work.hpp"
+#include "metricfast/distance/distance.hpp"
 #include "metricfast/engine/database_gradient.hpp"
 #include "metricfast/engine/row_plan.hpp"
 #include "metricfast/engine/symmetric_gradient.hpp"
-#include "metricfast/product.hpp"
-#include "metricfast/work.hpp"
+#include "metricfast/simd/product.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

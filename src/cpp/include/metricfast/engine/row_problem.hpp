@@ -1,7 +1,7 @@
 /// What the row engine runs on, and what comes out.
 #pragma once
 
-#include "metricfast/losses/row_loss.hpp"
+#include "metricfast/engine/row_loss.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "metricfast/engine/database_gradient.hpp"
-#include "metricfast/product.hpp"
+#include "metricfast/simd/product.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

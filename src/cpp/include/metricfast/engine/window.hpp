@@ -2,7 +2,7 @@
 /// softmax of negated distances can see.
 #pragma once
 
-#include "metricfast/screen.hpp"
+#include "metricfast/distance/screen.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -23,27 +23,22 @@ struct ProductForm {
 
 /// The product form with x_p = -gamma [1 + m - s_p]_+ (s_p - 1 + m) and x_n = gamma [s_n + m]_+
 /// (s_n - m) of inner products s.
-template <class T> class CircleLoss : public RowLoss<T> {
+template <class T> class CircleLoss : public TwoSidedLoss<T, ProductForm> {
   public:
     CircleLoss(double margin, double gamma, ClassLabels labels)
-        : margin_(static_cast<T>(margin)), gamma_(static_cast<T>(gamma)), labels_(labels),
-          of_pairs_(ProductForm(), RowKind::inner_product, labels) {}
-
-    RowKind kind() const override { return RowKind::inner_product; }
-    void check(Index queries, Index database) const override { labels_.check(queries, database); }
+        : TwoSidedLoss<T, ProductForm>({}, RowKind::inner_product, labels),
+          margin_(static_cast<T>(margin)), gamma_(static_cast<T>(gamma)), labels_(labels) {}
 
     RowValue evaluate(Row<T> &row) const override {
         std::vector<T> slopes(static_cast<std::size_t>(row.count), T(0));
         for (Index j = 0; j < row.count; ++j) {
             const bool own = labels_.database[j] == labels_.queries[row.anchor];
-            // Of negatives, with s; of positives, with 1 - s.
             const T s = own ? T(1) - row.values[j] : row.values[j];
             const bool active = j != row.excluded && s > -margin_;
             row.values[j] = active ? gamma_ * (s + margin_) * (s - margin_) : T(0);
-            if (active)
-                slopes[j] = 2 * gamma_ * (own ? -s : s);
+            slopes[j] = active ? 2 * gamma_ * (own ? -s : s) : T(0);
         }
-        const RowValue result = of_pairs_.evaluate(row);
+        const RowValue result = TwoSidedLoss<T, ProductForm>::evaluate(row);
         for (Index j = 0; j < row.count; ++j)
             row.values[j] *= slopes[j];
         return result;
@@ -53,7 +48,6 @@ template <class T> class CircleLoss : public RowLoss<T> {
     T margin_;
     T gamma_;
     ClassLabels labels_;
-    TwoSidedLoss<T, ProductForm> of_pairs_;
 };
 
 METRICFAST_NAMESPACE_END

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "metricfast/distance.hpp"
+#include "metricfast/distance/distance.hpp"
 #include "metricfast/engine/row_problem.hpp"
 #include "metricfast/losses/softmax.hpp"
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "metricfast/types.hpp"
+#include "metricfast/core/types.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -1,7 +1,7 @@
 /// Weights that are given rather than derived: sum_ij w_ij D_ij.
 #pragma once
 
-#include "metricfast/losses/row_loss.hpp"
+#include "metricfast/engine/row_loss.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

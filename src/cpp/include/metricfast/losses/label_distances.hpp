@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "metricfast/simd.hpp"
+#include "metricfast/simd/simd.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

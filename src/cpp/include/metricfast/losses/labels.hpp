@@ -1,8 +1,8 @@
 /// Labels of queries and of database points.
 #pragma once
 
-#include "metricfast/losses/row_loss.hpp"
-#include "metricfast/simd.hpp"
+#include "metricfast/engine/row_loss.hpp"
+#include "metricfast/simd/simd.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "metricfast/engine/row_loss.hpp"
 #include "metricfast/losses/label_distances.hpp"
-#include "metricfast/losses/row_loss.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -1,7 +1,7 @@
 /// How much work deserves more than one thread.
 #pragma once
 
-#include "metricfast/parallel.hpp"
+#include "metricfast/core/parallel.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -6,8 +6,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "metricfast/parallel.hpp"
-#include "metricfast/tile.hpp"
+#include "metricfast/core/parallel.hpp"
+#include "metricfast/simd/tile.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

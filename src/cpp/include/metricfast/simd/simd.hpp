@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #endif
 
-#include "metricfast/types.hpp"
+#include "metricfast/core/types.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "metricfast/simd.hpp"
+#include "metricfast/simd/simd.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

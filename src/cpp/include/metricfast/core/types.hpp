@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "metricfast/config.hpp" // before Eigen: see there
+#include "metricfast/core/config.hpp" // before Eigen: see there
 
 #include <Eigen/Core>
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "metricfast/packing.hpp"
+#include "metricfast/simd/packing.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

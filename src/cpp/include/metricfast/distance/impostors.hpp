@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "metricfast/screen.hpp"
+#include "metricfast/distance/screen.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

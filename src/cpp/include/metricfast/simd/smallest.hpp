@@ -5,8 +5,8 @@
 #include <limits>
 #include <vector>
 
-#include "metricfast/simd.hpp"
-#include "metricfast/types.hpp"
+#include "metricfast/core/types.hpp"
+#include "metricfast/simd/simd.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -1,7 +1,7 @@
 /// Products of matrices that do not depend on where in memory they begin.
 #pragma once
 
-#include "metricfast/types.hpp"
+#include "metricfast/core/types.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

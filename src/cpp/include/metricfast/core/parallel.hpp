@@ -16,7 +16,7 @@
 #include <sched.h>
 #endif
 
-#include "metricfast/types.hpp"
+#include "metricfast/core/types.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -9,7 +9,7 @@
 ///   c - e|a|^2 <= D - |a|^2 <= c + e|a|^2 + 4e|b|^2 + 2t.
 #pragma once
 
-#include "metricfast/packing.hpp"
+#include "metricfast/simd/packing.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "metricfast/types.hpp"
+#include "metricfast/core/types.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "metricfast/packing.hpp"
+#include "metricfast/simd/packing.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

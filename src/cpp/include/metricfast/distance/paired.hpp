@@ -1,0 +1,138 @@
+/// Distances between given pairs of rows, always from differences: nothing cancels.
+#pragma once
+
+#include "metricfast/embeddings/linear.hpp"
+#include "metricfast/simd/packing.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// Which rows are paired: row i of x with row i of y, or x[pairs[2i]] with y[pairs[2i+1]].
+struct PairList {
+    const std::int64_t *pairs = nullptr; ///< (count x 2) or null
+    Index count = 0;
+
+    Index left(Index i) const { return pairs != nullptr ? static_cast<Index>(pairs[2 * i]) : i; }
+    Index right(Index i) const {
+        return pairs != nullptr ? static_cast<Index>(pairs[2 * i + 1]) : i;
+    }
+
+    void check(const Points &x, const Points &y) const {
+        require(pairs != nullptr || (x.rows() == count && y.rows() == count),
+                "paired_distances: X and Y must have the same number of rows");
+        for (Index i = 0; pairs != nullptr && i < count; ++i)
+            require(left(i) >= 0 && left(i) < x.rows() && right(i) >= 0 && right(i) < y.rows(),
+                    "paired_distances: pairs holds an index outside X or Y");
+    }
+};
+
+namespace detail {
+inline constexpr Index pair_block = 256;
+
+/// unscaled(), which must be a number of T.
+template <class T> T finite_distance(double d, double scale, bool squared) {
+    const T distance = unscaled<T>(d, scale, squared);
+    require(
+        std::isfinite(distance),
+        "distances of pairs overflow: divide X and Y by a number that makes their spread about 1");
+    return distance;
+}
+
+/// The length, or its square, of z[0 .. count) / unit; in a unit of its own where squares overflow
+/// or vanish.
+template <class T, class Z> T length(Index count, Z &&z, double unit, bool squared) {
+    double sum = 0;
+    for (Index k = 0; k < count; ++k)
+        sum += z(k) * z(k);
+    if (!(sum > 1e-280 && sum < 1e280)) {
+        double largest = 0;
+        for (Index k = 0; k < count; ++k)
+            largest = std::max(largest, std::abs(z(k)));
+        const double scale = 1.0 / power_of_two_above(largest);
+        sum = 0;
+        for (Index k = 0; k < count; ++k)
+            sum += (z(k) * scale) * (z(k) * scale);
+        unit *= scale;
+    }
+    return finite_distance<T>(sum, unit, squared);
+}
+
+/// f(first, count) over blocks of pairs.
+template <class F> void for_pair_blocks(Index count, const Control &control, F &&f) {
+    parallel_blocks((count + pair_block - 1) / pair_block, control, [&](Index b, Worker &) {
+        f(b * pair_block, std::min(pair_block, count - b * pair_block));
+    });
+}
+} // namespace detail
+
+/// out[i] = distance of the i-th pair, for points as they are.
+template <class T>
+void paired_distances(const Points &x, const Points &y, const PairList &list, bool squared, T *out,
+                      const Control &control = {}) {
+    require(x.cols() == y.cols(), "paired_distances: X and Y differ in width");
+    list.check(x, y);
+    detail::largest_magnitude(x); // which refuses what is not finite
+    detail::largest_magnitude(y);
+    // Between these no square of a difference has vanished or overflown in T.
+    const T least = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon() *
+                    static_cast<T>(x.cols() + 1);
+    const T largest = std::numeric_limits<T>::max();
+    x.visit([&](auto u) {
+        y.visit([&](auto v) {
+            detail::for_pair_blocks(list.count, control, [&](Index first, Index count) {
+                for (Index i = first; i < first + count; ++i) {
+                    const auto *a = u.row(list.left(i));
+                    const auto *b = v.row(list.right(i));
+                    if constexpr (std::is_same_v<decltype(a), const T *> &&
+                                  std::is_same_v<decltype(b), const T *>) {
+                        const T sum = squared_distance(a, b, u.cols);
+                        if (sum > least && sum < largest) {
+                            out[i] = unscaled<T>(static_cast<double>(sum), 1.0, squared);
+                            continue;
+                        }
+                    }
+                    // Half of a difference does not overflow.
+                    const auto half = [&](Index k) {
+                        return static_cast<double>(a[k]) / 2 - static_cast<double>(b[k]) / 2;
+                    };
+                    out[i] = detail::length<T>(u.cols, half, 0.5, squared);
+                }
+            });
+        });
+    });
+}
+
+/// out[i] = ||U x - V y|| of the i-th pair. With U and V the same object the difference x - y is
+/// formed first; where points are shared by many pairs they are embedded once instead.
+template <class T>
+void paired_distances(const Points &x, const Points &y, const PairList &list,
+                      const RowMatrix<double> &U, const RowMatrix<double> &V, bool squared, T *out,
+                      const Control &control = {}) {
+    require(U.rows() == V.rows(), "paired_distances: U and V must have the same number of rows");
+    require(x.cols() == U.cols() && y.cols() == V.cols(),
+            "paired_distances: points and components differ in width");
+    list.check(x, y);
+    if (list.pairs != nullptr && list.count > x.rows() + y.rows()) {
+        const EmbeddedPair z(x, y, U, V, control);
+        paired_distances<T>(Points(view(z.queries)), Points(view(z.database)), list, squared, out,
+                            control);
+        return;
+    }
+    const bool same_map = &U == &V;
+    const double scale = same_map ? difference_scale(x, y) : magnitude_scale(x, y);
+    detail::for_pair_blocks(list.count, control, [&](Index first, Index count) {
+        RowMatrix<double> a(count, x.cols()), b(count, y.cols()), z;
+        for (Index i = 0; i < count; ++i) {
+            x.read_row(list.left(first + i), a.row(i).data());
+            y.read_row(list.right(first + i), b.row(i).data());
+        }
+        if (same_map)
+            z.noalias() = ((a - b) * scale) * U.transpose();
+        else
+            z.noalias() = (a * scale) * U.transpose() - (b * scale) * V.transpose();
+        for (Index i = 0; i < count; ++i)
+            out[first + i] =
+                detail::length<T>(z.cols(), [&](Index c) { return z(i, c); }, scale, squared);
+    });
+}
+
+METRICFAST_NAMESPACE_END

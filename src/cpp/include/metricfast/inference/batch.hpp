@@ -1,0 +1,383 @@
+/// Targeted and loss-augmented inference for many queries against a database, without an n x m
+/// matrix.
+///
+/// The database is sorted by class, and one sweep over it finds every point that may be in a set.
+/// Of each class that are at most the k nearest, and of these only points within the bounds of
+/// SetBounds. The classes that a targeted vote may choose are searched first and without bounds,
+/// then the others from near to far. What bounds augmented sets is known in the end only; until
+/// then what was found so far stands for it, with a margin, and where that was too hopeful, the
+/// search is repeated.
+#pragma once
+
+#include "metricfast/distance/class_means.hpp"
+#include "metricfast/distance/neighbors.hpp"
+#include "metricfast/inference/bounds.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// Inference from embedded points.
+class InferenceSearch {
+  public:
+    InferenceSearch(const Points &queries, const Points &database, const InferenceProblem &problem)
+        : queries_(queries), database_(database), problem_(problem),
+          frame_(Frame::of(database, queries)) {
+        require(queries.cols() == database.cols(),
+                "inference: queries and database differ in width");
+        require(database.rows() <= std::numeric_limits<std::int32_t>::max() / 2,
+                "inference: the database has more than 2^30 points");
+        problem.check(queries.rows(), database.rows());
+        order_ = order_by_label(problem.database_labels, classes(), &starts_);
+        for (std::size_t s = 0; s < starts_.size(); ++s)
+            sizes_.push_back((s + 1 < starts_.size() ? starts_[s + 1] : database.rows()) -
+                             starts_[s]);
+        means_ = ClassMeans(database, frame_, problem.database_labels, classes());
+    }
+
+    void run(const Control &control) const {
+        const auto all = order_by_label(problem_.query_labels, classes(), nullptr);
+        const Control quiet{control.threads, control.keep_going, {}};
+        auto ids = screened<float>(all, {1, 4, endless}, control);
+        if (ids.empty())
+            return;
+        // Equal points of a class stand for each other from here on, and crowd no list.
+        InferenceSearch distinct(*this);
+        distinct.copies_ = Copies(database_, distinct.order_, distinct.starts_, quiet);
+        ids = distinct.screened<double>(ids, {endless}, quiet);
+        distinct.exhaustive(ids, quiet);
+    }
+
+  private:
+    template <class S> using List = CandidateList<S>;
+    template <class S> using Entry = typename CandidateList<S>::Entry;
+
+    static constexpr double endless = std::numeric_limits<double>::infinity();
+
+    Index k() const { return problem_.options.k; }
+    Index classes() const { return problem_.options.loss.classes; }
+    /// Such ties may need more of a class than its k nearest.
+    bool by_nearest() const { return problem_.options.ties == Ties::nearest; }
+    Candidate candidate(std::int64_t row, double distance = 0) const {
+        return {distance, row, static_cast<std::int32_t>(problem_.database_labels[row])};
+    }
+
+    /// What is known of one query in the course of a sweep.
+    template <class S> struct Row {
+        const VoteTask *task = nullptr;
+        SetBounds<S> bounds;
+        List<S> list;                ///< of the class that is being searched
+        std::vector<Entry<S>> right; ///< of classes that a targeted vote may choose
+        std::vector<Entry<S>> other;
+        S limit = std::numeric_limits<S>::infinity();     ///< of searches from now on
+        S scouted = std::numeric_limits<S>::infinity();   ///< the limit of a sweep before
+        S narrowest = std::numeric_limits<S>::infinity(); ///< limit of any class's search
+        double slack = 0;
+        bool failed = false;
+    };
+
+    /// Memory of one block's queries, in turn.
+    struct Scratch {
+        std::vector<double> query;
+        std::vector<Candidate> candidates;
+    };
+
+    /// Memory of bounds, in turn.
+    template <class S> struct Memory {
+        std::vector<Index> votes; ///< none, of each class
+        std::vector<S> uppers;
+    };
+
+    /// How a sweep searches.
+    template <class S> struct Screen {
+        const ScreenedDatabase<S> &points;
+        double error;  ///< of the bounds of k distances, without the query's share
+        double margin; ///< of what is not known until the end of the sweep; endless: all of it
+    };
+
+    /// Sweeps with one margin after the other for the queries that the one before was too narrow
+    /// for. Returns those that no sweep could answer, and those of too many candidates.
+    template <class S>
+    std::vector<std::int64_t> screened(std::vector<std::int64_t> ids,
+                                       const std::vector<double> &margins,
+                                       const Control &control) const {
+        if (ids.empty())
+            return {};
+        const ScreenedDatabase<S> points(database_, frame_, order_, starts_, control);
+        double error = 0;
+        for (Index j = 0; j < points.packed().positions(); ++j)
+            if (points.packed().id(j) >= 0)
+                error = std::max(error, static_cast<double>(k()) * points.slack(j));
+        std::vector<std::int64_t> crowded;
+        for (const double margin : margins) {
+            const Screen<S> screen{points, margin < endless ? error : endless, margin};
+            const Control shown{control.threads, control.keep_going,
+                                margin == margins.front() ? control.progress : nullptr};
+            ids = screened_blocks<S>(ids, database_.cols(), k(), shown,
+                                     [&](const std::int64_t *first, Index count, auto &unsolved) {
+                                         search_block<S>(screen, first, count, unsolved);
+                                     });
+            const auto narrow = std::stable_partition(ids.begin(), ids.end(),
+                                                      [](std::int64_t id) { return id < 0; });
+            for (auto id = ids.begin(); id != narrow; ++id)
+                crowded.push_back(~*id);
+            ids.erase(ids.begin(), narrow);
+        }
+        crowded.insert(crowded.end(), ids.begin(), ids.end());
+        by_class(crowded);
+        return crowded;
+    }
+
+    /// Sorts queries, which searches want in the order of their classes.
+    void by_class(std::vector<std::int64_t> &ids) const {
+        std::sort(ids.begin(), ids.end(), [&](std::int64_t a, std::int64_t b) {
+            const auto y = problem_.query_labels[a], z = problem_.query_labels[b];
+            return y < z || (y == z && a < b);
+        });
+    }
+
+    /// Adds to `unsolved` the queries whose search was too narrow, and ~query where there were too
+    /// many candidates.
+    template <class S>
+    void search_block(const Screen<S> &screen, const std::int64_t *ids, Index count,
+                      std::vector<std::int64_t> &unsolved) const {
+        PackedQueries<S> queries(database_.cols());
+        queries.pack(queries_, frame_, ids, 0, count);
+        std::vector<S> thresholds(
+            static_cast<std::size_t>(queries.micro_panels() * PackedQueries<S>::rows));
+        std::vector<Row<S>> rows(static_cast<std::size_t>(count));
+        for (Index i = 0; i < count; ++i)
+            rows[i].slack = 2 * screen.points.error() * queries.norm(i);
+        const auto tasks = tasks_of(ids, count);
+        for (Index i = 0, t = 0; i < count; ++i) {
+            while (tasks[t].y != problem_.query_labels[ids[i]])
+                ++t;
+            rows[i].task = &tasks[t];
+            rows[i].bounds.reset(tasks[t]);
+        }
+        Memory<S> memory{std::vector<Index>(static_cast<std::size_t>(classes()), 0), {}};
+        const auto sweep = [&](Index s, bool again) {
+            std::fill(thresholds.begin(), thresholds.end(), -std::numeric_limits<S>::infinity());
+            for (Index i = 0; i < count; ++i)
+                if (!rows[i].failed) {
+                    rows[i].list.reset(k(), rows[i].slack, reach<S>(rows[i], s, again));
+                    thresholds[i] = rows[i].list.threshold();
+                }
+            screen.points.sweep(
+                screen.points.packed().segment_begin(s), screen.points.packed().segment_end(s),
+                queries, thresholds.data(), [&](Index i, Index position, S lower) {
+                    // A row's threshold may have sunk since its tile was tested.
+                    if (!(lower < thresholds[i]))
+                        return;
+                    const Index copies = copies_.count(screen.points.packed().id(position),
+                                                       problem_.excluded(ids[i]), k());
+                    if (copies == 0)
+                        return;
+                    rows[i].list.add(lower, screen.points.slack(position), position, copies);
+                    thresholds[i] = rows[i].list.threshold();
+                });
+            for (Index i = 0; i < count; ++i)
+                if (!rows[i].failed)
+                    finish_class<S>(screen, rows[i], s, again, memory);
+        };
+        std::vector<char> first(static_cast<std::size_t>(classes()), 0);
+        for (const VoteTask &task : tasks)
+            for (Index s = 0; s < classes(); ++s)
+                if (task.right(s))
+                    first[s] = 1;
+        for (Index s = 0; s < classes(); ++s)
+            if (first[s])
+                sweep(s, false);
+        for (Index i = 0; by_nearest() && i < count; ++i) {
+            rows[i].scouted = rows[i].limit;
+            rows[i].limit = std::numeric_limits<S>::infinity();
+            rows[i].bounds.forget_points();
+            rows[i].right.clear();
+            rows[i].other.clear();
+        }
+        for (const Index s : means_.near_to_far(queries_, ids, count))
+            if (!first[s] || by_nearest())
+                sweep(s, by_nearest());
+        SetSolver solver(problem_.options);
+        Scratch scratch;
+        for (Index i = 0; i < count; ++i) {
+            if (rows[i].failed)
+                unsolved.push_back(~ids[i]);
+            else if (!solve<S>(screen, solver, rows[i], static_cast<Index>(ids[i]), scratch))
+                unsolved.push_back(ids[i]);
+        }
+    }
+
+    /// Of the classes of some queries, which ascend.
+    std::vector<VoteTask> tasks_of(const std::int64_t *ids, Index count) const {
+        std::vector<VoteTask> tasks;
+        for (Index i = 0; i < count; ++i)
+            if (tasks.empty() || tasks.back().y != problem_.query_labels[ids[i]])
+                tasks.emplace_back(problem_, problem_.query_labels[ids[i]], sizes_, frame_.scale);
+        return tasks;
+    }
+
+    /// Bounds of the distances that a query's candidates may have in the class to be searched.
+    template <class S> typename List<S>::Reach reach(Row<S> &row, Index s, bool again) const {
+        typename List<S>::Reach result;
+        if (!again && row.task->right(s))
+            return result;
+        result.limit = std::min(row.scouted, row.limit);
+        if (again) {
+            result.floor = row.bounds.winners();
+            result.extra = row.task->augmented ? row.task->largest() : 0.0;
+            result.crowd = 16;
+        }
+        return result;
+    }
+
+    template <class S> S limit(const Screen<S> &screen, const Row<S> &row) const {
+        if (problem_.options.greedy)
+            return std::numeric_limits<S>::infinity();
+        return std::max(row.bounds.nearest(), wanted<S>(screen, row, row.task->targeted,
+                                                        row.task->augmented, screen.margin));
+    }
+
+    /// How far members of the sets that are wanted may be, those of right classes apart.
+    template <class S>
+    S wanted(const Screen<S> &screen, const Row<S> &row, bool targeted, bool augmented,
+             double margin = 0) const {
+        S result = -std::numeric_limits<S>::infinity();
+        if (targeted)
+            result = by_nearest() ? row.bounds.winners() : row.bounds.targeted();
+        if (augmented)
+            result = std::max(
+                result,
+                row.bounds.augmented(screen.error + static_cast<double>(k()) * row.slack, margin));
+        return result;
+    }
+
+    template <class S>
+    void finish_class(const Screen<S> &screen, Row<S> &row, Index s, bool again,
+                      Memory<S> &memory) const {
+        row.list.tighten();
+        if (row.list.overflown()) {
+            row.failed = true;
+            return;
+        }
+        if (row.list.limited())
+            row.narrowest = std::min(row.narrowest, row.list.threshold());
+        if (row.list.entries().empty())
+            return;
+        const bool right = row.task->right(s);
+        row.list.copy_uppers(memory.uppers);
+        row.bounds.add(s, memory.uppers, memory.votes);
+        if (right && !again)
+            row.bounds.add_winner(memory.uppers);
+        row.limit = limit<S>(screen, row);
+        auto &entries = right ? row.right : row.other;
+        entries.insert(entries.end(), row.list.entries().begin(), row.list.entries().end());
+    }
+
+    /// Moves the entries below `bound` to the candidates, with exact distances.
+    template <class S>
+    void take(const Screen<S> &screen, Index id, std::vector<Entry<S>> &entries, S bound,
+              Scratch &scratch) const {
+        const auto beyond = std::partition(entries.begin(), entries.end(),
+                                           [&](const Entry<S> &e) { return !(e.lower < bound); });
+        if (beyond == entries.end())
+            return;
+        const std::size_t old = scratch.candidates.size();
+        for (auto e = beyond; e != entries.end(); ++e)
+            scratch.candidates.push_back(candidate(
+                copies_.first(screen.points.packed().id(e->position), problem_.excluded(id))));
+        entries.erase(beyond, entries.end());
+        measure(id, old, scratch);
+    }
+
+    /// Sets the distances of the candidates from `old` on, and adds their copies.
+    void measure(Index id, std::size_t old, Scratch &scratch) const {
+        auto &candidates = scratch.candidates;
+        set_distances(scratch.query.data(), database_, frame_.fine, candidates.data() + old,
+                      candidates.size() - old);
+        const double unit = 1 / frame_.fine;
+        for (std::size_t c = old; c < candidates.size(); ++c)
+            candidates[c].distance = candidates[c].distance * unit * unit;
+        copies_.expand(candidates, old, problem_.excluded(id),
+                       by_nearest() ? database_.rows() : k());
+    }
+
+    /// Every distance computed directly: for queries with too many (near-)equal neighbours.
+    void exhaustive(const std::vector<std::int64_t> &ids, const Control &control) const {
+        parallel_blocks(static_cast<Index>(ids.size()), control, [&](Index b, Worker &) {
+            const Index id = static_cast<Index>(ids[b]);
+            Scratch scratch;
+            scratch.query.resize(static_cast<std::size_t>(database_.cols()));
+            queries_.read_row(id, scratch.query.data());
+            auto &candidates = scratch.candidates;
+            for (std::size_t s = 0; s < starts_.size(); ++s) {
+                const std::size_t old = candidates.size();
+                const auto end =
+                    s + 1 < starts_.size() ? order_.begin() + starts_[s + 1] : order_.end();
+                for (auto group = order_.begin() + starts_[s]; group != end; ++group) {
+                    const std::int64_t first = copies_.first(*group, problem_.excluded(id));
+                    if (first >= 0)
+                        candidates.push_back(candidate(first));
+                }
+                measure(id, old, scratch);
+                if (!by_nearest())
+                    keep_nearest(candidates, old);
+            }
+            std::sort(candidates.begin(), candidates.end());
+            SetSolver solver(problem_.options);
+            problem_.solve(solver, id, candidates);
+        });
+    }
+
+    /// Of the candidates from `old` on, those of a class, its k nearest.
+    void keep_nearest(std::vector<Candidate> &candidates, std::size_t old) const {
+        if (static_cast<Index>(candidates.size() - old) <= k())
+            return;
+        const auto first = candidates.begin() + static_cast<Index>(old);
+        std::nth_element(first, first + k(), candidates.end());
+        candidates.resize(old + static_cast<std::size_t>(k()));
+    }
+
+    /// Exact distances where they matter, and inference. False: the search was too narrow.
+    template <class S>
+    bool solve(const Screen<S> &screen, SetSolver &solver, Row<S> &row, Index id,
+               Scratch &scratch) const {
+        scratch.query.resize(static_cast<std::size_t>(database_.cols()));
+        queries_.read_row(id, scratch.query.data());
+        auto &candidates = scratch.candidates;
+        candidates.clear();
+        const auto take_below = [&](S of_right, S of_other) {
+            take(screen, id, row.right, of_right, scratch);
+            take(screen, id, row.other, of_other, scratch);
+            std::sort(candidates.begin(), candidates.end());
+        };
+        constexpr S everything = std::numeric_limits<S>::infinity();
+        if (problem_.options.greedy) {
+            take_below(everything, everything);
+        } else {
+            take_below(row.bounds.nearest(), row.bounds.nearest());
+            solver.set_query(row.task->y, candidates);
+            const double plain = solver.plain().delta;
+            const bool targeted = row.task->targeted && plain != 0;
+            const bool augmented =
+                row.task->augmented && plain < row.task->loss.largest(row.task->y);
+            const S bound = wanted<S>(screen, row, targeted, augmented);
+            if (bound > row.narrowest)
+                return false;
+            if (targeted || augmented)
+                take_below(everything, bound);
+        }
+        problem_.solve(solver, id, candidates);
+        return true;
+    }
+
+    const Points &queries_;
+    const Points &database_;
+    const InferenceProblem &problem_;
+    Frame frame_;
+    std::vector<std::int64_t> order_;
+    std::vector<Index> starts_;
+    std::vector<Index> sizes_; ///< of the classes
+    Copies copies_;
+    ClassMeans means_;
+};
+
+METRICFAST_NAMESPACE_END

@@ -1,0 +1,270 @@
+/// How far the members of a query's best sets may be, from the nearest points of some classes.
+///
+/// A class's points count by the upper bounds of their distances, ascending. Then no member is
+/// farther than, k the size of the sets and y the query's class,
+/// - targeted, where the winner has m votes: the (k - m)-th of the points that may stand beside
+///   these, of each class so many as its votes are limited to. The smaller m, the farther. This
+///   leaves out the classes that a vote may choose; of these the k nearest are candidates anyway.
+///   Nor is a member farther than the winner's k-th, which could take its place.
+/// - augmented: what a set of known cost C - Delta leaves beside the k - 1 nearest,
+///   C - Delta + max Delta - their sum. A set whose vote is wrong has at most k / 2 points of y, so
+///   these may be the k - 1 nearest of which no more are of y.
+/// The bounds of targeted sets only sink while classes are added. So do the k - 1 nearest, whereas
+/// this lifts the others: that what was searched sufficed is known in the end.
+#pragma once
+
+#include <algorithm>
+
+#include "metricfast/distance/screen.hpp"
+#include "metricfast/inference/problem.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+namespace detail {
+
+/// The nearest of some points, ascending.
+template <class S> class Nearest {
+  public:
+    struct Item {
+        S distance;
+        std::int32_t label;
+    };
+
+    void reset(Index capacity) {
+        items_.clear();
+        capacity_ = static_cast<std::size_t>(std::max<Index>(0, capacity));
+    }
+
+    /// Adds ascending distances of one class, the first `count`; whether any of them is kept.
+    bool add(const std::vector<S> &distances, Index count, Index label) {
+        if (capacity_ == 0 || count <= 0 || distances.empty() || !(distances[0] < last()))
+            return false;
+        insert(distances, count, label);
+        return true;
+    }
+
+    bool full() const { return items_.size() == capacity_; }
+    const std::vector<Item> &items() const { return items_; }
+
+    /// Nothing farther belongs here: -inf where nothing at all does.
+    S last() const {
+        if (!full())
+            return std::numeric_limits<S>::infinity();
+        return items_.empty() ? -std::numeric_limits<S>::infinity() : items_.back().distance;
+    }
+
+    /// Of the nearest `count` that are not of a class; infinite if they are fewer.
+    double sum(Index count, Index without = -1) const {
+        double sum = 0;
+        for (std::size_t i = 0; i < items_.size() && count > 0; ++i)
+            if (items_[i].label != without) {
+                sum += static_cast<double>(items_[i].distance);
+                --count;
+            }
+        return count > 0 ? std::numeric_limits<double>::infinity() : sum;
+    }
+
+  private:
+    void insert(const std::vector<S> &distances, Index count, Index label) {
+        const std::size_t most = std::min(distances.size(), static_cast<std::size_t>(count));
+        for (std::size_t i = 0; i < most; ++i) {
+            if (items_.size() < capacity_)
+                items_.push_back({});
+            else if (!(distances[i] < items_.back().distance))
+                break;
+            std::size_t at = items_.size() - 1;
+            for (; at > 0 && distances[i] < items_[at - 1].distance; --at)
+                items_[at] = items_[at - 1];
+            items_[at] = {distances[i], static_cast<std::int32_t>(label)};
+        }
+    }
+
+    std::vector<Item> items_;
+    std::size_t capacity_ = 0;
+};
+
+} // namespace detail
+
+/// What the queries of one class are asked.
+struct VoteTask {
+    Index y = 0;
+    Index k = 0;
+    VoteLoss loss;
+    Ties ties = Ties::pessimistic;
+    bool targeted = false;  ///< whether such sets are wanted
+    bool augmented = false; ///< and such
+    bool sole = true;       ///< no other answer costs nothing
+    Index fewest = 1;       ///< votes that a right answer may win with
+    double scale = 1;       ///< of the distances
+
+    /// \param sizes of the classes in the database.
+    VoteTask(const InferenceProblem &problem, Index label, const std::vector<Index> &sizes,
+             double scale_)
+        : y(label), k(problem.options.k), loss(problem.options.loss), ties(problem.options.ties),
+          targeted(problem.targeted.wanted()), augmented(problem.augmented.wanted()),
+          scale(scale_) {
+        for (Index r = 0; loss.matrix != nullptr && r < loss.classes; ++r)
+            sole = sole && (r == y || loss(y, r) != 0);
+        for (; fewest < k; ++fewest) {
+            Index votes = 0;
+            for (Index c = 0; c < loss.classes; ++c)
+                votes += std::min(sizes[c],
+                                  right(c) || (ties == Ties::label && !sole) ? fewest : beside(c));
+            if (votes >= k)
+                break;
+        }
+    }
+
+    bool right(Index c) const { return loss(y, c) == 0; }
+    double cost(Index c) const { return in_frame(loss(y, c)); }
+    double largest() const { return in_frame(loss.largest(y)); }
+    /// A cost in the unit of squared distances: from 1e30 on, these are less than its rounding.
+    double in_frame(double cost) const { return std::min(cost * scale * scale, 1e30); }
+    /// How many points a wrong answer may have beside the fewest votes, with any right one.
+    Index beside(Index c) const {
+        const bool level = ties == Ties::optimistic || (ties == Ties::label && sole && c > y);
+        return level ? fewest : fewest - 1;
+    }
+};
+
+/// The bounds of one query. Distances and costs are in one unit, and may all be less |query|^2.
+template <class S> class SetBounds {
+  public:
+    /// \param task must stay.
+    void reset(const VoteTask &task) {
+        task_ = &task;
+        winners_ = -std::numeric_limits<S>::infinity();
+        known_ = std::numeric_limits<double>::infinity();
+        forget_points();
+    }
+
+    /// Starts over with the points, not with what is known of sets.
+    void forget_points() {
+        const Index k = task_->k;
+        nearest_.reset(k);
+        wrong_.reset(k - 1);
+        rivals_.reset(k - task_->fewest);
+        majorities_.resize(static_cast<std::size_t>(std::min<Index>(4, k / 2 + 1)));
+        for (std::size_t i = 0; i < majorities_.size(); ++i) {
+            majorities_[i].others.reset(k);
+            majorities_[i].votes = k / 2 + 1 - static_cast<Index>(i);
+            majorities_[i].winner = -1;
+            majorities_[i].cost = std::numeric_limits<double>::infinity();
+        }
+    }
+
+    /// \param uppers of at most k points of class c, ascending.
+    /// \param votes zero for every class; left so.
+    void add(Index c, const std::vector<S> &uppers, std::vector<Index> &votes) {
+        const Index k = task_->k;
+        const bool nearer = nearest_.add(uppers, k, c);
+        if (!task_->right(c))
+            rivals_.add(uppers, task_->beside(c), c);
+        if (!task_->augmented)
+            return;
+        wrong_.add(uppers, c == task_->y ? k / 2 : k, c);
+        for (Majority &majority : majorities_)
+            improve(majority, c, uppers);
+        if (nearer && nearest_.full())
+            known_ = std::min(known_, nearest_.sum(k) - vote(votes));
+    }
+
+    /// \param uppers of the k nearest of class c, which is a right answer; fewer: of all.
+    void add_winner(const std::vector<S> &uppers) {
+        if (!uppers.empty())
+            winners_ = std::max(winners_, static_cast<Index>(uppers.size()) == task_->k
+                                              ? above<S>(static_cast<double>(uppers.back()))
+                                              : std::numeric_limits<S>::infinity());
+    }
+
+    /// Of the k nearest.
+    S nearest() const { return reach(nearest_.last()); }
+
+    /// Of targeted sets, unless ties go to the nearest: members of wrong classes.
+    S targeted() const { return std::min(winners_, reach(rivals_.last())); }
+
+    /// Of targeted sets: all members.
+    S winners() const { return winners_; }
+
+    /// Of augmented sets: all members.
+    /// \param error that the sum of k of the points' bounds may have.
+    /// \param margin for nearer points that are not known yet, in shares of how far the bound is
+    ///   from the nearest ones.
+    S augmented(double error, double margin) const {
+        return std::min(augmented(nearest_, error, margin / 4, -1),
+                        augmented(wrong_, error, margin, task_->y));
+    }
+
+  private:
+    static S reach(S last) {
+        return std::isfinite(last) ? above<S>(static_cast<double>(last)) : last;
+    }
+
+    S augmented(const detail::Nearest<S> &nearest, double error, double margin, Index known) const {
+        if (!nearest.full())
+            return std::numeric_limits<S>::infinity();
+        const double left = known_ + task_->largest() - nearest.sum(task_->k - 1);
+        // Beside what a vote costs, distances may be no more than its rounding.
+        const double rounding = static_cast<double>(task_->k + 2) *
+                                std::numeric_limits<double>::epsilon() * task_->largest();
+        double bound = std::max(left + error + rounding, static_cast<double>(nearest.last()));
+        const auto &items = nearest.items();
+        const auto first = std::find_if(items.begin(), items.end(),
+                                        [&](const auto &item) { return item.label != known; });
+        if (margin > 0 && first != items.end())
+            bound += margin * std::max(0.0, bound - static_cast<double>(first->distance));
+        return above<S>(bound);
+    }
+
+    /// Sets that a wrong class wins with so many votes.
+    struct Majority {
+        detail::Nearest<S> others; ///< of each class as many as leave it the winner
+        Index votes;
+        Index winner; ///< -1: none
+        double cost;  ///< of the winner's points, less what its vote costs
+    };
+
+    void improve(Majority &majority, Index c, const std::vector<S> &uppers) {
+        const Index m = majority.votes;
+        bool better = majority.others.add(uppers, task_->ties == Ties::pessimistic ? m : m - 1, c);
+        if (!task_->right(c) && static_cast<Index>(uppers.size()) >= m) {
+            double cost = -task_->cost(c);
+            for (Index i = 0; i < m; ++i)
+                cost += static_cast<double>(uppers[i]);
+            if (cost < majority.cost) {
+                majority.cost = cost;
+                majority.winner = c;
+                better = true;
+            }
+        }
+        if (better && majority.winner >= 0)
+            known_ = std::min(known_,
+                              majority.cost + majority.others.sum(task_->k - m, majority.winner));
+    }
+
+    /// What the vote of the nearest costs, at least.
+    double vote(std::vector<Index> &votes) const {
+        Index most = 0;
+        for (const auto &item : nearest_.items())
+            most = std::max(most, ++votes[item.label]);
+        const bool pessimistic = task_->ties == Ties::pessimistic;
+        double cost = pessimistic ? 0.0 : std::numeric_limits<double>::infinity();
+        for (const auto &item : nearest_.items())
+            if (votes[item.label] == most)
+                cost = pessimistic ? std::max(cost, task_->cost(item.label))
+                                   : std::min(cost, task_->cost(item.label));
+        for (const auto &item : nearest_.items())
+            votes[item.label] = 0;
+        return cost;
+    }
+
+    const VoteTask *task_ = nullptr;
+    detail::Nearest<S> nearest_; ///< k of all classes
+    detail::Nearest<S> wrong_;   ///< k - 1 of which at most k / 2 are of the query's class
+    detail::Nearest<S> rivals_;  ///< those that may stand beside the winner of a targeted vote
+    std::vector<Majority> majorities_;
+    S winners_;
+    double known_; ///< cost of some set less what its vote costs
+};
+
+METRICFAST_NAMESPACE_END

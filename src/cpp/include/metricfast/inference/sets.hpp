@@ -1,0 +1,383 @@
+/// Sets of k neighbours whose vote is right, or whose vote costs most: exact inference for one
+/// query.
+///
+/// For a query of class y and a set h of k database points, S(h) = -sum of their squared distances
+/// and Delta(y, h) is the cost of the vote of h. *Targeted* inference finds the h of largest S(h)
+/// with Delta(y, h) = 0, *loss-augmented* inference the h of largest S(h) + Delta(y, h).
+///
+/// Fix the winner r and the number m of its votes. Then the m nearest points of r are in the set,
+/// and every other class c may give up to cap(c) points. Its increments ascend, so the k - m
+/// nearest admissible points complete the set: a scan of all points in order of distance.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "metricfast/core/types.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// Who wins among the classes T of most votes: the one that costs most, or least, the lowest class,
+/// or the class of the nearest member of the set that is in T.
+enum class Ties { pessimistic, optimistic, label, nearest };
+
+/// What it costs to answer r where y is right: a matrix (classes x classes), or 1 unless r = y.
+struct VoteLoss {
+    const double *matrix = nullptr;
+    Index classes = 0;
+
+    double operator()(Index y, Index r) const {
+        return matrix != nullptr ? matrix[y * classes + r] : (y == r ? 0.0 : 1.0);
+    }
+    double largest(Index y) const {
+        if (matrix == nullptr)
+            return classes > 1 ? 1.0 : 0.0;
+        return *std::max_element(matrix + y * classes, matrix + (y + 1) * classes);
+    }
+};
+
+struct InferenceOptions {
+    Index k = 1;
+    VoteLoss loss;
+    Ties ties = Ties::pessimistic;
+    bool greedy = false; ///< the heuristic of the literature in place of exact inference
+};
+
+/// A database point that may be in a set. Ordered by (D, row).
+struct Candidate {
+    double distance; ///< squared
+    std::int64_t index;
+    std::int32_t label;
+    friend bool operator<(const Candidate &a, const Candidate &b) {
+        return a.distance < b.distance || (a.distance == b.distance && a.index < b.index);
+    }
+};
+
+/// A set: ascending positions in the candidates. Not feasible: no set at all has the property asked
+/// for.
+struct NeighborSet {
+    std::vector<Index> members;
+    double cost = 0;  ///< sum of the squared distances
+    double delta = 0; ///< what the vote costs
+    bool feasible = false;
+};
+
+/// Inference for one query after another; one object a thread.
+class SetSolver {
+  public:
+    explicit SetSolver(const InferenceOptions &options)
+        : options_(options), local_(static_cast<std::size_t>(options.loss.classes), -1) {}
+
+    /// The query's class, and its candidates in order. These must include every point of an optimal
+    /// set, and with each of them all of its class that are nearer. The candidates must stay.
+    void set_query(Index y, const std::vector<Candidate> &candidates) {
+        for (std::size_t c = 0; c < used_; ++c)
+            local_[classes_[c].label] = -1;
+        y_ = y;
+        candidates_ = &candidates;
+        used_ = 0;
+        own_.resize(candidates.size());
+        rank_.resize(candidates.size());
+        for (std::size_t i = 0; i < candidates.size(); ++i) {
+            auto &local = local_[candidates[i].label];
+            if (local < 0)
+                local = add_class(candidates[i].label);
+            auto &c = classes_[local];
+            own_[i] = local;
+            c.sums.push_back(c.sums.back() + candidates[i].distance);
+            c.positions.push_back(static_cast<Index>(i));
+            rank_[i] = static_cast<Index>(c.positions.size());
+        }
+        plain_.members.clear();
+        plain_.feasible = false;
+        nearest_sums_.assign(1, 0.0);
+        for (Index i = 0; i < std::min(k(), size()); ++i)
+            nearest_sums_.push_back(nearest_sums_.back() + candidates[i].distance);
+    }
+
+    /// The k nearest points, whatever their vote.
+    const NeighborSet &plain() {
+        if (!plain_.members.empty() || size() < k())
+            return plain_;
+        for (Index i = 0; i < k(); ++i)
+            plain_.members.push_back(i);
+        finish(plain_);
+        return plain_;
+    }
+
+    /// Whom the k nearest points vote for, ties going to the class of the nearest; there must be k.
+    Index answer() {
+        votes_.assign(used_, 0);
+        Index most = 0;
+        for (Index i = 0; i < k(); ++i)
+            most = std::max(most, ++votes_[own_[i]]);
+        Index i = 0;
+        while (votes_[own_[i]] != most)
+            ++i;
+        return classes_[own_[i]].label;
+    }
+
+    NeighborSet targeted() {
+        if (!plain().feasible || (plain().delta == 0 && !options_.greedy))
+            return plain();
+        NeighborSet best;
+        for (std::size_t r = 0; r < used_; ++r)
+            if (classes_[r].delta == 0)
+                improve(r, true, best);
+        return best;
+    }
+
+    NeighborSet augmented() {
+        if (!plain().feasible)
+            return plain();
+        const double least = plain().delta;
+        NeighborSet best;
+        if (!options_.greedy)
+            best = plain();
+        for (std::size_t r = 0; r < used_; ++r)
+            // A set that beats the plain one has a costlier vote.
+            if (options_.greedy || classes_[r].delta > least)
+                improve(r, false, best);
+        return best;
+    }
+
+  private:
+    struct Class {
+        Index label;
+        double delta;
+        std::vector<Index> positions;
+        std::vector<double> sums; ///< of the distances of the nearest 0, 1, ... points
+    };
+
+    Index k() const { return options_.k; }
+    Index size() const { return static_cast<Index>(candidates_->size()); }
+    double distance(Index position) const { return (*candidates_)[position].distance; }
+
+    std::int32_t add_class(Index label) {
+        if (used_ == classes_.size())
+            classes_.emplace_back();
+        auto &c = classes_[used_];
+        c.label = label;
+        c.delta = options_.loss(y_, label);
+        c.positions.clear();
+        c.sums.assign(1, 0.0);
+        return static_cast<std::int32_t>(used_++);
+    }
+
+    /// How many points class c may have where r wins with m, so that the vote costs delta(r): in
+    /// targeted inference at most that, in loss-augmented inference at least.
+    Index cap(const Class &c, const Class &r, Index m, bool targeted) const {
+        switch (options_.ties) {
+        case Ties::pessimistic:
+            return targeted && c.delta != 0 ? m - 1 : m;
+        case Ties::optimistic:
+            return !targeted && c.delta < r.delta ? m - 1 : m;
+        case Ties::label:
+            return c.label < r.label ? m - 1 : m;
+        case Ties::nearest:
+            return c.positions[0] < r.positions[0] ? m - 1 : m;
+        }
+        return m;
+    }
+
+    /// Replaces `best` by the best set that r wins, if that is better.
+    void improve(std::size_t winner, bool targeted, NeighborSet &best) {
+        if (options_.greedy) {
+            NeighborSet set = greedy(winner, targeted);
+            if (set.feasible && (!best.feasible || set.cost - (targeted ? 0 : set.delta) <
+                                                       best.cost - (targeted ? 0 : best.delta)))
+                best = std::move(set);
+            return;
+        }
+        const Class &r = classes_[winner];
+        const double gain = targeted ? 0 : r.delta;
+        double limit = std::numeric_limits<double>::infinity();
+        if (best.feasible)
+            limit = best.cost - (targeted ? 0 : best.delta) + gain;
+        bool found = false;
+        for (Index m = 1; m <= std::min<Index>(k(), static_cast<Index>(r.positions.size())); ++m) {
+            if (r.sums[m] + nearest_sums_[k() - m] >= limit)
+                continue;
+            const double cost = complete(winner, m, targeted, limit);
+            if (cost < limit) {
+                limit = cost;
+                kept_.swap(chosen_);
+                found = true;
+            }
+        }
+        if (!found)
+            return;
+        best.members.assign(kept_.begin(), kept_.end());
+        finish(best);
+    }
+
+    /// The cheapest set with exactly m points of the winner goes to `chosen_`; its cost, or
+    /// infinity where there is none below the limit.
+    double complete(std::size_t winner, Index m, bool targeted, double limit) {
+        const Class &r = classes_[winner];
+        chosen_.assign(r.positions.begin(), r.positions.begin() + m);
+        find_substitutes(winner, m);
+        double cost = r.sums[m];
+        Index need = k() - m;
+        std::size_t next = 0;
+        for (Index i = 0; need > 0; ++i) {
+            const bool more = i < size();
+            // A class's ordinary points come first where distances are equal.
+            while (need > 0 && next < substitutes_.size() &&
+                   (!more || substitutes_[next].increment < distance(i))) {
+                substitute(substitutes_[next], m);
+                cost += substitutes_[next++].increment;
+                --need;
+            }
+            if (need == 0 || !more)
+                break;
+            if (own_[i] == static_cast<std::int32_t>(winner) ||
+                rank_[i] > cap(classes_[own_[i]], r, m, targeted))
+                continue;
+            cost += distance(i);
+            chosen_.push_back(i);
+            --need;
+            if (cost + static_cast<double>(need) * distance(i) >= limit)
+                return std::numeric_limits<double>::infinity();
+        }
+        return need == 0 ? cost : std::numeric_limits<double>::infinity();
+    }
+
+    /// With ties by the nearest member, a class that is nearer than the winner may still have m
+    /// points: all of them beyond the winner's first, in place of its nearest m - 1.
+    struct Substitute {
+        double increment;
+        std::int32_t owner;
+        Index first; ///< of the class's positions, the first beyond the winner's
+        friend bool operator<(const Substitute &a, const Substitute &b) {
+            return a.increment < b.increment || (a.increment == b.increment && a.owner < b.owner);
+        }
+    };
+
+    void find_substitutes(std::size_t winner, Index m) {
+        substitutes_.clear();
+        if (options_.ties != Ties::nearest)
+            return;
+        const Index least = classes_[winner].positions[0];
+        for (std::size_t c = 0; c < used_; ++c) {
+            const Class &other = classes_[c];
+            if (other.positions[0] >= least)
+                continue;
+            const auto beyond =
+                std::upper_bound(other.positions.begin(), other.positions.end(), least);
+            const Index first = beyond - other.positions.begin();
+            if (other.positions.end() - beyond < m)
+                continue;
+            double sum = 0;
+            for (Index i = first; i < first + m; ++i)
+                sum += distance(other.positions[i]);
+            // The difference may round to less than the class's ordinary increments.
+            const double increment =
+                std::max(sum - other.sums[m - 1], distance(other.positions[m - 1]));
+            substitutes_.push_back({increment, static_cast<std::int32_t>(c), first});
+        }
+        std::sort(substitutes_.begin(), substitutes_.end());
+    }
+
+    void substitute(const Substitute &with, Index m) {
+        chosen_.erase(std::remove_if(chosen_.begin(), chosen_.end(),
+                                     [&](Index i) { return own_[i] == with.owner; }),
+                      chosen_.end());
+        const auto from = classes_[with.owner].positions.begin() + with.first;
+        chosen_.insert(chosen_.end(), from, from + m);
+    }
+
+    /// The winner's smallest possible number of points, then the nearest points that leave it the
+    /// winner: not optimal, since it may pay to give the winner more at once.
+    NeighborSet greedy(std::size_t winner, bool targeted) {
+        const Class &r = classes_[winner];
+        NeighborSet set;
+        Index m = 0, votes = 0;
+        while (votes < k()) {
+            if (++m > static_cast<Index>(r.positions.size()))
+                return set;
+            votes = m + absent(r, m, targeted);
+            for (std::size_t c = 0; c < used_; ++c)
+                votes += c == winner ? 0 : cap(classes_[c], r, m, targeted);
+        }
+        std::vector<char> taken(static_cast<std::size_t>(size()), 0);
+        std::vector<Index> counts(used_, 0);
+        const auto take = [&](Index i) {
+            taken[i] = 1;
+            ++counts[own_[i]];
+            set.members.push_back(i);
+        };
+        for (Index i = 0; i < m; ++i)
+            take(r.positions[i]);
+        while (static_cast<Index>(set.members.size()) < k()) {
+            Index i = 0;
+            while (i < size() && (taken[i] || (own_[i] != static_cast<std::int32_t>(winner) &&
+                                               counts[own_[i]] >= cap(classes_[own_[i]], r,
+                                                                      counts[winner], targeted))))
+                ++i;
+            if (i == size())
+                return set;
+            take(i);
+        }
+        finish(set);
+        return set;
+    }
+
+    /// The caps of classes without candidates, which count in the winner's smallest number.
+    Index absent(const Class &r, Index m, bool targeted) const {
+        Index votes = 0;
+        for (Index label = 0; label < options_.loss.classes; ++label) {
+            if (local_[label] >= 0)
+                continue;
+            Class c{label, options_.loss(y_, label), {size()}, {}};
+            votes += cap(c, r, m, targeted);
+        }
+        return votes;
+    }
+
+    /// Sorts the members, and derives cost and vote from them alone.
+    void finish(NeighborSet &set) {
+        std::sort(set.members.begin(), set.members.end());
+        set.cost = 0;
+        votes_.assign(used_, 0);
+        Index most = 0;
+        for (const Index i : set.members) {
+            set.cost += distance(i);
+            most = std::max(most, ++votes_[own_[i]]);
+        }
+        bool first = true;
+        Index label = 0;
+        for (const Index i : set.members) {
+            if (votes_[own_[i]] != most)
+                continue;
+            const Class &c = classes_[own_[i]];
+            const bool wins = first ||
+                              (options_.ties == Ties::pessimistic && c.delta > set.delta) ||
+                              (options_.ties == Ties::optimistic && c.delta < set.delta) ||
+                              (options_.ties == Ties::label && c.label < label);
+            if (wins) {
+                set.delta = c.delta;
+                label = c.label;
+            }
+            first = false;
+        }
+        set.feasible = true;
+    }
+
+    InferenceOptions options_;
+    Index y_ = 0;
+    const std::vector<Candidate> *candidates_ = nullptr;
+    std::vector<std::int32_t> local_; ///< of each class its place in `classes_`, -1: no candidates
+    std::vector<Class> classes_;
+    std::size_t used_ = 0;
+    std::vector<std::int32_t> own_; ///< of each candidate the place of its class
+    std::vector<Index> rank_;       ///< and its rank in the class, from 1
+    std::vector<double> nearest_sums_;
+    NeighborSet plain_; ///< without members until it is asked for
+    std::vector<Substitute> substitutes_;
+    std::vector<Index> chosen_;
+    std::vector<Index> kept_;
+    std::vector<Index> votes_;
+};
+
+METRICFAST_NAMESPACE_END
