@@ -64,9 +64,8 @@ def run(*command: str | Path, directory: Path | None = None) -> str:
     return result.stdout
 
 
-def build(source: Path, directory: Path, *definitions: str) -> None:
+def configure(source: Path, directory: Path, *definitions: str) -> None:
     run("cmake", "-S", source, "-B", directory, "-DCMAKE_BUILD_TYPE=Release", *definitions)
-    run("cmake", "--build", directory)
 
 
 def use_wheel(directory: Path) -> str:
@@ -120,13 +119,14 @@ def run_as_printed(commands: str, directory: Path) -> None:
 @pytest.mark.parametrize("family", ["default", "clang"])
 def test_cpp_tests_pass(family: str, tmp_path: Path) -> None:
     """With all warnings of consumers, which are errors here."""
-    build(
+    configure(
         ROOT,
         tmp_path,
         "-DMETRICFAST_BUILD_TESTS=ON",
         "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON",
         f"-DCMAKE_CXX_COMPILER={compiler(family)}",
     )
+    run("cmake", "--build", tmp_path)
     output = run("ctest", "--test-dir", tmp_path, "--output-on-failure", "--no-tests=error")
     assert "100% tests passed" in output
 
@@ -151,10 +151,6 @@ def test_misuse_does_not_compile(family: str, tmp_path: Path) -> None:
         run(*command, "-ffast-math")
 
 
-def assert_consumer_runs(program: Path, threads: str = "ours") -> None:
-    assert run(program).split() == [metricfast.__version__, *CONSUMER_OUTPUT.split(), threads]
-
-
 @pytest.mark.parametrize(
     ("use", "threads"),
     [
@@ -165,19 +161,29 @@ def assert_consumer_runs(program: Path, threads: str = "ours") -> None:
     ],
 )
 def test_consumer_program(use, threads: str, tmp_path: Path) -> None:
+    """Each route says where the headers are, and one is built; that of the wheel is the page's."""
     theirs = "ON" if threads == "Eigen's" else "OFF"
-    definitions = [use(tmp_path), f"-DMETRICFAST_EIGEN_THREADS={theirs}"]
-    build(CONSUMER, tmp_path / "consumer", *definitions)
-    commands = (tmp_path / "consumer" / "build.ninja").read_text()
-    assert re.search(r"-isystem \S*(src/cpp|prefix)/include\b", commands)
-    assert_consumer_runs(tmp_path / "consumer" / "consumer", threads)
+    built = tmp_path / "consumer"
+    configure(CONSUMER, built, use(tmp_path), f"-DMETRICFAST_EIGEN_THREADS={theirs}")
+    commands = (built / "build.ninja").read_text()
+    found = set(re.findall(r"-isystem (\S*(?:src/cpp|prefix)/include)\b", commands))
+    assert any((Path(headers) / "metricfast" / "metricfast.hpp").exists() for headers in found)
+    assert ("-DEIGEN_DONT_PARALLELIZE" in commands) == (threads == "ours")
+    if use is use_install_prefix_of_another_project:
+        run("cmake", "--build", built)
+        expected = [metricfast.__version__, *CONSUMER_OUTPUT.split(), threads]
+        assert run(built / "consumer").split() == expected
 
 
-def test_commands_of_the_page(tmp_path: Path) -> None:
-    (commands,) = re.findall(r"^```sh\n(.*?)^```$", CPP_PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    shutil.copytree(CONSUMER, tmp_path, dirs_exist_ok=True)
-    run_as_printed(commands, tmp_path)
-    assert_consumer_runs(tmp_path / "build" / "consumer")
+def test_the_program_of_the_page(tmp_path: Path) -> None:
+    """Its files and its commands, as a reader would type them."""
+    blocks = dict(
+        re.findall(r"^```(\w+)\n(.*?)^```$", CPP_PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    )
+    (tmp_path / "CMakeLists.txt").write_text(blocks["cmake"])
+    (tmp_path / "main.cpp").write_text(blocks["cpp"])
+    run_as_printed(blocks["sh"], tmp_path)
+    assert "n_neighbors must be at least 1" in run(tmp_path / "build" / "consumer")
 
 
 def test_missing_eigen_is_named(tmp_path: Path) -> None:

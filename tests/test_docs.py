@@ -10,7 +10,6 @@ import runpy
 from pathlib import Path
 
 import pytest
-from test_cpp import build, run
 
 import metricfast
 
@@ -46,15 +45,6 @@ def test_code_on_pages_runs(page):
         first_line = text[: block.start(1)].count("\n")
         source = "\n" * first_line + block[1]  # so that a traceback shows the line of the page
         exec(compile(source, str(page), "exec"), names)
-
-
-def test_the_cpp_program_on_its_page_builds_and_runs(tmp_path):
-    text = (ROOT / "docs/cpp.md").read_text(encoding="utf-8")
-    for language, name in (("cmake", "CMakeLists.txt"), ("cpp", "main.cpp")):
-        (block,) = re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-        (tmp_path / name).write_text(block, encoding="utf-8")
-    build(tmp_path, tmp_path / "build", f"-Dmetricfast_DIR={metricfast.get_cmake_dir()}")
-    assert "n_neighbors must be at least 1" in run(tmp_path / "build/consumer")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
