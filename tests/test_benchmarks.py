@@ -41,25 +41,14 @@ def tiny_pairwise() -> Case:
     return on_one_thread(case)
 
 
-def tiny_fit(learner: str) -> Case:
-    case = learners.fit(learner, 400, when="quick", peer="quick", metric_learn="quick")
+def tiny_fit() -> Case:
+    case = learners.fit("NCA", 400, when="quick", peer="quick", metric_learn="quick")
     case.entries[0].params["max_iter"] = 5
     return on_one_thread(case)
 
 
-def test_kernels_are_timed_and_agree(tmp_path):
-    outcomes = timing.run_case(tiny_pairwise(), tmp_path, rounds=2)
-    assert [o.status for o in outcomes] == ["ok"] * 4, outcomes
-    for outcome in outcomes:
-        assert len(outcome.samples) == 2
-        assert outcome.seconds == np.mean(outcome.samples) > 0
-        assert outcome.versions["numpy"] == np.__version__
-    assert "metricfast" in outcomes[0].versions
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_neighbors_agree_with_scikit_learn(dtype, tmp_path):
-    case = kernels.neighbors(dtype, n_queries=200, n_database=500, d=6, k=4)
+def test_neighbors_agree_with_scikit_learn(tmp_path):
+    case = kernels.neighbors("float32", n_queries=200, n_database=500, d=6, k=4)
     case.entries = [e for e in case.entries if e.label in (OURS, "scikit-learn", "products")]
     outcomes = timing.run_case(case, tmp_path, rounds=1)
     assert [o.status for o in outcomes] == ["ok"] * 3, outcomes
@@ -89,9 +78,8 @@ def test_wrong_neighbors_are_found():
     assert list(case.check(arrays, {"a": right, "b": swapped, "products": {}})) == ["b"]
 
 
-@pytest.mark.parametrize("learner", ["NCA", "LMNN"])
-def test_fits_are_scored_and_a_missing_peer_is_not_fatal(learner, tmp_path, no_older_environment):
-    outcomes = timing.run_case(tiny_fit(learner), tmp_path, rounds=1)
+def test_fits_are_scored_and_a_missing_peer_is_not_fatal(tmp_path, no_older_environment):
+    outcomes = timing.run_case(tiny_fit(), tmp_path, rounds=1)
     by_label = {o.label: o for o in outcomes}
     ours = by_label[OURS]
     assert ours.status == "ok", ours.detail
@@ -263,7 +251,7 @@ def test_absent_data_is_reported(monkeypatch, tmp_path):
 def test_the_command_prints_a_table_and_writes_json(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(command.bounds, "measure", lambda: RATES)
     monkeypatch.setattr(command, "cases", lambda level, only: [tiny_pairwise()])
-    assert command.main(["--rounds", "1", "--output", str(tmp_path)]) == 0
+    assert command.main(["--rounds", "2", "--output", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     for expected in ("lower bound", OURS, "scikit-learn", "vs ours", "≥ 3x scikit-learn"):
         assert expected in printed
@@ -275,6 +263,11 @@ def test_the_command_prints_a_table_and_writes_json(monkeypatch, tmp_path, capsy
     (case,) = document["cases"]
     assert case["bound_seconds"] > 0
     assert {entry["label"] for entry in case["entries"]} >= {OURS, "scikit-learn", "products"}
+    for entry in case["entries"]:
+        assert entry["status"] == "ok", entry
+        assert len(entry["samples"]) == 2
+        assert entry["seconds"] == np.mean(entry["samples"]) > 0
+        assert entry["versions"]["numpy"] == np.__version__
     assert all(
         {"status", "seconds", "samples", "threads", "peak_bytes", "versions"} <= set(entry)
         for entry in case["entries"]

@@ -29,13 +29,10 @@ def test_gradients_of_definitions(loss):
         assert (gradient * direction).sum() == pytest.approx(slope, rel=1e-5, abs=1e-7)
 
 
-CASES = {case.name: case for case in losses.losses() if case.name.endswith("-256")}
-
-
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["loss-log-ratio-256", "loss-triplet-256"])
 def test_contestants_agree_with_the_definition(name, tmp_path):
     """All that are installed, on a batch a quarter as large."""
-    case = CASES[name]
+    case = next(case for case in losses.losses() if case.name == name)
     case.arrays = lambda: losses.batch(64, continuous="log-ratio" in name)
     for entry in case.entries:
         entry.threads = (1,)

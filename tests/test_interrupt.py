@@ -23,7 +23,7 @@ import pytest
 import metricfast as mf
 
 LIMIT = 1.0  # seconds
-DELAYS = (0.5, 1, 2)
+DELAYS = (0.25, 1, 2)
 ENDLESS = 10**8
 
 Case = tuple[Callable[[], Any], Callable[[], tuple]]
