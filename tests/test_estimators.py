@@ -92,7 +92,8 @@ def test_every_learner_is_in_the_registry():
 def checks():
     seen = set()
     # Some checks have data of one feature, and few points.
-    for estimator in [*BY_SOLVER, *(type(each)() for each in MAPS), *KERNELIZED]:
+    diagonal = mf.MMC_Supervised(diagonal=True)
+    for estimator in [*BY_SOLVER, *(type(each)() for each in MAPS), diagonal, *KERNELIZED]:
         fails = entry_of(estimator).fails
         for checked, check in estimator_checks_generator(estimator, mark="skip"):
             name = check.func.__name__
@@ -353,6 +354,14 @@ def test_convergence_is_reported(estimator):
         clone(estimator).set_params(max_iter=2, max_epochs=2).fit(X, Y)
     warned = any(issubclass(w.category, ConvergenceWarning) for w in caught)
     assert warned == (estimator.solver == "lbfgs")
+
+
+@pytest.mark.parametrize("learner", [n for n in learners() if "verbose" in signature(n).parameters])
+def test_progress_is_shown(learner, capsys):
+    make(learner, verbose=True).fit(*data_for(learner, X, Y))
+    shown = capsys.readouterr()
+    assert learner.__name__ in shown.err
+    assert shown.out == ""
 
 
 @every_learner

@@ -7,6 +7,8 @@ from functools import cache
 
 import numpy as np
 import pytest
+import registry
+from registry import data_for
 from scipy.sparse import csc_array, csr_array, csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -148,45 +150,18 @@ RENAMED = {
     "RCA_Supervised": {"num_chunks": ("n_chunks", 20)},
     "LMNN": {"k": ("n_neighbors", 2)},
 }
-FAST = {
-    "SCML": {"n_basis": 60, "max_iter": 500},
-    "SCML_Supervised": {"n_basis": 60, "max_iter": 500},
-    "SDML": {"balance_param": 1e-3},
-    "SDML_Supervised": {"balance_param": 1e-3},
-    "RCA_Supervised": {"n_chunks": 30},
-    "LMNN": {"max_iter": 20},
-    "MLKR": {"max_iter": 20},
-    "NCA": {"max_iter": 20},
-}
-
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 every_learner = pytest.mark.parametrize("name", SIGNATURES)
 every_pair_learner = pytest.mark.parametrize("name", PAIR_LEARNERS)
 
 
-@cache
-def tuples_of(size: int) -> tuple[np.ndarray, ...]:
-    """Indices into X, and for pairs their labels."""
-    a, b, c, d = Constraints(Y).positive_negative_pairs(60, random_state=0)
-    if size == 2:
-        return np.r_[np.c_[a, b], np.c_[c, d]], np.r_[np.ones(60), -np.ones(60)].astype(int)
-    if size == 4:
-        return (np.c_[a, b, c, d],)
-    return (Constraints(Y).generate_knntriplets(X, 2, 2),)
-
-
 def data_of(name: str) -> tuple[np.ndarray, ...]:
     """What the learner is fitted on."""
-    size = getattr(mf, name)._tuple_size
-    if size is None:
-        return X, Y
-    index, *labels = tuples_of(size)
-    return X[index], *labels
+    return data_for(getattr(mf, name), X, Y)
 
 
 def make(name: str, **params):
-    learner = getattr(mf, name)(**FAST.get(name, {}) | params)
-    return learner.set_params(random_state=0) if hasattr(learner, "random_state") else learner
+    return registry.make(getattr(mf, name), **params)
 
 
 @cache
@@ -286,31 +261,6 @@ def test_every_learner_embeds_and_measures(name):
     np.testing.assert_allclose(model.pair_score(pairs), -distances)
     with pytest.warns(FutureWarning, match="^score_pairs is deprecated"):
         np.testing.assert_allclose(model.score_pairs(pairs), distances)
-
-
-@every_learner
-def test_metric_is_a_function_that_stays_as_it_is(name):
-    model = clone(fitted(name)).fit(*data_of(name))
-    metric, expected = model.get_metric(), model.pair_distance(X[[[0, 60]]])[0]
-    model.components_ *= 2
-    assert metric(X[0], X[60]) == pytest.approx(expected)
-    assert metric(X[0].tolist(), X[60].tolist(), squared=True) == pytest.approx(expected**2)
-
-
-@every_learner
-def test_preprocessors_form_points_and_tuples(name):
-    index = np.arange(150)
-    data = (index, Y)
-    if name in TUPLE_LEARNERS:
-        data = tuples_of(getattr(mf, name)._tuple_size)
-    for preprocessor in (X, X.tolist(), lambda indices: X[indices]):
-        model = make(name, preprocessor=preprocessor).fit(*data)
-        np.testing.assert_allclose(
-            model.get_mahalanobis_matrix(), fitted(name).get_mahalanobis_matrix(), rtol=1e-6
-        )
-        assert callable(model.preprocessor_)
-        np.testing.assert_allclose(model.transform(index), model.transform(X))
-        assert model.pair_distance([[0, 1]]) == pytest.approx(model.pair_distance(X[[[0, 1]]]))
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
-import sklearn
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.model_selection import cross_val_score
@@ -33,71 +30,12 @@ every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
 
 
 @every_estimator
-def test_attributes_and_pickle(estimator):
-    model = clone(estimator)
-    assert model.fit(X, Y) is model
-    assert model.components_.shape == (4, 4)
-    assert model.n_features_in_ == 4
-    copy = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(copy.transform(X), model.transform(X))
-
-
-@every_estimator
 def test_float32_stays(estimator):
     single = clone(estimator).fit(X.astype(np.float32), Y)
     double = clone(estimator).fit(X.astype(np.float32).astype(np.float64), Y)
     assert single.components_.dtype == single.transform(X.astype(np.float32)).dtype == np.float32
     size = np.abs(double.components_).max()
     np.testing.assert_allclose(single.components_, double.components_, atol=1e-4 * size)
-
-
-@every_estimator
-def test_fewer_components_and_names(estimator):
-    frame = pd.DataFrame(X, columns=list("abcd"))
-    model = clone(estimator).set_params(n_components=2).set_output(transform="pandas")
-    embedded = model.fit(frame, Y).transform(frame)
-    name = type(estimator).__name__.lower()
-    assert list(embedded.columns) == [f"{name}0", f"{name}1"]
-    # Two directions are the better ones: they do not do much worse than all four.
-    score = KNeighborsClassifier(3).fit(embedded.to_numpy(), Y).score(embedded.to_numpy(), Y)
-    assert score > 0.9
-    with pytest.raises(ValueError, match="n_components"):
-        clone(estimator).set_params(n_components=5).fit(X, Y)
-
-
-@every_estimator
-def test_nothing_given_is_modified(estimator):
-    given = [X.copy(), Y.copy(), WEIGHT.copy()]
-    for array in given:
-        array.flags.writeable = False
-    weights = given[2:] if estimator in WEIGHTED else []
-    clone(estimator).fit(given[0], given[1], *weights).transform(given[0])
-
-
-@every_estimator
-def test_preprocessor_forms_the_points(estimator):
-    index = np.arange(len(X))[::-1]
-    expected = clone(estimator).fit(X[index], Y[index])
-    model = clone(estimator).set_params(preprocessor=X).fit(index, Y[index])
-    np.testing.assert_array_equal(model.components_, expected.components_)
-
-
-@pytest.mark.parametrize("estimator", [ESTIMATORS[i] for i in (1, 3, 4)], ids=str)
-def test_labels_of_any_kind(estimator):
-    expected = clone(estimator).fit(X, Y).components_
-    for labels in (np.array(["x", "y", "z"])[Y], Y + 7, np.array([0.0, 2.0, 5.0])[Y], list(Y)):
-        np.testing.assert_array_equal(clone(estimator).fit(X, labels).components_, expected)
-
-
-@pytest.mark.parametrize("estimator", WEIGHTED, ids=str)
-def test_weights_are_routed(estimator):
-    weighted = clone(estimator).fit(X, Y, sample_weight=WEIGHT)
-    plain = clone(estimator).fit(X, Y)
-    with sklearn.config_context(enable_metadata_routing=True):
-        model = clone(estimator).set_fit_request(sample_weight=True)
-        pipeline = make_pipeline(model, KNeighborsClassifier()).fit(X, Y, sample_weight=WEIGHT)
-    np.testing.assert_array_equal(pipeline[0].components_, weighted.components_)
-    assert not np.allclose(plain.components_, weighted.components_, rtol=1e-3)
 
 
 @pytest.mark.parametrize("estimator", [ESTIMATORS[i] for i in (0, 1, 2)], ids=str)
@@ -137,14 +75,6 @@ def test_more_features_than_points(estimator):
         model = clone(estimator).set_params().fit(points, labels)
     assert np.isfinite(model.components_).all()
     assert np.abs(model.components_).max() > 0
-
-
-@pytest.mark.parametrize("estimator", [ESTIMATORS[i] for i in (0, 1, 3, 4)], ids=str)
-def test_validation_against_the_euclidean_distance(estimator):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = clone(estimator).fit(X, Y, validate=True)
-    assert set(model.validation_) >= {"learned", "euclidean"}
 
 
 @pytest.mark.parametrize("precision", [np.float32, np.float64])

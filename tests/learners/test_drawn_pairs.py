@@ -50,11 +50,3 @@ def test_weights_and_validation(learner):
     model = learner.set_params(n_constraints=60, random_state=0)
     model.fit(X, Y, sample_weight=WEIGHT, validate=True)
     assert model.validation_["n_held_out"] == 30
-
-
-@every_learner
-def test_weights_that_are_none(learner):
-    with pytest.raises(ValueError, match=r"sample_weight must have shape \(150,\), got \(149,\)"):
-        learner.fit(X, Y, sample_weight=np.ones(149))
-    with pytest.raises(ValueError, match="sample_weight must not be zero throughout"):
-        learner.fit(X, Y, sample_weight=np.zeros(150))

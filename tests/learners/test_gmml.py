@@ -133,15 +133,6 @@ def test_pairs_of_equal_points():
         GMML().fit(FEW[INDEX[:3]], [1, 1, 1])
 
 
-def test_n_components_are_the_leading_directions():
-    M = GMML_Supervised().fit(X, Y).get_mahalanobis_matrix()
-    values, vectors = np.linalg.eigh(M)
-    best = (vectors[:, 2:] * values[2:]) @ vectors[:, 2:].T
-    found = GMML_Supervised(n_components=2).fit(X, Y)
-    assert found.components_.shape == (2, 4)
-    np.testing.assert_allclose(found.get_mahalanobis_matrix(), best, rtol=1e-8)
-
-
 @pytest.mark.parametrize("learner", [GMML, GMML_Supervised])
 @pytest.mark.parametrize(
     ("params", "message"),
@@ -173,23 +164,6 @@ def test_classifier_of_pairs():
     with pytest.raises(ValueError, match="Strategy can either be"):
         GMML().fit(FEW[INDEX], SAME, calibration_params={"strategy": "best"})
     assert GMML().fit(FEW[INDEX].astype(np.float32), SAME).components_.dtype == np.float32
-
-
-def test_validation():
-    learner = GMML().fit(FEW[INDEX], SAME, validate=True)
-    assert learner.validation_["learned"] > learner.validation_["euclidean"]
-    wine = load_wine(return_X_y=True)
-    found = GMML_Supervised().fit(*wine, validate=True).validation_
-    assert found["learned"] < found["euclidean"]
-
-
-def test_given_data_stay_as_they_are():
-    pairs, prior = FEW[INDEX], np.eye(4)
-    copies = pairs.copy(), prior.copy()
-    pairs.flags.writeable = prior.flags.writeable = False
-    GMML(prior=prior).fit(pairs, SAME)
-    np.testing.assert_array_equal(pairs, copies[0])
-    np.testing.assert_array_equal(prior, copies[1])
 
 
 def test_standardised_wine_is_classified_better(three_nn_error):

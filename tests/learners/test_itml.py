@@ -193,17 +193,6 @@ def test_singular_prior():
         ITML(prior=np.ones((4, 4))).fit(X[INDEX], LABELS)
 
 
-def test_deprecated_parameters():
-    with pytest.warns(FutureWarning, match='"convergence_threshold" parameter has been renamed'):
-        old = ITML(convergence_threshold=0.1).fit(X[INDEX], LABELS)
-    new = ITML(tol=0.1).fit(X[INDEX], LABELS)
-    assert old.n_iter_ == new.n_iter_ < 20
-    with pytest.warns(FutureWarning, match='"num_constraints" parameter has been renamed'):
-        old = ITML_Supervised(tol=0.1, num_constraints=20, random_state=0).fit(X, Y)
-    new = ITML_Supervised(tol=0.1, n_constraints=20, random_state=0).fit(X, Y)
-    np.testing.assert_array_equal(old.components_, new.components_)
-
-
 @pytest.mark.parametrize("exponent", [-600, -3, 5, 600])
 def test_units_change_nothing(exponent):
     factor = 2.0**exponent
@@ -287,19 +276,6 @@ def test_priors(prior):
     assert models[0].score(X[INDEX], LABELS) > 0.75
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_dtype_and_components(dtype):
-    full = ITML(gamma=0.1).fit(X[INDEX].astype(dtype), LABELS)
-    assert full.components_.dtype == dtype
-    assert full.transform(X.astype(dtype)).dtype == dtype
-    two = ITML(gamma=0.1, n_components=2).fit(X[INDEX].astype(dtype), LABELS)
-    assert two.components_.shape == (2, 4)
-    largest = np.linalg.eigvalsh(full.get_mahalanobis_matrix())[-2:]
-    np.testing.assert_allclose(
-        np.linalg.eigvalsh(two.get_mahalanobis_matrix())[-2:], largest, rtol=1e-5
-    )
-
-
 def test_threshold_is_calibrated():
     model = ITML(gamma=0.1).fit(X[INDEX], LABELS)
     assert np.mean(model.predict(X[INDEX]) == LABELS) > 0.85
@@ -310,18 +286,3 @@ def test_threshold_is_calibrated():
 def test_labels_are_required():
     with pytest.raises(ValueError, match="requires y"):
         ITML().fit(X[INDEX], None)
-
-
-def test_verbose_shows_progress(capsys):
-    ITML(verbose=True, tol=0.1).fit(X[INDEX], LABELS)
-    output = capsys.readouterr()
-    assert "ITML" in output.err
-    assert "change" in output.err
-    assert output.out == ""
-
-
-def test_validation():
-    model = ITML_Supervised(gamma=0.01, random_state=0).fit(X, Y, validate=True)
-    assert model.validation_["measure"] == "3-NN error"
-    pairs = ITML(gamma=0.01).fit(X[INDEX], LABELS, bounds=BOUNDS, validate=True)
-    assert pairs.validation_["measure"] == "score"

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -19,20 +17,6 @@ def test_supervised_is_itml_on_the_drawn_pairs():
     np.testing.assert_array_equal(model.components_, expected.components_)
     np.testing.assert_array_equal(model.bounds_, expected.bounds_)
     assert model.n_iter_ == expected.n_iter_
-
-
-def test_labels_of_any_kind():
-    model = ITML_Supervised(gamma=0.1, random_state=0)
-    expected = model.fit(X, Y).components_
-    for labels in (np.array(["x", "y", "z"])[Y], Y + 7, list(Y)):
-        np.testing.assert_array_equal(clone(model).fit(X, labels).components_, expected)
-
-
-def test_one_class_and_too_few_constraints():
-    with pytest.raises(ValueError, match="at least 2 classes"):
-        ITML_Supervised().fit(X, np.zeros(150))
-    with pytest.raises(ValueError, match="n_constraints must be"):
-        ITML_Supervised(n_constraints=0).fit(X, Y)
 
 
 def test_does_less_harm_than_metric_learn():

@@ -266,17 +266,6 @@ def test_bad_parameters(params, error, message):
         KernelizedMetricLearner(NCMML()).set_params(**params).fit(FEW, LABELS)
 
 
-def test_a_failed_fit_leaves_no_earlier_one():
-    wrapper = KernelizedMetricLearner(DMLMJ(), random_state=0).fit(FEW, LABELS)
-    wrapper.calibrate_threshold(FEW[INDEX], SAME)
-    with pytest.raises(ValueError, match="class"):
-        wrapper.fit(FEW[:, :2], np.zeros(len(FEW)))
-    assert not {"learner_", "threshold_"} & set(vars(wrapper))
-    for use in (wrapper.transform, wrapper.pair_distance, wrapper.pair_score):
-        with pytest.raises(NotFittedError):
-            use(FEW)
-
-
 def test_an_interrupt_leaves_what_the_learner_has_found():
     def press(state):
         if state.iteration == 3:

@@ -102,13 +102,6 @@ def test_without_violations_the_prior_stays():
         assert model.n_iter_ == 1
 
 
-def test_random_prior_is_repeatable():
-    first, second = (LSML(prior="random", random_state=3).fit(X[Q]) for _ in range(2))
-    np.testing.assert_array_equal(first.components_, second.components_)
-    other = LSML(prior="random", random_state=4).fit(X[Q])
-    assert not np.allclose(other.components_, first.components_)
-
-
 def test_features_of_any_scale():
     scale = np.array([1e-3, 1.0, 30.0, 1e3])
     M = LSML(prior="covariance").fit(X[Q]).get_mahalanobis_matrix()
@@ -163,28 +156,6 @@ def test_fewer_quadruplets_than_features_and_constant_columns():
     assert M[0, 0] == pytest.approx(1)  # a constant column: only the prior speaks
 
 
-def test_indices_of_a_preprocessor_are_points():
-    formed = LSML().fit(X[Q])
-    indexed = LSML(preprocessor=X).fit(Q)
-    np.testing.assert_allclose(indexed.components_, formed.components_, rtol=1e-9)
-    assert formed.n_features_in_ == indexed.n_features_in_ == 4
-    assert indexed.score(Q) == formed.score(X[Q]) > 0.9
-
-
-def test_single_precision_is_kept():
-    single = LSML().fit(X[Q].astype(np.float32))
-    assert single.components_.dtype == np.float32
-    np.testing.assert_allclose(single.components_, LSML().fit(X[Q]).components_, atol=1e-3)
-
-
-def test_n_components():
-    full = LSML().fit(X[Q])
-    model = LSML(n_components=2).fit(X[Q])
-    values, vectors = np.linalg.eigh(full.get_mahalanobis_matrix())
-    expected = (vectors[:, 2:] * values[2:]) @ vectors[:, 2:].T
-    np.testing.assert_allclose(model.get_mahalanobis_matrix(), expected, rtol=1e-6, atol=1e-9)
-
-
 @pytest.mark.parametrize(
     ("params", "arguments", "message"),
     [
@@ -226,11 +197,6 @@ def test_the_iteration_limit_is_reported():
         assert LSML(max_iter=1).fit(X[Q]).n_iter_ == 1
 
 
-def test_progress(capsys):
-    LSML(verbose=True).fit(X[Q])
-    assert "LSML" in capsys.readouterr().err
-
-
 def test_an_interrupted_fit_leaves_the_best_map(monkeypatch):
     calls = []
     kernel = get_kernels().lsml_loss
@@ -247,9 +213,3 @@ def test_an_interrupted_fit_leaves_the_best_map(monkeypatch):
         model.fit(X[Q])
     M = model.get_mahalanobis_matrix()
     assert reference.lsml(M, X, Q) < reference.lsml(IDENTITY, X, Q)
-
-
-def test_validation():
-    model = LSML().fit(X[Q], np.arange(1, len(Q) + 1), validate=True)
-    assert model.validation_["learned"] >= model.validation_["euclidean"]
-    assert LSML_Supervised(random_state=0).fit(X, Y, validate=True).validation_["learned"] < 0.1

@@ -5,7 +5,6 @@ import pytest
 import reference_metric as reference
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from metricfast import MMC, MMC_Supervised
 from metricfast._core.dispatch import get_kernels
@@ -172,22 +171,6 @@ def test_fewer_pairs_than_features(diagonal):
     assert model.score(points[pairs], kind) > 0.95
 
 
-def test_indices_of_a_preprocessor_are_points():
-    formed = MMC().fit(X[PAIRS], KIND)
-    indexed = MMC(preprocessor=X).fit(PAIRS, KIND)
-    np.testing.assert_allclose(indexed.A_, formed.A_, rtol=1e-8)
-    assert formed.n_features_in_ == indexed.n_features_in_ == 4
-    assert indexed.threshold_ == pytest.approx(formed.threshold_)
-    assert indexed.score(PAIRS, KIND) > 0.95
-
-
-def test_single_precision_is_kept():
-    single = MMC().fit(X[PAIRS].astype(np.float32), KIND)
-    assert single.components_.dtype == np.float32
-    assert single.A_.dtype == np.float64
-    assert value(single.A_) == pytest.approx(value(MMC().fit(X[PAIRS], KIND).A_), abs=1e-3)
-
-
 def test_components_are_those_of_the_metric():
     model = MMC().fit(X[PAIRS], KIND)
     np.testing.assert_allclose(model.get_mahalanobis_matrix(), model.A_, atol=1e-9)
@@ -225,18 +208,6 @@ def test_bad_input(params, arguments, message):
         MMC(**params).fit(*arguments)
 
 
-def test_former_names():
-    with pytest.warns(FutureWarning, match="convergence_threshold"):
-        MMC(convergence_threshold=1e-2).fit(X[PAIRS], KIND)
-    with pytest.warns(FutureWarning, match="num_constraints"):
-        MMC_Supervised(num_constraints=17, random_state=0).fit(X, Y)
-
-
-def test_progress(capsys):
-    MMC(verbose=True).fit(X[PAIRS], KIND)
-    assert "MMC" in capsys.readouterr().err
-
-
 def test_an_interrupted_fit_leaves_the_best_metric(monkeypatch):
     calls = []
     kernel = get_kernels().sum_of_distances
@@ -254,27 +225,6 @@ def test_an_interrupted_fit_leaves_the_best_metric(monkeypatch):
     assert not model.converged_
     assert value(model.A_) > value(np.eye(4))
     np.testing.assert_allclose(model.get_mahalanobis_matrix(), model.A_, atol=1e-9)
-
-
-def test_validation():
-    assert MMC().fit(X[PAIRS], KIND, validate=True).validation_["learned"] > 0.9
-    model = MMC_Supervised(random_state=0).fit(X, Y, validate=True)
-    assert model.validation_["learned"] < 0.1
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    ("estimator", "check"),
-    [
-        (estimator, check)
-        for estimator, check in estimator_checks_generator(
-            MMC_Supervised(diagonal=True), mark="skip"
-        )
-        if check.func.__name__ != "check_sample_weight_equivalence_on_dense_data"
-    ],
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("diagonal", ["yes", None, 2, 1.0, [True]])

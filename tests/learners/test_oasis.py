@@ -242,11 +242,6 @@ def test_precisions_meet_in_the_wider_one():
     assert model.partial_fit(single).bilinear_.dtype == np.float64
 
 
-def test_verbose_shows_progress(capsys):
-    OASIS(max_iter=2, verbose=True).fit(UNIT[IRIS])
-    assert "OASIS" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("params", "message"),
     [

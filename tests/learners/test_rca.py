@@ -110,15 +110,6 @@ def test_digits_with_default_parameters():
     assert error(RCA_Supervised(random_state=0, shrinkage=0)) > 0.04
 
 
-def test_draw_is_repeatable_and_names_are_accepted():
-    expected = RCA_Supervised(n_chunks=30, random_state=3).fit(X, Y).components_
-    with pytest.warns(FutureWarning, match="num_chunks"):
-        model = RCA_Supervised(num_chunks=30, random_state=3).fit(X, Y)
-    np.testing.assert_array_equal(model.components_, expected)
-    other = RCA_Supervised(n_chunks=30, random_state=4).fit(X, Y)
-    assert not np.array_equal(other.components_, expected)
-
-
 def test_too_many_chunks():
     with pytest.warns(UserWarning, match="fill only 75 chunks"):
         RCA_Supervised(random_state=0).fit(X, Y)

@@ -7,13 +7,11 @@ import tracemalloc
 import numpy as np
 import pytest
 from reference_scml import dual_averaging, triplet_objective
-from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import scale
 
-import metricfast
 from metricfast import SCML, SCML_Supervised
 from metricfast._core.dispatch import get_kernels
 from metricfast.constraints import Constraints
@@ -205,40 +203,12 @@ def test_quality_on_points_that_noise_hides(basis):
     assert 1 - learned < 0.8 * (1 - plain)
 
 
-@pytest.mark.parametrize("n_components", [1, 2, 4])
-def test_n_components_are_the_leading_eigenvectors(n_components):
-    full = SCML_Supervised(**SHORT).fit(X, Y).get_mahalanobis_matrix()
-    model = SCML_Supervised(n_components=n_components, **SHORT).fit(X, Y)
-    assert model.components_.shape == (n_components, 4)
-    values, vectors = np.linalg.eigh(full)
-    leading = (vectors * values)[:, -n_components:] @ vectors[:, -n_components:].T
-    np.testing.assert_allclose(model.get_mahalanobis_matrix(), leading, atol=1e-9 * values.max())
-
-
-def test_float32_is_kept():
-    points = X.astype(np.float32)
-    model = SCML_Supervised(**SHORT).fit(points, Y)
-    assert model.components_.dtype == model.transform(points).dtype == np.float32
-    assert SCML(**SHORT).fit(points[IRIS]).components_.dtype == np.float32
-    double = SCML_Supervised(**SHORT).fit(points.astype(float), Y)
-    np.testing.assert_allclose(model.objective_, double.objective_, rtol=0.2)
-
-
 def test_results_do_not_depend_on_threads_or_runs():
     models = [SCML_Supervised(n_jobs=n_jobs, **SHORT).fit(X, Y) for n_jobs in (1, 2, 3, 1)]
     for model in models[1:]:
         np.testing.assert_array_equal(model.components_, models[0].components_)
     other = SCML_Supervised(**SHORT | {"random_state": 1}).fit(X, Y)
     assert not np.array_equal(other.weights_, models[0].weights_)
-
-
-def test_indices_and_points_give_the_same():
-    formed = SCML(**SHORT).fit(X[IRIS])
-    indexed = SCML(preprocessor=X, **SHORT).fit(IRIS)
-    np.testing.assert_allclose(formed.components_, indexed.components_, rtol=1e-10, atol=1e-12)
-    np.testing.assert_array_equal(formed.predict(X[IRIS]), indexed.predict(IRIS))
-    assert indexed.score(IRIS) > 0.75
-    assert indexed.n_features_in_ == 4
 
 
 def test_repeated_and_collapsed_points_and_constant_columns():
@@ -278,17 +248,6 @@ def test_memory_does_not_grow_with_triplets_times_bases():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20e6  # 410e6 for the triplets times the bases
-
-
-def test_verbose_shows_progress(capsys):
-    SCML_Supervised(verbose=True, **SHORT).fit(X, Y)
-    assert "SCML_Supervised" in capsys.readouterr().err
-
-
-def test_validate():
-    model = SCML_Supervised(**SHORT).fit(X, Y, validate=True)
-    assert model.validation_["measure"] == "3-NN error"
-    assert SCML(**SHORT).fit(X[IRIS], validate=True).validation_["measure"] == "score"
 
 
 @pytest.mark.parametrize(
@@ -345,11 +304,3 @@ def test_unusual_units_do_not_matter(basis, exponent):
     )
     with pytest.raises(ValueError, match="X is so small that the weights of its bases overflow"):
         SCML_Supervised(basis=basis, **SHORT).fit(np.ldexp(X, -600), Y)
-
-
-def test_labels_of_any_kind_and_clone():
-    expected = SCML_Supervised(**SHORT).fit(X, Y)
-    for labels in (np.array(["x", "y", "z"])[Y], Y + 7, list(Y)):
-        found = clone(expected).fit(X, labels)
-        np.testing.assert_array_equal(found.components_, expected.components_)
-    assert metricfast.SCML is SCML

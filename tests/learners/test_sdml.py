@@ -97,14 +97,6 @@ def test_similar_pairs_alone_need_no_reduction():
     assert model.balance_param_ == 0.5
 
 
-def test_formed_pairs_are_the_same():
-    expected = SDML(1e-3, preprocessor=X).fit(INDEX, LABELS)
-    model = SDML(1e-3).fit(X[INDEX], LABELS)
-    np.testing.assert_allclose(model.components_, expected.components_, rtol=1e-9)
-    assert model.threshold_ == pytest.approx(expected.threshold_)
-    assert SDML(1e-3).fit(X[INDEX].astype(np.float32), LABELS).components_.dtype == np.float32
-
-
 def test_lasso_converges_for_badly_conditioned_matrices():
     for seed in range(12):
         rng = np.random.RandomState(seed)
@@ -136,23 +128,6 @@ def test_many_features_and_few_pairs():
 def test_one_feature():
     model = SDML().fit([[[1.0], [3.0]], [[4.0], [5.0]]], [1, 1])
     assert model.get_mahalanobis_matrix() == pytest.approx(1 / (1 + 0.5 * 5))
-
-
-def test_leading_directions():
-    full = SDML(1e-3, preprocessor=X).fit(INDEX, LABELS).get_mahalanobis_matrix()
-    two = SDML(1e-3, preprocessor=X, n_components=2).fit(INDEX, LABELS)
-    values, vectors = np.linalg.eigh(full)
-    expected = (vectors[:, 2:] * values[2:]) @ vectors[:, 2:].T
-    np.testing.assert_allclose(two.get_mahalanobis_matrix(), expected, atol=1e-9)
-
-
-def test_progress_is_shown_and_names_are_accepted(capsys):
-    SDML(1e-3, verbose=True, preprocessor=X).fit(INDEX, LABELS)
-    assert "SDML" in capsys.readouterr().err
-    expected = SDML_Supervised(1e-5, n_constraints=30, random_state=0).fit(X, Y).components_
-    with pytest.warns(FutureWarning, match="num_constraints"):
-        model = SDML_Supervised(1e-5, num_constraints=30, random_state=0).fit(X, Y)
-    np.testing.assert_array_equal(model.components_, expected)
 
 
 @pytest.mark.parametrize(
