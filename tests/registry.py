@@ -42,7 +42,7 @@ _STEPS = {"max_epochs": 3}
 _BASES = {"n_basis": 60, "max_iter": 500, "output_iter": 100}
 REGISTRY = {
     "ANMM": Entry(CLASSES, {"n_components": 2}, fails={DENSE: ANCHORS}),
-    "AsymmetricSimilarity": Entry(CLASSES, _STEPS),
+    "AsymmetricSimilarity": Entry(CLASSES, _STEPS, fails={DENSE: ANCHORS, SPARSE: ANCHORS}),
     "Covariance": Entry(POINTS),
     "DMLMJ": Entry(CLASSES, fails={DENSE: ANCHORS}),
     "EmbeddingLearner": Entry(CLASSES, _STEPS, {"loss": losses.NCA()}),

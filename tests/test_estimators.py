@@ -23,6 +23,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from sklearn.utils.validation import has_fit_parameter
 
 import metricfast as mf
+from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.linear.base import LinearLearner
 
 X, Y = load_iris(return_X_y=True)
@@ -46,6 +47,10 @@ KERNELIZED = [
     mf.KernelizedMetricLearner(
         mf.NCMML(tol=1e-3), kernel="poly", n_components=20, method="kpca", random_state=0
     ),
+]
+EMBEDDING = [
+    *(make(each) for each in of_points() if issubclass(each, EmbeddedMetricMixin)),
+    make(mf.EmbeddingLearner, solver="lbfgs"),
 ]
 BY_SOLVER = SOLVED["lbfgs"] + SOLVED["sgd"]
 ESTIMATORS = BY_SOLVER + MAPS + KERNELIZED
@@ -92,8 +97,8 @@ def test_every_learner_is_in_the_registry():
 def checks():
     seen = set()
     # Some checks have data of one feature, and few points.
-    diagonal = mf.MMC_Supervised(diagonal=True)
-    for estimator in [*BY_SOLVER, *(type(each)() for each in MAPS), diagonal, *KERNELIZED]:
+    maps = [*(type(each)() for each in MAPS), mf.MMC_Supervised(diagonal=True)]
+    for estimator in [*BY_SOLVER, *maps, *KERNELIZED, *EMBEDDING, make(mf.OASIS_Supervised)]:
         fails = entry_of(estimator).fails
         for checked, check in estimator_checks_generator(estimator, mark="skip"):
             name = check.func.__name__

@@ -12,7 +12,6 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import metricfast
 from metricfast import AsymmetricSimilarity
@@ -333,23 +332,3 @@ def test_bad_input(parameters, arguments, message):
         AsymmetricSimilarity(query="linear").fit(X, Y)
     with pytest.raises(TypeError, match="query must be an embedding of one kind of points"):
         AsymmetricSimilarity(query=Asymmetric(Linear(), Linear()), tied=True).fit(X, Y)
-
-
-EXPECTED = {
-    "check_sample_weight_equivalence_on_dense_data": "weights are those of queries alone",
-    "check_sample_weight_equivalence_on_sparse_data": "weights are those of queries alone",
-}
-
-
-def checks():
-    for checked, check in estimator_checks_generator(QUICK, mark="skip"):
-        if check.func.__name__ != "check_array_api_input":
-            reason = EXPECTED.get(check.func.__name__)
-            marks = pytest.mark.xfail(reason=reason) if reason else ()
-            yield pytest.param(checked, check, marks=marks, id=check.func.__name__)
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
-@pytest.mark.parametrize(("estimator", "check"), list(checks()))
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)

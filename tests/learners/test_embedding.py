@@ -13,7 +13,6 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import metricfast
 from metricfast import EmbeddingLearner, losses
@@ -22,19 +21,6 @@ from metricfast.samplers import DenseTriplet, Uniform
 
 pytestmark = pytest.mark.filterwarnings("ignore:L-BFGS stopped")
 every_learner = pytest.mark.parametrize("learner", LEARNERS, ids=range(len(LEARNERS)))
-
-
-def checks():
-    for learner in (LEARNERS[1], LEARNERS[4]):
-        for checked, check in estimator_checks_generator(learner, mark="skip"):
-            if check.func.__name__ != "check_array_api_input":
-                yield pytest.param(checked, check, id=f"{learner.solver}-{check.func.__name__}")
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
-@pytest.mark.parametrize(("learner", "check"), list(checks()))
-def test_scikit_learn_checks(learner, check):
-    check(learner)
 
 
 @every_learner

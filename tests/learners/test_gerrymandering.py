@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import scale
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import metricfast
 from metricfast import (
@@ -316,29 +315,6 @@ def test_regressor_of_targets_that_have_no_score():
             model.score(X, targets)
     with pytest.raises(ValueError, match="y must hold at least 2 numbers"):
         model.score(X[:1], y[:1])
-
-
-EXPECTED = {
-    "check_sample_weight_equivalence_on_dense_data": "weights are those of queries alone",
-    "check_sample_weight_equivalence_on_sparse_data": "weights are those of queries alone",
-}
-
-
-def checks():
-    for learner in (QUICK, NeighborhoodGerrymanderingRegressor(max_epochs=8, random_state=0)):
-        for checked, check in estimator_checks_generator(learner, mark="skip"):
-            if check.func.__name__ == "check_array_api_input":
-                continue  # needs an environment variable
-            reason = EXPECTED.get(check.func.__name__)
-            marks = pytest.mark.xfail(reason=reason) if reason else ()
-            name = f"{type(learner).__name__}-{check.func.__name__}"
-            yield pytest.param(checked, check, marks=marks, id=name)
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
-@pytest.mark.parametrize(("estimator", "check"), list(checks()))
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("learner", [NeighborhoodGerrymandering, AsymmetricSimilarity])

@@ -11,7 +11,6 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedShuffleSplit
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from metricfast import OASIS, OASIS_Supervised
 from metricfast.constraints import Constraints
@@ -275,17 +274,3 @@ def test_bad_data():
         pytest.raises(ValueError, match="There are no triplets"),
     ):
         OASIS_Supervised().fit([[0.0], [1.0]], [0, 1])
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
-@pytest.mark.parametrize(
-    ("estimator", "check"),
-    [
-        pytest.param(estimator, check, id=check.func.__name__)
-        for estimator, check in estimator_checks_generator(OASIS_Supervised(), mark="skip")
-        if check.func.__name__
-        not in ("check_array_api_input", "check_sample_weight_equivalence_on_dense_data")
-    ],
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)

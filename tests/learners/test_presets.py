@@ -9,7 +9,6 @@ import pytest
 from embedding_cases import DIGIT, DIGITS, X, Y, same
 from reference_losses import NAMES
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import metricfast
 from metricfast import EmbeddingLearner, LogRatioLearner, ProxyNCALearner, TripletLearner, losses
@@ -26,19 +25,6 @@ PRESETS = [
 every_preset = pytest.mark.parametrize("learner", PRESETS, ids=str)
 LOSSES = [getattr(losses, name)() for name in NAMES]
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
-
-
-def checks():
-    for learner in PRESETS[1:]:
-        for checked, check in estimator_checks_generator(learner, mark="skip"):
-            if check.func.__name__ != "check_array_api_input":
-                yield pytest.param(checked, check, id=f"{learner}-{check.func.__name__}")
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
-@pytest.mark.parametrize(("learner", "check"), list(checks()))
-def test_scikit_learn_checks(learner, check):
-    check(learner)
 
 
 @every_preset
