@@ -61,7 +61,7 @@ def test_a_revision_is_built_once_in_an_environment_that_sees_the_packages(repos
 def test_every_learner_and_every_loss_has_a_case():
     names = {case.name for case in ours()}
     assert {f"our-{name}" for name in metricfast.learners.__all__} <= names
-    assert {f"our-loss-{name}" for name in metricfast.losses.__all__} <= names
+    assert {f"our-loss-{name}" for name in metricfast.losses.__all__ if name != "Compiled"} <= names
     assert {name.partition("-")[0] for name in LEARNERS} == set(metricfast.learners.__all__)
 
 
