@@ -6,17 +6,13 @@ import pickle
 from copy import deepcopy
 
 import numpy as np
-import pandas as pd
 import pytest
-import sklearn
 from scipy.sparse import coo_array, csc_array, csr_array, csr_matrix
 from scipy.spatial.distance import cdist
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import ClassifierMixin
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -144,82 +140,12 @@ def test_results_have_the_dtype_of_the_points(fitted, given):
     assert learner.pair_distance(points[PAIRS]).dtype == given
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (
-            lambda learner: learner.transform(X[0]),
-            "2D array of formed points expected by Whitening. Found 1D array instead:\n"
-            "input=[5.1 3.5 1.4 0.2]. Reshape your data and/or use a preprocessor.\n",
-        ),
-        (
-            lambda learner: learner.transform(X[:, :3]),
-            "X has 3 features, but Whitening is expecting 4 features as input.",
-        ),
-        (
-            lambda learner: learner.pair_distance(X[PAIRS][:, :, :3]),
-            "X has 3 features, but Whitening is expecting 4 features as input.",
-        ),
-        (
-            lambda learner: learner.pair_distance([[0, 1]]),
-            "3D array of formed tuples expected by Whitening. Found 2D array instead:\n"
-            "input=[[0 1]]. Reshape your data and/or use a preprocessor.\n",
-        ),
-        (
-            lambda learner: learner.pair_distance(np.zeros((1, 3, 2))),
-            "Tuples of 2 element(s) expected by Whitening. Got tuples of 3 element(s) instead "
-            "(shape=(1, 3, 2)):\ninput=[[[0. 0.]\n  [0. 0.]\n  [0. 0.]]].\n",
-        ),
-        (
-            lambda learner: learner._prepare_inputs(X, type_of_inputs="rows"),
-            "Unknown value rows for type_of_inputs. Valid values are 'classic' or 'tuples'.",
-        ),
-    ],
-)
-def test_error_text(call, text):
-    with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole text is compared
-        call(Whitening().fit(X))
-    assert str(raised.value) == text
-
-
-def test_pair_distance_and_score():
-    learner = Whitening().fit(X)
-    expected = distances(learner.components_)
-    np.testing.assert_allclose(learner.pair_distance(X[PAIRS]), expected, rtol=1e-12)
-    np.testing.assert_allclose(learner.pair_score(X[PAIRS].tolist()), -expected, rtol=1e-12)
-
-
-def test_score_pairs_is_deprecated():
-    learner = Whitening().fit(X)
-    text = (
-        "^score_pairs is deprecated, as it is in metric-learn. Use pair_score to compute "
-        "similarity scores, or pair_distance to compute distances.$"
-    )
-    with pytest.warns(FutureWarning, match=text):
-        found = learner.score_pairs(X[PAIRS])
-    np.testing.assert_array_equal(found, learner.pair_distance(X[PAIRS]))
-
-
 def test_mahalanobis_matrix():
     learner = Whitening().fit(X)
     M = learner.get_mahalanobis_matrix()
     np.testing.assert_allclose(M, np.linalg.inv(np.cov(X.T)), rtol=1e-9)
     M[:] = 0
     assert learner.get_mahalanobis_matrix().any()
-
-
-@pytest.mark.parametrize("preprocessor", [X, X.tolist(), lambda indices: X[indices]])
-def test_indicators_give_what_their_points_give(preprocessor):
-    learner = Discriminant(preprocessor).fit(np.arange(150), Y)
-    formed = Discriminant().fit(X, Y)
-    assert learner.n_features_in_ == 4
-    np.testing.assert_array_equal(learner.components_, formed.components_)
-    np.testing.assert_array_equal(learner.transform([3, 1]), formed.transform(X[[3, 1]]))
-    np.testing.assert_array_equal(learner.transform(X), formed.transform(X))
-    expected = formed.pair_distance(X[PAIRS])
-    np.testing.assert_allclose(learner.pair_distance(PAIRS), expected, rtol=1e-12)
-    np.testing.assert_allclose(learner.pair_distance(PAIRS[:1]), expected[:1], rtol=1e-12)
-    np.testing.assert_array_equal(learner.pair_distance(X[PAIRS]), expected)
 
 
 def test_many_indexed_pairs_are_not_formed(monkeypatch):
@@ -267,49 +193,6 @@ def test_tags():
     assert tags.input_tags.three_d_array
     assert not tags.input_tags.two_d_array
     assert get_tags(OfPairs(X)).input_tags.two_d_array
-
-
-def test_learner_of_pairs():
-    y = np.where(Y[PAIRS[:, 0]] == Y[PAIRS[:, 1]], 1, -1)
-    for learner, pairs in (OfPairs(), X[PAIRS]), (OfPairs(X), PAIRS):
-        learner.fit(pairs, y)
-        assert learner.n_features_in_ == 4
-        np.testing.assert_array_equal(learner.pairs_, X[PAIRS])
-        np.testing.assert_array_equal(learner.y_, y)
-        np.testing.assert_array_equal(learner.transform(X), X)
-    with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
-        OfPairs().fit(X[PAIRS], None)
-
-
-def test_names_of_features():
-    frame = pd.DataFrame(X, columns=list("abcd"))
-    learner = Whitening().fit(frame).set_output(transform="pandas")
-    assert list(learner.feature_names_in_) == list("abcd")
-    embedded = learner.transform(frame)
-    assert list(embedded.columns) == ["whitening0", "whitening1", "whitening2", "whitening3"]
-    np.testing.assert_array_equal(embedded.index, frame.index)
-    np.testing.assert_array_equal(learner.get_feature_names_out(), embedded.columns)
-    assert learner.pair_distance(X[PAIRS]).shape == (400,)  # and warns of no missing names
-
-
-def test_pipeline_clone_and_pickle():
-    pipeline = make_pipeline(StandardScaler(), Discriminant(), KNeighborsClassifier(3)).fit(X, Y)
-    assert pipeline.score(X, Y) > 0.95
-    again = pickle.loads(pickle.dumps(pipeline))
-    np.testing.assert_array_equal(again[:-1].transform(X), pipeline[:-1].transform(X))
-    fresh = clone(pipeline)
-    assert not hasattr(fresh[1], "components_")
-    learner = pickle.loads(pickle.dumps(Whitening(X).fit(np.arange(150))))
-    assert learner.pair_distance(PAIRS).shape == (400,)
-
-
-def test_sample_weight_is_routed():
-    weight = np.arange(150) % 3
-    with sklearn.config_context(enable_metadata_routing=True):
-        pipeline = make_pipeline(Discriminant().set_fit_request(sample_weight=True))
-        pipeline.fit(X, Y, sample_weight=weight)
-    repeated = Discriminant().fit(np.repeat(X, weight, axis=0), np.repeat(Y, weight))
-    np.testing.assert_allclose(pipeline[0].components_, repeated.components_, rtol=1e-6)
 
 
 def test_metric_is_the_distance_of_two_points():
