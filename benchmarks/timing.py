@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["run_case"]
 
 import os
+import re
 import statistics
 import time
 from collections.abc import Callable
@@ -31,7 +32,7 @@ class _Contestant:
         self.entry = entry
         self.outcome = Outcome(entry.label, "ok")
         self.digest: Arrays | None = None
-        self._file = folder / f"{entry.label.replace(' ', '-')}.npz"
+        self._file = folder / f"{re.sub('[ /]', '-', entry.label)}.npz"
         self._paths = paths
         self._timeout = timeout
         self._worker: Worker | None = None
