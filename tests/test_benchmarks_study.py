@@ -25,11 +25,6 @@ def small(monkeypatch):
     monkeypatch.setattr(study, "HIDDEN", 8)
 
 
-def test_budgets_are_equal():
-    assert {len(method.grid()) for method in study.METHODS} == {6}
-    assert len({method.name for method in study.METHODS}) == len(study.METHODS) == 14
-
-
 def test_splits_do_not_overlap(small):
     given = study.split(*study.load(""), seed=1)
     sizes = {name: len(part) for name, part in given.items() if name.startswith("X")}
@@ -71,23 +66,6 @@ def test_the_study_goes_on_where_it_was_stopped(small, monkeypatch, tmp_path):
     assert "| x: training points | 0." in text
     assert all(f"| {method.name} | 0." in text for method in study.METHODS)
     assert (tmp_path / "plot.png").stat().st_size > 1000
-
-
-def test_contrasts_pair_seeds():
-    def entry(*values):
-        return {"seeds": {str(i): {"ndcg_at_k": value} for i, value in enumerate(values)}}
-
-    kept = {
-        "log-ratio, dense, raw/8": entry(0.5, 0.7),
-        "log-ratio, uniform, raw/8": entry(0.4, 0.6),
-        "log-ratio, dense, raw/128": entry(0.7, 0.9),
-    }
-    found = {"one": kept, "none": {}}
-    lines = study_tables.contrasts(found, (8, 128)).splitlines()
-    assert lines[1] == "|  | one | none |"
-    assert lines[3].endswith("log-ratio raw | 0.100 ± 0.000 |  |")  # where both were measured
-    (of_dimensions,) = (line for line in lines if "128 dimensions against 8, log-ratio raw" in line)
-    assert of_dimensions.endswith("| 0.200 ± 0.000 |  |")
 
 
 def test_binary_triplet_is_its_definition():

@@ -46,24 +46,6 @@ def test_n_components():
             "`init` must be 'auto', 'pca', 'identity', 'random', 'lda' or a numpy array of shape "
             "(n_components, n_features).",
         ),
-        (
-            np.eye(3),
-            3,
-            "The input dimensionality (3) of the given linear transformation `init` must match "
-            "the dimensionality of the given inputs `X` (4).",
-        ),
-        (
-            np.ones((5, 4)),
-            2,
-            "The output dimensionality (5) of the given linear transformation `init` cannot be "
-            "greater than its input dimensionality (4).",
-        ),
-        (
-            np.ones((2, 4)),
-            3,
-            "The preferred dimensionality of the projected space `n_components` (3) does not "
-            "match the output dimensionality of the given linear transformation `init` (2)!",
-        ),
         ("lda", 3, "n_components cannot be larger than min(n_features, n_classes - 1)."),
     ],
 )

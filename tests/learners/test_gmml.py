@@ -141,9 +141,6 @@ def test_pairs_of_equal_points():
         ({"t": "half"}, "t must be"),
         ({"reg": -1}, "reg must be a number from 0"),
         ({"reg": np.nan}, "reg must be"),
-        ({"prior": "euclidean"}, "`prior` must be"),
-        ({"prior": np.eye(3)}, "`prior` must match"),
-        ({"n_components": 5}, "n_components"),
     ],
     ids=str,
 )
@@ -161,9 +158,6 @@ def test_classifier_of_pairs():
         FEW[INDEX], SAME, calibration_params={"strategy": "max_tpr", "min_rate": 0.99}
     )
     assert strict.threshold_ < learner.threshold_
-    with pytest.raises(ValueError, match="Strategy can either be"):
-        GMML().fit(FEW[INDEX], SAME, calibration_params={"strategy": "best"})
-    assert GMML().fit(FEW[INDEX].astype(np.float32), SAME).components_.dtype == np.float32
 
 
 def test_standardised_wine_is_classified_better(three_nn_error):

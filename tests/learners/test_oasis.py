@@ -265,8 +265,6 @@ def test_bad_data():
         OASIS().pair_score(X[IRIS[:, :2]])
     with pytest.raises(NotFittedError):
         OASIS().get_metric()
-    with pytest.raises(ValueError, match=r"Tuples of 3 element\(s\) expected by OASIS"):
-        OASIS().fit(X[IRIS[:, :2]])
     with pytest.raises(ValueError, match="rescale the features"):
         OASIS().fit(X[IRIS] * 1e200)
     with (

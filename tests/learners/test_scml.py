@@ -253,18 +253,10 @@ def test_memory_does_not_grow_with_triplets_times_bases():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"max_iter": 1.5}, "max_iter should be an integer, instead it is of type"),
-        ({"output_iter": "x"}, "output_iter should be an integer, instead it is of type"),
-        ({"batch_size": None}, "batch_size should be an integer, instead it is of type"),
-        ({"n_basis": 2.0}, "n_basis should be an integer, instead it is of type"),
-        ({"max_iter": 100}, "The value of output_iter must be equal or smaller than max_iter."),
         ({"batch_size": 0}, "batch_size must be an integer of at least 1"),
         ({"beta": -1}, "beta must be"),
         ({"gamma": 0}, "gamma must be"),
-        ({"basis": "pca"}, "`basis` must be one of the options 'triplet_diffs'"),
         ({"basis": [[1.0]]}, "`basis` must be one of the options"),
-        ({"basis": np.eye(3)}, r"The dimensionality \(3\) of the provided bases must match the"),
-        ({"n_components": 5}, "Invalid n_components"),
     ],
     ids=str,
 )
@@ -275,16 +267,10 @@ def test_bad_parameters(params, message):
 
 
 def test_bad_data():
-    with pytest.raises(ValueError, match="k_genuine should be an integer, instead it is of type"):
-        SCML_Supervised(k_genuine=1.5).fit(X, Y)
     with pytest.raises(ValueError, match="Not enough samples to generate 900 LDA bases"):
         SCML_Supervised(n_basis=900).fit(X, Y)
-    with pytest.raises(ValueError, match=r"Number of features \(4\) is greater than the number"):
-        SCML().fit(X[IRIS[:3]])
     with pytest.raises(ValueError, match="give no bases"):
         SCML().fit(np.ones((9, 3, 2)))
-    with pytest.raises(ValueError, match=r"Tuples of 3 element\(s\) expected by SCML"):
-        SCML().fit(X[IRIS[:, :2]])
     with (
         pytest.warns(UserWarning, match="not sufficient to generate"),
         pytest.raises(ValueError, match="There are no triplets"),

@@ -131,21 +131,12 @@ def test_one_feature():
 
 
 @pytest.mark.parametrize(
-    ("params", "error", "message"),
-    [
-        ({"balance_param": -1}, ValueError, "balance_param"),
-        ({"sparsity_param": np.inf}, ValueError, "sparsity_param"),
-        ({"prior": "none"}, ValueError, "`prior` must be"),
-        ({"prior": np.diag([1.0, 1, 1, 0])}, np.linalg.LinAlgError, "strictly positive definite"),
-        ({"n_components": 9}, ValueError, "n_components"),
-    ],
-    ids=str,
+    ("params", "message"),
+    [({"balance_param": -1}, "balance_param"), ({"sparsity_param": np.inf}, "sparsity_param")],
 )
-def test_bad_parameters(params, error, message):
-    with pytest.raises(error, match=message):
-        SDML(**{"balance_param": 1e-3, "preprocessor": X, **params}).fit(INDEX, LABELS)
-    with pytest.raises(ValueError, match="Strategy"):
-        SDML(preprocessor=X).fit(INDEX, LABELS, {"strategy": "none"})
+def test_bad_parameters(params, message):
+    with pytest.raises(ValueError, match=message):
+        SDML(preprocessor=X, **params).fit(INDEX, LABELS)
 
 
 @pytest.mark.parametrize("scale", [1e154, 1e160, 1e300])
