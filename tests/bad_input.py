@@ -18,7 +18,7 @@ ROW = re.compile(r"\| `([\w-]+)` \| (?:`(\w+)`: )?.* \| (?:(\w+Error): `(.*)`|wo
 ERRORS = {
     error.__name__: error
     for error in (
-        *(ValueError, TypeError, np.linalg.LinAlgError),
+        *(ValueError, TypeError, AttributeError, FileNotFoundError, np.linalg.LinAlgError),
         *(NotFittedError, NonPSDError, PreprocessorError, LossOverflowError),
     )
 }

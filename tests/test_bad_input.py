@@ -20,11 +20,8 @@ from metricfast.learners.linear.base import LinearLearner
 
 X, Y = load_iris(return_X_y=True)
 TABLE = read_table("Learners")
-LEARNERS = [
-    learner
-    for learner in supervised_learners()
-    if issubclass(learner, LinearLearner) and "solver" in signature(learner).parameters
-]
+SUPERVISED = [*supervised_learners(), mf.MLKR]
+LEARNERS = [learner for learner in SUPERVISED if issubclass(learner, LinearLearner)]
 OTHERS = [
     learner
     for learner in supervised_learners()
@@ -106,6 +103,23 @@ CASES = {
     "fit-n_jobs-large": lambda learner: fit(learner, n_jobs=2**40),
     "fit-callbacks-type": lambda learner: fit(learner, callbacks=bool),
     "fit-callbacks": lambda learner: fit(learner, callbacks=["text"]),
+    "fit-validation_fraction": lambda learner: fit(learner, validation_fraction=0),
+    "fit-early-few": lambda learner: fit(learner, early_stopping=True, validation_fraction=0.995),
+    "fit-checkpoint-type": lambda learner: fit(learner, checkpoint=3),
+    "fit-checkpoint-folder": lambda learner: fit(learner, checkpoint="missing/training"),
+    "fit-checkpoint-warm": lambda learner: [
+        fit(learner, checkpoint="training", warm_start=True) for _ in range(2)
+    ],
+    "fit-checkpoint-other": lambda learner: [
+        fit(learner, X * scale, checkpoint="training") for scale in (1, 1.1)
+    ],
+    "fit-warm-components": lambda learner: (
+        fit(learner, n_components=2).set_params(warm_start=True, n_components=3).fit(X, Y)
+    ),
+    "partial_fit-lbfgs": lambda learner: learner(solver="lbfgs").partial_fit(X, Y),
+    "partial_fit-early": lambda learner: learner(solver="sgd", early_stopping=True).partial_fit(
+        X, Y
+    ),
     "fit-regularization": lambda learner: fit(learner, regularization=1.5),
     "fit-preprocessor-type": lambda learner: fit(learner, preprocessor=3.5),
     "fit-preprocessor-index": lambda learner: fit(learner, np.arange(150) + 1, preprocessor=X),

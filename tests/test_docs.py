@@ -54,6 +54,19 @@ def test_links_between_pages_lead_somewhere(page):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_what_the_page_on_extending_quotes_stands_in_the_files_so():
+    text = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
+    quotes = re.findall(
+        r"\]\(\.\./([^)]+)\)(?:(?!\]\(\.\./).)*?^```(?:cpp|pyi?)\n(.*?)^```$",
+        text,
+        re.MULTILINE | re.DOTALL,
+    )
+    assert len(quotes) == 6
+    for path, quote in quotes:
+        file = (ROOT / path).read_text(encoding="utf-8")
+        assert " ".join(quote.split()) in " ".join(file.split()), path
+
+
 def test_every_page_is_linked_from_the_index():
     linked = set(LINK.findall((ROOT / "docs/index.md").read_text(encoding="utf-8")))
     assert {page.name for page in PAGES[1:]} - {"index.md"} <= linked

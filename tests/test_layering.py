@@ -132,6 +132,12 @@ def test_only_dispatch_imports_compiled_modules() -> None:
     assert [name for name, uses in graph.items() if uses & compiled] == ["_core/dispatch"]
 
 
+def test_the_page_on_architecture_names_every_room() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    rooms = {f"{path.parent.relative_to(PACKAGE).as_posix()}/" for path in PACKAGE.rglob("*.py")}
+    assert {room for room in rooms - {"./", "learners/"} if f"`{room}`" not in page} == set()
+
+
 @pytest.mark.parametrize("header", sorted(CORE.rglob("*.hpp")), ids=lambda p: p.name)
 def test_core_uses_eigen_and_the_standard_library_alone(header: Path) -> None:
     text = header.read_text()

@@ -12,6 +12,7 @@ from sklearn.preprocessing import scale
 
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, kneighbors, losses
 from metricfast.learners.base import points
+from metricfast.learners.linear.all_pairs import AllPairsLearner
 from metricfast.learners.linear.base import LinearLearner
 from metricfast.training.coordinates import Coordinates, best_scale
 from metricfast.training.objective import Labelled, LinearMap, Objective, map_points
@@ -260,3 +261,20 @@ def test_raw_units_stay_those_of_the_user():
 def test_running_out_of_iterations_warns(learner):
     with pytest.warns(ConvergenceWarning):
         learner(max_iter=2).fit(X, Y)
+
+
+class Few(AllPairsLearner):
+    """A learner of one's own, with few parameters."""
+
+    def __init__(self, n_components=None):
+        self._take(locals())
+
+    def _loss(self):
+        return losses.MCML()
+
+
+def test_a_learner_has_the_defaults_of_parameters_that_it_does_not_take():
+    found = Few(2).fit(scale(X), Y, validate=True)
+    assert found.get_params() == {"n_components": 2}
+    assert found.validation_["n_held_out"] == 30
+    assert found.objective_ < found.loss_curve_[0] / 2

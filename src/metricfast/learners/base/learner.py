@@ -67,7 +67,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     _on_chunks: bool = False  # whether labels are those of chunks, of which classes have many
 
     # Those of the parameters that many learners have. Which ones, `__init__` tells.
-    preprocessor: Any
+    preprocessor: Any = None
     n_components: int | None
     max_iter: int
     verbose: bool

@@ -102,10 +102,9 @@ def validate_fit(
     else:
         train, test = _split(X.shape[0], None if numeric else y)
     trained = clone(learner)
-    if on_points:
-        trained.set_params(preprocessor=None)
+    unset = ("checkpoint", "callbacks", *(("preprocessor",) if on_points else ()))
     known = trained.get_params(deep=False)
-    trained.set_params(**{name: None for name in ("checkpoint", "callbacks") if name in known})
+    trained.set_params(**{name: None for name in unset if name in known})
     for name, weights in (
         ("sample_weight", sample_weight),
         ("weights", params.pop("weights", None)),

@@ -42,9 +42,9 @@ class LinearLearner(TrainedLearner, PointsLearner):
 
     _accept_sparse = "csr"
 
-    init: Any
-    n_components: int | None
-    max_iter: int
+    init: Any = "auto"
+    n_components: int | None = None
+    max_iter: int = 100
     solver: str = "lbfgs"
     batch_size: int | None = None
     learning_rate: float = 0.01
