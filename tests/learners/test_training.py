@@ -22,7 +22,9 @@ from metricfast import (
     EmbeddingLearner,
     NeighborhoodGerrymandering,
     NeighborhoodGerrymanderingRegressor,
+    load,
     losses,
+    save,
 )
 from metricfast.metrics import precision_at_1
 
@@ -135,8 +137,20 @@ def test_partial_fit_learns_from_one_part_after_another(learner):
     assert 0 < np.abs(parameters(model) - before).max() < 0.2 * np.abs(before).max()
     with pytest.raises(ValueError, match="features"):
         model.partial_fit(X[:, :3], Y)
-    with pytest.raises(ValueError, match="early_stopping"):
-        model.set_params(early_stopping=True).partial_fit(X, Y)
+    for name, value in (("early_stopping", True), ("checkpoint", "training")):
+        with pytest.raises(ValueError, match=f"partial_fit needs .*{name}"):
+            clone(model).set_params(**{name: value}).partial_fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "learner", [each for each in LEARNERS if hasattr(each, "partial_fit")], ids=str
+)
+def test_partial_fit_goes_on_from_a_model_file(learner, tmp_path):
+    save(of(learner).fit(X, Y), tmp_path / "model")
+    model = load(tmp_path / "model")
+    before = parameters(model).copy()
+    model.partial_fit(X, Y)
+    assert 0 < np.abs(parameters(model) - before).max() < 0.2 * np.abs(before).max()
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=str)

@@ -165,9 +165,9 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         Raises
         ------
         ValueError
-            As of `fit`; for early stopping and "cosine", which need all points or the number of
-            epochs; for classes that a table does not have; and for another solver, embedding or
-            kind of loss or labels than before. With "lbfgs" there is no `partial_fit`.
+            As of `fit`; for early stopping, `checkpoint` and "cosine", which need all points or the
+            number of epochs; for classes that a table does not have; and for another solver,
+            embedding or kind of loss or labels than before. With "lbfgs" there is no `partial_fit`.
 
         Warns
         -----
@@ -175,9 +175,10 @@ class BaseEmbeddingLearner(EmbeddingTraining):
             If all continuous labels of a later call are the same: nothing is learned from it.
         """
         loss, embedding, sampler, callbacks = self._check_parameters()
-        if self.early_stopping or self.schedule == "cosine":
+        if self.early_stopping or self.checkpoint is not None or self.schedule == "cosine":
             raise ValueError(
-                "partial_fit needs early_stopping=False, and schedule 'constant' or 'inverse'."
+                "partial_fit needs early_stopping=False, checkpoint=None, and schedule 'constant' "
+                "or 'inverse'."
             )
         begun = hasattr(self, "parameters_")
         if begun:

@@ -65,13 +65,14 @@ class EmbeddingLearner(BaseEmbeddingLearner):
     checkpoint : path-like, optional
         A file that is replaced after every epoch. Where it is there already, `fit` goes on from
         it, and ends with the same result as if it had never been interrupted: bit for bit, on the
-        same kind of processor. One of another training is refused: other data or parameters, and
-        functions of other code (what they use by global names is not looked at); also one of more
-        epochs than `max_epochs`, and any where `warm_start` has an earlier `fit` to start from.
-        `max_epochs` may be raised, unless the schedule is "cosine". A training that a callback has
-        ended stays ended until then. Needs the extra ``metricfast[io]``.
+        same kind of processor; "lbfgs", though, goes on without its memory of gradients. One of
+        another training is refused: other data or parameters, and functions of other code (what
+        they use by global names is not looked at); also one of more epochs than `max_epochs`, and
+        any where `warm_start` has an earlier `fit` to start from. `max_epochs` may be raised,
+        unless the schedule is "cosine". A training that a callback has ended stays ended until
+        then. Needs the extra ``metricfast[io]``.
     callbacks : iterable of callables, optional
-        Each is called with an `SolverState` (iteration, objective, score, parameters, estimator)
+        Each is called with a `SolverState` (iteration, objective, score, parameters, estimator)
         after every epoch. One that returns True ends the training. The estimator has the
         attributes below as of that epoch.
     warm_start : bool, default=False

@@ -101,7 +101,8 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
         The exponent p of "subgradient": .5 suits any convex objective, 1 a strongly convex one.
     checkpoint : path-like, optional
         File that the training is written to after every epoch, and goes on from where it is there
-        already. It needs the package safetensors.
+        already. It needs the package safetensors. A training by "lbfgs" goes on without its memory
+        of gradients.
 
     Attributes
     ----------
