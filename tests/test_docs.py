@@ -18,6 +18,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+ANCHOR = re.compile(r"\]\(([^)#\s:]*)#([^)]*)\)")
 MODULES = [
     module.name
     for module in pkgutil.walk_packages(metricfast.__path__, "metricfast.")
@@ -52,6 +53,16 @@ def test_links_between_pages_lead_somewhere(page):
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         if not target.startswith(("https:", "http:")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_links_into_pages_lead_to_a_heading(page):
+    for target, anchor in ANCHOR.findall(page.read_text(encoding="utf-8")):
+        text = (page.parent / target if target else page).read_text(encoding="utf-8")
+        headings = [
+            re.sub(r"[^\w\- ]", "", h.lower()) for h in re.findall(r"^#+ (.*)$", text, re.M)
+        ]
+        assert anchor in [h.replace(" ", "-") for h in headings], f"{page.name}: {target}#{anchor}"
 
 
 def test_what_the_page_on_extending_quotes_stands_in_the_files_so():

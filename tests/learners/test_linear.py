@@ -278,3 +278,15 @@ def test_a_learner_has_the_defaults_of_parameters_that_it_does_not_take():
     assert found.get_params() == {"n_components": 2}
     assert found.validation_["n_held_out"] == 30
     assert found.objective_ < found.loss_curve_[0] / 2
+
+
+class Spread(Few):
+    """A learner by a function."""
+
+    def _loss(self):
+        return lambda Z, y: (-float(np.abs(Z).sum()), -np.sign(Z))
+
+
+def test_weights_are_refused_where_a_loss_is_a_function():
+    with pytest.raises(ValueError, match="sample_weight must be None"):
+        Spread(2).fit(X, Y, np.ones(len(X)))
