@@ -103,6 +103,22 @@ def test_labels_are_looked_at_once(loss, oracle, monkeypatch):
         bound.against(Z, Z[:5]) if database else bound(Z)
 
 
+@every_loss
+def test_few_of_very_many_classes(loss):
+    if loss.labels != "class" or getattr(loss, "loss_matrix", None) is not None:
+        return
+    Z, y = problem(loss, 3000)[0], np.arange(3000) // 2
+    rows = np.array([8, 9, 2400, 2401, 17, 16, 30, 2999])
+    table = np.arange(1500) if loss.learnable_database else None
+    if table is None:
+        same(loss.on(y)(Z[rows], rows), loss(Z[rows], y[rows]))
+    of_rows = Z[rows], y[rows]
+    bound = loss.on(y, y_database=table)
+    some = np.array([4, 1200, 1499, 17])
+    labels = y[some] if table is None else table[some]
+    same(bound.against(Z[rows], Z[some], rows, some), loss(*of_rows, Z[some], labels))
+
+
 def test_what_a_loss_alone_takes():
     loss = losses.LMNN(2)
     Z, y = problem(loss, 40)

@@ -95,6 +95,33 @@ TEST(lmnn_gradients_and_candidates) {
 
 TEST(inner_products) { gradient_matches<double>(HalfSquares<double>()); }
 
+TEST(losses_of_ranks) {
+    const auto y = labels_of(n);
+    gradient_matches<double>(CircleLoss<double>(0.25, 0.1, {y, y}));
+    gradient_matches<double>(SoftRankLoss<double, PrecisionForm>({}, 2.0, {y, y}));
+    gradient_matches<double>(SoftRankLoss<double, RecallForm>({{1, 40}, 3.0}, 2.0, {y, y}));
+}
+
+TEST(functions_of_a_row) {
+    const auto squares = [](const double *values, double *derivatives, const double *labels,
+                            std::ptrdiff_t count, std::ptrdiff_t, std::ptrdiff_t excluded,
+                            double label, void *data) {
+        double sum = 0;
+        for (std::ptrdiff_t j = 0; j < count; ++j)
+            if (j != excluded) {
+                const double error = values[j] - *static_cast<double *>(data) * label * labels[j];
+                sum += error * error;
+                derivatives[j] = 2 * error;
+            }
+        return sum;
+    };
+    double factor = 0.5;
+    const std::vector<double> y(n, 2.0);
+    for (const RowKind kind :
+         {RowKind::squared_distance, RowKind::distance, RowKind::inner_product})
+        gradient_matches<double>(CompiledLoss<double>(squares, &factor, kind, y, y));
+}
+
 TEST(threads_and_memory_do_not_change_a_bit) {
     const auto y = labels_of(n);
     const NcaLoss<double> loss(NcaLoss<double>::Form::log, {y, y});

@@ -17,6 +17,8 @@ from metricfast._labels.named import KERNELS
 __all__ = ["Labels", "SaidDistance", "bound_labels"]
 
 Rows = NDArray[np.int64] | None
+# Classes for each point from which on kernels had more to do with classes than with points.
+_MANY = 4
 
 
 class Labels:
@@ -42,6 +44,9 @@ class Labels:
     ) -> None:
         self.kind, self._between = kind, between
         self._y, self._y_database = y, y if y_database is None else y_database
+        self._n_classes = 0
+        if kind == "class":
+            self._n_classes = 1 + max(int(part.max()) for part in (self._y, self._y_database))
 
     def take(
         self, rows: Rows, database_rows: Rows, alone: bool
@@ -60,6 +65,8 @@ class Labels:
         if self._between is not None:
             distances = self._between(y, references)
             return distances, distances
+        if self.kind == "class":
+            return self._numbered(y, references)
         if self.kind not in KERNELS:
             return y, references
         if alone:
@@ -67,6 +74,15 @@ class Labels:
             return y, y
         y, references = scaled_alike(y, references)
         return y, references
+
+    def _numbered(
+        self, y: NDArray[np.int64], references: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Number classes anew where few of very many are there: kernels list them all."""
+        if self._n_classes <= _MANY * (len(y) + len(references)):
+            return y, references
+        codes = np.unique(np.concatenate([y, references]), return_inverse=True)[1]
+        return codes[: len(y)], codes[len(y) :]
 
 
 def bound_labels(
