@@ -79,8 +79,7 @@ class BilinearMixin(BaseMetricLearner):
         ValueError
             If `pairs` are not as above, or a similarity overflows.
         """
-        check_is_fitted(self, "bilinear_")
-        found = self._look_up(pairs, 2)
+        found = self._look_up(pairs, 2, "bilinear_")
         return self._indexed_score(found.points, found.index)
 
     def _indexed_score(self, points: Array, pairs: Integers) -> Array:

@@ -186,9 +186,9 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
             tuple_size=self._tuple_size,
         )
 
-    def _look_up(self, tuples: ArrayLike, tuple_size: int | None) -> TupleSet:
-        """Check tuples that a fitted learner is asked about."""
-        check_is_fitted(self, "preprocessor_")
+    def _look_up(self, tuples: ArrayLike, tuple_size: int | None, *fitted: str) -> TupleSet:
+        """Check tuples that a learner is asked about, once it is fitted."""
+        check_is_fitted(self, ["preprocessor_", *fitted])
         return index_tuples(
             self, tuples, preprocessor=self.preprocessor_, reset=False, tuple_size=tuple_size
         )
@@ -311,8 +311,7 @@ class MahalanobisMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         ndarray of shape (n_pairs,)
             float32 for float32 points, otherwise float64.
         """
-        check_is_fitted(self, "components_")
-        found = self._look_up(pairs, 2)
+        found = self._look_up(pairs, 2, "components_")
         return -self._indexed_score(found.points, found.index)
 
     def _indexed_score(self, points: Array, pairs: Integers) -> Array:

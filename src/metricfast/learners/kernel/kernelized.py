@@ -298,8 +298,7 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         return self._mapped(points)
 
     def _mapped_tuples(self, tuples: ArrayLike, size: int) -> Array:
-        check_is_fitted(self, "learner_")
-        found = self._look_up(tuples, size)
+        found = self._look_up(tuples, size, "learner_")
         return self._mapped(found.points)[found.index]
 
     @property
