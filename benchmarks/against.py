@@ -30,7 +30,7 @@ class Ratio:
     @property
     def counts(self) -> float | None:
         """Return the ratio to go by."""
-        return self.processor if self.threads == 1 else self.elapsed
+        return self.processor if self.threads == 1 and self.processor else self.elapsed
 
     def __str__(self) -> str:
         if self.elapsed is None:

@@ -104,8 +104,8 @@ class Session:
         if digest is not None:
             numbers: dict[str, Any] = self.call.digest(result)
             np.savez(digest, **numbers)
-        if isinstance(result, float):  # the call is its own clock
-            seconds = result
+        if isinstance(result, float):  # the call is its own clock, and of the elapsed time alone
+            seconds, cpu_seconds = result, 0.0
         elif seconds < SHORT:  # as in a loop of training, not as after a pause
             seconds, cpu_seconds = self._repeat(math.ceil(5 * SHORT / max(seconds, 1e-3)))
         return {"seconds": seconds, "cpu_seconds": cpu_seconds, "peak_bytes": peak}
