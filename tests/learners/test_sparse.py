@@ -8,10 +8,11 @@ from inspect import signature
 import numpy as np
 import pytest
 from reference import numeric_gradient
+from registry import of_points
 from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix, random_array
 from sklearn.datasets import load_digits
 
-from metricfast import LMNN, MLKR, NCA, NCMML, learners, losses
+from metricfast import LMNN, MLKR, NCA, NCMML, losses
 from metricfast._core import sparse as _sparse
 from metricfast._core.initialize import initialize_components
 from metricfast._core.scaling import center_and_rescale
@@ -26,7 +27,7 @@ LABELS = LABELS[:300]
 SPARSE = csr_array(POINTS)
 LEARNERS = [
     learner
-    for learner in (getattr(learners, name) for name in learners.__all__)
+    for learner in of_points()
     if issubclass(learner, LinearLearner)
     and learner._accept_sparse
     and "solver" in signature(learner).parameters
