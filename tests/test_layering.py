@@ -135,6 +135,7 @@ def test_only_dispatch_imports_compiled_modules() -> None:
 def test_the_page_on_architecture_names_every_room() -> None:
     page = (ROOT / "docs/architecture.md").read_text()
     rooms = {f"{path.parent.relative_to(PACKAGE).as_posix()}/" for path in PACKAGE.rglob("*.py")}
+    rooms |= {f"include/metricfast/{path.name}/" for path in CORE.iterdir() if path.is_dir()}
     assert {room for room in rooms - {"./", "learners/"} if f"`{room}`" not in page} == set()
 
 

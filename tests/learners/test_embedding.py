@@ -217,7 +217,7 @@ def test_partial_fit_goes_on():
     assert batches.proxies_.shape == (3, 2)
     with pytest.raises(ValueError, match="y holds 7, which is none of the classes"):
         batches.partial_fit(X, np.where(Y == 0, 7, Y))
-    with pytest.raises(ValueError, match="partial_fit needs early_stopping=False"):
+    with pytest.raises(ValueError, match="partial_fit needs schedule"):
         clone(LEARNERS[2]).partial_fit(X, Y)
     assert not hasattr(LEARNERS[4], "partial_fit")
 

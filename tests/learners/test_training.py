@@ -138,7 +138,7 @@ def test_partial_fit_learns_from_one_part_after_another(learner):
     with pytest.raises(ValueError, match="features"):
         model.partial_fit(X[:, :3], Y)
     for name, value in (("early_stopping", True), ("checkpoint", "training")):
-        with pytest.raises(ValueError, match=f"partial_fit needs .*{name}"):
+        with pytest.raises(ValueError, match=f"partial_fit needs {name}"):
             clone(model).set_params(**{name: value}).partial_fit(X, Y)
 
 

@@ -175,11 +175,9 @@ class BaseEmbeddingLearner(EmbeddingTraining):
             If all continuous labels of a later call are the same: nothing is learned from it.
         """
         loss, embedding, sampler, callbacks = self._check_parameters()
-        if self.early_stopping or self.checkpoint is not None or self.schedule == "cosine":
-            raise ValueError(
-                "partial_fit needs early_stopping=False, checkpoint=None, and schedule 'constant' "
-                "or 'inverse'."
-            )
+        self._refuse_in_parts()
+        if self.schedule == "cosine":
+            raise ValueError("partial_fit needs schedule 'constant' or 'inverse'.")
         begun = hasattr(self, "parameters_")
         if begun:
             check_continuation(self, loss, embedding)
