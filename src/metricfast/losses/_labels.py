@@ -33,6 +33,8 @@ class Labels:
         Whose rows are taken; by default the database's are `y`.
     between : callable, optional
         Of rows of both, to their distances.
+    n_classes : int
+        Codes of classes are below it.
     """
 
     def __init__(
@@ -41,12 +43,11 @@ class Labels:
         y: Any,
         y_database: Any = None,
         between: Callable[[Any, Any], NDArray[np.float64]] | None = None,
+        n_classes: int = 0,
     ) -> None:
         self.kind, self._between = kind, between
         self._y, self._y_database = y, y if y_database is None else y_database
-        self._n_classes = 0
-        if kind == "class":
-            self._n_classes = 1 + max(int(part.max()) for part in (self._y, self._y_database))
+        self._n_classes = n_classes
 
     def take(
         self, rows: Rows, database_rows: Rows, alone: bool
@@ -101,9 +102,10 @@ def bound_labels(
         return Labels("targets", as_numbers(y, "y", n), as_numbers(y_database, "y_database", m))
     classes, codes = as_codes(_classes(y, "y"), "y", n)
     if y_database is None or m is None:
-        return Labels("class", codes)
+        return Labels("class", codes, n_classes=len(classes))
     known, database_codes = as_codes(_classes(y_database, "y_database"), "y_database", m, classes)
-    return Labels("class", np.searchsorted(known, classes)[codes].astype(np.int64), database_codes)
+    codes = np.searchsorted(known, classes)[codes].astype(np.int64)
+    return Labels("class", codes, database_codes, n_classes=len(known))
 
 
 def _apart(said: Any, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None) -> Labels:
