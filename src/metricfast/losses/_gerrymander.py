@@ -142,12 +142,9 @@ class Gerrymander(Loss):
         labels = super()._bound_labels(y, y_database, n, m)
         if self.loss_matrix is None:
             return labels
-        matrix, others = (
-            check_loss_matrix(self.loss_matrix),
-            y if y_database is None else y_database,
-        )
-        names = ("y", "y_database")
-        return Labels("class", *vote_labels(y, others, n, n if m is None else m, matrix, names)[:2])
+        others, size = (y, n) if y_database is None or m is None else (y_database, m)
+        matrix, names = check_loss_matrix(self.loss_matrix), ("y", "y_database")
+        return Labels("class", *vote_labels(y, others, n, size, matrix, names)[:2])
 
     def _sets(self, call: Call, weight: NDArray[np.float64]) -> tuple[Inference, Inference]:
         """Find the sets, and count the votes of the nearest neighbours."""

@@ -170,10 +170,8 @@ class LMNN(Loss):
         points = as_points(Z, "Z")
         classes, codes = as_codes(y, "y", len(points))
         targets = _as_targets(targets, len(points), len(points))
-        slack, margin = (
-            as_positive(slack, "slack", zero=True),
-            as_positive(margin, "margin", zero=True),
-        )
+        slack = as_positive(slack, "slack", zero=True)
+        margin = as_positive(margin, "margin", zero=True)
         most = check_count("max_candidates", max_candidates, least=0)
         reach = np.zeros(len(points))
         anchors = np.arange(len(points))
