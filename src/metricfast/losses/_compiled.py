@@ -32,10 +32,10 @@ class Compiled(Loss):
                        void *data)
 
         It returns the anchor's loss and writes its derivatives by the n ``values``, which are 0
-        before: distances of the anchor to the points of the database. ``labels`` are theirs, codes
-        of classes or numbers, ``label`` is the anchor's. ``excluded`` is the row that is left out,
-        whose value is infinite and whose derivative is not used, or -1; that of points among
-        themselves is ``anchor``.
+        before: distances of the anchor to the points of the database. ``labels`` are theirs,
+        numbers or codes of classes, which differ from call to call: compare them with ``label``,
+        the anchor's. ``excluded`` is the row that is left out, whose value is infinite and whose
+        derivative is not used, or -1; that of points among themselves is ``anchor``.
     metric : {"sqeuclidean", "euclidean", "inner_product"}, default="sqeuclidean"
         What the values are.
     labels : {"class", "continuous"}, default="class"
