@@ -97,8 +97,7 @@ def test_early_stopping_keeps_the_best_by_score(learner):
     lengths = {"max_epochs": 30, "max_iter": 30}
     model = of(learner, early_stopping=True, callbacks=[states.append], **lengths).fit(X, Y)
     scores = [state.score for state in states]
-    if hasattr(model, "validation_scores_"):
-        assert model.validation_scores_ == scores
+    assert model.validation_scores_ == scores
     assert len(scores) == model.n_iter_ <= 30
     best = int(np.argmax(scores))
     assert model.n_iter_ == 30 or model.n_iter_ - best > 10 or not np.diff(scores[best:]).any()

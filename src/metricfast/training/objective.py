@@ -213,8 +213,6 @@ class Objective:
         among = batch is None or self.database == "batch"
         X = self._points(batch) if among else self.X
         Z, cache = self.embedding._forward(arrays, X, n_jobs=self.n_jobs)
-        if not finite(Z):
-            return math.nan, []
         if among or batch is None:
             value, upstream = self.loss.among(Z, batch)
         else:
@@ -240,8 +238,6 @@ class Objective:
         (query, of_query), (database, of_database) = self._sides(arrays)
         Zq, query_cache = query._forward(of_query, self.X[anchors], n_jobs=self.n_jobs)
         Zd, database_cache = database._forward(of_database, X, n_jobs=self.n_jobs)
-        if not (finite(Zq) and finite(Zd)):
-            return math.nan, []
         value, (dq, dd) = self.loss.bound.against(Zq, Zd, anchors, rows, exclude)
         by_query = query.backward(of_query, query_cache, dq, n_jobs=self.n_jobs)
         by_database = database.backward(of_database, database_cache, dd, n_jobs=self.n_jobs)
@@ -268,8 +264,6 @@ class Objective:
         if normalize:
             table, lengths = table.copy(), np.empty(len(table))
             kernels.normalize_forward(table, lengths, threads)
-        if not (finite(Z) and finite(table)):
-            return math.nan, []
         value, (upstream, of_table) = self.loss.bound.against(Z, table, anchors)
         if normalize:
             kernels.normalize_backward(table, lengths, of_table, threads)

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metricfast._core.dispatch import get_kernels
 from metricfast.embeddings import Embedding
+from metricfast.exceptions import LossOverflowError
 from metricfast.losses._call import Loss
 from metricfast.samplers import Batch, Epoch, Sampler
 
@@ -45,13 +47,16 @@ class OwnLoss:
         self, y: Array, weight: Any = None, *, y_database: Array | None, n_jobs: int | None
     ) -> OwnBoundLoss:
         """Return the loss of points with these labels, as `metricfast.losses` do."""
-        del weight
+        if weight is not None:
+            raise ValueError(f"sample_weight must be None: {_name(self._loss)} takes no weights.")
         return OwnBoundLoss(self, y, y if y_database is None else y_database, n_jobs)
 
     def __call__(
         self, Z: Array, y: Array, *database: Array, n_jobs: int | None = None, **options: Any
     ) -> tuple[float, Any]:
         """Value and gradient, in arrays that may be changed."""
+        if not all(get_kernels().all_finite(points) for points in (Z, *database[:1])):
+            raise LossOverflowError("Embedded points are not finite.")
         options |= _taken(self._loss, n_jobs=n_jobs)
         try:
             inspect.signature(self._loss).bind(Z, y, *database, **options)

@@ -17,7 +17,6 @@ from metricfast._core.warn import warn_user
 from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.base.trained import Callback
 from metricfast.learners.linear.base import LinearLearner
-from metricfast.losses._call import Loss
 from metricfast.training.coordinates import FULL_BASIS, Coordinates
 from metricfast.training.monitor import Monitor, SolverState
 from metricfast.training.objective import Labelled, LinearMap, Objective
@@ -66,10 +65,7 @@ class AllPairsLearner(LinearLearner):
 
     def _objective(self, data: TrainingSet, L: NDArray[Any]) -> Objective:
         del L
-        loss = self._loss()
-        if data.weight is not None and not isinstance(loss, Loss):
-            raise ValueError(f"sample_weight must be None: {loss!r} takes no weights.")
-        loss = Labelled(loss, data.labels, data.weight, n_jobs=self.n_jobs)
+        loss = Labelled(self._loss(), data.labels, data.weight, n_jobs=self.n_jobs)
         return Objective(data.X, LinearMap(), loss, self._coordinates(data), n_jobs=self.n_jobs)
 
     def _coordinates(self, data: TrainingSet) -> Coordinates:

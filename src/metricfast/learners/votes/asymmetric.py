@@ -72,7 +72,7 @@ class AsymmetricSimilarity(TwoSidedVotes):
         As of `NeighborhoodGerrymandering`.
     validation_fraction
         As of `NeighborhoodGerrymandering`.
-    warm_start, preprocessor, verbose, random_state, n_jobs, power_t, checkpoint
+    warm_start, preprocessor, verbose, random_state, n_jobs, power_t, checkpoint, n_iter_no_change
         As of `NeighborhoodGerrymandering`.
     callbacks : iterable of callables, optional
         Each is called after every epoch or iteration with an object of the attributes `iteration`,
@@ -159,6 +159,7 @@ class AsymmetricSimilarity(TwoSidedVotes):
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
         power_t: float = 0.5,
         checkpoint: str | os.PathLike[str] | None = None,
+        n_iter_no_change: int = 10,
     ) -> None:
         self._take(locals())
 

@@ -79,8 +79,9 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
         long: :math:`\eta_1` is `learning_rate` times the norm of the initial map over that of the
         first gradient. It is slower than "sgd" at the same rate, and diverges sooner: try .1.
     tol : float, default=1e-4
-        These stop after 10 epochs in which the objective (with early stopping, the validation
-        error) has not fallen by this share; "lbfgs" where it falls by less in an iteration.
+        These stop after `n_iter_no_change` epochs in which the objective (with early stopping, the
+        validation error) has not fallen by this share; "lbfgs" where it falls by less in an
+        iteration.
     early_stopping : bool, default=False
         Hold points out, and keep the map of their least error in place of the least objective.
     validation_fraction : float, default=0.1
@@ -103,6 +104,8 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
         File that the training is written to after every epoch, and goes on from where it is there
         already. It needs the package safetensors. A training by "lbfgs" goes on without its memory
         of gradients.
+    n_iter_no_change : int, default=10
+        Epochs without progress that end a training, see `tol`.
 
     Attributes
     ----------
@@ -116,6 +119,8 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
         nearest), and the number of "infeasible" points, for which no set votes right: they are left
         out of the objective. All are sums over the batches of the epoch, in which the map moves.
         With early stopping, also the "validation_error".
+    validation_scores_ : list of float
+        With early stopping, the share of held-out points that are right after each epoch.
     loss_curve_ : list of float
         The objective after each epoch.
     objective_ : float
@@ -187,6 +192,7 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
         power_t: float = 0.5,
         checkpoint: str | os.PathLike[str] | None = None,
+        n_iter_no_change: int = 10,
     ) -> None:
         self._take(locals())
 

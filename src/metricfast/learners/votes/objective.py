@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from metricfast.distances.gradient import metric_gradient
 from metricfast.samplers import Batch
 from metricfast.training.coordinates import Positive
-from metricfast.training.objective import Objective, map_points
+from metricfast.training.objective import Objective, finite, map_points
 
 __all__ = ["MatrixObjective", "OfMatrix", "penalty_of_matrix", "root"]
 
@@ -54,6 +54,8 @@ class MatrixObjective(Objective):
         (M,), X = arrays, self.X
         rows = np.arange(len(X)) if batch is None else batch.rows
         Z = map_points(X, root(M), self.n_jobs)
+        if not finite(Z):
+            return float("nan"), []
         call = self.loss.bound.call(Z[rows], Z, rows, None, rows)
         value, weights = self.loss.loss.of_distances(call)
         gradient = metric_gradient(X[rows], weights, X, M=M, n_jobs=self.n_jobs)

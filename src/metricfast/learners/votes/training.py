@@ -174,6 +174,7 @@ class VoteTraining(TrainedLearner):
         self.history_ = {name: list(values) for name, values in monitor.history.items()}
         if monitor.costs:
             self.history_["validation_error"] = list(monitor.costs)
+            self.validation_scores_ = list(map(self._score_of, monitor.costs))
         self.loss_curve_ = list(monitor.curve)
         self.n_iter_ = len(monitor.curve)
 
