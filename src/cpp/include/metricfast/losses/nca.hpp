@@ -16,6 +16,7 @@ template <class T> class NcaLoss : public RowLoss<T> {
     NcaLoss(Form form, ClassLabels labels, Weights column_weights = nullptr)
         : form_(form), labels_(labels), database_labels_(padded<T>(labels.database)),
           columns_(column_weights) {
+        columns_.check(labels.database.size());
         const auto exact = static_cast<std::int64_t>(2 / std::numeric_limits<T>::epsilon());
         for (const Codes codes : {labels.queries, labels.database})
             for (const std::int64_t code : codes) {
