@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,9 @@ from metricfast.training.monitor import DivergedError, Monitor
 from metricfast.training.objective import Objective, map_points
 from metricfast.training.solvers import minimize_smooth
 from metricfast.training.steps import Steps, minimize_minibatch, relative_adam, run_epoch
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["LinearLearner"]
 
@@ -58,7 +61,7 @@ class LinearLearner(TrainedLearner, PointsLearner):
         sample_weight: ArrayLike | None = None,
         *,
         validate: bool = False,
-    ) -> LinearLearner:
+    ) -> Self:
         """Learn the map.
 
         Parameters
@@ -152,7 +155,7 @@ class LinearLearner(TrainedLearner, PointsLearner):
         y: ArrayLike,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-    ) -> LinearLearner:
+    ) -> Self:
         """Train for one epoch on some points, from where the last call, or `fit`, has ended.
 
         Parameters

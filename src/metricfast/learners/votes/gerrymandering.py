@@ -196,52 +196,6 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
     ) -> None:
         self._take(locals())
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        validate: bool = False,
-    ) -> NeighborhoodGerrymandering:
-        """Learn the map.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
-                preprocessor
-            Points. float32 is computed with as it is, everything else as float64. Sparse points, of
-            a map only, stay so.
-        y : array-like of shape (n_samples,)
-            Class labels, of at least two classes.
-        sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weights of the points as queries. As neighbours all points count alike, so
-            a weight of 2 is not the same as a repeated point.
-        validate : bool, default=False
-            As of every learner: also measure a clone on points that it has not seen.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument or parameter has a value that cannot be used, or no set of neighbours is
-            right for any point. A parameter that is refused before the data are looked at leaves an
-            earlier fit as it was; after any other error the learner is not fitted.
-
-        Warns
-        -----
-        UserWarning
-            If no set of neighbours is right for some points: they are left out.
-        ConvergenceWarning
-            If training diverged: the best map is kept. With "lbfgs": if it ended before
-            convergence.
-        """
-        super().fit(X, y, sample_weight, validate=validate)
-        return self
-
     def _own_queries(self) -> Array:
         return self.database_embedding_
 

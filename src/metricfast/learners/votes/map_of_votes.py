@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import check_choice
@@ -31,6 +31,9 @@ from metricfast.training.coordinates import Parts
 from metricfast.training.monitor import Monitor
 from metricfast.training.objective import Labelled, LinearMap, Objective, map_points
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 __all__ = ["MapOfVotes"]
 
 Array = NDArray[Any]
@@ -48,6 +51,52 @@ class MapOfVotes(VoteTraining, LinearLearner):
 
     database_embedding_: Array
     parameterization: str
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> Self:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
+                preprocessor
+            Points. float32 is computed with as it is, everything else as float64. Sparse points, of
+            a map only, stay so.
+        y : array-like of shape (n_samples,)
+            Class labels, of at least two classes; of a regressor numbers, not all equal.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights of the points as queries. As neighbours all points count alike, so
+            a weight of 2 is not the same as a repeated point.
+        validate : bool, default=False
+            As of every learner: also measure a clone on points that it has not seen.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument or parameter has a value that cannot be used, or no set of neighbours is
+            right for any point. A parameter that is refused before the data are looked at leaves an
+            earlier fit as it was; after any other error the learner is not fitted.
+
+        Warns
+        -----
+        UserWarning
+            If no set of neighbours is right for some points: they are left out.
+        ConvergenceWarning
+            If training diverged: the best map is kept. With "lbfgs": if it ended before
+            convergence.
+        """
+        super().fit(X, y, sample_weight, validate=validate)
+        return self
 
     def _check_parameters(self) -> tuple[Callback, ...]:
         callbacks = self._check_votes()

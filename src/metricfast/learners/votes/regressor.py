@@ -114,42 +114,6 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: 
     ) -> None:
         self._take(locals())
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        validate: bool = False,
-    ) -> NeighborhoodGerrymanderingRegressor:
-        """Learn the map.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
-                preprocessor
-            Points.
-        y : array-like of shape (n_samples,)
-            Numbers, not all equal.
-        sample_weight : array-like of shape (n_samples,), optional
-            As for `NeighborhoodGerrymandering.fit`.
-        validate : bool, default=False
-            As of every learner: also measure a clone on points that it has not seen.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument or parameter has a value that cannot be used. A parameter that is refused
-            before the data are looked at leaves an earlier fit as it was; after any other error the
-            learner is not fitted.
-        """
-        super().fit(X, y, sample_weight, validate=validate)
-        return self
-
     def _check_parameters(self) -> tuple[Callback, ...]:
         check_count("n_bins", self.n_bins, least=2)
         return super()._check_parameters()
