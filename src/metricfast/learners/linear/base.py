@@ -236,21 +236,18 @@ class LinearLearner(TrainedLearner, PointsLearner):
         self, data: TrainingSet, objective: Objective, rng: np.random.RandomState
     ) -> Callable[[], list[Batch]]:
         """Return what draws the batches of an epoch."""
-        del objective
         classes = data.groups
         size = self.batch_size or min(1000, max(100, len(classes) // 10))
         return lambda: [Batch(rows, len(rows)) for rows in class_batches(classes, int(size), rng)]
 
     def _start(self, data: TrainingSet, L: Array) -> Array:
         """Return the map to start from, given what `init` says."""
-        del data
         return L
 
     def _monitor(
         self, data: TrainingSet, objective: Objective, x0: Array, rng: np.random.RandomState
     ) -> Monitor:
         """Return what watches a training from `x0`."""
-        del data, objective
         return Monitor(x0, rng=rng)
 
     def _map(self, objective: Objective, x: Array) -> Array:
