@@ -53,10 +53,10 @@ def delta(d, squared, eps):
 
 def log_ratio(squared=True, metric="sqeuclidean", eps_distance=0.0, eps_log=0.0):
     def loss(A, y, B, yb, own):
-        anchors = []
+        anchors, tied = [], rounding(y, yb, metric)
         for i, columns, D in rows(A, B, own):
             t = {j: label_distance(y[i], yb[j], metric) for j in columns}
-            used = [j for j in columns if t[j] > 0]
+            used = [j for j in columns if t[j] > tied(t[j], 0)]
             e = {j: math.log(delta(D[j], squared, eps_distance) + eps_log) - math.log(t[j])
                  for j in used}  # fmt: skip
             pairs = [(e[j] - e[k]) ** 2 for j, k in itertools.combinations(used, 2)]
@@ -69,10 +69,10 @@ def log_ratio(squared=True, metric="sqeuclidean", eps_distance=0.0, eps_log=0.0)
 
 def ratio(squared=True, metric="sqeuclidean", eps_distance=0.0, of=lambda a, b: a / b):
     def loss(A, y, B, yb, own):
-        anchors = []
+        anchors, tied = [], rounding(y, yb, metric)
         for i, columns, D in rows(A, B, own):
             t = {j: label_distance(y[i], yb[j], metric) for j in columns}
-            used = [j for j in columns if t[j] > 0]
+            used = [j for j in columns if t[j] > tied(t[j], 0)]
             d = {j: delta(D[j], squared, eps_distance) for j in used}
             pairs = [(of(d[j], d[k]) - of(t[j], t[k])) ** 2
                      for j, k in itertools.permutations(used, 2)]  # fmt: skip

@@ -162,7 +162,7 @@ ROLES: dict[str, Factory] = {
     "loss_matrix": one_of(None),
     "label_distance": one_of("sqeuclidean", "euclidean", "cityblock"),
     "calibration_params": one_of(None, {"strategy": "f_beta", "beta": 2.0}, {"min_rate": 0.5}),
-    "loss": made(losses, n_neighbors=1),
+    "loss": made(losses, "Compiled", n_neighbors=1),
     "embedding": _embedding,
     "query": _embedding,
     "sampler": made(samplers, "Batch", "Sampler", n_neighbors=2, batch_size=8),

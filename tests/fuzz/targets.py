@@ -43,7 +43,7 @@ METHODS = (
 # What an error may speak of in place of an argument.
 _COMMON_WORDS = (
     "x y class classes classes_ label labels point points query sample samples tuples pairs "
-    "triplets quadruplets feature features vector path seed semidefinite calibration_params "
+    "triplets quadruplets feature features vector path seed semidefinite bases calibration_params "
     "loss_matrix"
 )
 

@@ -166,3 +166,9 @@ def test_validate_measures_held_out_points(learner):
 def test_a_part_on_which_the_loss_overflows_is_told(learner):
     with pytest.raises(ValueError, match="not finite in the first epoch"):
         learner(C=1e300, random_state=0).partial_fit(X, Y)
+
+
+def test_a_part_in_other_units_is_refused():
+    model = of(MAPS[0]).partial_fit(X, Y)
+    with pytest.raises(ValueError, match="X is too large beside the points of the calls before"):
+        model.partial_fit(X * 1e200, Y)

@@ -93,6 +93,7 @@ class PointsLearner(MahalanobisMixin):
     ) -> TrainingSet:
         """Return the data to train on; of later calls, with the exponent of the first."""
         how: dict[str, Any] = {"ensure_min_samples": 2, "accept_sparse": self._accept_sparse}
+        later = exponent is not None
         if exponent is None:
             X, y = self._prepare_inputs(X, y, **how)
         else:
@@ -106,7 +107,14 @@ class PointsLearner(MahalanobisMixin):
         elif issparse(X):
             X = X * 2.0**-exponent
         else:
-            X = times_power_of_two(X - X.mean(axis=0), -exponent)
+            with np.errstate(over="ignore", invalid="ignore"):
+                X = times_power_of_two(X - X.mean(axis=0), -exponent)
+        values = X.data if issparse(X) else X
+        # Sums of squares must not overflow.
+        if later and not np.abs(values).max(initial=0) < np.finfo(X.dtype).max ** 0.25:
+            raise ValueError(
+                "X is too large beside the points of the calls before: scale it as those were."
+            )
         return TrainingSet(X, labels, classes, weight, exponent, unit)
 
     def _check_target(self, y: Any) -> tuple[Array, Array, float]:
