@@ -105,7 +105,8 @@ class PointsLearner(MahalanobisMixin):
         if exponent is None:
             X, exponent = rescale(X) if issparse(X) else center_and_rescale(X)
         elif issparse(X):
-            X = X * 2.0**-exponent
+            X = X.copy()
+            X.data = times_power_of_two(X.data, -exponent)
         else:
             with np.errstate(over="ignore", invalid="ignore"):
                 X = times_power_of_two(X - X.mean(axis=0), -exponent)
