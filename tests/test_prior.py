@@ -43,6 +43,8 @@ def test_singular_covariance():
         initialize_metric(flat, "covariance", strictly_positive=True)
     with pytest.raises(ValueError, match="at least 2 different points"):
         initialize_metric(X[:1], "covariance")
+    with pytest.raises(ValueError, match="squares do not overflow"):
+        initialize_metric(X * 1e200, "covariance")
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,12 @@ def _check_given(prior: Array, n_features: int, name: str, strictly_positive: bo
 def _inverse_covariance(points: Array, name: str, strictly_positive: bool) -> Floats:
     if len(points) < 2:
         raise ValueError(f"`{name}`='covariance' needs at least 2 different points.")
-    covariance = np.atleast_2d(np.cov(points, rowvar=False, dtype=np.float64))
+    with np.errstate(over="ignore", invalid="ignore"):
+        covariance = np.atleast_2d(np.cov(points, rowvar=False, dtype=np.float64))
+    if not np.isfinite(covariance).all():
+        raise ValueError(
+            f"`{name}`='covariance' needs points whose squares do not overflow: scale them."
+        )
     eigenvalues, eigenvectors = np.linalg.eigh(covariance)
     kept = eigenvalues > _rounding(eigenvalues)
     if not kept.all():
