@@ -56,7 +56,7 @@ def fit_kernel_map(
     except ValueError as error:
         if isinstance(error, np.linalg.LinAlgError) or "Input" in str(error):
             raise _not_finite(kernel) from error
-        raise
+        raise ValueError(str(error)) from error  # of no private class of scikit-learn
 
 
 def _not_finite(kernel: Any) -> ValueError:
