@@ -172,3 +172,15 @@ def test_a_part_in_other_units_is_refused():
     model = of(MAPS[0]).partial_fit(X, Y)
     with pytest.raises(ValueError, match="X is too large beside the points of the calls before"):
         model.partial_fit(X * 1e200, Y)
+
+
+STOPPING = [MAPS[0], LEARNERS[-1], FULL[0], AsymmetricSimilarity()]
+
+
+@pytest.mark.parametrize("learner", STOPPING, ids=str)
+def test_a_training_that_has_stopped_early_stays_so(learner, tmp_path):
+    lengths = {"max_epochs": 60, "max_iter": 60, "n_iter_no_change": 1}
+    model = of(learner, early_stopping=True, checkpoint=tmp_path / "training", **lengths)
+    curve = model.fit(X, Y).loss_curve_
+    assert len(curve) < 60
+    assert model.fit(X, Y).loss_curve_ == curve

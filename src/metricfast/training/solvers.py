@@ -40,7 +40,7 @@ def minimize_smooth(
     Warns ConvergenceWarning when it ends for another reason than convergence or the observer; the
     `remedy` is what to do where `max_iter` was too small.
     """
-    if max_iter < 1:
+    if max_iter < 1 or monitor.stalled:
         return
 
     def report(intermediate_result: Any) -> None:
@@ -94,6 +94,8 @@ def minimize_hinge(
     A. S. Lewis and M. L. Overton, "Nonsmooth optimization via quasi-Newton methods",
     Mathematical Programming 141 (2013), 135-163.
     """
+    if monitor.stalled:
+        return
     x, (value, gradient) = x0, fun(x0)
     if not math.isfinite(value):
         raise DivergedError

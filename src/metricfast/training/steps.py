@@ -213,7 +213,7 @@ def minimize_minibatch(
         If no batch of the first epoch has a gradient.
     """
     steps = relative_adam(x0, learning_rate, max_epochs) if steps is None else steps
-    while max(len(monitor.curve), monitor.ended) < max_epochs:
+    while max(len(monitor.curve), monitor.ended) < max_epochs and not monitor.stalled:
         total = run_epoch(fun, batches(), monitor, steps)
         if monitor(total, monitor.x):
             return

@@ -167,7 +167,7 @@ class TargetsAndImpostors(Labelled):
         n_jobs: int | None,
     ) -> None:
         self._regularization = regularization
-        self._how = data.weight, n_jobs
+        self._n_jobs = n_jobs
         super().__init__(
             losses.LMNN(targets.shape[1], regularization, MARGIN), data.labels, data.weight,
             n_jobs=n_jobs,
@@ -177,7 +177,7 @@ class TargetsAndImpostors(Labelled):
     def aim(self, targets: NDArray[np.int64]) -> None:
         """Take other targets."""
         self.targets = targets
-        self._lists = ImpostorLists(self.y, targets, MARGIN, self._how[1])
+        self._lists = ImpostorLists(self.y, targets, MARGIN, self._n_jobs)
 
     def with_targets(self, anchors: Batch) -> Batch:
         """Return a batch of anchors and their targets."""
