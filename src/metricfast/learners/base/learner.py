@@ -25,7 +25,7 @@ from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.thresholds import ThresholdMixin
 from metricfast.learners.base.validation import validate_fit
 
-__all__ = ["BaseMetricLearner", "MahalanobisMixin", "MetricTransformer"]
+__all__ = ["BaseMetricLearner", "DistanceMixin", "MahalanobisMixin", "MetricTransformer"]
 
 
 class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
@@ -239,7 +239,62 @@ class MetricTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ABC):
         """
 
 
-class MahalanobisMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
+class DistanceMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
+    """What learners of the distance of embedded points share.
+
+    A learner defines `_embed_or_overflow` and `_indexed_score`, and sets what `_fitted` names.
+    """
+
+    _fitted: str
+    _sparse_formats: tuple[str, ...] = ("csr", "csc")
+
+    def _points(self, X: Any, name: str = "X") -> Any:
+        """Check points that a learner is asked about, once it is fitted."""
+        check_is_fitted(self, ["preprocessor_", self._fitted])
+        how: dict[str, Any] = {"name": name, "accept_sparse": self._sparse_formats}
+        return check_points(self, X, preprocessor=self.preprocessor_, reset=False, **how)
+
+    def _embed(self, X: Any, side: str = "query") -> Array:
+        """Embed checked points."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            embedded = self._embed_or_overflow(X, side)
+        if not get_kernels().all_finite(embedded):
+            raise ValueError(
+                f"X is so large that embedded points overflow {embedded.dtype}: scale its features "
+                "as those in fit."
+            )
+        return embedded
+
+    def _embed_or_overflow(self, X: Any, side: str) -> Array:
+        raise NotImplementedError
+
+    def pair_distance(self, pairs: ArrayLike) -> Array:
+        """Return the learned distance of pairs of points, the second being of the database.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+            float32 for float32 points, otherwise float64.
+        """
+        found = self._look_up(pairs, 2, self._fitted)
+        return -self._indexed_score(found.points, found.index)
+
+    def pair_score(self, pairs: ArrayLike) -> Array:
+        """Return the negative of `pair_distance`, for the same pairs."""
+        return -self.pair_distance(pairs)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class MahalanobisMixin(DistanceMixin):
     r"""Base class of learners of a Mahalanobis distance.
 
     The distance of x and x' is :math:`\sqrt{(x - x')^T M (x - x')} = \|Lx - Lx'\|` with
@@ -265,6 +320,8 @@ class MahalanobisMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
     array([5.])
     """
 
+    _fitted = "components_"
+
     components_: Array
 
     def transform(self, X: Any) -> Array:
@@ -285,41 +342,15 @@ class MahalanobisMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         ValueError
             If X is not as above, or so large that embedded points overflow.
         """
-        check_is_fitted(self, ["preprocessor_", "components_"])
-        X = check_points(
-            self, X, preprocessor=self.preprocessor_, reset=False, accept_sparse=("csr", "csc")
-        )
-        with np.errstate(over="ignore", invalid="ignore"):
-            embedded: Array = X @ self.components_.T.astype(X.dtype, copy=False)
-        if not get_kernels().all_finite(embedded):
-            raise ValueError(
-                f"X is so large that embedded points overflow {embedded.dtype}: scale its features "
-                "as those in fit."
-            )
+        return self._embed(self._points(X))
+
+    def _embed_or_overflow(self, X: Any, side: str) -> Array:
+        del side
+        embedded: Array = X @ self.components_.T.astype(X.dtype, copy=False)
         return embedded
-
-    def pair_distance(self, pairs: ArrayLike) -> Array:
-        """Return the learned distance of pairs of points.
-
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            Pairs of points, or of indicators for the preprocessor.
-
-        Returns
-        -------
-        ndarray of shape (n_pairs,)
-            float32 for float32 points, otherwise float64.
-        """
-        found = self._look_up(pairs, 2, "components_")
-        return -self._indexed_score(found.points, found.index)
 
     def _indexed_score(self, points: Array, pairs: Integers) -> Array:
         return -paired_distances(points, pairs=pairs, L=self.components_)
-
-    def pair_score(self, pairs: ArrayLike) -> Array:
-        """Return the negative of `pair_distance`, for the same pairs."""
-        return -self.pair_distance(pairs)
 
     def score_pairs(self, pairs: ArrayLike) -> Array:
         """Return what `pair_distance` does.
@@ -369,9 +400,3 @@ class MahalanobisMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
     @property
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

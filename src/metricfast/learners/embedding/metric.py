@@ -10,19 +10,15 @@ from scipy.sparse import issparse
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from metricfast._core.checks import check_points
-from metricfast._core.dispatch import get_kernels
 from metricfast._core.mahalanobis import as_vectors, finite_between
 from metricfast._core.targets import as_label_array, check_class_labels, check_comparable
-from metricfast._core.tuples import index_tuples
 from metricfast._labels.binding import bind_labels, is_precomputed
 from metricfast._labels.distance import LabelDistance
 from metricfast.distances.neighbors import kneighbors, paired_distances
 from metricfast.embeddings import Embedding
 from metricfast.embeddings._base import check_side
 from metricfast.learners.base.callers import refuse_passed_on
-from metricfast.learners.base.learner import BaseMetricLearner, MetricTransformer
-from metricfast.learners.base.thresholds import ThresholdMixin
+from metricfast.learners.base.learner import DistanceMixin
 from metricfast.metrics import mean_label_distance_at_k, precision_at_1
 
 __all__ = ["EmbeddedDistance", "EmbeddedMetricMixin", "embed"]
@@ -90,7 +86,7 @@ class EmbeddedDistance:
         return distance if squared else float(np.sqrt(distance))
 
 
-class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
+class EmbeddedMetricMixin(DistanceMixin):
     """Base class of learners of an embedding, which set the attributes below in `fit`.
 
     Attributes
@@ -104,6 +100,8 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
     n_components_ : int
     """
 
+    _fitted = "parameters_"
+    _sparse_formats = ("csr",)
     _said_label_distance: Any = None  # of labels that are no classes, where one has been chosen
 
     embedding_: Embedding
@@ -111,17 +109,6 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
     mean_: Array
     n_components_: int
     n_jobs: int | None
-
-    def _embed(self, X: Any, side: str = "query") -> Array:
-        """Embed checked points."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            Z = self._embed_or_overflow(X, side)
-        if not get_kernels().all_finite(Z):
-            raise ValueError(
-                f"X is so large that embedded points overflow {Z.dtype}: scale its features as "
-                "those in fit."
-            )
-        return Z
 
     def _embed_or_overflow(self, X: Any, side: str) -> Array:
         parameters = [array.astype(X.dtype, copy=False) for array in self.parameters_]
@@ -140,12 +127,6 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
     def _mean(self, side: str) -> Array:
         """Return what is subtracted from points of a side."""
         return getattr(self, "mean_query_", self.mean_) if side == "query" else self.mean_
-
-    def _points(self, X: Any, name: str = "X") -> Any:
-        check_is_fitted(self, ["preprocessor_", "parameters_"])
-        return check_points(
-            self, X, preprocessor=self.preprocessor_, reset=False, name=name, accept_sparse="csr"
-        )
 
     def transform(self, X: Any, side: str | None = None) -> Array:
         """Embed points.
@@ -169,8 +150,7 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         ValueError
             If X or `side` is not as above, or X so large that embedded points overflow.
         """
-        X = self._points(X)
-        return self._embed(X, self._side(side))
+        return self._embed(self._points(X), self._side(side))
 
     def _side(self, side: str | None) -> str:
         """Return the side that is meant."""
@@ -179,42 +159,10 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         check_side(side)
         return side
 
-    def pair_distance(self, pairs: ArrayLike) -> Array:
-        """Return the learned distance of pairs of points, the second being of the database.
-
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            Pairs of points, or of indicators for the preprocessor.
-
-        Returns
-        -------
-        ndarray of shape (n_pairs,)
-            float32 for float32 points, otherwise float64.
-        """
-        check_is_fitted(self, ["preprocessor_", "parameters_"])
-        found = index_tuples(
-            self, pairs, preprocessor=self.preprocessor_, reset=False, tuple_size=2
-        )
-        return -self._indexed_score(found.points, found.index)
-
     def _indexed_score(self, points: Array, pairs: NDArray[np.int64]) -> Array:
         Z = self._embed(points)
         database = self._embed(points, "database") if self.embedding_.asymmetric else None
         return -paired_distances(Z, database, pairs=pairs, n_jobs=self.n_jobs)
-
-    def pair_score(self, pairs: ArrayLike) -> Array:
-        """Return the negative learned distance of pairs of points.
-
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-
-        Returns
-        -------
-        ndarray of shape (n_pairs,)
-        """
-        return -self.pair_distance(pairs)
 
     def get_metric(self) -> EmbeddedDistance:
         """Return the learned distance as a function ``f(u, v, squared=False)`` of two points.
@@ -355,5 +303,4 @@ class EmbeddedMetricMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

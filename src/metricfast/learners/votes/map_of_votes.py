@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import check_choice
-from metricfast._core.checks import check_points
 from metricfast._core.initialize import as_given_map
 from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.base.trained import Callback
@@ -190,21 +188,6 @@ class MapOfVotes(VoteTraining, LinearLearner):
 
     def _end(self, X: Any, data: TrainingSet, monitor: Monitor, objective: Objective) -> None:
         self.database_embedding_ = self._embed(self._points(X))
-
-    def _points(self, X: Any, name: str = "X") -> Any:
-        check_is_fitted(self, ["preprocessor_", "components_"])
-        return check_points(
-            self,
-            X,
-            preprocessor=self.preprocessor_,
-            reset=False,
-            name=name,
-            accept_sparse=("csr", "csc"),
-        )
-
-    def _embed(self, X: Any, side: str = "query") -> Array:
-        """Embed checked points, of either side alike."""
-        return np.asarray(X @ self.components_.T.astype(X.dtype, copy=False))
 
     @property
     def _accept_sparse(self) -> str | bool:  # type: ignore[override]
