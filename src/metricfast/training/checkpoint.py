@@ -18,16 +18,9 @@ _FORMAT = "metricfast training"
 class Checkpoint:
     """A file that holds a training after its last complete epoch.
 
-    Parameters
-    ----------
-    path : path-like
-    *of : object
-        What the training depends on: a file of one that depends on something else is refused.
-
-    Raises
-    ------
-    ImportError, FileNotFoundError
-        If no file can be written, for there is no package safetensors, or no such folder.
+    One of a training that depends on something else than `of` is refused. Raises ImportError or
+    FileNotFoundError if no file can be written, for there is no package safetensors, or no such
+    folder.
     """
 
     def __init__(self, path: Any, *of: Any) -> None:
@@ -50,10 +43,7 @@ class Checkpoint:
     def read(self) -> dict[str, Any] | None:
         """Return the seed of the training and where it stands, None if there is no file.
 
-        Raises
-        ------
-        ValueError
-            If the file is damaged, or of another training.
+        Raises ValueError if the file is damaged, or of another training.
         """
         if not self._path.exists():
             return None
@@ -66,13 +56,7 @@ class Checkpoint:
         return {**json.loads(metadata["state"]), "arrays": tensors}
 
     def restore(self, monitor: Monitor, found: dict[str, Any], name: str, most: int) -> None:
-        """Make a training go on from what was read, up to `most` iterations.
-
-        Raises
-        ------
-        ValueError
-            If it went on for longer.
-        """
+        """Make a training go on from what was read: up to `most` iterations, else ValueError."""
         n_done = len(found["arrays"]["curve"])
         if n_done > most:
             raise ValueError(

@@ -35,13 +35,7 @@ def parts(vector: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
 
 
 class Parts:
-    """The parameters themselves, one after the other.
-
-    Parameters
-    ----------
-    shapes : list of tuple
-        Of the parameters.
-    """
+    """The parameters themselves, of such shapes, one after the other."""
 
     def __init__(self, shapes: Sequence[tuple[int, ...]]) -> None:
         self.shapes = list(shapes)
@@ -73,13 +67,9 @@ class Positive(Parts):
 class Coordinates(Parts):
     """The entries of A in ``L = A K^-1``, for a map L and a K that is chosen to suit the loss.
 
-    Parameters
-    ----------
-    n_features : int
-    scatter : ndarray of shape (n_features, n_features) or (n_features,), optional
-        A symmetric positive semidefinite matrix or its diagonal, approximating the curvature of the
-        loss in each row of L. K is its Cholesky factor, after 3 % of its mean diagonal entry
-        is added to the diagonal. By default K is the identity.
+    `scatter` is a symmetric positive semidefinite matrix or its diagonal, approximating the
+    curvature of the loss in each row of L. K is its Cholesky factor, after 3 % of its mean diagonal
+    entry is added to the diagonal; by default the identity.
     """
 
     def __init__(self, n_features: int, scatter: NDArray[np.float64] | None = None) -> None:

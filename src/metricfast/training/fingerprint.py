@@ -23,18 +23,7 @@ def fingerprint(*of: object) -> str:
     Functions are told apart by their code, defaults and the values they enclose, though not by the
     global names they use; classes of others than this package and scikit-learn by their methods.
 
-    Parameters
-    ----------
-    *of : object
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    TypeError
-        If a value can neither be looked into nor pickled.
+    Raises TypeError if a value can neither be looked into nor pickled.
     """
     description = _Description()
     description.add(of)

@@ -92,15 +92,8 @@ class LinearMap:
 class Labelled:
     """A loss of points whose labels and weights are known, and checked once.
 
-    Parameters
-    ----------
-    loss : callable
-        One of `metricfast.losses`, or called like these.
-    y : ndarray of shape (n_samples,)
-    weight : ndarray of shape (n_samples,), optional
-    y_database : ndarray of shape (n_database,), optional
-        Of points that anchors are compared with, where these are no training points.
-    n_jobs : int or None
+    `loss` is one of `metricfast.losses`, or called like these; `y_database` are labels of points
+    that anchors are compared with, where these are no training points.
     """
 
     def __init__(
@@ -124,24 +117,12 @@ class Labelled:
 class Objective:
     """Embedding, loss and penalty, as a function of the solver's vector.
 
-    Parameters
-    ----------
-    X : {ndarray, csr_array} of shape (n_samples, n_features)
-        The training points.
-    embedding : Embedding or LinearMap
-    loss : Labelled
-    coordinates : Parts
-    database : {"batch", "all", "table"} or array of shape (n_database, n_features)
-        What anchors are compared with: the points of their batch, all training points, a table with
-        a row for each class, which is then the last of the parameters (normalized where embedded
-        points are), or points of their own.
-    penalty : callable, optional
-        ``penalty(arrays)`` gives value and gradients by the parameters. A batch has its share.
-    C : float, default=1.0
-        Weight of the loss.
-    tally : callable, optional
-        Called as ``tally(loss, value, batch)`` after every look at the loss, with the objective.
-    n_jobs : int or None
+    `database`: what anchors are compared with: the other points of their "batch", "all" training
+    points, a "table" with a row for each class, which is then the last of the parameters
+    (normalized where embedded points are), or points of their own, an array.
+    `penalty(arrays)` gives value and gradients by the parameters, of which a batch has its share;
+    `C` is the weight of the loss. `tally(loss, value, batch)` is called after every look at the
+    loss, with the objective.
     """
 
     def __init__(

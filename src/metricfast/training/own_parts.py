@@ -32,12 +32,9 @@ def check_labels(loss: Any) -> None:
 class OwnLoss:
     """A loss that is none of `metricfast.losses`.
 
-    Parameters
-    ----------
-    loss : callable
-        ``loss(Z, y)`` returns value and gradient. Where anchors are compared with other points than
-        each other, ``loss(Z, y, Z_database, y_database, exclude=...)`` returns the value and two
-        gradients. `n_jobs` is given where it is taken.
+    ``loss(Z, y)`` returns value and gradient. Where anchors are compared with other points than
+    each other, ``loss(Z, y, Z_database, y_database, exclude=...)`` returns the value and two
+    gradients. `n_jobs` is given where it is taken.
     """
 
     def __init__(self, loss: Any) -> None:

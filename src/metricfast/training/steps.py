@@ -111,16 +111,10 @@ class Subgradient:
 class Steps:
     """How parameters move.
 
-    Attributes
-    ----------
-    rule : Rule
-    rate : callable
-        ``rate(epoch, step)`` gives the learning rate. Both count from 0, epochs with the share of
-        the present one that is done, where that is known.
-    runs : list of (slice, float, float)
-        Adjacent parameters, with their weight decay and their factor of the learning rate.
-    average : bool
-        The objective of an epoch is the mean over its batches, not the sum.
+    ``rate(epoch, step)`` gives the learning rate. Both count from 0, epochs with the share of the
+    present one that is done, where that is known. `runs` are adjacent parameters, with their weight
+    decay and their factor of the learning rate. The objective of an epoch is the sum over its
+    batches, or their `average`.
     """
 
     rule: Rule

@@ -21,13 +21,7 @@ _BLOCK_SIZE = 4096
 
 
 class BilinearSimilarity:
-    r"""The function :math:`u^T W v` of two points.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (n_features, n_features)
-        The matrix W; a copy is kept.
-    """
+    r"""The function :math:`u^T W v` of two points, of a copy of W."""
 
     __slots__ = ("_matrix",)
 

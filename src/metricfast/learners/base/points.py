@@ -29,19 +29,11 @@ _USUAL_START = 20
 class TrainingSet:
     """Checked training data, made safe to compute with.
 
-    Attributes
-    ----------
-    X : {ndarray, csr_array} of shape (n_samples, n_features), C order
-        Points less their mean, so that distances keep more digits, times ``2**-exponent``. Sparse
-        points are not centred.
-    labels : ndarray of shape (n_samples,)
-        Classes as codes into `classes`, int64; or numbers, float64, where there are no classes.
-    classes : ndarray of shape (n_classes,)
-    weight : ndarray of shape (n_samples,), float64, or None
-    exponent : int
-        Not 0 if the points are given in unusual units.
-    unit : float
-        By which the objective is multiplied to be in the units of the numbers as given.
+    `X`: {ndarray, csr_array} of shape (n_samples, n_features), C order; points less their mean, so
+        that distances keep more digits, times ``2**-exponent``. Sparse points are not centred.
+    `labels`: int64 codes into `classes`; or float64 numbers, where there are no classes.
+    `exponent`: not 0 if the points are given in unusual units.
+    `unit`: by which the objective is multiplied to be in the units of the numbers as given.
     """
 
     X: Any

@@ -14,20 +14,7 @@ __all__ = ["check_continuation", "earlier_fit"]
 
 
 def check_continuation(learner: Any, loss: Any, embedding: Embedding) -> None:
-    """Refuse parameters that do not go with what `partial_fit` goes on with.
-
-    Parameters
-    ----------
-    learner : BaseEmbeddingLearner
-        With `parameters_`.
-    loss : loss
-    embedding : Embedding
-        Of its parameters.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Raise ValueError for parameters that do not go with what `partial_fit` goes on with."""
     course = getattr(learner, "_course", None)
     moments = 2 if learner.solver == "adam" else 1
     table, numbers = hasattr(learner, "proxies_"), not hasattr(learner, "classes_")

@@ -16,23 +16,10 @@ _LEAST = 1e-12
 def initial_proxies(
     Z: NDArray[Any], y: NDArray[Any], n_classes: int, rng: np.random.RandomState | None
 ) -> NDArray[Any]:
-    """Return the mean of each class.
+    """Return the mean of each class of embedded points, in their dtype.
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n_samples, n_components)
-        Embedded points.
-    y : ndarray of shape (n_samples,)
-        Class codes.
-    n_classes : int
-    rng : RandomState or None
-        Given where proxies are normalized: draws a direction for each class that has no point, or
-        a mean without one, unless no class has any.
-
-    Returns
-    -------
-    ndarray of shape (n_classes, n_components)
-        In the dtype of Z.
+    `rng` is given where proxies are normalized: it draws a direction for each class that has no
+    point, or a mean without one, unless no class has any.
     """
     table = np.zeros((n_classes, Z.shape[1]))
     np.add.at(table, y, Z)

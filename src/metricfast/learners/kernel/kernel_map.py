@@ -109,15 +109,7 @@ def map_points(kernel_map: Nystroem | KernelPCA, points: Array) -> Array:
 
 
 class KernelizedMetric:
-    """The learned distance, or similarity, of two points.
-
-    Parameters
-    ----------
-    kernel_map : Nystroem or KernelPCA
-        Fitted.
-    metric : callable
-        That of two mapped points.
-    """
+    """The learned distance, or similarity, of two points as a fitted map shows them."""
 
     def __init__(self, kernel_map: Nystroem | KernelPCA, metric: Callable[..., float]) -> None:
         self._map, self._metric = kernel_map, metric

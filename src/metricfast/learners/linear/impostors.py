@@ -51,23 +51,9 @@ class ImpostorLists:
     overlap, evaluations look at whole rows, and lists are tried again after 1, 2, 4, then every 8
     of them.
 
-    Parameters
-    ----------
-    labels : ndarray of shape (n_samples,), int64
-        Class of each point.
-    targets : ndarray of shape (n_samples, k), int64
-        Target neighbours of each point.
-    margin : float
-        The margin, a squared distance.
-    n_jobs : int or None
-        Threads of the search.
-    max_candidates : int
-        Largest total length of the lists.
-
-    Attributes
-    ----------
-    n_searches : int
-        Number of full searches so far.
+    `labels` and `targets` are int64, of shape (n_samples,) and (n_samples, k); the margin is a
+    squared distance; `max_candidates` is the largest total length of the lists. `n_searches` counts
+    full searches.
     """
 
     def __init__(

@@ -347,10 +347,7 @@ def _exponent(X: Array) -> int:
 def _check_bounds(bounds: ArrayLike) -> Floats:
     """Return a copy of the bounds that a user gave, without zeros.
 
-    Raises
-    ------
-    ValueError
-        If they are not two finite numbers that are not negative, of which one is not zero.
+    Raises ValueError if they are not two finite numbers that are not negative, nor both zero.
     """
     given = check_array(
         as_real(bounds, "bounds"),
@@ -373,16 +370,8 @@ def _check_bounds(bounds: ArrayLike) -> Floats:
 def _distance_percentiles(tuples: TupleSet, M: Floats) -> Floats:
     """Return the 5th and 95th percentile of the distances of different points under M.
 
-    Parameters
-    ----------
-    tuples : TupleSet
-        Of the many pairs of different points in them, a part is drawn, always the same.
-    M : ndarray of shape (n_features, n_features)
-
-    Raises
-    ------
-    ValueError
-        If there is one point only.
+    Of many pairs of different points a part is drawn, always the same. Raises ValueError if there
+    is one point only.
     """
     points, rows = tuples.points, tuples.unique_rows()
     n = len(rows)

@@ -41,13 +41,7 @@ class PairDistances:
     `pairs`: both similar and dissimilar ones.
     `A`: ndarray of shape (n_features, n_features); to start from; not zero.
     `diagonal`: whether only diagonal matrices count.
-
-    Attributes
-    ----------
-    start : ndarray
-        Factor to start from.
-    initial_size : float
-        <A, S> of the A given.
+    `start` is the factor to start from; `initial_size` is <A, S> of the A given.
     """
 
     def __init__(self, pairs: TupleSet, A: Floats, *, diagonal: bool) -> None:

@@ -63,15 +63,7 @@ REGULARIZERS: dict[str, _Penalty] = {
 
 
 def penalty(name: str | None, maps: list[Array]) -> tuple[float, list[Array]]:
-    """Return a penalty and its gradient by each map.
-
-    Parameters
-    ----------
-    name : str or None
-        A key of `REGULARIZERS`; None for no penalty.
-    maps : list of ndarray
-        [L], or [U, V].
-    """
+    """Return a penalty, a key of `REGULARIZERS`, and its gradient by each map: [L], or [U, V]."""
     if name is None:
         return 0.0, [np.zeros_like(A) for A in maps]
     return REGULARIZERS[name](maps)

@@ -23,15 +23,8 @@ Array = NDArray[Any]
 class Sides:
     """What is trained on, both sides less their means.
 
-    Attributes
-    ----------
-    X, y : {ndarray, csr_array} of shape (n_samples, n_features), ndarray of int64
-        Queries and their classes.
-    database : {ndarray, csr_array}, or None
-        None for the queries, each left out of its own neighbours.
-    database_labels : ndarray of int64
-    weight : ndarray of shape (n_samples,), or None
-        Of the queries.
+    `X`, `y`: queries, {ndarray, csr_array}, and their classes, int64, of weights `weight`.
+    `database`: None for the queries, each left out of its own neighbours.
     """
 
     X: Any

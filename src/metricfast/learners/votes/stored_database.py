@@ -29,15 +29,8 @@ class VotesOfDatabase(ClassifierMixin):  # type: ignore[misc]
     """Mixin of learners of an embedding that keep their database, and classify by its votes.
 
     A learner has `_points`, which checks points, and `_embed`, which embeds those of a side.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-    database_embedding_ : ndarray of shape (n_database, n_components)
-    database_labels_ : ndarray of int64 of shape (n_database,)
-        Indices into `classes_`.
-    query_embedding_ : ndarray of shape (n_database, n_components)
-        The database as queries, where it is the points of `fit` themselves.
+    `database_labels_` are indices into `classes_`; `query_embedding_` is the database as queries,
+    where it is the points of `fit` themselves.
     """
 
     n_neighbors: int

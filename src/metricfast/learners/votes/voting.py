@@ -25,11 +25,8 @@ def vote(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Count votes; ties go to the class of the nearest neighbour in it.
 
-    Returns
-    -------
-    winners : ndarray of int64 of shape (n,)
-    shares : ndarray of shape (n, n_classes)
-        Of classes of equally many votes, the winner has more by a trifle.
+    Returns winners, and shares of shape (n, n_classes): of classes of equally many votes, the
+    winner has more by a trifle.
     """
     votes = labels[neighbors]
     n, k = votes.shape
