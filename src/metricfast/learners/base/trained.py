@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,13 +14,22 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.utils.metaestimators import available_if
 
-from metricfast._core.arguments import check_bool, check_count, check_random_state, check_range
+from metricfast._core.arguments import (
+    check_bool,
+    check_choice,
+    check_count,
+    check_random_state,
+    check_range,
+)
 from metricfast._core.arrays import as_threads
 from metricfast._core.progress import Progress
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.learner import BaseMetricLearner
+from metricfast.samplers import Batch
 from metricfast.training.checkpoint import Checkpoint
-from metricfast.training.monitor import Monitor, SolverState, Vector
+from metricfast.training.monitor import DivergedError, Monitor, SolverState, Vector
+from metricfast.training.objective import Objective
+from metricfast.training.steps import Steps, minimize_minibatch
 
 __all__ = ["Callback", "TrainedLearner", "check_callbacks", "with_batches"]
 
@@ -46,9 +55,11 @@ def check_callbacks(callbacks: Any) -> tuple[Callback, ...]:
 class TrainedLearner(BaseMetricLearner):
     """Base of such learners: the parameters of a training, and what happens in it."""
 
+    batch_size: int | None
     callbacks: Any = None
     checkpoint: Any = None
     early_stopping: bool = False
+    max_epochs: int
     n_iter_no_change: int = 10
     n_jobs: int | None = None
     random_state: Any = None
@@ -57,11 +68,15 @@ class TrainedLearner(BaseMetricLearner):
     verbose: bool = False
     warm_start: bool = False
 
+    _solvers: tuple[str, ...] = ("lbfgs", "sgd")
     _course: Any = None  # where `partial_fit` goes on
-    _iterations = "max_epochs"  # the parameter that says how many there are
 
     def _check_training(self) -> tuple[Callback, ...]:
         """Check these parameters, and return the callbacks."""
+        check_choice("solver", self.solver, self._solvers)
+        check_count("max_epochs", self.max_epochs)
+        if self.batch_size is not None:
+            check_count("batch_size", self.batch_size)
         check_range("validation_fraction", self.validation_fraction, high=1, positive=True)
         check_bool("early_stopping", self.early_stopping)
         check_bool("warm_start", self.warm_start)
@@ -152,12 +167,7 @@ class TrainedLearner(BaseMetricLearner):
 
         In the end, even of a training that is interrupted, ``keep(x, True)`` sets the fitted
         attributes of the chosen parameters; before callbacks ``keep(x, False)`` those of the
-        present ones. Objectives are multiplied by `unit`.
-
-        Raises
-        ------
-        DivergedError
-            After that.
+        present ones. Objectives are multiplied by `unit`. One that diverged is reported after that.
         """
         most = int(getattr(self, self._iterations))
         if checkpoint is not None and "arrays" in found:
@@ -181,13 +191,46 @@ class TrainedLearner(BaseMetricLearner):
                 checkpoint.write(found["seed"], monitor)
             return told
 
-        monitor.observer = observer
+        monitor.observer, diverged = observer, False
         try:
             yield
+        except DivergedError:
+            diverged = True
         finally:
             if progress is not None:
                 progress.close()
             keep(self._chosen(monitor), True)
+            monitor.observer = None
+        if diverged:
+            self._report_divergence(monitor)
+
+    def _solve(
+        self, objective: Objective, monitor: Monitor, batches: Callable[[], Iterable[Batch]]
+    ) -> None:
+        """Run the solver from where the monitor is."""
+        if self.solver == "lbfgs":
+            self._solve_all(objective, monitor)
+            return
+        steps = self._steps(objective, monitor.start, self.max_epochs)
+        minimize_minibatch(
+            objective, monitor.x, batches, monitor, max_epochs=self.max_epochs, steps=steps
+        )
+
+    def _solve_all(self, objective: Objective, monitor: Monitor) -> None:
+        """Run the solver that looks at all points."""
+        raise NotImplementedError
+
+    def _steps(self, objective: Objective, x0: Vector, max_epochs: int | None) -> Steps:
+        """Return the steps of mini-batches."""
+        raise NotImplementedError
+
+    def _keep_course(self, monitor: Monitor, last: bool, unit: float = 1.0) -> None:
+        """Set the attributes that tell of the course of a training, in the end or before."""
+        del last
+        self.loss_curve_ = [value * unit for value in monitor.curve]
+        self.n_iter_ = len(monitor.curve)
+        if monitor.costs:
+            self.validation_scores_ = list(map(self._score_of, monitor.costs))
 
     def _report_divergence(self, monitor: Monitor) -> None:
         """Raise where nothing was learned before a training diverged, else warn."""
@@ -200,6 +243,11 @@ class TrainedLearner(BaseMetricLearner):
             "Lower learning_rate.",
             ConvergenceWarning,
         )
+
+    @property
+    def _iterations(self) -> str:
+        """The parameter that says how many iterations there are."""
+        return "max_iter" if self.solver == "lbfgs" and hasattr(self, "max_iter") else "max_epochs"
 
     @property
     def _total(self) -> int:

@@ -52,9 +52,7 @@ class Validation(TypedDict):
     n_held_out: int
 
 
-def validate_fit(
-    learner: Any, X: Any, y: Any = None, sample_weight: Any = None, **params: Any
-) -> Validation:
+def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validation:
     """Compare a learner with the Euclidean distance on a fifth of the data, and warn if it lost.
 
     One of a bilinear similarity is compared with the inner product. A learner around another
@@ -65,12 +63,13 @@ def validate_fit(
         error), learners of embeddings and on tuples by their own score. Of learners on chunks,
         chunks are held out, and judged is how well distances tell pairs within one from pairs
         across two.
-    `X`, `y`, `sample_weight`, `**params`: what was given to its `fit`; `weights` are those of
-        tuples.
-    Raises ValueError if the data are too few: the rest cannot be fitted, or
-    what is held out cannot be judged.
+    `X`, `y`, `**params`: what was given to its `fit`.
+    Raises ValueError if the data are too few: the rest cannot be fitted, or what is held out cannot
+    be judged.
     """
     kind = _innermost(learner)
+    params = {name: value for name, value in params.items() if value is not None}
+    weights = {n: np.asarray(params.pop(n)) for n in ("sample_weight", "weights") if n in params}
     on_points = kind._tuple_size is None
     what = "points" if on_points else "tuples"
     if on_points:
@@ -92,8 +91,7 @@ def validate_fit(
     if y is not None and kind._partial_labels and y.dtype.kind in "if":
         known = y >= 0
         X, y = X[known], y[known]
-        if sample_weight is not None:
-            sample_weight = np.asarray(sample_weight)[known]
+        weights = {name: values[known] for name, values in weights.items()}
     numeric = y is not None and (not kind._has_classes or type_of_target(y) == "continuous")
     if X.shape[0] < 2:
         raise ValueError(f"validate=True needs at least 2 {what}; found {X.shape[0]}.")
@@ -105,12 +103,7 @@ def validate_fit(
     unset = ("checkpoint", "callbacks", *(("preprocessor",) if on_points else ()))
     known = trained.get_params(deep=False)
     trained.set_params(**{name: None for name in unset if name in known})
-    for name, weights in (
-        ("sample_weight", sample_weight),
-        ("weights", params.pop("weights", None)),
-    ):
-        if weights is not None:
-            params[name] = np.asarray(weights)[train]
+    params |= {name: values[train] for name, values in weights.items()}
     labels = () if y is None else (subset(y, train),)
     try:
         trained.fit(X[train], *labels, **params)
@@ -126,10 +119,10 @@ def validate_fit(
         embedded = (each.transform(X[test]) for each in (trained, euclidean))
         values = [_chunk_score(Z, y[test]) for Z in embedded]
     elif retrieves:
-        nearest = (
-            "precision at 1" if kind._has_classes else "negative label distance of the nearest"
-        )
-        measure, sign, values = nearest, -1, _retrieval_scores(trained, X, y, train, test, params)
+        measure, sign = "negative label distance of the nearest", -1
+        if kind._has_classes:
+            measure = "precision at 1"
+        values = _retrieval_scores(trained, X, y, train, test, params)
     elif on_points:
         measure, sign = f"{_NEIGHBORS}-NN {'mean squared ' if numeric else ''}error", 1
         values = [_error(each, X, y, numeric, train, test) for each in (trained, euclidean)]
@@ -218,28 +211,19 @@ def _retrieval_scores(
 ) -> list[float]:
     """Return the score of points as they are embedded, and as they came."""
     how: dict[str, Any] = {}
-    if params.get("X_database") is not None:
-        points, labels = check_points(
+    if not trained._has_classes:
+        how["label_distance"], y, _ = trained._bind_labels(y)
+    database, labels = X[train], y[train]
+    if "X_database" in params:
+        database, labels = check_points(
             trained, params["X_database"], params["y_database"], preprocessor=None, reset=False,
             accept_sparse="csr",
         )  # fmt: skip
-        both = points.toarray() if issparse(points) else points
-        embedded = trained.transform(X[test], side="query"), trained.transform(points, "database")
-        raw = X[test].toarray() if issparse(X) else X[test]
-        return [
-            trained._retrieval_score(queries, y[test], database, labels)
-            for queries, database in (embedded, (raw, both))
-        ]
-    if not trained._has_classes:
-        how["label_distance"], y, _ = trained._bind_labels(y)
-    raw = X.toarray() if issparse(X) else X
-    embedded = (
-        trained.transform(X[test], side="query"),
-        trained.transform(X[train], side="database"),
-    )
+    raw = [points.toarray() if issparse(points) else points for points in (X[test], database)]
+    embedded = trained.transform(X[test], side="query"), trained.transform(database, "database")
     return [
-        trained._retrieval_score(queries, y[test], database, y[train], **how)
-        for queries, database in (embedded, (raw[test], raw[train]))
+        trained._retrieval_score(queries, y[test], points, labels, **how)
+        for queries, points in (embedded, raw)
     ]
 
 

@@ -23,15 +23,11 @@ from metricfast.learners.embedding.metric import embed
 from metricfast.learners.embedding.proxies import initial_proxies
 from metricfast.learners.embedding.training import EmbeddingTraining
 from metricfast.training.coordinates import flat, parts
-from metricfast.training.monitor import DivergedError, Monitor
+from metricfast.training.monitor import Monitor
 from metricfast.training.objective import Objective, is_learnable
 from metricfast.training.own_parts import initial_parameters, prepared
 from metricfast.training.solvers import minimize_smooth
-from metricfast.training.steps import (
-    RISE,
-    minimize_minibatch,
-    run_epoch,
-)
+from metricfast.training.steps import RISE, run_epoch
 
 __all__ = ["BaseEmbeddingLearner"]
 
@@ -119,23 +115,12 @@ class BaseEmbeddingLearner(EmbeddingTraining):
                 lambda x: -self._held_out_score(objective, *held_out, x, distance),
                 self.n_iter_no_change,
             )
-        how = {"checkpoint": checkpoint, "found": found}
-        if self.solver == "lbfgs":
-            with self._keeping(monitor, objective, callbacks, **how):
-                minimize_smooth(
-                    objective, monitor.x.astype(np.float64), monitor,
-                    max_iter=self.max_epochs - len(monitor.curve),
-                    tol=_SINGLE_TOL if X.dtype == np.float32 else None, remedy="raise max_epochs",
-                )  # fmt: skip
-            return
-        epochs = prepared(
-            sampler, y, self.batch_size, self.n_jobs, random_state=rng.randint(2**31 - 1)
-        )
-        with self._keeping(monitor, objective, callbacks, **how):
-            minimize_minibatch(
-                objective, monitor.x, lambda: self._batches(epochs, objective, monitor), monitor,
-                max_epochs=self.max_epochs, steps=self._steps(objective),
-            )  # fmt: skip
+        epochs: Any = None
+        if self.solver != "lbfgs":
+            seed = rng.randint(2**31 - 1)
+            epochs = prepared(sampler, y, self.batch_size, self.n_jobs, random_state=seed)
+        with self._keeping(monitor, objective, callbacks, checkpoint=checkpoint, found=found):
+            self._solve(objective, monitor, lambda: self._batches(epochs, objective, monitor))
             if not monitor.costs and 0 < RISE * monitor.first < (monitor.curve or [0.0])[-1]:
                 warn_user(
                     f"The loss has risen from {monitor.first:.3g} to {monitor.curve[-1]:.3g}: "
@@ -197,7 +182,6 @@ class BaseEmbeddingLearner(EmbeddingTraining):
             rng = np.random.RandomState(check_random_state(self.random_state).randint(2**31 - 1))
             start = self._initialize(X, y, loss, embedding, rng)
         objective = self._objective(X, y, loss, start)
-        steps = self._steps(objective)
         monitor: Monitor | None = getattr(self, "_course", None)
         if monitor is None or monitor.x.dtype != X.dtype:
             seed = check_random_state(self.random_state).randint(2**31 - 1)
@@ -205,6 +189,7 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         epochs = prepared(sampler, y, self.batch_size, self.n_jobs)
         with self._keeping(monitor, objective, callbacks):
             batches = self._batches(epochs, objective, monitor)
+            steps = self._steps(objective, monitor.x, None)
             monitor(run_epoch(objective, batches, monitor, steps), monitor.x)
         return self
 
@@ -258,12 +243,8 @@ class BaseEmbeddingLearner(EmbeddingTraining):
             return parts(x.astype(objective.X.dtype), objective.coordinates.shapes)
 
         def keep(x: Array, last: bool) -> None:
-            del last
             self._set(arrays(x))
-            self.loss_curve_ = list(monitor.curve)
-            self.n_iter_ = len(monitor.curve)
-            if monitor.costs:
-                self.validation_scores_ = [-cost for cost in monitor.costs]
+            self._keep_course(monitor, last)
             if objective.tally is not None:
                 self.infeasible_share_ = self._infeasible / max(self._seen, 1)
 
@@ -271,27 +252,34 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         try:
             with self._watching(monitor, keep, callbacks=callbacks, quantity="loss", **how):
                 yield
-            if objective.tally is not None and self._infeasible:
-                warn_user(
-                    f"No set of n_neighbors={objective.loss.loss.n_neighbors} neighbours in a "
-                    f"batch is right for {self.infeasible_share_:.2%} of the queries, which are "
-                    "left out of the loss: raise batch_size, choose a sampler of more points of a "
-                    "class, set database='all', or lower n_neighbors."
-                )
-        except DivergedError:
-            if monitor.step == 0 and not monitor.curve:
-                raise ValueError(
-                    "The loss is not finite at the start: rescale X, or choose another `init`."
-                ) from None
-            warn_user(
-                f"Training diverged in epoch {len(monitor.curve) + 1}, step {monitor.step}: the "
-                "last parameters with a finite loss are kept. Lower learning_rate, and bring the "
-                "features to a spread of about 1.",
-                ConvergenceWarning,
-            )
+                if objective.tally is not None and self._infeasible:
+                    warn_user(
+                        f"No set of n_neighbors={objective.loss.loss.n_neighbors} neighbours in a "
+                        f"batch is right for {self._infeasible / self._seen:.2%} of the queries, "
+                        "which are left out of the loss: raise batch_size, choose a sampler of "
+                        "more points of a class, set database='all', or lower n_neighbors."
+                    )
         finally:
-            monitor.observer = monitor.cost = None
+            monitor.cost = None
             self._course = monitor
+
+    def _report_divergence(self, monitor: Monitor) -> None:
+        if monitor.step == 0 and not monitor.curve:
+            super()._report_divergence(monitor)
+        warn_user(
+            f"Training diverged in epoch {len(monitor.curve) + 1}, step {monitor.step}: the last "
+            "parameters with a finite loss are kept. Lower learning_rate, and bring the features "
+            "to a spread of about 1.",
+            ConvergenceWarning,
+        )
+
+    def _solve_all(self, objective: Objective, monitor: Monitor) -> None:
+        minimize_smooth(
+            objective, monitor.x.astype(np.float64), monitor,
+            max_iter=self.max_epochs - len(monitor.curve),
+            tol=_SINGLE_TOL if objective.X.dtype == np.float32 else None,
+            remedy="raise max_epochs",
+        )  # fmt: skip
 
     def _chosen(self, monitor: Monitor) -> Array:
         chosen: Array = monitor.best_x if monitor.costs else monitor.x

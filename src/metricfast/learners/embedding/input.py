@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 from sklearn.utils import check_array
 
-from metricfast._core.arguments import check_choice, check_count, check_range
+from metricfast._core.arguments import check_choice, check_range
 from metricfast._core.checks import check_points
 from metricfast._core.targets import (
     check_class_labels,
@@ -39,6 +39,7 @@ class EmbeddingInput(TrainedLearner, EmbeddedMetricMixin):
     """Base of learners of embeddings: parameters, with their defaults, and data."""
 
     _requires_y = True
+    _solvers = ("adam", "sgd", "lbfgs")
 
     solver: str = "adam"
     learning_rate: float | None = None
@@ -103,7 +104,6 @@ class EmbeddingInput(TrainedLearner, EmbeddedMetricMixin):
                     f"class derived from its {base.__name__}; got {part!r}."
                 )
         for name, allowed in (
-            ("solver", ("adam", "sgd", "lbfgs")),
             ("schedule", ("constant", "inverse", "cosine")),
             ("database", ("batch", "all")),
         ):
@@ -113,7 +113,6 @@ class EmbeddingInput(TrainedLearner, EmbeddedMetricMixin):
         check_range("momentum", self.momentum, high=1)
         check_range("weight_decay", self.weight_decay)
         check_range("proxy_rate", self.proxy_rate)
-        check_count("max_epochs", self.max_epochs)
         if is_learnable(loss) and embedding.asymmetric:
             raise ValueError(
                 "the database of this loss is a table of its own: give an embedding of one kind of "

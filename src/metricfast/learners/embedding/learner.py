@@ -15,7 +15,7 @@ from metricfast.samplers import ClassBalanced, Sampler, Uniform
 from metricfast.training.monitor import SolverState
 from metricfast.training.objective import is_continuous
 
-__all__ = ["EmbeddingLearner", "SolverState"]
+__all__ = ["EmbeddingLearner"]
 
 
 class EmbeddingLearner(BaseEmbeddingLearner):

@@ -48,13 +48,8 @@ def embed(
 class EmbeddedDistance:
     """The distance of two embedded points, as a function ``f(u, v, squared=False)``.
 
-    Parameters
-    ----------
-    embedding : Embedding
-    parameters : list of ndarray
-        Copies are kept.
-    means : two ndarray of shape (n_features,)
-        Subtracted from a query and from a database point.
+    Keeps copies of the parameters, and of the means that are subtracted from a query and from a
+    database point.
     """
 
     def __init__(
@@ -65,18 +60,7 @@ class EmbeddedDistance:
         self._means = [np.array(mean, np.float64) for mean in means]
 
     def __call__(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
-        """Return the distance of u to v.
-
-        Parameters
-        ----------
-        u, v : array-like of shape (n_features,)
-            The second is of the database where that matters.
-        squared : bool, default=False
-
-        Returns
-        -------
-        float
-        """
+        """Return the distance of u to v, of shape (n_features,), which is of the database."""
         points = as_vectors(u, v, len(self._means[0]))
         ends = [
             self._embedding.forward(self._parameters, (point - mean)[None], side=side)[0][0]

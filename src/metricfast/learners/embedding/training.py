@@ -63,7 +63,9 @@ class EmbeddingTraining(EmbeddingInput):
                 _check_batch(loss, len(batch.rows))
             yield batch
 
-    def _steps(self, objective: Objective) -> Steps:
+    def _steps(self, objective: Objective, x0: Array, max_epochs: int | None) -> Steps:
+        del x0, max_epochs
+
         def rate(epoch: float, step: int) -> float:
             first = self.learning_rate or (1e-3 if self.solver == "adam" else 1e-2)
             if self.schedule == "inverse":

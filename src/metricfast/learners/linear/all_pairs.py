@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._core.arguments import check_range
 from metricfast._core.scatter import within_scatter
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.points import TrainingSet
-from metricfast.learners.base.trained import Callback
 from metricfast.learners.linear.base import LinearLearner
 from metricfast.training.coordinates import FULL_BASIS, Coordinates
 from metricfast.training.monitor import Monitor, SolverState
@@ -53,11 +51,6 @@ class AllPairsLearner(LinearLearner):
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self._take(locals())
-
-    def _check_parameters(self) -> tuple[Callback, ...]:
-        if self.tol is not None:
-            check_range("tol", self.tol)
-        return super()._check_parameters()
 
     @abstractmethod
     def _loss(self) -> Any:

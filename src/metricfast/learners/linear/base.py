@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._core.arguments import check_choice, check_count, check_random_state, check_range
+from metricfast._core.arguments import check_count, check_random_state, check_range
 from metricfast._core.batches import class_batches
 from metricfast._core.initialize import as_given_map, check_n_components, initialize_components
 from metricfast._core.threadpool import one_blas_thread
@@ -20,10 +20,10 @@ from metricfast.learners.base.trained import Callback, TrainedLearner, with_batc
 from metricfast.learners.base.validation import neighbor_error
 from metricfast.samplers import Batch
 from metricfast.training.coordinates import Coordinates, best_scale
-from metricfast.training.monitor import DivergedError, Monitor
+from metricfast.training.monitor import Monitor
 from metricfast.training.objective import Objective, map_points
 from metricfast.training.solvers import minimize_smooth
-from metricfast.training.steps import Steps, minimize_minibatch, relative_adam, run_epoch
+from metricfast.training.steps import Steps, relative_adam, run_epoch
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -138,15 +138,11 @@ class LinearLearner(TrainedLearner, PointsLearner):
         **how: Any,
     ) -> None:
         """Run a solver, and keep what it has found."""
-        try:
-            with self._watching(
-                monitor, partial(self._keep, monitor, objective, data),
-                lambda x: [data.undo_scale(self._map(objective, x))], callbacks, unit=data.unit,
-                **how,
-            ), one_blas_thread():  # fmt: skip
-                solve()
-        except DivergedError:
-            self._report_divergence(monitor)
+        with self._watching(
+            monitor, partial(self._keep, monitor, objective, data),
+            lambda x: [data.undo_scale(self._map(objective, x))], callbacks, unit=data.unit, **how,
+        ), one_blas_thread():  # fmt: skip
+            solve()
 
     @with_batches
     def partial_fit(
@@ -199,7 +195,7 @@ class LinearLearner(TrainedLearner, PointsLearner):
             x0 = objective.coordinates.vector([L])
             monitor = self._monitor(data, objective, x0, rng)
             self._course = monitor, objective.coordinates, x0
-        steps = self._steps(x0, None)
+        steps = self._steps(objective, x0, None)
         batches = self._batches(data, objective, monitor.rng)
         monitor.restart(monitor.x)
         monitor.look_at(objective, data.weight)
@@ -207,18 +203,15 @@ class LinearLearner(TrainedLearner, PointsLearner):
             data, objective, monitor, callbacks,
             lambda: monitor(run_epoch(objective, batches(), monitor, steps), monitor.x), total=1,
         )  # fmt: skip
-        monitor.observer = None
         self._end(X, data, monitor, objective)
         return self
 
     def _check_parameters(self) -> tuple[Callback, ...]:
         """Check what the learners share, and return the callbacks."""
-        check_choice("solver", self.solver, ("lbfgs", "sgd"))
         check_count("max_iter", self.max_iter)
-        check_count("max_epochs", self.max_epochs)
-        if self.batch_size is not None:
-            check_count("batch_size", self.batch_size)
         check_range("learning_rate", self.learning_rate, high=_MAX_RATE, positive=True)
+        if self.tol is not None:
+            check_range("tol", self.tol)
         return self._check_training()
 
     @abstractmethod
@@ -254,21 +247,9 @@ class LinearLearner(TrainedLearner, PointsLearner):
         """Return the map of `data.X` that the solver's vector stands for."""
         return objective.coordinates.arrays(x)[0]
 
-    def _steps(self, x0: Array, max_epochs: int | None) -> Steps:
-        """Return the steps of mini-batches."""
+    def _steps(self, objective: Objective, x0: Array, max_epochs: int | None) -> Steps:
+        del objective
         return relative_adam(x0, self.learning_rate, max_epochs)
-
-    def _solve(
-        self, objective: Objective, monitor: Monitor, batches: Callable[[], list[Batch]]
-    ) -> None:
-        """Run the solver from where the monitor is."""
-        if self.solver == "lbfgs":
-            self._solve_all(objective, monitor)
-        else:
-            steps = self._steps(monitor.start, self.max_epochs)
-            minimize_minibatch(
-                objective, monitor.x, batches, monitor, max_epochs=self.max_epochs, steps=steps
-            )
 
     def _solve_all(self, objective: Objective, monitor: Monitor) -> None:
         tol = _SINGLE_TOL if self.tol is None and objective.X.dtype == np.float32 else self.tol
@@ -335,12 +316,8 @@ class LinearLearner(TrainedLearner, PointsLearner):
     ) -> None:
         """Set the fitted attributes of some parameters, in the end or for callbacks."""
         self.components_ = data.undo_scale(self._map(objective, x))
-        self.n_iter_ = len(monitor.curve)
-        value = monitor.best_objective if last else monitor.curve[-1]
-        self.objective_ = value * data.unit
-        self.loss_curve_ = [value * data.unit for value in monitor.curve]
-        if monitor.costs:
-            self.validation_scores_ = list(map(self._score_of, monitor.costs))
+        self.objective_ = data.unit * (monitor.best_objective if last else monitor.curve[-1])
+        self._keep_course(monitor, last, data.unit)
 
     def _cost(
         self, objective: Objective, data: TrainingSet, train: Any, test: Any, x: Array
@@ -354,7 +331,3 @@ class LinearLearner(TrainedLearner, PointsLearner):
 
     def _score_of(self, cost: float) -> float:
         return 1 - cost if self._has_classes else -cost
-
-    @property
-    def _iterations(self) -> str:  # type: ignore[override]
-        return "max_iter" if self.solver == "lbfgs" else "max_epochs"

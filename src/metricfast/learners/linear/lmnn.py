@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 
 from metricfast import losses
 from metricfast._core.arguments import check_count, check_range
+from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.sparse import dense, nearest_of_class
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.points import TrainingSet
@@ -143,7 +144,7 @@ class LMNN(LinearLearner):
         preprocessor: Any = None,
         n_components: int | None = None,
         random_state: int | np.random.RandomState | None = None,
-        k: int | str = "deprecated",
+        k: int | str = DEPRECATED,
         *,
         solver: str = "lbfgs",
         batch_size: int | None = None,
@@ -190,7 +191,7 @@ class LMNN(LinearLearner):
         return lambda: [loss.with_targets(batch) for batch in of_anchors()]
 
     def _solve(
-        self, objective: Objective, monitor: Monitor, batches: Callable[[], list[Batch]]
+        self, objective: Objective, monitor: Monitor, batches: Callable[[], Iterable[Batch]]
     ) -> None:
         super()._solve(objective, monitor, batches)
         for _ in range(self.target_refresh):

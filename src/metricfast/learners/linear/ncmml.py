@@ -13,13 +13,11 @@ from scipy.sparse import issparse
 from scipy.special import log_softmax
 
 from metricfast import losses
-from metricfast._core.arguments import check_range
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.scatter import group_means, repetitions
 from metricfast._core.sparse import sparse_gradient
 from metricfast.learners.base.points import TrainingSet
-from metricfast.learners.base.trained import Callback
 from metricfast.learners.linear.base import LinearLearner
 from metricfast.learners.linear.shared_docs import documented
 from metricfast.samplers import Batch
@@ -110,11 +108,6 @@ class NCMML(LinearLearner):
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self._take(locals())
-
-    def _check_parameters(self) -> tuple[Callback, ...]:
-        if self.tol is not None:
-            check_range("tol", self.tol)
-        return super()._check_parameters()
 
     def _objective(self, data: TrainingSet, L: NDArray[Any]) -> Objective:
         del L

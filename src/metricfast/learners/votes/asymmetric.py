@@ -22,7 +22,7 @@ from metricfast.learners.votes.two_sided import TwoSidedVotes
 from metricfast.learners.votes.voting import (
     forgetting_failures,
 )
-from metricfast.training.monitor import DivergedError, SolverState
+from metricfast.training.monitor import SolverState
 from metricfast.training.steps import run_epoch
 
 __all__ = ["AsymmetricSimilarity"]
@@ -231,11 +231,10 @@ class AsymmetricSimilarity(TwoSidedVotes):
                 cost = partial(self._cost, objective, part, data.take(np.sort(test)))
                 monitor.judge(cost, self.n_iter_no_change)
             try:
-                try:
-                    with self._keeping(monitor, objective, data, callbacks, checkpoint, found):
-                        self._solve_votes(objective, monitor)
-                except DivergedError:
-                    self._report_divergence(monitor)
+                with self._keeping(monitor, objective, data, callbacks, checkpoint, found):
+                    self._solve(
+                        objective, monitor, lambda: self._batches_of(monitor.rng, monitor.n)
+                    )
                 self._settle_on(
                     objective, monitor,
                     lambda x: self._keep_parameters(objective.coordinates.arrays(x)),
@@ -295,14 +294,10 @@ class AsymmetricSimilarity(TwoSidedVotes):
         course, x0 = self._course
         course.restart(course.x)
         course.look_at(objective, data.weight)
-        steps = self._steps(x0, None)
-        try:
-            with self._keeping(course, objective, data, callbacks, None, None):
-                batches = self._batches_of(course.rng, course.n)
-                course(run_epoch(objective, batches, course, steps), course.x)
-        except DivergedError:
-            self._report_divergence(course)
-        course.observer = None
+        steps = self._steps(objective, x0, None)
+        with self._keeping(course, objective, data, callbacks, None, None):
+            batches = self._batches_of(course.rng, course.n)
+            course(run_epoch(objective, batches, course, steps), course.x)
         self._keep_voters(data)
         return self
 

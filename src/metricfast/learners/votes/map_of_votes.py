@@ -38,16 +38,8 @@ Array = NDArray[Any]
 
 
 class MapOfVotes(VoteTraining, LinearLearner):
-    """Base of learners of a map that keep the points of `fit`, which vote.
+    """Base of learners of a map that keep the points of `fit`, embedded: they vote."""
 
-    Attributes
-    ----------
-    components_ : ndarray of shape (n_components, n_features)
-    database_embedding_ : ndarray of shape (n_samples, n_components)
-        The points of `fit`, embedded.
-    """
-
-    database_embedding_: Array
     parameterization: str
 
     def fit(
@@ -157,17 +149,6 @@ class MapOfVotes(VoteTraining, LinearLearner):
         self, data: TrainingSet, objective: Objective, rng: np.random.RandomState
     ) -> Callable[[], list[Batch]]:
         return lambda: self._batches_of(rng, data.X.shape[0])
-
-    def _solve_all(self, objective: Objective, monitor: Monitor) -> None:
-        self._solve_hinges(objective, monitor)
-
-    def _keep(
-        self, monitor: Monitor, objective: Objective, data: TrainingSet, x: Array, last: bool
-    ) -> None:
-        super()._keep(monitor, objective, data, x, last)
-        assert isinstance(monitor, VoteMonitor)
-        lowest = min(monitor.curve, default=np.inf)
-        self._keep_course(monitor, lowest if last else monitor.curve[-1])
 
     def _cost(
         self, objective: Objective, data: TrainingSet, train: Any, test: Any, x: Array

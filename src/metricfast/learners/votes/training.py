@@ -23,7 +23,7 @@ from metricfast.samplers import Batch
 from metricfast.training.monitor import Monitor
 from metricfast.training.objective import Objective
 from metricfast.training.solvers import minimize_hinge
-from metricfast.training.steps import Steps, Subgradient, minimize_minibatch, relative_adam
+from metricfast.training.steps import Steps, Subgradient, relative_adam
 
 __all__ = ["VoteMonitor", "VoteTraining", "unit_scale"]
 
@@ -36,22 +36,9 @@ _SWAMPED = 10
 class VoteMonitor(Monitor):
     """A monitor that counts votes.
 
-    Parameters
-    ----------
-    x0 : ndarray of shape (n_parameters,)
-    rng : RandomState
-    objective : Objective
-        Of a loss `Gerrymander`; it tells this monitor of every look at the loss.
-    weight : ndarray of shape (n_samples,), or None
-        Of the training points.
-    tol : float
-    patience : int
-
-    Attributes
-    ----------
-    history : dict of lists of float
-        For every epoch the objective, the loss and, per weight, votes that cost and that are wrong;
-        and the number of points without a right set.
+    The objective, of a loss `Gerrymander`, tells it of every look at the loss. `history` has, for
+    every epoch, the objective, the loss and, per weight, votes that cost and that are wrong; and
+    the number of points without a right set.
     """
 
     def __init__(
@@ -109,10 +96,8 @@ class VoteTraining(TrainedLearner):
     """What learners by votes share; parameters are those of `NeighborhoodGerrymandering`."""
 
     C: float
-    batch_size: int | None
     inference: str
     learning_rate: float
-    max_epochs: int
     max_iter: int
     n_neighbors: int
     power_t: float
@@ -120,47 +105,29 @@ class VoteTraining(TrainedLearner):
     ties: str
     tol: Any
 
+    _solvers = ("lbfgs", "sgd", "subgradient")
+
     def _check_votes(self) -> tuple[Callback, ...]:
         """Check what the learners share, and return the callbacks."""
         check_count("n_neighbors", self.n_neighbors)
         check_count("max_iter", self.max_iter)
-        check_count("max_epochs", self.max_epochs)
-        if self.batch_size is not None:
-            check_count("batch_size", self.batch_size)
         check_range("C", self.C, positive=True)
         check_range("learning_rate", self.learning_rate, high=1e6, positive=True)
         check_range("tol", self.tol)
         check_method(self.ties, self.inference, "inference")
         check_range("power_t", self.power_t)
-        check_choice("solver", self.solver, ("lbfgs", "sgd", "subgradient"))
         check_choice("regularizer", self.regularizer, (None, *REGULARIZERS))
         return self._check_training()
 
-    def _steps(self, x0: Array, max_epochs: int | None) -> Steps:
-        """Return the steps of mini-batches."""
+    def _steps(self, objective: Objective, x0: Array, max_epochs: int | None) -> Steps:
+        del objective
         if self.solver == "subgradient":
             return Steps(Subgradient(self.power_t), lambda epoch, step: self.learning_rate)
         return relative_adam(x0, self.learning_rate, max_epochs)
 
-    def _solve_hinges(self, objective: Objective, monitor: Monitor) -> None:
-        minimize_hinge(
-            objective,
-            monitor.x,
-            monitor,
-            min_iter=1,
-            tol=self.tol,
-            max_iter=self.max_iter - len(monitor.curve),
-        )
-
-    def _solve_votes(self, objective: Objective, monitor: VoteMonitor) -> None:
-        """Run the solver from where the monitor is."""
-        if self.solver == "lbfgs":
-            self._solve_hinges(objective, monitor)
-        else:
-            minimize_minibatch(
-                objective, monitor.x, lambda: self._batches_of(monitor.rng, monitor.n), monitor,
-                max_epochs=self.max_epochs, steps=self._steps(monitor.start, self.max_epochs),
-            )  # fmt: skip
+    def _solve_all(self, objective: Objective, monitor: Monitor) -> None:
+        max_iter = self.max_iter - len(monitor.curve)
+        minimize_hinge(objective, monitor.x, monitor, min_iter=1, tol=self.tol, max_iter=max_iter)
 
     def _batches_of(self, rng: np.random.RandomState, n: int) -> list[Batch]:
         """Draw the batches of an epoch."""
@@ -168,15 +135,13 @@ class VoteTraining(TrainedLearner):
         rows = np.array_split(rng.permutation(n), -(-n // size))
         return [Batch(some, len(some)) for some in rows]
 
-    def _keep_course(self, monitor: VoteMonitor, value: float) -> None:
-        """Set the attributes that tell of the course of a training."""
-        self.objective_ = value
+    def _keep_course(self, monitor: Monitor, last: bool, unit: float = 1.0) -> None:
+        super()._keep_course(monitor, last, unit)
+        assert isinstance(monitor, VoteMonitor)
+        self.objective_ = min(monitor.curve, default=np.inf) if last else monitor.curve[-1]
         self.history_ = {name: list(values) for name, values in monitor.history.items()}
         if monitor.costs:
             self.history_["validation_error"] = list(monitor.costs)
-            self.validation_scores_ = list(map(self._score_of, monitor.costs))
-        self.loss_curve_ = list(monitor.curve)
-        self.n_iter_ = len(monitor.curve)
 
     def _settle_on(
         self,
@@ -197,7 +162,7 @@ class VoteTraining(TrainedLearner):
                 ]
             best = min(range(len(candidates)), key=judged.__getitem__)
             keep(candidates[best])
-            self._keep_course(monitor, judged[best][1])
+            self.objective_ = judged[best][1]
             self._warn_of_penalty(objective, monitor)
         infeasible = int(monitor.history["infeasible"][-1]) if monitor.curve else 0
         remedy = "or n_bins" if hasattr(self, "n_bins") else "or leave small classes out"
@@ -235,10 +200,6 @@ class VoteTraining(TrainedLearner):
 
     def _score_of(self, cost: float) -> float:
         return 1 - cost
-
-    @property
-    def _iterations(self) -> str:  # type: ignore[override]
-        return "max_iter" if self.solver == "lbfgs" else "max_epochs"
 
 
 def unit_scale(

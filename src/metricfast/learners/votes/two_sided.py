@@ -176,8 +176,7 @@ class TwoSidedVotes(VotesOfDatabase, VoteTraining, EmbeddedMetricMixin):
 
         def keep(x: Array, last: bool) -> None:
             self._keep_parameters(objective.coordinates.arrays(x))
-            lowest = min(monitor.curve, default=np.inf)
-            self._keep_course(monitor, lowest if last else monitor.curve[-1])
+            self._keep_course(monitor, last)
             if not last:
                 self._keep_voters(data)
 
