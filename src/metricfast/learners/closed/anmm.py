@@ -11,8 +11,7 @@ from metricfast._core.initialize import check_n_components
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.targets import check_classification_target
 from metricfast._core.types import RandomState
-from metricfast.learners.closed.base import ClosedFormOfClasses, Labelled
-from metricfast.learners.closed.neighborhoods import neighborhood_scatters
+from metricfast.learners.closed.base import ClosedFormOfClasses, Labelled, neighborhood_scatters
 
 __all__ = ["ANMM"]
 

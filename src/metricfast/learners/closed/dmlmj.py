@@ -12,8 +12,7 @@ from metricfast._core.initialize import check_n_components
 from metricfast._core.scaling import center_and_rescale, undo_scale
 from metricfast._core.targets import check_classification_target
 from metricfast._core.types import Floats, RandomState
-from metricfast.learners.closed.base import ClosedFormOfClasses, Labelled
-from metricfast.learners.closed.neighborhoods import neighborhood_scatters
+from metricfast.learners.closed.base import ClosedFormOfClasses, Labelled, neighborhood_scatters
 
 __all__ = ["DMLMJ"]
 

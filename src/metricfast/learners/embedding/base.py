@@ -17,11 +17,14 @@ from metricfast._labels.binding import is_precomputed
 from metricfast._labels.distance import LabelDistance
 from metricfast.embeddings import Embedding
 from metricfast.learners.base.trained import Callback, with_batches
-from metricfast.learners.embedding.continuation import check_continuation, earlier_fit
 from metricfast.learners.embedding.input import share_label_distance
 from metricfast.learners.embedding.metric import embed
-from metricfast.learners.embedding.proxies import initial_proxies
-from metricfast.learners.embedding.training import EmbeddingTraining
+from metricfast.learners.embedding.training import (
+    EmbeddingTraining,
+    check_continuation,
+    earlier_fit,
+    initial_proxies,
+)
 from metricfast.training.coordinates import flat, parts
 from metricfast.training.monitor import Monitor
 from metricfast.training.objective import Objective, is_learnable

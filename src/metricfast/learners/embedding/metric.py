@@ -73,15 +73,8 @@ class EmbeddedDistance:
 class EmbeddedMetricMixin(DistanceMixin):
     """Base class of learners of an embedding, which set the attributes below in `fit`.
 
-    Attributes
-    ----------
-    embedding_ : Embedding
-    parameters_ : list of ndarray
-        Its parameters.
-    mean_ : ndarray of shape (n_features,)
-        Subtracted from points before they are embedded; zero after sparse points. From queries
-        `mean_query_` is, where there is one.
-    n_components_ : int
+    `mean_` is subtracted from points before they are embedded; zero after sparse points. From
+    queries `mean_query_` is, where there is one.
     """
 
     _fitted = "parameters_"

@@ -1,4 +1,4 @@
-"""What an embedding is trained by: objective, batches and steps, of a learner's parameters."""
+"""What an embedding is trained by, and where it starts, of a learner's parameters."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metricfast.embeddings import Embedding
 from metricfast.learners.embedding.input import EmbeddingInput
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch, Epoch
 from metricfast.training.coordinates import Parts
+from metricfast.training.fingerprint import fingerprint
 from metricfast.training.monitor import Monitor
-from metricfast.training.objective import Labelled, Objective, is_learnable
+from metricfast.training.objective import Labelled, Objective, is_continuous, is_learnable
 from metricfast.training.own_parts import checked_batches
 from metricfast.training.steps import Adam, Momentum, Steps, runs_of
 
-__all__ = ["EmbeddingTraining"]
+__all__ = ["EmbeddingTraining", "check_continuation", "earlier_fit", "initial_proxies"]
 
 Array = NDArray[Any]
+# Rows of this length or less are zero where rows are normalized, and have no gradient.
+_LEAST = 1e-12
 
 
 class EmbeddingTraining(EmbeddingInput):
@@ -91,3 +95,46 @@ def _check_batch(loss: Gerrymander, n: int) -> None:
             "raise batch_size, choose a sampler of larger batches, set database='all', or "
             "lower n_neighbors."
         )
+
+
+def check_continuation(learner: Any, loss: Any, embedding: Embedding) -> None:
+    """Raise ValueError for parameters that do not go with what `partial_fit` goes on with."""
+    course = getattr(learner, "_course", None)
+    moments = 2 if learner.solver == "adam" else 1
+    table, numbers = hasattr(learner, "proxies_"), not hasattr(learner, "classes_")
+    for name, has_changed in (
+        ("solver", course is not None and len(course.moments) != moments),
+        ("loss", (is_learnable(loss), is_continuous(loss)) != (table, numbers)),
+        ("embedding", fingerprint(embedding) != fingerprint(learner.embedding_)),
+    ):
+        if has_changed:
+            raise ValueError(
+                f"partial_fit goes on with the {name} that it began with, which parameters no "
+                "longer ask for: call fit, with warm_start=True to keep what was learned where "
+                "that fits."
+            )
+
+
+def earlier_fit(learner: Any) -> tuple[list[Array], Array] | None:
+    """Return the parameters and the mean of an earlier fit to start from, if there was one."""
+    if not hasattr(learner, "parameters_"):
+        return None
+    proxies = [learner.proxies_] if hasattr(learner, "proxies_") else []
+    return [*learner.parameters_, *proxies], learner.mean_
+
+
+def initial_proxies(Z: Array, y: Array, n_classes: int, rng: np.random.RandomState | None) -> Array:
+    """Return the mean of each class of embedded points, in their dtype.
+
+    `rng` is given where proxies are normalized: it draws a direction for each class that has no
+    point, or a mean without one, unless no class has any.
+    """
+    table = np.zeros((n_classes, Z.shape[1]))
+    np.add.at(table, y, Z)
+    table /= np.maximum(np.bincount(y, minlength=n_classes), 1)[:, None]
+    if rng is not None:
+        missing = np.linalg.norm(table, axis=1) <= _LEAST
+        if not missing.all():
+            drawn = rng.standard_normal((int(missing.sum()), Z.shape[1]))
+            table[missing] = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+    return table.astype(Z.dtype)

@@ -147,10 +147,6 @@ class GMML_Supervised(FromClasses, _BaseGMML):  # noqa: N801
     components_, validation_, n_features_in_, feature_names_in_, preprocessor_
         As of :class:`GMML`.
 
-    See Also
-    --------
-    GMML : The same from pairs.
-
     Notes
     -----
     A whole number as `sample_weight` means the same as a repeated point.

@@ -267,10 +267,6 @@ class ITML_Supervised(PairsFromClasses, _BaseITML):  # noqa: N801
     bounds_, components_, n_iter_, validation_, n_features_in_, feature_names_in_, preprocessor_
         As of :class:`ITML`.
 
-    See Also
-    --------
-    ITML : Learns from given pairs.
-
     Notes
     -----
     All points of a class should come near each other, which suits classes of one cluster each. For
@@ -281,8 +277,7 @@ class ITML_Supervised(PairsFromClasses, _BaseITML):  # noqa: N801
 
     References
     ----------
-    J. V. Davis, B. Kulis, P. Jain, S. Sra and I. S. Dhillon, "Information-theoretic metric
-    learning", ICML 2007.
+    As of :class:`ITML`.
 
     Examples
     --------

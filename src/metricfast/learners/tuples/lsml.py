@@ -210,19 +210,8 @@ class LSML_Supervised(PairsFromClasses, _BaseLSML):  # noqa: N801
 
     Attributes
     ----------
-    components_, n_iter_, w_, validation_, n_features_in_, preprocessor_
+    components_, n_iter_, w_, validation_, n_features_in_, feature_names_in_, preprocessor_
         As of :class:`LSML`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, if `X` has any.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If `max_iter` iterations were not enough.
-
-    See Also
-    --------
-    LSML : Learns from given quadruplets.
 
     Notes
     -----
@@ -230,8 +219,7 @@ class LSML_Supervised(PairsFromClasses, _BaseLSML):  # noqa: N801
 
     References
     ----------
-    E. Y. Liu, Z. Guo, X. Zhang, V. Jojic and W. Wang, "Metric learning from relative comparisons by
-    minimizing squared residual", ICDM 2012.
+    As of :class:`LSML`.
 
     Examples
     --------

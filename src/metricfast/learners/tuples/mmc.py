@@ -208,7 +208,8 @@ class MMC_Supervised(PairsFromClasses, _BaseMMC):  # noqa: N801
     """Mahalanobis metric learning for clustering, from class labels.
 
     Draws pairs of points of one class as similar pairs, as many pairs of points of different
-    classes as dissimilar ones, and learns from them as :class:`MMC` does.
+    classes as dissimilar ones, and learns from them as :class:`MMC` does, which
+    says what kind of matrix is the best one.
 
     Parameters
     ----------
@@ -229,19 +230,9 @@ class MMC_Supervised(PairsFromClasses, _BaseMMC):  # noqa: N801
 
     Attributes
     ----------
-    A_, components_, converged_, n_iter_, validation_, n_features_in_, preprocessor_
+    A_, components_, converged_, n_iter_, validation_, n_features_in_, feature_names_in_, \
+            preprocessor_
         As of :class:`MMC`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, if `X` has any.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If `max_iter` iterations were not enough.
-
-    See Also
-    --------
-    MMC : Learns from given pairs, and says what kind of matrix is the best one.
 
     Notes
     -----
@@ -249,8 +240,7 @@ class MMC_Supervised(PairsFromClasses, _BaseMMC):  # noqa: N801
 
     References
     ----------
-    E. P. Xing, A. Y. Ng, M. I. Jordan and S. Russell, "Distance metric learning, with application
-    to clustering with side-information", NIPS 2002.
+    As of :class:`MMC`.
 
     Examples
     --------

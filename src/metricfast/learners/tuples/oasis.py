@@ -258,8 +258,7 @@ class OASIS_Supervised(TripletsFromClasses, _BaseOASIS):  # noqa: N801
 
     References
     ----------
-    G. Chechik, V. Sharma, U. Shalit, S. Bengio, "Large scale online learning of image similarity
-    through ranking", Journal of Machine Learning Research 11 (2010).
+    As of :class:`OASIS`.
 
     Examples
     --------

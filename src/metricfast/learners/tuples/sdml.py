@@ -184,8 +184,7 @@ class SDML_Supervised(PairsFromClasses, _BaseSDML):  # noqa: N801
 
     References
     ----------
-    G.-J. Qi, J. Tang, Z.-J. Zha, T.-S. Chua, H.-J. Zhang, "An efficient sparse metric learning in
-    high-dimensional space via l1-penalized log-determinant regularization", ICML (2009).
+    As of :class:`SDML`.
 
     Examples
     --------
