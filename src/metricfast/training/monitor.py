@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 __all__ = ["DivergedError", "Monitor", "SolverState", "Vector"]
 
 Vector = NDArray[Any]
+# Attributes of a monitor that a snapshot holds.
+_ARRAYS, _LISTS = ("x", "best_x", "before_best"), ("curve", "costs")
+_NUMBERS = ("step", "first", "ended", "best_value", "best_objective")
 
 
 class DivergedError(Exception):
@@ -166,26 +169,19 @@ class Monitor:
     def snapshot(self) -> tuple[dict[str, Vector], dict[str, Any]]:
         """Return all that it takes to go on: arrays, and numbers that JSON can hold."""
         kind, keys, *rest = self.rng.get_state(legacy=True)
-        arrays = {
-            "x": self.x, "best_x": self.best_x, "before_best": self.before_best,
-            "curve": np.array(self.curve, np.float64), "costs": np.array(self.costs, np.float64),
-            "rng": np.asarray(keys),
-            **{f"moment{i}": moment for i, moment in enumerate(self.moments)},
-        }  # fmt: skip
-        numbers = {
-            "step": self.step, "first": self.first, "ended": self.ended,
-            "best_value": self.best_value, "best_objective": self.best_objective,
-            "moments": len(self.moments), "rng": [kind, *rest],
-        }  # fmt: skip
-        return arrays, numbers
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        arrays |= {name: np.array(getattr(self, name), np.float64) for name in _LISTS}
+        arrays |= {f"moment{i}": moment for i, moment in enumerate(self.moments)}
+        numbers = {name: getattr(self, name) for name in _NUMBERS}
+        numbers |= {"moments": len(self.moments), "rng": [kind, *rest]}
+        return {**arrays, "rng": np.asarray(keys)}, numbers
 
     def resume(self, arrays: dict[str, Vector], numbers: dict[str, Any]) -> None:
         """Go on from a snapshot."""
-        self.x = self._last = arrays["x"]
-        self.best_x, self.before_best = arrays["best_x"], arrays["before_best"]
-        self.curve, self.costs = arrays["curve"].tolist(), arrays["costs"].tolist()
+        vars(self).update({name: arrays[name] for name in _ARRAYS})
+        vars(self).update({name: arrays[name].tolist() for name in _LISTS})
+        vars(self).update({name: numbers[name] for name in _NUMBERS})
+        self._last = self.x
         self.moments = [arrays[f"moment{i}"] for i in range(numbers["moments"])]
-        self.step, self.first, self.ended = (numbers[k] for k in ("step", "first", "ended"))
-        self.best_value, self.best_objective = numbers["best_value"], numbers["best_objective"]
         kind, *rest = numbers["rng"]
         self.rng.set_state((kind, arrays["rng"], *rest))

@@ -18,10 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from metricfast._core.warn import warn_user
 from metricfast.training.monitor import DivergedError, Monitor, Vector
 
-__all__ = [
-    "minimize_hinge",
-    "minimize_smooth",
-]
+__all__ = ["minimize_hinge", "minimize_smooth"]
 
 Function = Callable[[Vector], tuple[float, Vector]]
 

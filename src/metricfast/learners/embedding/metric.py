@@ -219,10 +219,7 @@ class EmbeddedMetricMixin(DistanceMixin):
             )
         labels = as_label_array(y, "y")
         of_database = labels if y_database is None else as_label_array(y_database, "y_database")
-        for name, given, points in (
-            ("y", labels, queries),
-            ("y_database", of_database, database),
-        ):
+        for name, given, points in (("y", labels, queries), ("y_database", of_database, database)):
             if given.ndim == 0 or len(given) != len(points):
                 raise ValueError(
                     f"{name} must hold one label a point: expected {len(points)}, found shape "

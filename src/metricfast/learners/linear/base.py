@@ -108,25 +108,31 @@ class LinearLearner(TrainedLearner, PointsLearner):
         classes = data.labels if self._has_classes else None
         train, test = self._hold_out(classes, len(data.labels), rng)
         part = data if test is None else data.take(train)
-        L = self._initialize(part, rng, kept)
-        L = self._start(part, L) if kept is None else L
-        objective = self._objective(part, L)
-        batches = self._batches(part, objective, rng)
-        if self.solver != "lbfgs" and kept is None:
-            L = L * self._best_scale(objective, L, batches)
-            self._rescaled(objective, part, L)
-        monitor = self._monitor(part, objective, objective.coordinates.vector([L]), rng)
+        objective, x0 = self._starting(part, rng, kept)
+        monitor = self._monitor(part, objective, x0, rng)
         if test is not None:
             monitor.judge(partial(self._cost, objective, data, train, test), self.n_iter_no_change)
         try:
             self._watch(
                 data, objective, monitor, callbacks,
-                lambda: self._solve(objective, monitor, batches),
+                lambda: self._solve(objective, monitor, self._batches(part, objective, rng)),
                 checkpoint=checkpoint, found=found,
             )  # fmt: skip
             self._look_at_result(part, monitor, objective)
         finally:
             self._end(X, data, monitor, objective)
+
+    def _starting(
+        self, data: TrainingSet, rng: np.random.RandomState, kept: Array | None
+    ) -> tuple[Objective, Array]:
+        """Return what is minimised, and from where, which is what is `kept` of an earlier fit."""
+        L = self._initialize(data, rng, kept)
+        L = self._start(data, L) if kept is None else L
+        objective = self._objective(data, L)
+        if self.solver != "lbfgs" and kept is None:
+            L = L * self._best_scale(objective, L, self._batches(data, objective, rng))
+            self._rescaled(objective, data, L)
+        return objective, objective.coordinates.vector([L])
 
     def _watch(
         self,
@@ -186,13 +192,7 @@ class LinearLearner(TrainedLearner, PointsLearner):
             objective.coordinates = coordinates
         else:
             rng = check_random_state(self.random_state)
-            L = self._initialize(data, rng, kept)
-            L = self._start(data, L) if kept is None else L
-            objective = self._objective(data, L)
-            if kept is None:
-                L = L * self._best_scale(objective, L, self._batches(data, objective, rng))
-                self._rescaled(objective, data, L)
-            x0 = objective.coordinates.vector([L])
+            objective, x0 = self._starting(data, rng, kept)
             monitor = self._monitor(data, objective, x0, rng)
             self._course = monitor, objective.coordinates, x0
         steps = self._steps(objective, x0, None)

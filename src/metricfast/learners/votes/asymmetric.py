@@ -15,13 +15,9 @@ from metricfast._core.arguments import check_random_state
 from metricfast.embeddings import Embedding
 from metricfast.learners.base.callers import refuse_passed_on
 from metricfast.learners.base.trained import with_batches
-from metricfast.learners.votes.sides import (
-    initial_maps,
-)
+from metricfast.learners.votes.sides import initial_maps
 from metricfast.learners.votes.two_sided import TwoSidedVotes
-from metricfast.learners.votes.voting import (
-    forgetting_failures,
-)
+from metricfast.learners.votes.voting import forgetting_failures
 from metricfast.training.monitor import SolverState
 from metricfast.training.steps import run_epoch
 
@@ -127,7 +123,6 @@ class AsymmetricSimilarity(TwoSidedVotes):
     """
 
     _requires_y = True
-    _has_classes = True
 
     def __init__(
         self,

@@ -144,10 +144,7 @@ class VoteTraining(TrainedLearner):
             self.history_["validation_error"] = list(monitor.costs)
 
     def _settle_on(
-        self,
-        objective: Objective,
-        monitor: VoteMonitor,
-        keep: Callable[[Array], None],
+        self, objective: Objective, monitor: VoteMonitor, keep: Callable[[Array], None]
     ) -> None:
         """Keep the best of the parameters around the best epoch and the start; warn, or raise.
 

@@ -31,11 +31,7 @@ from metricfast.learners.votes.sides import (
 )
 from metricfast.learners.votes.stored_database import VotesOfDatabase
 from metricfast.learners.votes.training import VoteMonitor, VoteTraining
-from metricfast.learners.votes.voting import (
-    largest_cost,
-    vote_error,
-    vote_loss,
-)
+from metricfast.learners.votes.voting import largest_cost, vote_error, vote_loss
 from metricfast.training.coordinates import Parts, flat
 from metricfast.training.objective import Labelled, Objective
 
