@@ -35,10 +35,6 @@ from metricfast.training.steps import RISE, run_epoch
 __all__ = ["BaseEmbeddingLearner"]
 
 Array = NDArray[Any]
-_FITTED = (
-    *("embedding_", "parameters_", "proxies_", "classes_", "mean_", "n_components_", "n_iter_"),
-    *("loss_curve_", "validation_scores_", "threshold_", "_course", "infeasible_share_"),
-)
 # Below this, decreases of a loss of float32 points are rounding.
 _SINGLE_TOL = 1e-6
 
@@ -95,8 +91,8 @@ class BaseEmbeddingLearner(EmbeddingTraining):
     def _train(self, X: Any, y: Any) -> None:
         loss, embedding, sampler, callbacks = self._check_parameters()
         kept = earlier_fit(self) if self.warm_start else None
-        for name in _FITTED:
-            self.__dict__.pop(name, None)
+        self._forget()
+        self.__dict__.pop("_course", None)
         said, given = self._said_label_distance, y
         X, y, distance = self._check_data(X, y, loss)
         what = given if is_precomputed(said) else y

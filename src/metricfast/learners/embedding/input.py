@@ -103,11 +103,8 @@ class EmbeddingInput(TrainedLearner, EmbeddedMetricMixin):
                     f"{name} must be one of {base.__module__.removesuffix('._base')}, or of a "
                     f"class derived from its {base.__name__}; got {part!r}."
                 )
-        for name, allowed in (
-            ("schedule", ("constant", "inverse", "cosine")),
-            ("database", ("batch", "all")),
-        ):
-            check_choice(name, getattr(self, name), allowed)
+        check_choice("schedule", self.schedule, ("constant", "inverse", "cosine"))
+        check_choice("database", self.database, ("batch", "all"))
         if self.learning_rate is not None:
             check_range("learning_rate", self.learning_rate, positive=True)
         check_range("momentum", self.momentum, high=1)

@@ -22,6 +22,7 @@ from metricfast.learners.kernel.kernel_map import KernelizedMetric, fit_kernel_m
 __all__ = ["KernelizedMetricLearner"]
 
 _METHODS = ("nystroem", "kpca")
+_OF_MAP = ("kernel", "gamma", "degree", "coef0", "method", "random_state")
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -274,14 +275,9 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
     def _fit_map(self, points: Array) -> None:
         self.map_ = fit_kernel_map(
             points,
-            kernel=self.kernel,
-            gamma=self.gamma,
-            degree=self.degree,
-            coef0=self.coef0,
+            **{name: getattr(self, name) for name in _OF_MAP},
             kernel_params=None if self.kernel_params is None else dict(self.kernel_params),
             n_components=100 if self.n_components is None else int(self.n_components),
-            method=self.method,
-            random_state=self.random_state,
         )
 
     def _mapped(self, points: Array) -> Array:

@@ -64,13 +64,8 @@ class LMNN(LinearLearner):
     convergence_tol : float, default=0.001
         "lbfgs" stops when an iteration lowers the objective by less than this share of it (on
         average over five iterations).
-    verbose : bool, default=False
-        Show progress on standard error.
-    preprocessor : array-like or callable, optional
-        Gives the points when `X` holds indicators of points.
     %(n_components)s
-    random_state : int, RandomState or None, default=None
-        For "random" initialisation and for mini-batches.
+    %(common)s
     k : int
         Deprecated name of `n_neighbors`.
     solver : {"lbfgs", "sgd"}, default="lbfgs"
