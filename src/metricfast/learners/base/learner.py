@@ -269,7 +269,9 @@ class DistanceMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         raise NotImplementedError
 
     def pair_distance(self, pairs: ArrayLike) -> Array:
-        """Return the learned distance of pairs of points, the second being of the database.
+        """Return the learned distance of pairs of points.
+
+        Where there are two maps, the second point of a pair is of the database.
 
         Parameters
         ----------
