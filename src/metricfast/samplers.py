@@ -20,7 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
-from metricfast._core.arguments import check_bool, check_choice, check_count, check_random_state
+from metricfast._core.arguments import (
+    check_bool,
+    check_choice,
+    check_count,
+    check_random_state,
+    take_parameters,
+)
 from metricfast._core.arrays import as_labels
 from metricfast._core.batches import batch_count, class_batches
 from metricfast._core.targets import as_label_array, encode
@@ -117,7 +123,7 @@ class Uniform(Sampler):
     """
 
     def __init__(self, batch_size: int = 128) -> None:
-        self.batch_size = batch_size
+        take_parameters(self, locals())
 
     def _prepare(self, y: ArrayLike, size: int, seed: RandomState, n_jobs: int | None) -> Epoch:
         n = len(y)  # type: ignore[arg-type]
@@ -153,8 +159,7 @@ class ClassBalanced(Sampler):
     """
 
     def __init__(self, m_per_class: int = 8, batch_size: int = 128) -> None:
-        self.m_per_class = m_per_class
-        self.batch_size = batch_size
+        take_parameters(self, locals())
 
     def _prepare(self, y: ArrayLike, size: int, seed: RandomState, n_jobs: int | None) -> Epoch:
         labels = as_label_array(y, "y")
@@ -226,12 +231,7 @@ class DenseTriplet(Sampler):
         ties: str = "keep",
         label_distance: SaidDistance | None = None,
     ) -> None:
-        self.n_neighbors = n_neighbors
-        self.batch_size = batch_size
-        self.n_anchors = n_anchors
-        self.all_anchors = all_anchors
-        self.ties = ties
-        self.label_distance = label_distance
+        take_parameters(self, locals())
 
     def _prepare(self, y: ArrayLike, size: int, seed: RandomState, n_jobs: int | None) -> Epoch:
         if self.label_distance is None:

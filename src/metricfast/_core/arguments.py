@@ -20,6 +20,7 @@ __all__ = [
     "check_count",
     "check_random_state",
     "check_range",
+    "take_parameters",
 ]
 
 # Sums of two counts, and counts as floats, are exact.
@@ -122,3 +123,9 @@ def check_range(name: str, value: object, high: float = math.inf, positive: bool
             f"{'above' if positive else 'from'} 0"
             f"{f' to {high:g}' if high < math.inf else ''}, got {value!r}."
         )
+
+
+def take_parameters(estimator: Any, given: dict[str, Any]) -> None:
+    """Set the parameters that `__init__` was called with, which are its ``locals()``."""
+    left_out = ("self", "__class__")
+    estimator.__dict__.update({name: given[name] for name in given if name not in left_out})

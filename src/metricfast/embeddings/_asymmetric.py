@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from metricfast._core.arguments import check_random_state
+from metricfast._core.arguments import check_random_state, take_parameters
 from metricfast.embeddings._base import (
     Array,
     Cache,
@@ -54,10 +54,11 @@ class Asymmetric(CheckedEmbedding):
     """
 
     asymmetric = True
+    query: Embedding
+    database: Embedding
 
     def __init__(self, query: Embedding, database: Embedding) -> None:
-        self.query = query
-        self.database = database
+        take_parameters(self, locals())
 
     def initialize(
         self,

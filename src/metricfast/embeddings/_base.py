@@ -249,10 +249,7 @@ class LayeredEmbedding(CheckedEmbedding):
     """An embedding by fully connected layers, perhaps with rows brought to unit length."""
 
     normalize: bool
-
-    @property
-    def _activation(self) -> str:
-        return "identity"
+    activation: str = "identity"
 
     def _check_parameters(self, parameters: Parameters) -> None:
         super()._check_parameters(parameters)
@@ -289,7 +286,7 @@ class LayeredEmbedding(CheckedEmbedding):
             outputs[0] = np.ascontiguousarray(X @ weights[0].T)
         threads, kernels = as_threads(n_jobs), get_kernels()
         points = None if issparse(X) else X
-        kernels.layers_forward(points, weights, biases, self._activation, outputs, threads)
+        kernels.layers_forward(points, weights, biases, self.activation, outputs, threads)
         lengths = None
         if self.normalize:
             lengths = np.empty(n)
@@ -326,7 +323,7 @@ class LayeredEmbedding(CheckedEmbedding):
         into = self._layers(gradients)
         points = None if issparse(cache.X) else cache.X
         kernels.layers_backward(
-            points, weights, biases, self._activation, cache.outputs, deltas, *into, threads
+            points, weights, biases, self.activation, cache.outputs, deltas, *into, threads
         )
         if points is None:
             into[0][0][:] = (cache.X.T @ deltas[0]).T

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from metricfast._core.arguments import check_bool, check_count, check_random_state
+from metricfast._core.arguments import check_bool, check_count, check_random_state, take_parameters
 from metricfast._core.initialize import as_given_map, initialize_components
 from metricfast.embeddings._base import Array, LayeredEmbedding, Parameters, check_start
 
@@ -56,9 +56,7 @@ class Linear(LayeredEmbedding):
         init: str | Array = "auto",
         normalize: bool = False,
     ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.normalize = normalize
+        take_parameters(self, locals())
 
     def initialize(
         self,

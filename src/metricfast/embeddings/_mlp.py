@@ -14,6 +14,7 @@ from metricfast._core.arguments import (
     check_count,
     check_random_state,
     check_range,
+    take_parameters,
 )
 from metricfast.embeddings._base import Array, LayeredEmbedding, Parameters, check_start
 
@@ -74,11 +75,7 @@ class MLP(LayeredEmbedding):
         normalize: bool = False,
         weight_decay: float | None = None,
     ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.n_components = n_components
-        self.activation = activation
-        self.normalize = normalize
-        self.weight_decay = weight_decay
+        take_parameters(self, locals())
 
     def initialize(
         self,
@@ -108,10 +105,6 @@ class MLP(LayeredEmbedding):
             parameters.append(rng.uniform(-limit, limit, (width, inputs)).astype(X.dtype))
             parameters.append(np.zeros(width, X.dtype))
         return parameters
-
-    @property
-    def _activation(self) -> str:
-        return self.activation
 
     def _layers(self, parameters: Parameters) -> tuple[list[Array], list[Array | None]]:
         return parameters[::2], list(parameters[1::2])

@@ -18,24 +18,22 @@ never normalise: that is the embedding's part.
 
 from __future__ import annotations
 
-from metricfast.losses._circle import Circle
+from metricfast.losses._all_pairs import LDML, MCML, MLKR, NCA
 from metricfast.losses._compiled import Compiled
-from metricfast.losses._contrastive import Contrastive
+from metricfast.losses._continuous import BoundedRatio, LogRatio, RankNContrast, Ratio
 from metricfast.losses._cosent import CoSENT
 from metricfast.losses._gerrymander import Gerrymander
-from metricfast.losses._ldml import LDML
-from metricfast.losses._lifted import GeneralizedLifted
 from metricfast.losses._lmnn import LMNN
-from metricfast.losses._log_ratio import BoundedRatio, LogRatio, Ratio
-from metricfast.losses._mcml import MCML
-from metricfast.losses._mlkr import MLKR
-from metricfast.losses._multi_similarity import MultiSimilarity
-from metricfast.losses._nca import NCA
+from metricfast.losses._margins import Contrastive, GeneralizedLifted, Triplet
 from metricfast.losses._proxy import ProxyAnchor, ProxyNCA
-from metricfast.losses._rank_n_contrast import RankNContrast
-from metricfast.losses._soft_ranks import RecallAtK, SmoothAP
-from metricfast.losses._supcon import NTXent, SupCon
-from metricfast.losses._triplet import Triplet
+from metricfast.losses._similarities import (
+    Circle,
+    MultiSimilarity,
+    NTXent,
+    RecallAtK,
+    SmoothAP,
+    SupCon,
+)
 
 __all__ = [
     "LDML",

@@ -6,56 +6,33 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.types import Array, Floats, Integers
 from metricfast.exceptions import LossOverflowError
 from metricfast.losses._labels import Labels
 
 __all__ = ["BoundLoss", "Call", "Gradient"]
 
-Array = NDArray[Any]
-Rows = NDArray[np.int64] | None
+Rows = Integers | None
 Gradient = Array | tuple[Array, Array]
 
 
 @dataclass
 class Call:
-    """What a kernel is run on.
-
-    Attributes
-    ----------
-    queries, database : ndarray
-        Points; the database is None where the queries are their own.
-    kind : str
-        Of the labels, as of `Labels`.
-    y, y_database : ndarray
-        Labels as kernels take them.
-    weight : ndarray or None
-        Of the queries.
-    column_weight : ndarray or None
-        Of the database, where the loss weighs it too.
-    exclude : ndarray or None
-        For each query the row of the database that is left out, -1 for none.
-    reduction : str
-    threads : int
-    options : dict
-        What the loss alone takes.
-    gradient, database_gradient : ndarray
-        Where kernels write.
-    """
+    """What a kernel is run on, and where it writes gradients."""
 
     queries: Array
-    database: Array | None
-    kind: str
+    database: Array | None  # None where the queries are their own
+    kind: str  # of the labels, as of `Labels`
     y: Array
     y_database: Array
-    weight: NDArray[np.float64] | None
-    column_weight: NDArray[np.float64] | None
-    exclude: Rows
+    weight: Floats | None  # of the queries
+    column_weight: Floats | None  # of the database, where the loss weighs it too
+    exclude: Rows  # for each query the row of the database that is left out, -1 for none
     reduction: str
     threads: int
-    options: dict[str, Any]
+    options: dict[str, Any]  # what the loss alone takes
     gradient: Array = field(init=False)
     database_gradient: Array | None = field(init=False)
 
@@ -82,7 +59,15 @@ class Call:
 
     def refuse_overflow(self) -> NoReturn:
         """Raise an error where points are too large."""
-        _refuse_overflow(self.queries.dtype)
+        raise LossOverflowError(
+            "The loss or its gradient overflows: Z is too large for this loss in "
+            f"{self.queries.dtype}. Divide Z, or lower the learning rate that led there."
+        )
+
+    def check_finite(self, *arrays: Array | None) -> None:
+        """Refuse points, or gradients, that overflow."""
+        if not all(get_kernels().all_finite(array) for array in arrays if array is not None):
+            self.refuse_overflow()
 
     def check_squares(self) -> None:
         """Refuse points whose squared distances overflow: softmax would leave them out."""
@@ -92,8 +77,9 @@ class Call:
 
     def result(self, value: float) -> tuple[float, Gradient]:
         """Value and gradient, if they are finite."""
-        if not (np.isfinite(value) and _are_finite(self.gradient, self.database_gradient)):
+        if not np.isfinite(value):
             self.refuse_overflow()
+        self.check_finite(self.gradient, self.database_gradient)
         if self.database_gradient is None:
             return value, self.gradient
         return value, (self.gradient, self.database_gradient)
@@ -111,9 +97,7 @@ class BoundLoss:
         If points, the loss or its gradient are not finite.
     """
 
-    def __init__(
-        self, loss: Any, labels: Labels, weight: NDArray[np.float64] | None, threads: int
-    ) -> None:
+    def __init__(self, loss: Any, labels: Labels, weight: Floats | None, threads: int) -> None:
         self.loss = loss
         self._labels, self._weight, self._threads = labels, weight, threads
 
@@ -125,7 +109,7 @@ class BoundLoss:
         The first ``n_anchors`` alone, by default all, are compared with the others.
         """
         if n_anchors is None or n_anchors == len(Z):
-            return self._checked(Z, None, rows, None, np.arange(len(Z)), options)
+            return self._evaluated(Z, None, rows, None, np.arange(len(Z)), options)
         rows = np.arange(len(Z)) if rows is None else rows
         value, (of_anchors, gradient) = self.against(
             Z[:n_anchors], Z, rows[:n_anchors], rows, np.arange(n_anchors), **options
@@ -147,12 +131,12 @@ class BoundLoss:
         ``database_rows`` are those of ``y_database``, or of y where it was not given; ``exclude``
         holds for each point the row of Z_database that is left out, -1 for none.
         """
-        return self._checked(Z, Z_database, rows, database_rows, exclude, options)
+        return self._evaluated(Z, Z_database, rows, database_rows, exclude, options)
 
-    def _checked(self, Z: Array, Z_database: Array | None, *arguments: Any) -> tuple[float, Any]:
-        if not _are_finite(Z, Z_database):
-            _refuse_overflow(Z.dtype)
-        value, gradient = self.loss._evaluate(self.call(Z, Z_database, *arguments))
+    def _evaluated(self, *arguments: Any) -> tuple[float, Any]:
+        call = self.call(*arguments)
+        call.check_finite(call.queries, call.database)
+        value, gradient = self.loss._evaluate(call)
         return value, gradient
 
     def call(
@@ -179,14 +163,3 @@ class BoundLoss:
             weight if alone and self.loss._weighs_columns else None, exclude,
             self.loss._reduction(), self._threads, options or {},
         )  # fmt: skip
-
-
-def _are_finite(*arrays: Array | None) -> bool:
-    return all(get_kernels().all_finite(array) for array in arrays if array is not None)
-
-
-def _refuse_overflow(dtype: Any) -> NoReturn:
-    raise LossOverflowError(
-        f"The loss or its gradient overflows: Z is too large for this loss in {dtype}. Divide Z, "
-        "or lower the learning rate that led there."
-    )

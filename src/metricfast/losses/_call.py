@@ -161,12 +161,6 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
         return str(reduction)
 
 
-class AllPairsLoss(Loss):
-    """Base of losses to which every column of a row contributes, and may have a weight."""
-
-    _weighs_columns = True
-
-
 def _count(labels: Any, name: str) -> int:
     try:
         return len(labels)

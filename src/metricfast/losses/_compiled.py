@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from metricfast._core.arguments import check_choice
+from metricfast._core.arguments import check_choice, take_parameters
 from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import Call, Loss, Totals
 
@@ -90,11 +90,8 @@ class Compiled(Loss):
         data: Any = None,
         reduction: str = "mean",
     ) -> None:
-        self.function = _address(function)
-        self.metric = metric
-        self.labels = labels
-        self.data = data
-        self.reduction = reduction
+        function = _address(function)
+        take_parameters(self, locals())
 
     def _run(self, call: Call) -> Totals:
         check_choice("metric", self.metric, ("sqeuclidean", "euclidean", "inner_product"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from metricfast._core.arguments import take_parameters
 from metricfast._core.arrays import as_numbers
 from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import Call, Loss, Totals, as_positive
@@ -60,8 +61,7 @@ class CoSENT(Loss):
     has_anchors = False
 
     def __init__(self, scale: float = 20.0, label_distance: SaidDistance | None = None) -> None:
-        self.scale = scale
-        self.label_distance = label_distance
+        take_parameters(self, locals())
 
     def _bound_labels(
         self, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from metricfast._core.arguments import take_parameters
 from metricfast._core.dispatch import get_kernels
 from metricfast.distances.inference import Inference, check_loss_matrix, check_method, vote_labels
 from metricfast.distances.neighbors import check_neighbors
@@ -75,11 +76,7 @@ class Gerrymander(Loss):
         inference: str = "exact",
         reduction: str = "sum",
     ) -> None:
-        self.n_neighbors = n_neighbors
-        self.loss_matrix = loss_matrix
-        self.ties = ties
-        self.inference = inference
-        self.reduction = reduction
+        take_parameters(self, locals())
 
     def _run(self, call: Call) -> Totals:
         value, weights = self.of_distances(call)

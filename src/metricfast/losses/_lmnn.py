@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._core.arguments import as_array, check_count
+from metricfast._core.arguments import as_array, check_count, take_parameters
 from metricfast._core.arrays import as_codes, as_points, as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast.distances.neighbors import kneighbors_per_class, paired_distances
@@ -53,10 +53,7 @@ class LMNN(Loss):
         margin: float = 1.0,
         reduction: str = "sum",
     ) -> None:
-        self.n_neighbors = n_neighbors
-        self.regularization = regularization
-        self.margin = margin
-        self.reduction = reduction
+        take_parameters(self, locals())
 
     def __call__(
         self,

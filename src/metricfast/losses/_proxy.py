@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from metricfast._core.arguments import take_parameters
 from metricfast._core.dispatch import get_kernels
+from metricfast.losses._all_pairs import NCA
 from metricfast.losses._call import Call, Loss, Totals, as_finite, as_positive
-from metricfast.losses._nca import NCA
 
 __all__ = ["ProxyAnchor", "ProxyNCA"]
 
@@ -56,8 +57,7 @@ class ProxyNCA(Loss):
     learnable_database = True
 
     def __init__(self, scale: float = 1.0, reduction: str = "mean") -> None:
-        self.scale = scale
-        self.reduction = reduction
+        take_parameters(self, locals())
 
     def _run(self, call: Call) -> Totals:
         root = math.sqrt(as_positive(self.scale, "scale"))
@@ -108,8 +108,7 @@ class ProxyAnchor(Loss):
     learnable_database = True
 
     def __init__(self, margin: float = 0.1, alpha: float = 32.0) -> None:
-        self.margin = margin
-        self.alpha = alpha
+        take_parameters(self, locals())
 
     def _run(self, call: Call) -> Totals:
         if call.exclude is not None and (call.exclude >= 0).any():

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from metricfast._core.arguments import take_parameters
 from metricfast._core.checks import check_points, check_tuples
 from metricfast._core.deprecation import FORMER_NAMES, renamed, take_renamed
 from metricfast._core.dispatch import get_kernels
@@ -82,8 +83,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
 
         What came under a former name moves to the new one, which is all that `clone` then sees.
         """
-        kept = {name: given[name] for name in given if name not in ("self", "__class__")}
-        self.__dict__.update(kept)
+        take_parameters(self, given)
         for name, former in FORMER_NAMES.items():
             if {name, former} <= given.keys():
                 take_renamed(self, former, name)

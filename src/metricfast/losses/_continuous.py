@@ -1,16 +1,16 @@
-"""Log-ratio loss, and two ratios without the logarithm."""
+"""Losses of continuous labels: ratios of distances, and their order."""
 
 from __future__ import annotations
 
 from operator import attrgetter
 from typing import Any
 
-from metricfast._core.arguments import check_bool, check_choice
+from metricfast._core.arguments import check_bool, check_choice, take_parameters
 from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import Call, Loss, Totals, as_positive
 from metricfast.losses._labels import SaidDistance
 
-__all__ = ["BoundedRatio", "LogRatio", "Ratio"]
+__all__ = ["BoundedRatio", "LogRatio", "RankNContrast", "Ratio"]
 
 _PARAMETERS = """Parameters
     ----------
@@ -37,6 +37,7 @@ _PARAMETERS = """Parameters
     reduction : {"mean", "sum"}, default="mean"
         Over anchors; "mean" over those that have at least two neighbours to compare."""
 
+
 _ATTRIBUTES = """Attributes
     ----------
     counts_ : dict
@@ -57,12 +58,7 @@ class _OfRatios(Loss):
         eps_log: float = 1e-6,
         reduction: str = "mean",
     ) -> None:
-        self.squared = squared
-        self.label_distance = label_distance
-        self.ties = ties
-        self.eps_distance = eps_distance
-        self.eps_log = eps_log
-        self.reduction = reduction
+        take_parameters(self, locals())
 
     def _run(self, call: Call) -> Totals:
         check_choice("ties", self.ties, ("drop", "epsilon"))
@@ -168,3 +164,60 @@ class BoundedRatio(_OfRatios):
     """
 
     _kernel = attrgetter("bounded_ratio")
+
+
+class RankNContrast(Loss):
+    """Rank-N-Contrast: nearer labels, nearer embeddings.
+
+    The mean over an anchor's neighbours j of ``-log(exp(-d_ij / t) / sum_k exp(-d_ik / t))``, with
+    plain distances d, the temperature t and k over the neighbours whose labels are at least as far
+    from the anchor's as j's, j among them. Neighbours are sorted by label distance once, so an
+    anchor costs O(n log n).
+
+    Parameters
+    ----------
+    temperature : float, default=2.0
+    label_distance : str, tuple or callable, optional
+        As of :class:`LogRatio`; by default "cityblock".
+    reduction : {"mean", "sum"}, default="mean"
+        Over anchors.
+
+    Attributes
+    ----------
+    counts_ : dict
+        After a call: "terms" (pairs of anchor and neighbour), "anchors" and "skipped" (anchors
+        without any other point).
+
+    Notes
+    -----
+    ``sample_weight`` weighs anchors. Embeddings are not normalised. Equal label distances are ties:
+    each of the neighbours is in the sums of the others. Those that differ by rounding alone are
+    equal, see :class:`Triplet`.
+
+    References
+    ----------
+    Zha, Cao, Son, Yang, Katabi. Rank-N-Contrast: learning continuous representations for
+    regression. NeurIPS 2023.
+
+    Examples
+    --------
+    >>> from metricfast.losses import RankNContrast
+    >>> value, grad = RankNContrast()([[0.0], [1.0], [2.0], [4.0]], [0.0, 1.0, 2.0, 4.0])
+    >>> round(value, 3)
+    0.498
+    """
+
+    labels = "continuous"
+    _default_label_distance = "cityblock"
+
+    def __init__(
+        self,
+        temperature: float = 2.0,
+        label_distance: SaidDistance | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        take_parameters(self, locals())
+
+    def _run(self, call: Call) -> Totals:
+        temperature = as_positive(self.temperature, "temperature")
+        return get_kernels().rank_n_contrast(call, temperature=temperature)

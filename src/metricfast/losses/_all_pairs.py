@@ -1,0 +1,180 @@
+"""Losses to which all points of a row contribute: of softmaxes, and of all pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from metricfast._core.arguments import check_choice, take_parameters
+from metricfast._core.dispatch import get_kernels
+from metricfast.losses._call import Call, Loss, Totals, as_finite
+
+__all__ = ["LDML", "MCML", "MLKR", "NCA"]
+
+
+class AllPairsLoss(Loss):
+    """Base of losses to which every column of a row contributes, and may have a weight."""
+
+    _weighs_columns = True
+
+
+class LDML(AllPairsLoss):
+    """Logistic discriminant metric learning.
+
+    Two points are said to be of one class with probability ``1 / (1 + exp(D_ij - bias))``. The
+    loss is the negative log-likelihood of all pairs of an anchor and another point of the database,
+    so on one set of points each pair counts twice.
+
+    Parameters
+    ----------
+    bias : float, default=1.0
+        The squared distance at which both answers are equally probable.
+
+    Attributes
+    ----------
+    bias_gradient_ : float
+        The derivative of the last value by the bias.
+
+    Notes
+    -----
+    On one set of points ``sample_weight`` weighs a pair with the product of its weights, and a
+    point with itself with ``w max(w - 1, 0)``: integer weights equal repetition. With a database of
+    its own it weighs the anchors alone.
+
+    References
+    ----------
+    Guillaumin, Verbeek, Schmid. Is that you? Metric learning approaches for face identification.
+    ICCV 2009.
+
+    Examples
+    --------
+    >>> from metricfast.losses import LDML
+    >>> value, grad = LDML(bias=9.0)([[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1])
+    >>> value < 0.01
+    True
+    """
+
+    def __init__(self, bias: float = 1.0) -> None:
+        take_parameters(self, locals())
+
+    def _run(self, call: Call) -> Totals:
+        gradient = np.empty(len(call.queries))
+        totals = get_kernels().ldml(call, bias=as_finite(self.bias, "bias"), bias_gradient=gradient)
+        total = gradient.sum() if call.weight is None else call.weight @ gradient
+        self.bias_gradient_ = float(total)
+        return totals
+
+
+class MCML(AllPairsLoss):
+    """Maximally collapsing metric learning.
+
+    With ``p_ij`` the softmax of ``-D_ij`` over the database and ``q_ij`` uniform over the ``m_i``
+    points of the anchor's class there, the loss is the divergence of the two:
+    ``sum_i s_i KL(q_i || p_i) = sum_i s_i (mean_j D_ij + log sum_l exp(-D_il) - log m_i)`` with j
+    over the class and l over all. Anchors without a neighbour of their class are skipped.
+
+    Parameters
+    ----------
+    reduction : {"sum", "mean"}, default="sum"
+        "mean" divides by the number of anchors that took part.
+
+    Notes
+    -----
+    On one set of points ``sample_weight`` weighs both anchors and columns, a point's own column
+    with ``max(w - 1, 0)``: integer weights equal repetition. With a database of its own it weighs
+    the anchors alone.
+
+    References
+    ----------
+    Globerson, Roweis. Metric learning by collapsing classes. NeurIPS 2005.
+
+    Examples
+    --------
+    >>> from metricfast.losses import MCML
+    >>> value, grad = MCML()([[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1])
+    >>> round(abs(value), 3)
+    0.0
+    """
+
+    def __init__(self, reduction: str = "sum") -> None:
+        take_parameters(self, locals())
+
+    def _run(self, call: Call) -> Totals:
+        return get_kernels().mcml(call)
+
+
+class MLKR(AllPairsLoss):
+    """Metric learning for kernel regression.
+
+    With ``p_ij`` the softmax of ``-D_ij`` over the database and the prediction
+    ``t_i = sum_j p_ij y_j``, the loss is ``sum_i s_i (t_i - y_i)^2``. The targets y are numbers.
+
+    Parameters
+    ----------
+    reduction : {"sum", "mean"}, default="sum"
+        "mean" divides by the number of anchors.
+
+    Notes
+    -----
+    On one set of points ``sample_weight`` weighs both anchors and kernel columns, a point's own
+    column with ``max(w - 1, 0)``: integer weights equal repetition. With a database of its own it
+    weighs the anchors alone.
+
+    References
+    ----------
+    Weinberger, Tesauro. Metric learning for kernel regression. AISTATS 2007.
+
+    Examples
+    --------
+    >>> from metricfast.losses import MLKR
+    >>> value, grad = MLKR()([[0.0], [0.1], [5.0], [5.1]], [1.0, 1.5, 7.0, 8.0])
+    >>> round(value, 3)
+    2.5
+    """
+
+    labels = "continuous"
+
+    def __init__(self, reduction: str = "sum") -> None:
+        take_parameters(self, locals())
+
+    def _run(self, call: Call) -> Totals:
+        return get_kernels().mlkr(call)
+
+
+class NCA(AllPairsLoss):
+    """Neighbourhood components analysis.
+
+    With ``p_ij`` the softmax of ``-D_ij`` over the database and ``p_i`` its sum over the anchor's
+    own class, the loss is ``-sum_i s_i p_i`` ("sum") or ``-sum_i s_i log p_i`` ("log").
+
+    Parameters
+    ----------
+    form : {"sum", "log"}, default="sum"
+        Expected number of correctly classified points, or their log-likelihood. With "log", anchors
+        without a neighbour of their class are skipped.
+    reduction : {"sum", "mean"}, default="sum"
+        "mean" divides by the number of anchors that took part.
+
+    Notes
+    -----
+    On one set of points ``sample_weight`` weighs both anchors and kernel columns, a point's own
+    column with ``max(w - 1, 0)``: integer weights equal repetition. With a database of its own it
+    weighs the anchors alone.
+
+    References
+    ----------
+    Goldberger, Roweis, Hinton, Salakhutdinov. Neighbourhood components analysis. NeurIPS 2004.
+
+    Examples
+    --------
+    >>> from metricfast.losses import NCA
+    >>> value, grad = NCA()([[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1])
+    >>> round(value, 3)
+    -4.0
+    """
+
+    def __init__(self, form: str = "sum", reduction: str = "sum") -> None:
+        take_parameters(self, locals())
+
+    def _run(self, call: Call) -> Totals:
+        check_choice("form", self.form, ("sum", "log"))
+        return get_kernels().nca(call, log_form=self.form == "log")

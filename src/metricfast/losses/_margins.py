@@ -1,0 +1,217 @@
+"""Losses of distances and margins between classes."""
+
+from __future__ import annotations
+
+from numpy.typing import ArrayLike
+
+from metricfast._core.arguments import check_bool, check_choice, take_parameters
+from metricfast._core.dispatch import get_kernels
+from metricfast.losses._call import Call, Loss, Totals, as_finite, as_positive
+from metricfast.losses._labels import Labels, SaidDistance
+
+__all__ = ["Contrastive", "GeneralizedLifted", "Triplet"]
+
+
+class Contrastive(Loss):
+    """Contrastive loss: one class near, others beyond a margin.
+
+    ``h(d_ij - pos_margin)`` for pairs of one class and ``h(neg_margin - d_ij)`` for pairs of two,
+    with plain distances d and ``h(x) = [x]_+ ** power``.
+
+    Parameters
+    ----------
+    pos_margin : float, default=0.0
+    neg_margin : float, default=1.0
+    power : {1, 2}, default=1
+        2 is the loss of the paper.
+    reduction : {"mean_nonzero", "mean", "sum"}, default="mean_nonzero"
+        The mean over pairs of one class plus the mean over pairs of two, of pairs with a loss above
+        0 or of all; or the sum over all pairs.
+
+    Attributes
+    ----------
+    counts_ : dict
+        After a call: "terms" (pairs with a loss above 0), "anchors" and "skipped" (anchors without
+        any other point).
+
+    Notes
+    -----
+    On one set of points, each pair counts twice in sums and once in means. ``sample_weight`` weighs
+    anchors. Embeddings are not normalised. pytorch-metric-learning's ``ContrastiveLoss(pos_margin,
+    neg_margin, distance=LpDistance(normalize_embeddings=False))`` is this; with
+    ``reducer=MeanReducer()`` it is ``reduction="mean"``.
+
+    References
+    ----------
+    Hadsell, Chopra, LeCun. Dimensionality reduction by learning an invariant mapping. CVPR 2006.
+
+    Examples
+    --------
+    >>> from metricfast.losses import Contrastive
+    >>> value, grad = Contrastive()([[0.0], [0.5], [0.75], [9.0]], [0, 0, 1, 1])
+    >>> value
+    4.875
+    """
+
+    _reductions = ("mean_nonzero", "mean", "sum")
+
+    def __init__(
+        self,
+        pos_margin: float = 0.0,
+        neg_margin: float = 1.0,
+        power: int = 1,
+        reduction: str = "mean_nonzero",
+    ) -> None:
+        take_parameters(self, locals())
+
+    def _run(self, call: Call) -> Totals:
+        check_choice("power", self.power, (1, 2))
+        return get_kernels().contrastive(
+            call,
+            positive_margin=as_positive(self.pos_margin, "pos_margin", zero=True),
+            negative_margin=as_positive(self.neg_margin, "neg_margin", zero=True),
+            squared_hinge=self.power == 2,
+            mean={"sum": "", "mean": "all", "mean_nonzero": "active"}[call.reduction],
+        )
+
+
+class GeneralizedLifted(Loss):
+    """Generalised lifted-structure loss.
+
+    ``[log sum_p exp(d_ip - pos_margin) + log sum_n exp(neg_margin - d_in)]_+`` of distances d, with
+    p over the anchor's class and n over the others.
+
+    Parameters
+    ----------
+    neg_margin : float, default=1.0
+    pos_margin : float, default=0.0
+    squared : bool, default=False
+        Whether distances are squared.
+    reduction : {"mean", "sum"}, default="mean"
+        Over anchors that have both kinds of neighbours; the others are skipped.
+
+    Attributes
+    ----------
+    counts_ : dict
+        After a call: "terms" (anchors with a loss above 0), "anchors" and "skipped".
+
+    Notes
+    -----
+    ``sample_weight`` weighs anchors. Embeddings are not normalised. pytorch-metric-learning's
+    ``GeneralizedLiftedStructureLoss(neg_margin, pos_margin,
+    distance=LpDistance(normalize_embeddings=False))`` is this where every anchor has both kinds of
+    neighbours.
+
+    References
+    ----------
+    Hermans, Beyer, Leibe. In defense of the triplet loss for person re-identification. 2017.
+
+    Examples
+    --------
+    >>> from metricfast.losses import GeneralizedLifted
+    >>> value, grad = GeneralizedLifted()([[0.0], [0.5], [0.75], [9.0]], [0, 0, 1, 1])
+    >>> round(value, 3)
+    3.175
+    """
+
+    def __init__(
+        self,
+        neg_margin: float = 1.0,
+        pos_margin: float = 0.0,
+        squared: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        take_parameters(self, locals())
+
+    def _run(self, call: Call) -> Totals:
+        check_bool("squared", self.squared)
+        return get_kernels().lifted(
+            call,
+            positive_margin=as_finite(self.pos_margin, "pos_margin"),
+            negative_margin=as_finite(self.neg_margin, "neg_margin"),
+            squared=bool(self.squared),
+        )
+
+
+class Triplet(Loss):
+    """Triplet loss over all triplets of a batch.
+
+    ``[d_near + margin - d_far]_+`` for an anchor, a near and a far point. Sorted distances stand
+    for the triplets, so all of a batch of n cost O(n^2 log n), and O(n) memory each anchor.
+
+    Parameters
+    ----------
+    margin : float, default=0.2
+    mining : {"all", "semihard", "hardest"}, default="all"
+        Which triplets count: all; those with ``d_near < d_far < d_near + margin``; for each anchor
+        the one of its farthest near and its nearest far point (of continuous labels, the one with
+        the largest loss).
+    labels : {"class", "dense"}, default="class"
+        With "class", near points share the anchor's class and far ones do not. With "dense", labels
+        are numbers, and any two points make a triplet whose labels are not equally far from the
+        anchor's: the one with the nearer label is near. Distances of labels that differ by rounding
+        alone are equal: by no more, in each dimension, than 8 units in the last place of the
+        largest label; where the distances themselves are given, of the larger one.
+    squared : bool, default=True
+        Whether distances are squared.
+    reduction : {"mean_nonzero", "mean", "sum"}, default="mean_nonzero"
+        Divide by the number of triplets with a loss above 0, or of anchors that have any triplet.
+    label_distance : str, tuple or callable, optional
+        Of dense labels, as of :class:`LogRatio`; by default "sqeuclidean".
+
+    Attributes
+    ----------
+    counts_ : dict
+        After a call: "terms" (triplets with a loss above 0), "anchors" and "skipped" (anchors
+        without a near or without a far point).
+
+    Notes
+    -----
+    ``sample_weight`` weighs anchors. Embeddings are not normalised. pytorch-metric-learning's
+    ``TripletMarginLoss(margin, distance=LpDistance(normalize_embeddings=False))`` is
+    ``squared=False``, with ``power=2`` ``squared=True``; ``TripletMarginMiner(margin, "semihard")``
+    and ``BatchHardMiner`` before it are the other two kinds of mining.
+
+    References
+    ----------
+    Schroff, Kalenichenko, Philbin. FaceNet: a unified embedding for face recognition and
+    clustering. CVPR 2015. Hermans, Beyer, Leibe. In defense of the triplet loss for person
+    re-identification. 2017.
+
+    Examples
+    --------
+    >>> from metricfast.losses import Triplet
+    >>> loss = Triplet(margin=1.0)
+    >>> value, grad = loss([[0.0], [1.0], [1.5], [9.0]], [0, 0, 1, 1])
+    >>> value > 0, loss.counts_["terms"]
+    (True, 3)
+    """
+
+    _reductions = ("mean_nonzero", "mean", "sum")
+
+    def __init__(
+        self,
+        margin: float = 0.2,
+        mining: str = "all",
+        labels: str = "class",
+        squared: bool = True,
+        reduction: str = "mean_nonzero",
+        label_distance: SaidDistance | None = None,
+    ) -> None:
+        take_parameters(self, locals())
+
+    def _bound_labels(
+        self, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
+    ) -> Labels:
+        check_choice("labels", self.labels, ("class", "dense"))
+        if self.labels == "class" and self.label_distance is not None:
+            raise ValueError("label_distance needs labels='dense'; found labels='class'.")
+        return super()._bound_labels(y, y_database, n, m)
+
+    def _run(self, call: Call) -> Totals:
+        check_choice("mining", self.mining, ("all", "semihard", "hardest"))
+        check_bool("squared", self.squared)
+        kernels = get_kernels()
+        kernel = kernels.triplet if call.kind == "class" else kernels.dense_triplet
+        margin = as_positive(self.margin, "margin", zero=True)
+        return kernel(call, margin=margin, mining=self.mining, squared=bool(self.squared))

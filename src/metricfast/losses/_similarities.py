@@ -1,0 +1,312 @@
+"""Losses of inner products, which are cosines where embeddings are normalised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from metricfast._core.arguments import check_count, take_parameters
+from metricfast._core.dispatch import get_kernels
+from metricfast.losses._call import Call, Loss, Totals, as_finite, as_positive
+
+__all__ = ["Circle", "MultiSimilarity", "NTXent", "RecallAtK", "SmoothAP", "SupCon"]
+
+
+class Circle(Loss):
+    """Circle loss: similarities that are far from where they should be weigh more.
+
+    ``log(1 + sum_n exp(gamma [s_in + m]_+ (s_in - m)) sum_p exp(-gamma [1 + m - s_ip]_+ (s_ip - 1 +
+    m)))`` of inner products s and the margin m, with p over the anchor's class and n over the
+    others.
+
+    Parameters
+    ----------
+    margin : float, default=0.25
+    gamma : float, default=256.0
+        The paper's for retrieval; 80 is usual for small batches.
+    reduction : {"mean", "sum"}, default="mean"
+        Over anchors that have both kinds of neighbours; the others are skipped.
+
+    Attributes
+    ----------
+    counts_ : dict
+        After a call: "terms" and "anchors" (that took part) and "skipped".
+
+    Notes
+    -----
+    ``sample_weight`` weighs anchors. The formula is one of cosines: normalise embeddings, which
+    losses do not do. The gradient is that of the formula. The paper's holds the weights in
+    brackets constant, as pytorch-metric-learning's ``CircleLoss(m, gamma)`` does: the value is the
+    same, the slopes ``2 s_in`` and ``2 (1 - s_ip)`` are there ``s_in + m`` and ``1 + m - s_ip``.
+
+    References
+    ----------
+    Sun, Cheng, Zhang, Zhang, Zheng, Wang, Wei. Circle loss: a unified perspective of pair
+    similarity optimization. CVPR 2020.
+
+    Examples
+    --------
+    >>> from metricfast.losses import Circle
+    >>> value, grad = Circle(gamma=8.0)([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]], [0, 0, 1])
+    >>> round(value, 3)
+    1.357
+    """
+
+    def __init__(self, margin: float = 0.25, gamma: float = 256.0, reduction: str = "mean") -> None:
+        take_parameters(self, locals())
+
+    def _run(self, call: Call) -> Totals:
+        margin, gamma = as_finite(self.margin, "margin"), as_positive(self.gamma, "gamma")
+        return get_kernels().circle(call, margin=margin, gamma=gamma)
+
+
+class MultiSimilarity(Loss):
+    """Multi-similarity loss.
+
+    ``log(1 + sum_p exp(-alpha (s_ip - base))) / alpha + log(1 + sum_n exp(beta (s_in - base))) /
+    beta`` of inner products s, with p over the anchor's class and n over the others.
+
+    Parameters
+    ----------
+    alpha : float, default=2.0
+    beta : float, default=50.0
+    base : float, default=0.5
+    reduction : {"mean", "sum"}, default="mean"
+        Over anchors.
+
+    Attributes
+    ----------
+    counts_ : dict
+        After a call: "terms" and "anchors" (that took part) and "skipped" (those without any other
+        point).
+
+    Notes
+    -----
+    ``sample_weight`` weighs anchors. The similarities are cosines where embeddings are normalised,
+    which losses do not do. On normalised embeddings, pytorch-metric-learning's
+    ``MultiSimilarityLoss(alpha, beta, base)`` without a miner is this.
+
+    References
+    ----------
+    Wang, Han, Huang, Dong, Scott. Multi-similarity loss with general pair weighting for deep metric
+    learning. CVPR 2019.
+
+    Examples
+    --------
+    >>> from metricfast.losses import MultiSimilarity
+    >>> value, grad = MultiSimilarity()([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]], [0, 0, 1])
+    >>> round(value, 3)
+    0.213
+    """
+
+    def __init__(
+        self, alpha: float = 2.0, beta: float = 50.0, base: float = 0.5, reduction: str = "mean"
+    ) -> None:
+        take_parameters(self, locals())
+
+    def _run(self, call: Call) -> Totals:
+        alpha, beta = as_positive(self.alpha, "alpha"), as_positive(self.beta, "beta")
+        base = as_finite(self.base, "base")
+        return get_kernels().softplus_pairs(
+            call, alpha=alpha, base_positive=base, f_positive=1 / alpha, beta=beta,
+            base_negative=base, f_negative=1 / beta,
+        )  # fmt: skip
+
+
+class SupCon(Loss):
+    """Supervised contrastive loss.
+
+    The mean over the points p of the anchor's class of ``-log(exp(s_ip / t) / sum_k exp(s_ik /
+    t))``, with inner products s, the temperature t and k over all points but the anchor.
+
+    Parameters
+    ----------
+    temperature : float, default=0.1
+    reduction : {"mean", "sum"}, default="mean"
+        Over anchors that are not the only one of their class; the others are skipped.
+
+    Attributes
+    ----------
+    counts_ : dict
+        After a call: "terms" and "anchors" (that took part) and "skipped" (alone in their class).
+
+    Notes
+    -----
+    ``sample_weight`` weighs anchors. The similarities are cosines where embeddings are normalised,
+    which losses do not do. On normalised embeddings, pytorch-metric-learning's
+    ``SupConLoss(temperature)`` is this.
+
+    References
+    ----------
+    Khosla, Teterwak, Wang, Sarna, Tian, Isola, Maschinot, Liu, Krishnan. Supervised contrastive
+    learning. NeurIPS 2020.
+
+    Examples
+    --------
+    >>> from metricfast.losses import SupCon
+    >>> value, grad = SupCon(temperature=0.5)([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]], [0, 0, 1])
+    >>> round(value, 3)
+    0.348
+    """
+
+    def __init__(self, temperature: float = 0.1, reduction: str = "mean") -> None:
+        take_parameters(self, locals())
+
+    def _run(self, call: Call) -> Totals:
+        return get_kernels().supcon(call, temperature=as_positive(self.temperature, "temperature"))
+
+
+class NTXent(Loss):
+    """Normalised temperature-scaled cross entropy.
+
+    ``-log(exp(s_ip / t) / (exp(s_ip / t) + sum_n exp(s_in / t)))`` for every pair of an anchor i
+    and a point p of its class, with inner products s, the temperature t and n over the other
+    classes. With two points a class it is :class:`SupCon`.
+
+    Parameters
+    ----------
+    temperature : float, default=0.07
+    reduction : {"mean_nonzero", "mean", "sum"}, default="mean_nonzero"
+        Over pairs of one class, or over anchors (of sums over their pairs).
+
+    Attributes
+    ----------
+    counts_ : dict
+        After a call: "terms" (pairs of one class), "anchors" and "skipped" (anchors without
+        another point of their class, or without one of another).
+
+    Notes
+    -----
+    ``sample_weight`` weighs anchors. The similarities are cosines where embeddings are normalised,
+    which losses do not do. On normalised embeddings, pytorch-metric-learning's
+    ``NTXentLoss(temperature)`` is this.
+
+    References
+    ----------
+    Sohn. Improved deep metric learning with multi-class N-pair loss objective. NeurIPS 2016.
+    Chen, Kornblith, Norouzi, Hinton. A simple framework for contrastive learning of visual
+    representations. ICML 2020.
+
+    Examples
+    --------
+    >>> from metricfast.losses import NTXent
+    >>> value, grad = NTXent(temperature=0.5)([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]], [0, 0, 1])
+    >>> round(value, 3)
+    0.348
+    """
+
+    _reductions = ("mean_nonzero", "mean", "sum")
+
+    def __init__(self, temperature: float = 0.07, reduction: str = "mean_nonzero") -> None:
+        take_parameters(self, locals())
+
+    def _run(self, call: Call) -> Totals:
+        return get_kernels().ntxent(call, temperature=as_positive(self.temperature, "temperature"))
+
+
+class SmoothAP(Loss):
+    """Smooth-AP: average precision with sigmoids in place of ranks.
+
+    1 less the mean over the points p of the anchor's class of ``(1 + sum_q g(s_iq - s_ip)) / (1 +
+    sum_q g(s_iq - s_ip) + sum_n g(s_in - s_ip))`` with ``g(x) = 1 / (1 + exp(-x / temperature))``,
+    inner products s, q over the others of the class and n over other classes.
+
+    Parameters
+    ----------
+    temperature : float, default=0.01
+        The smaller, the nearer to average precision, and the fewer pairs that have a gradient.
+    reduction : {"mean", "sum"}, default="mean"
+        Over anchors that have both kinds of neighbours; the others are skipped.
+
+    Attributes
+    ----------
+    counts_ : dict
+        After a call: "terms" (pairs of one class), "anchors" and "skipped".
+
+    Notes
+    -----
+    ``sample_weight`` weighs anchors. The similarities are cosines where embeddings are normalised,
+    which losses do not do. An anchor is none of its own neighbours. An anchor costs O(n) for each
+    point of its class.
+
+    References
+    ----------
+    Brown, Xie, Kalogeiton, Zisserman. Smooth-AP: smoothing the path towards large-scale image
+    retrieval. ECCV 2020.
+
+    Examples
+    --------
+    >>> from metricfast.losses import SmoothAP
+    >>> value, grad = SmoothAP(0.1)([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]], [0, 0, 1])
+    >>> round(value, 3)
+    0.053
+    """
+
+    def __init__(self, temperature: float = 0.01, reduction: str = "mean") -> None:
+        take_parameters(self, locals())
+
+    def _run(self, call: Call) -> Totals:
+        return get_kernels().smooth_ap(
+            call, temperature=as_positive(self.temperature, "temperature")
+        )
+
+
+class RecallAtK(Loss):
+    """Recall@k surrogate: the share of the anchor's class among the k nearest, with sigmoids.
+
+    1 less the mean over k of ``sum_p g((k - r_ip) / rank_temperature) / min(k, n_p)``, p over the
+    ``n_p`` points of the anchor's class with the smooth ranks ``r_ip = 1 + sum_j g((s_ij - s_ip) /
+    temperature)``, where ``g(x) = 1 / (1 + exp(-x))``, s are inner products and j all others.
+
+    Parameters
+    ----------
+    k : int or sequence of int, default=(1, 2, 4, 8, 16)
+    temperature : float, default=0.01
+        Of the ranks.
+    rank_temperature : float, default=1.0
+        Of what is counted as one of the k nearest.
+    reduction : {"mean", "sum"}, default="mean"
+        Over anchors that have both kinds of neighbours; the others are skipped.
+
+    Attributes
+    ----------
+    counts_ : dict
+        After a call: "terms" (pairs of one class), "anchors" and "skipped".
+
+    Notes
+    -----
+    ``sample_weight`` weighs anchors. The similarities are cosines where embeddings are normalised,
+    which losses do not do. It is meant for large batches. An anchor costs O(n) for each point of
+    its class. The published code also cuts the sums off at k; there is no similarity mixup.
+
+    References
+    ----------
+    Patel, Tolias, Matas. Recall@k surrogate loss with large batches and similarity mixup. CVPR
+    2022.
+
+    Examples
+    --------
+    >>> from metricfast.losses import RecallAtK
+    >>> value, grad = RecallAtK(1, 0.1)([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]], [0, 0, 1])
+    >>> round(value, 3)
+    0.515
+    """
+
+    def __init__(
+        self,
+        k: int | Sequence[int] = (1, 2, 4, 8, 16),
+        temperature: float = 0.01,
+        rank_temperature: float = 1.0,
+        reduction: str = "mean",
+    ) -> None:
+        take_parameters(self, locals())
+
+    def _run(self, call: Call) -> Totals:
+        several = self.k if isinstance(self.k, Sequence) and len(self.k) else [self.k]
+        return get_kernels().recall_at_k(
+            call,
+            k=np.array([check_count("k", each) for each in several], np.float64),
+            temperature=as_positive(self.temperature, "temperature"),
+            rank_temperature=as_positive(self.rank_temperature, "rank_temperature"),
+        )
