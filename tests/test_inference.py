@@ -275,3 +275,5 @@ GOOD = {
 def test_bad_input(function, wrong, message):
     with pytest.raises(ValueError, match=message):
         function(**(GOOD | wrong))
+    with pytest.raises(TypeError, match=rf"^{function.__name__}\(\) got an unexpected .* 'exlude'"):
+        function(**GOOD, exlude=None)

@@ -12,6 +12,7 @@ from scipy.stats import spearmanr
 from sklearn.metrics import average_precision_score, ndcg_score
 
 from metricfast import losses, metrics
+from metricfast._labels import distance as label_blocks
 from metricfast.metrics import _ranking, retrieval_report
 from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
@@ -137,7 +138,7 @@ def test_blocks_change_nothing_and_bound_memory(name, monkeypatch):
         rows.append(len(queries))
         return search(queries, *rest, **options)
 
-    monkeypatch.setattr(_ranking, "_MEMORY", 7 * 40 * _ranking._ENTRY)
+    monkeypatch.setattr(label_blocks, "_MEMORY", 7 * 40 * label_blocks._ENTRY)
     monkeypatch.setattr(_ranking, "kneighbors", watched)
     parts = retrieval_report(*arguments, metrics=name, k=K, exclude=exclude)[name]
     np.testing.assert_array_equal(parts.values, whole.values)

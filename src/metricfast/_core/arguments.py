@@ -1,11 +1,13 @@
-"""Checks of single arguments: their errors say which one, what was found, and what is wanted."""
+"""What functions are called with: errors say which argument, what was found, and what is wanted."""
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import wraps
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import sklearn.utils
@@ -15,6 +17,7 @@ __all__ = [
     "as_array",
     "as_matrix",
     "as_real",
+    "called_like",
     "check_bool",
     "check_choice",
     "check_count",
@@ -23,6 +26,8 @@ __all__ = [
     "take_parameters",
 ]
 
+P = ParamSpec("P")
+T = TypeVar("T")
 # Sums of two counts, and counts as floats, are exact.
 _MOST = 2**53
 _COMPLEX = (complex, np.complexfloating)
@@ -129,3 +134,24 @@ def take_parameters(estimator: Any, given: dict[str, Any]) -> None:
     """Set the parameters that `__init__` was called with, which are its ``locals()``."""
     left_out = ("self", "__class__")
     estimator.__dict__.update({name: given[name] for name in given if name not in left_out})
+
+
+def called_like(model: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:
+    """Give a function the signature of another, and errors of its calls the function's name."""
+
+    def decorate(function: Callable[..., T]) -> Callable[P, T]:
+        returned = inspect.signature(function).return_annotation
+        signature = inspect.signature(model).replace(return_annotation=returned)
+
+        @wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{called.__name__}() {error}") from None
+            return function(*args, **kwargs)
+
+        called.__signature__ = signature  # type: ignore[attr-defined]
+        return called
+
+    return decorate

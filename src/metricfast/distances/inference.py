@@ -12,15 +12,13 @@ Both are exact; no n x m matrix is held.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from functools import wraps
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._core.arguments import check_choice
+from metricfast._core.arguments import called_like, check_choice
 from metricfast._core.arrays import as_codes, as_exclude, as_points, as_real, as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.targets import as_label_array, check_comparable, encode
@@ -29,8 +27,6 @@ from metricfast.distances.neighbors import check_neighbors
 __all__ = ["Inference", "both", "check_loss_matrix", "loss_augmented", "targeted"]
 
 TIES = ("pessimistic", "optimistic", "label", "nearest")
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class Inference(NamedTuple):
@@ -52,6 +48,11 @@ class Inference(NamedTuple):
     values: NDArray[np.float64]
     delta: NDArray[np.float64]
     feasible: NDArray[np.bool_]
+
+
+def empty_sets(n: int, k: int) -> Inference:
+    """Make room for the sets of k points of n queries."""
+    return Inference(np.empty((n, k), np.int64), np.empty(n), np.empty(n), np.empty(n, bool))
 
 
 def check_loss_matrix(matrix: ArrayLike, n_classes: int | None = None) -> NDArray[np.float64]:
@@ -80,86 +81,56 @@ def check_method(ties: str, method: str, name: str = "method") -> None:
     check_choice(name, method, ("exact", "greedy"))
 
 
-class _Problem:
-    """What the functions are called with, checked."""
+def _search(
+    queries: ArrayLike,
+    database: ArrayLike | None,
+    query_labels: ArrayLike,
+    database_labels: ArrayLike,
+    n_neighbors: int,
+    *,
+    metric: str = "sqeuclidean",
+    loss_matrix: ArrayLike | None = None,
+    ties: str = "pessimistic",
+    method: str = "exact",
+    exclude: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> Callable[[bool, bool], tuple[Inference, Inference]]:
+    """Check what the functions are called with, and return the search for the sets asked for."""
+    check_choice("metric", metric, ("sqeuclidean", "precomputed"))
+    check_method(ties, method)
+    points = as_points(queries, "queries")
+    n, width = points.shape
+    others = None
+    if metric == "precomputed":
+        if database is not None:
+            raise ValueError("database must be None where the distances are precomputed.")
+        m = width
+    elif database is None:
+        others, m = points, n
+        exclude = np.arange(n) if exclude is None else exclude
+    else:
+        others = as_points(database, "database", width=width)
+        m = len(others)
+    left_out = as_exclude(exclude, n, m)
+    check_neighbors(n_neighbors, m, left_out)
+    matrix = None if loss_matrix is None else check_loss_matrix(loss_matrix)
+    labels = vote_labels(query_labels, database_labels, n, m, matrix)
+    threads = as_threads(n_jobs)
 
-    def __init__(
-        self,
-        queries: ArrayLike,
-        database: ArrayLike | None,
-        query_labels: ArrayLike,
-        database_labels: ArrayLike,
-        n_neighbors: int,
-        *,
-        metric: str = "sqeuclidean",
-        loss_matrix: ArrayLike | None = None,
-        ties: str = "pessimistic",
-        method: str = "exact",
-        exclude: ArrayLike | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        check_choice("metric", metric, ("sqeuclidean", "precomputed"))
-        check_method(ties, method)
-        self.queries, self.database = as_points(queries, "queries"), None
-        n, width = self.queries.shape
-        if metric == "precomputed":
-            if database is not None:
-                raise ValueError("database must be None where the distances are precomputed.")
-            m = width
-        elif database is None:
-            self.database, m = self.queries, n
-            exclude = np.arange(n) if exclude is None else exclude
-        else:
-            self.database = as_points(database, "database", width=width)
-            m = len(self.database)
-        self.exclude = as_exclude(exclude, n, m)
-        check_neighbors(n_neighbors, m, self.exclude)
-        self.k, self.ties, self.greedy = int(n_neighbors), ties, method == "greedy"
-        self.matrix = None if loss_matrix is None else check_loss_matrix(loss_matrix)
-        self.query_labels, self.database_labels, self.classes = vote_labels(
-            query_labels, database_labels, n, m, self.matrix
-        )
-        self.threads = as_threads(n_jobs)
-
-    def run(
-        self, *, targeted: bool = False, augmented: bool = False
-    ) -> tuple[Inference, Inference]:
-        n = len(self.queries)
-        found = [
-            Inference(np.empty((n, self.k), np.int64), np.empty(n), np.empty(n), np.empty(n, bool))
-            if wanted
-            else None
-            for wanted in (targeted, augmented)
-        ]
+    def run(*wanted: bool) -> tuple[Inference, Inference]:
+        k = int(n_neighbors)
+        right, worst = (empty_sets(n, k) if each else None for each in wanted)
         get_kernels().infer(
-            self.queries, self.database, self.query_labels, self.database_labels, self.k,
-            self.classes, self.matrix, self.ties, self.greedy, self.exclude, found[0], found[1],
-            None, None, self.threads,
+            points, others, *labels[:2], k, labels[2], matrix, ties, method == "greedy", left_out,
+            right, worst, None, None, threads,
         )  # fmt: skip
-        return found[0], found[1]  # type: ignore[return-value]
+        return right, worst  # type: ignore[return-value]
+
+    return run
 
 
-def _called_like(
-    problem: Callable[P, _Problem],
-) -> Callable[[Callable[[_Problem], T]], Callable[P, T]]:
-    """Make functions of a problem functions of its arguments."""
-
-    def of_arguments(solve: Callable[[_Problem], T]) -> Callable[P, T]:
-        @wraps(solve)
-        def solved(*args: P.args, **kwargs: P.kwargs) -> T:
-            return solve(problem(*args, **kwargs))
-
-        returned = inspect.signature(solve).return_annotation
-        solved.__signature__ = inspect.signature(problem).replace(  # type: ignore[attr-defined]
-            return_annotation=returned
-        )
-        return solved
-
-    return of_arguments
-
-
-@_called_like(_Problem)
-def targeted(problem: _Problem) -> Inference:
+@called_like(_search)
+def targeted(*args: Any, **kwargs: Any) -> Inference:
     """Find for each query the nearest set of neighbours whose vote is right.
 
     Parameters
@@ -212,11 +183,11 @@ def targeted(problem: _Problem) -> Inference:
     >>> found.indices, found.delta
     (array([[1, 0, 3]]), array([0.]))
     """
-    return problem.run(targeted=True)[0]
+    return _search(*args, **kwargs)(True, False)[0]
 
 
-@_called_like(_Problem)
-def loss_augmented(problem: _Problem) -> Inference:
+@called_like(_search)
+def loss_augmented(*args: Any, **kwargs: Any) -> Inference:
     """Find for each query the set of neighbours of the largest S + delta.
 
     Parameters and errors are those of :func:`targeted`.
@@ -233,11 +204,11 @@ def loss_augmented(problem: _Problem) -> Inference:
     >>> found.indices, found.delta
     (array([[1]]), array([1.]))
     """
-    return problem.run(augmented=True)[1]
+    return _search(*args, **kwargs)(False, True)[1]
 
 
-@_called_like(_Problem)
-def both(problem: _Problem) -> tuple[Inference, Inference]:
+@called_like(_search)
+def both(*args: Any, **kwargs: Any) -> tuple[Inference, Inference]:
     """Find the targeted and the loss-augmented sets in one search.
 
     Parameters and errors are those of :func:`targeted`.
@@ -254,7 +225,7 @@ def both(problem: _Problem) -> tuple[Inference, Inference]:
     >>> augmented.values - targeted.values  # how far the vote is from being safe
     array([1.6])
     """
-    return problem.run(targeted=True, augmented=True)
+    return _search(*args, **kwargs)(True, True)
 
 
 def vote_labels(

@@ -8,7 +8,13 @@ from scipy.sparse import csr_array
 
 from metricfast._core.arguments import take_parameters
 from metricfast._core.dispatch import get_kernels
-from metricfast.distances.inference import Inference, check_loss_matrix, check_method, vote_labels
+from metricfast.distances.inference import (
+    Inference,
+    check_loss_matrix,
+    check_method,
+    empty_sets,
+    vote_labels,
+)
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.losses._call import Call, Loss, Totals
 from metricfast.losses._labels import Labels
@@ -152,18 +158,15 @@ class Gerrymander(Loss):
         else:
             matrix = check_loss_matrix(self.loss_matrix)
             classes = len(matrix)
-        found = [
-            Inference(np.empty((n, k), np.int64), np.empty(n), np.empty(n), np.empty(n, bool))
-            for _ in range(2)
-        ]
+        targeted, augmented = empty_sets(n, k), empty_sets(n, k)
         plain, wrong = np.empty(n), np.empty(n, bool)
         get_kernels().infer(
             call.queries, call.references, y, y_database, k, classes, matrix, self.ties,
-            self.inference == "greedy", call.exclude, found[0], found[1], plain, wrong,
+            self.inference == "greedy", call.exclude, targeted, augmented, plain, wrong,
             call.threads,
         )  # fmt: skip
         self.vote_loss_, self.vote_errors_ = float(weight @ plain), float(weight @ wrong)
-        return found[0], found[1]
+        return targeted, augmented
 
 
 def _without_gaps(

@@ -17,8 +17,6 @@ from metricfast._core.types import Array, Integers
 __all__ = ["CLASS_METRICS", "ClassMetric"]
 
 Hits = NDArray[np.bool_]
-Counts = Integers
-Values = Array
 
 
 @dataclass(frozen=True)
@@ -37,33 +35,22 @@ class ClassMetric:
         Whether it is 0 or 1.
     """
 
-    value: Callable[[Hits, Counts, int], Values]
+    value: Callable[[Hits, Integers, int], Array]
     chance: Callable[[int, int, int], float]
     depth: str
     binary: bool = False
     bounds = (0.0, 1.0)
 
 
-def _at(cumulated: Values, relevant: Counts) -> Values:
+def _at(cumulated: Array, relevant: Integers) -> Array:
     """Entry R - 1 of each row."""
-    found: Values = np.take_along_axis(cumulated, relevant[:, None] - 1, axis=1)[:, 0]
-    return found
+    return np.asarray(np.take_along_axis(cumulated, relevant[:, None] - 1, axis=1)[:, 0])
 
 
-def _sum_of_precisions(hits: Hits) -> Values:
+def _sum_of_precisions(hits: Hits) -> Array:
     """For each place, the sum of the precisions at the hits up to there."""
     places = np.arange(1, hits.shape[1] + 1)
-    found: Values = np.cumsum(np.cumsum(hits, axis=1) / places * hits, axis=1)
-    return found
-
-
-def _reciprocal_rank(hits: Hits, relevant: Counts, k: int) -> Values:
-    found: Values = 1 / (hits.argmax(axis=1) + 1)
-    return found
-
-
-def _precision_by_chance(relevant: int, n: int, k: int) -> float:
-    return relevant / n
+    return np.asarray(np.cumsum(np.cumsum(hits, axis=1) / places * hits, axis=1))
 
 
 def _sum_by_chance(relevant: int, n: int, places: int) -> float:
@@ -76,25 +63,23 @@ def _sum_by_chance(relevant: int, n: int, places: int) -> float:
     return float(np.sum((1 + others) / i) * relevant / n)
 
 
-def _no_hit(relevant: int, n: int) -> Values:
+def _no_hit(relevant: int, n: int) -> Array:
     """The probability that a random order has no hit in the first 0, 1, ... n places."""
     i = np.arange(n)
-    found: Values = np.concatenate([[1.0], np.cumprod(np.maximum(n - relevant - i, 0) / (n - i))])
-    return found
-
-
-def _reciprocal_rank_by_chance(relevant: int, n: int, k: int) -> float:
-    first = -np.diff(_no_hit(relevant, n))
-    return float(np.sum(first / np.arange(1, n + 1)))
+    none_yet = np.cumprod(np.maximum(n - relevant - i, 0) / (n - i))
+    return np.concatenate([[1.0], none_yet])
 
 
 CLASS_METRICS = {
     "precision_at_1": ClassMetric(
-        lambda hits, relevant, k: hits[:, 0].astype(float), _precision_by_chance, "one", True
+        lambda hits, relevant, k: hits[:, 0].astype(float),
+        lambda relevant, n, k: relevant / n,
+        "one",
+        True,
     ),
     "r_precision": ClassMetric(
         lambda hits, relevant, k: _at(np.cumsum(hits, axis=1), relevant) / relevant,
-        _precision_by_chance,
+        lambda relevant, n, k: relevant / n,
         "relevant",
     ),
     "map_at_r": ClassMetric(
@@ -107,7 +92,11 @@ CLASS_METRICS = {
         lambda relevant, n, k: _sum_by_chance(relevant, n, n) / relevant,
         "all",
     ),
-    "mean_reciprocal_rank": ClassMetric(_reciprocal_rank, _reciprocal_rank_by_chance, "all"),
+    "mean_reciprocal_rank": ClassMetric(
+        lambda hits, relevant, k: 1 / (hits.argmax(axis=1) + 1),
+        lambda relevant, n, k: float(np.sum(-np.diff(_no_hit(relevant, n)) / np.arange(1, n + 1))),
+        "all",
+    ),
     "recall_at_k": ClassMetric(
         lambda hits, relevant, k: hits[:, :k].any(axis=1).astype(float),
         lambda relevant, n, k: 1 - float(_no_hit(relevant, n)[k]),

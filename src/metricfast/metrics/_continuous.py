@@ -21,8 +21,6 @@ from metricfast.metrics._ranking import Block
 
 __all__ = ["CONTINUOUS_METRICS", "ContinuousMetric", "LabelDistances"]
 
-Values = Array
-
 
 class LabelDistances:
     """The label distances of a block of queries."""
@@ -34,7 +32,7 @@ class LabelDistances:
         self._labels, self._references, self._distance = labels, references, distance
 
     @cached_property
-    def found(self) -> Values:
+    def found(self) -> Array:
         """Those of the references found."""
         if self.block.indices.shape[1] == self.block.n_candidates:
             return np.take_along_axis(self.all, self.block.indices, axis=1)
@@ -43,7 +41,7 @@ class LabelDistances:
         return np.concatenate([between(self._labels[row], references[near]) for row, near in rows])
 
     @cached_property
-    def all(self) -> Values:
+    def all(self) -> Array:
         """Those of all references."""
         distances = self._distance.between(self._labels[self.block.rows], self._references)
         if self.block.exclude is not None:
@@ -51,51 +49,42 @@ class LabelDistances:
         return distances
 
     @cached_property
-    def nearest(self) -> Values:
+    def nearest(self) -> Array:
         """The k smallest, in order."""
-        found: Values = np.sort(np.partition(self.all, self.k - 1, axis=1)[:, : self.k], axis=1)
-        return found
+        return np.asarray(np.sort(np.partition(self.all, self.k - 1, axis=1)[:, : self.k], axis=1))
 
 
 @dataclass(frozen=True)
 class ContinuousMetric:
     """How to compute a metric at k, how many places it looks at ("k" or "all"), and its bounds."""
 
-    value: Callable[[LabelDistances, int], Values]
-    chance: Callable[[LabelDistances, int], Values]
-    oracle: Callable[[LabelDistances, int], Values]
+    value: Callable[[LabelDistances, int], Array]
+    chance: Callable[[LabelDistances, int], Array | float]
+    oracle: Callable[[LabelDistances, int], Array | float]
     depth: str
     bounds: tuple[float, float]
     binary = False
 
 
-def _discount(k: int) -> Values:
-    found: Values = 1 / np.log2(np.arange(2, k + 2))
-    return found
+def _discount(k: int) -> Array:
+    return np.asarray(1 / np.log2(np.arange(2, k + 2)))
 
 
-def _ideal_gain(given: LabelDistances, k: int) -> Values:
-    found: Values = (1 / (1 + given.nearest[:, :k])) @ _discount(k)
-    return found
+def _gain(distances: Array, k: int) -> Array:
+    return np.asarray((1 / (1 + distances[:, :k])) @ _discount(k))
 
 
-def _ndcg(given: LabelDistances, k: int) -> Values:
-    found: Values = (1 / (1 + given.found[:, :k])) @ _discount(k)
-    return found / _ideal_gain(given, k)
+def _ndcg_by_chance(given: LabelDistances, k: int) -> Array:
+    mean_gain = (1 / (1 + given.all)).sum(axis=1) / given.block.n_candidates
+    return np.asarray(mean_gain * _discount(k).sum() / _gain(given.nearest, k))
 
 
-def _ndcg_by_chance(given: LabelDistances, k: int) -> Values:
-    mean_gain: Values = (1 / (1 + given.all)).sum(axis=1) / given.block.n_candidates
-    found: Values = mean_gain * _discount(k).sum() / _ideal_gain(given, k)
-    return found
+def _mean_label_distance(given: LabelDistances, k: int) -> Array:
+    known = np.where(np.isinf(given.all), 0, given.all)
+    return np.asarray(known.sum(axis=1) / given.block.n_candidates)
 
 
-def _mean_label_distance(given: LabelDistances, k: int) -> Values:
-    found: Values = np.where(np.isinf(given.all), 0, given.all).sum(axis=1)
-    return found / given.block.n_candidates
-
-
-def _spearman(given: LabelDistances, k: int) -> Values:
+def _spearman(given: LabelDistances, k: int) -> Array:
     """Pearson's correlation of ranks, ties sharing their mean rank."""
     if np.isinf(given.block.distances).any():
         raise ValueError(
@@ -106,21 +95,19 @@ def _spearman(given: LabelDistances, k: int) -> Values:
     by_distance = rankdata(given.block.distances, axis=1) - centre
     by_label = rankdata(given.found, axis=1) - centre
     norm = np.sqrt((by_distance**2).sum(axis=1) * (by_label**2).sum(axis=1))
-    value: Values = (by_distance * by_label).sum(axis=1) / np.where(norm == 0, 1, norm)
+    value: Array = (by_distance * by_label).sum(axis=1) / np.where(norm == 0, 1, norm)
     value[(by_label == 0).all(axis=1)] = np.nan
     return value
 
 
-def _zeros(given: LabelDistances, k: int) -> Values:
-    return np.zeros(len(given.block.rows))
-
-
-def _ones(given: LabelDistances, k: int) -> Values:
-    return np.ones(len(given.block.rows))
-
-
 CONTINUOUS_METRICS = {
-    "ndcg_at_k": ContinuousMetric(_ndcg, _ndcg_by_chance, _ones, "k", (0.0, 1.0)),
+    "ndcg_at_k": ContinuousMetric(
+        lambda given, k: _gain(given.found, k) / _gain(given.nearest, k),
+        _ndcg_by_chance,
+        lambda given, k: 1.0,
+        "k",
+        (0.0, 1.0),
+    ),
     "mean_label_distance_at_k": ContinuousMetric(
         lambda given, k: given.found[:, :k].mean(axis=1),
         _mean_label_distance,
@@ -128,5 +115,7 @@ CONTINUOUS_METRICS = {
         "k",
         (0.0, np.inf),
     ),
-    "spearman": ContinuousMetric(_spearman, _zeros, _ones, "all", (-1.0, 1.0)),
+    "spearman": ContinuousMetric(
+        _spearman, lambda given, k: 0.0, lambda given, k: 1.0, "all", (-1.0, 1.0)
+    ),
 }

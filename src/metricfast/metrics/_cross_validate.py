@@ -23,10 +23,14 @@ from metricfast._labels.distance import label_array, subset
 from metricfast._labels.named import KERNELS
 from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
-from metricfast.metrics._labels import are_continuous, label_distance_of, takes_numbers
 from metricfast.metrics._report import report_of, retrieval_report
 from metricfast.metrics._score import RetrievalReport, Score
-from metricfast.metrics._wanted import chosen_metrics
+from metricfast.metrics._wanted import (
+    are_continuous,
+    chosen_metrics,
+    label_distance_of,
+    takes_numbers,
+)
 
 __all__ = ["CrossValidation", "cross_validate_retrieval", "label_disjoint_folds"]
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from metricfast._core.progress import Progress
 from metricfast._core.types import Array, Integers
+from metricfast._labels.distance import block_rows
 from metricfast.distances.neighbors import kneighbors
 
-__all__ = ["Block", "ranked_blocks"]
-
-_MEMORY = 2**27  # bytes of a block's arrays, of which there are about four
-_ENTRY = 32
+__all__ = ["Block", "Search"]
 
 
 @dataclass
@@ -40,29 +39,36 @@ class Block:
     n_candidates: int
 
 
-def ranked_blocks(
-    queries: Array,
-    database: Array,
-    exclude: Integers | None,
-    depth: int | None,
-    width: int,
-    **options: Any,
-) -> Iterator[Block]:
-    """Search the `depth` nearest references of all queries (None: all), in bounded memory.
+@dataclass
+class Search:
+    """Queries, and the database that they are searched in."""
 
-    `width` is how many entries a query needs in the arrays of a block; `options` are the maps and
-    `n_jobs` of :func:`metricfast.kneighbors`.
-    """
-    out = np.full(len(queries), -1) if exclude is None else exclude
-    step = max(1, _MEMORY // (_ENTRY * width))
-    for leaves_out in (False, True):
-        members = np.flatnonzero((out >= 0) == leaves_out)
-        n_candidates = len(database) - leaves_out
-        reach = n_candidates if depth is None else min(depth, n_candidates)
-        for start in range(0, len(members), step):
-            rows = members[start : start + step]
-            left_out = out[rows] if leaves_out else None
-            distances, indices = kneighbors(
-                queries[rows], database, reach, exclude=left_out, **options
-            )
-            yield Block(rows, distances, indices, left_out, n_candidates)
+    queries: Array
+    database: Array
+    exclude: Integers | None
+    k: int  # the largest
+    options: dict[str, Any]  # the maps and `n_jobs` of `kneighbors`
+    verbose: bool
+
+    def blocks(self, depth: int | None, width: int | None = None) -> Iterator[Block]:
+        """Search the `depth` nearest references of all queries (None: all), in bounded memory.
+
+        `width` is how many entries a query needs in the arrays of a block, by default the depth.
+        """
+        n, m = len(self.queries), len(self.database)
+        out = np.full(n, -1) if self.exclude is None else self.exclude
+        step, done = block_rows(width or min(depth or m, m)), 0
+        with Progress("retrieval", n, "queries", shown=self.verbose) as progress:
+            for leaves_out in (False, True):
+                members = np.flatnonzero((out >= 0) == leaves_out)
+                n_candidates = m - leaves_out
+                reach = n_candidates if depth is None else min(depth, n_candidates)
+                for start in range(0, len(members), step):
+                    rows = members[start : start + step]
+                    left_out = out[rows] if leaves_out else None
+                    found = kneighbors(
+                        self.queries[rows], self.database, reach, exclude=left_out, **self.options
+                    )
+                    yield Block(rows, *found, left_out, n_candidates)
+                    done += len(rows)
+                    progress(done, done)

@@ -2,51 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 
 from metricfast._core.arrays import as_codes, as_exclude, as_points
-from metricfast._core.progress import Progress
+from metricfast._core.types import Array
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import bind_labels, is_precomputed
-from metricfast.metrics._classes import CLASS_METRICS, ClassMetric
+from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances
-from metricfast.metrics._labels import label_distance_of
-from metricfast.metrics._ranking import Block, ranked_blocks
+from metricfast.metrics._ranking import Search
 from metricfast.metrics._score import RetrievalReport, Score
-from metricfast.metrics._wanted import METRICS, Wanted, chosen_metrics, scores_of
+from metricfast.metrics._wanted import (
+    METRICS,
+    Wanted,
+    chosen_metrics,
+    label_distance_of,
+    nested,
+    scores_of,
+)
 
 __all__ = ["report_of", "retrieval_report"]
 
-Found = dict[str, tuple[NDArray[Any], ...]]
-
-
-@dataclass
-class _Search:
-    queries: NDArray[Any]
-    database: NDArray[Any]
-    exclude: NDArray[np.int64] | None
-    k: int  # the largest
-    options: dict[str, Any]
-    verbose: bool
-
-    def blocks(self, depth: int | None, width: int, judge: Callable[[Block], None]) -> None:
-        """Search, and hand every block to `judge`."""
-        found = ranked_blocks(
-            self.queries, self.database, self.exclude, depth, width, **self.options
-        )
-        done, total = 0, len(self.queries)
-        with Progress("retrieval", total, "queries", shown=self.verbose) as progress:
-            for block in found:
-                judge(block)
-                done += len(block.rows)
-                progress(done, done)
+# A metric, its k, and where its values, chance and oracle go.
+Asked = list[tuple[Any, int, Array, Array, Array]]
 
 
 def retrieval_report(
@@ -168,20 +152,24 @@ def retrieval_report(
     left_out = as_exclude(exclude, len(points), len(references))
     names = chosen_metrics(metrics, labels, None if label_distance is None else True)
     wanted = scores_of(names, k)
-    search = _Search(
+    search = Search(
         points, references, left_out, max(each for _, each in wanted.values()),
         {"L": L, "U": U, "V": V, "n_jobs": n_jobs}, verbose,
     )  # fmt: skip
     _check_candidates(wanted, search)
-    found: Found = {}
-    classes = {key: of for key, of in wanted.items() if of[0] in CLASS_METRICS}
-    if classes:
-        found |= _judge_classes(search, classes, labels, database_labels, baselines)
-    continuous = {key: of for key, of in wanted.items() if of[0] in CONTINUOUS_METRICS}
-    if continuous:
-        found |= _judge_continuous(
-            search, continuous, labels, database_labels, label_distance, baselines
-        )
+    found = {key: np.full((3, len(points)), np.nan) for key in wanted}
+
+    def asked(metrics: dict[str, Any]) -> Asked:
+        return [
+            (metrics[name], each, *found[key])
+            for key, (name, each) in wanted.items()
+            if name in metrics
+        ]
+
+    if of_classes := asked(CLASS_METRICS):
+        _judge_classes(search, of_classes, labels, database_labels, baselines)
+    if continuous := asked(CONTINUOUS_METRICS):
+        _judge_continuous(search, continuous, labels, database_labels, label_distance, baselines)
     if exclude is None and _among(points, references):
         warn_user(
             "database holds the queries themselves, and nothing is excluded: each query finds "
@@ -199,39 +187,25 @@ def report_of(estimator: Any, X: Any, labels: ArrayLike, **options: Any) -> Retr
     of a pipeline or what a search has chosen. The label distance is that of the estimator.
     """
     options["label_distance"] = label_distance_of(estimator, options.get("label_distance"))
-    final = _innermost(estimator)
+    *outer, final = nested(estimator, "best_estimator_")
     if not getattr(getattr(final, "embedding_", None), "asymmetric", False):
         return retrieval_report(estimator.transform(X), labels, **options)
-    while estimator is not final:
-        if isinstance(estimator, Pipeline):
-            X = estimator[:-1].transform(X) if len(estimator) > 1 else X
-        estimator = _inside(estimator)
+    for each in outer:
+        if isinstance(each, Pipeline) and len(each) > 1:
+            X = each[:-1].transform(X)
     queries, database = (final.transform(X, side=side) for side in ("query", "database"))
     own = np.arange(len(queries))
     references = None if is_precomputed(options["label_distance"]) else labels
     return retrieval_report(queries, labels, database, references, exclude=own, **options)
 
 
-def _among(points: NDArray[Any], references: NDArray[Any]) -> bool:
+def _among(points: Array, references: Array) -> bool:
     """Whether the queries, or 20 of them from first to last, are rows of the database."""
     some = np.linspace(0, len(points) - 1, min(len(points), 20)).astype(np.int64)
     return all((references == point).all(axis=1).any() for point in points[some])
 
 
-def _inside(estimator: Any) -> Any:
-    """Return the last step of a pipeline, or the estimator that a search has chosen."""
-    if isinstance(estimator, Pipeline):
-        return estimator.steps[-1][1]
-    return getattr(estimator, "best_estimator_", estimator)
-
-
-def _innermost(estimator: Any) -> Any:
-    while (inside := _inside(estimator)) is not estimator:
-        estimator = inside
-    return estimator
-
-
-def _check_candidates(wanted: Wanted, search: _Search) -> None:
+def _check_candidates(wanted: Wanted, search: Search) -> None:
     left_out = search.exclude is not None and bool((search.exclude >= 0).any())
     available = len(search.database) - left_out
     if available < 1:
@@ -243,7 +217,7 @@ def _check_candidates(wanted: Wanted, search: _Search) -> None:
         )
 
 
-def _score(name: str, results: tuple[NDArray[Any], ...], confidence: float) -> Score:
+def _score(name: str, results: Array, confidence: float) -> Score:
     values, chance, oracle = results
     defined = ~np.isnan(values)
     if not defined.any():
@@ -258,14 +232,9 @@ def _score(name: str, results: tuple[NDArray[Any], ...], confidence: float) -> S
     return Score(values, *means, confidence, METRICS[name].bounds, METRICS[name].binary)
 
 
-def _empty(keys: Iterable[str], n: int) -> Found:
-    """Values, chance and oracle of each score, not known yet."""
-    return {key: tuple(np.full(n, np.nan) for _ in range(3)) for key in keys}
-
-
 def _judge_classes(
-    search: _Search, wanted: Wanted, labels: Any, database_labels: Any, baselines: bool
-) -> Found:
+    search: Search, asked: Asked, labels: Any, database_labels: Any, baselines: bool
+) -> None:
     n, m = len(search.queries), len(search.database)
     classes, _ = as_codes(labels, "labels", n)
     known, references = as_codes(database_labels, "database_labels", m, classes)
@@ -273,60 +242,42 @@ def _judge_classes(
     relevant = np.bincount(references, minlength=len(known))[codes]
     if search.exclude is not None:
         relevant -= (search.exclude >= 0) & (references[search.exclude] == codes)
-    metrics = {key: (CLASS_METRICS[name], k) for key, (name, k) in wanted.items()}
     places = {"one": 1, "k": search.k, "relevant": max(int(relevant.max()), 1), "all": m}
-    depth = max(places[metric.depth] for metric, _ in metrics.values())
-    found = _empty(wanted, n)
-
-    def judge(block: Block) -> None:
-        hits = references[block.indices] == codes[block.rows, None]
+    for block in search.blocks(max(places[metric.depth] for metric, *_ in asked)):
         some = relevant[block.rows] > 0
-        rows, counts = block.rows[some], relevant[block.rows[some]]
-        if not len(rows):
-            return
-        for key, (metric, k) in metrics.items():
-            values, chance, oracle = found[key]
-            values[rows] = metric.value(hits[some], counts, k)
+        if not some.any():
+            continue
+        rows = block.rows[some]
+        hits = references[block.indices[some]] == codes[rows, None]
+        counts, inverse = np.unique(relevant[rows], return_inverse=True)
+        for metric, k, values, chance, oracle in asked:
+            values[rows] = metric.value(hits, relevant[rows], k)
             if baselines:
-                chance[rows] = _chance(metric, counts, block.n_candidates, k)
-                oracle[rows] = 1
-
-    search.blocks(depth, min(depth, m), judge)
-    return found
-
-
-def _chance(metric: ClassMetric, relevant: NDArray[Any], n: int, k: int) -> NDArray[Any]:
-    counts, inverse = np.unique(relevant, return_inverse=True)
-    return np.array([metric.chance(int(count), n, k) for count in counts])[inverse]
+                of_counts = [metric.chance(int(count), block.n_candidates, k) for count in counts]
+                chance[rows], oracle[rows] = np.array(of_counts)[inverse], 1
 
 
 def _judge_continuous(
-    search: _Search,
-    wanted: Wanted,
+    search: Search,
+    asked: Asked,
     labels: Any,
     database_labels: Any,
     label_distance: Any,
     baselines: bool,
-) -> Found:
-    n, m = len(search.queries), len(search.database)
+) -> None:
     distance, own, references = bind_labels(
         "euclidean" if label_distance is None else label_distance,
         labels,
         database_labels,
-        sizes=(n, m),
+        sizes=(len(search.queries), len(search.database)),
         names=("labels", "database_labels"),
     )
     own, references = distance.encode(own), distance.encode(references)
-    metrics = {key: (CONTINUOUS_METRICS[name], k) for key, (name, k) in wanted.items()}
-    whole = any(metric.depth == "all" for metric, _ in metrics.values())
-    found = _empty(wanted, n)
-
-    def judge(block: Block) -> None:
+    whole = any(metric.depth == "all" for metric, *_ in asked)
+    for block in search.blocks(None if whole else search.k, len(search.database)):
         given = LabelDistances(block, own, references, distance, search.k)
-        for key, (metric, k) in metrics.items():
-            parts = (metric.value, metric.chance, metric.oracle)[: 3 if baselines else 1]
-            for array, part in zip(found[key], parts, strict=False):
-                array[block.rows] = part(given, k)
-
-    search.blocks(None if whole else search.k, m, judge)
-    return found
+        for metric, k, values, chance, oracle in asked:
+            values[block.rows] = metric.value(given, k)
+            if baselines:
+                chance[block.rows] = metric.chance(given, k)
+                oracle[block.rows] = metric.oracle(given, k)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import partial
 from typing import Any, ParamSpec
 
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from metricfast._core.arguments import called_like
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
 from metricfast.metrics._report import report_of, retrieval_report
 from metricfast.metrics._score import RetrievalReport
@@ -110,7 +111,6 @@ def _search(
 
 
 def _metric(like: Callable[P, float], name: str) -> Callable[P, float]:
-    @wraps(like)
     def metric(*args: Any, **search: Any) -> float:
         return _only(retrieval_report(*args, metrics=name, baselines=False, **search))
 
@@ -124,7 +124,7 @@ def _metric(like: Callable[P, float], name: str) -> Callable[P, float]:
         labels=("[0.0, 1.0, 2.0, 4.0]" if continuous else "[0, 0, 1, 1]")
         + (", k=1" if name.endswith("_at_k") else ""),
     )
-    return metric
+    return called_like(like)(metric)
 
 
 precision_at_1 = _metric(_search, "precision_at_1")

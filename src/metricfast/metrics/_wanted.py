@@ -1,4 +1,4 @@
-"""Which scores a report holds: metrics that fit the labels, for one k or several."""
+"""Which scores a report holds: metrics that fit the labels, and what estimators say of labels."""
 
 from __future__ import annotations
 
@@ -7,12 +7,25 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+from sklearn.pipeline import Pipeline
+from sklearn.utils.multiclass import type_of_target
 
+from metricfast._labels.binding import agreed
+from metricfast._labels.distance import label_array
 from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
-from metricfast.metrics._labels import are_continuous
 
-__all__ = ["METRICS", "Wanted", "chosen_metrics", "scores_of"]
+__all__ = [
+    "METRICS",
+    "Wanted",
+    "are_continuous",
+    "chosen_metrics",
+    "label_distance_of",
+    "nested",
+    "scores_of",
+    "takes_numbers",
+]
 
 # The metric and the k of each score.
 Wanted = dict[str, tuple[str, int]]
@@ -50,3 +63,54 @@ def scores_of(names: Iterable[str], k: Any) -> Wanted:
         else:
             wanted[name] = name, max(counts)
     return wanted
+
+
+def are_continuous(labels: Any, name: str = "labels") -> bool:
+    """Tell whether labels look continuous: vectors, or numbers that are not all integers.
+
+    Raises ValueError if they are rows that encode classes, or objects that are neither classes nor
+    numbers.
+    """
+    array = label_array(labels, name)
+    if array.ndim == 2 and array.shape[1] > 1 and array.dtype.kind in "biuf":
+        if np.isin(array, (0, 1)).all() and (array.sum(axis=1) == 1).all():
+            raise ValueError(
+                f"{name} encode classes in rows of a single 1: give the classes, "
+                f"np.argmax({name}, axis=1). Where they are vectors, say so by label_distance=."
+            )
+        return True
+    try:
+        kind = type_of_target(array)
+    except TypeError:  # of labels that have no order
+        kind = "unknown"
+    if kind == "unknown" and array.dtype.kind == "O":
+        raise ValueError(
+            f"{name} must hold classes or numbers; say how far others are apart by label_distance."
+        )
+    return array.ndim > 1 or bool(kind.startswith("continuous"))
+
+
+def nested(estimator: Any, *attributes: str) -> list[Any]:
+    """Return an estimator, the last step or the attribute that it wraps, and so on inwards."""
+    found = []
+    while estimator is not None:
+        found.append(estimator)
+        if isinstance(estimator, Pipeline):
+            estimator = estimator.steps[-1][1]
+        else:
+            inside = (getattr(estimator, name) for name in attributes if hasattr(estimator, name))
+            estimator = next(inside, None)
+    return found
+
+
+def label_distance_of(estimator: Any, given: Any) -> Any:
+    """Return the label distance that an estimator has, or that is given; both must agree."""
+    fitted = nested(estimator, "estimator", "learner")[-1]
+    said = getattr(fitted, "_said_label_distance", None)
+    return agreed({"the estimator": said, "label_distance=": given})
+
+
+def takes_numbers(estimator: Any) -> bool:
+    """Tell whether the labels of an estimator, or of the one that it wraps, are numbers."""
+    fitted = nested(estimator, "estimator", "learner")[-1]
+    return not getattr(fitted, "_has_classes", not isinstance(fitted, RegressorMixin))
