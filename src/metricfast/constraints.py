@@ -6,19 +6,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import as_array, check_bool, check_count, check_random_state
 from metricfast._core.arrays import as_points
 from metricfast._core.deprecation import DEPRECATED, renamed
 from metricfast._core.pair_draws import class_bounds, draw_different_pairs
 from metricfast._core.targets import as_label_array, check_sample_weight
+from metricfast._core.types import Array, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import kneighbors
 
 __all__ = ["Constraints", "class_neighbors", "wrap_indices", "wrap_pairs"]
-
-Index = NDArray[np.int64]
 
 
 class Constraints:
@@ -66,17 +65,17 @@ class Constraints:
                 "partial_labels must be whole numbers, negative for unknown classes; got values "
                 f"of dtype {given.dtype} that are not. Encode labels by sklearn's LabelEncoder."
             )
-        self.partial_labels: Index = labels
+        self.partial_labels: Integers = labels
 
     def positive_negative_pairs(
         self,
         n_constraints: int,
         same_length: bool = False,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | RandomState | None = None,
         num_constraints: Any = DEPRECATED,
         *,
         sample_weight: ArrayLike | None = None,
-    ) -> tuple[Index, Index, Index, Index]:
+    ) -> tuple[Integers, Integers, Integers, Integers]:
         """Draw pairs of points of one class, and pairs of points of different classes.
 
         For a pair, a point is drawn from all that have partners, then one of its partners: of the
@@ -126,7 +125,7 @@ class Constraints:
 
     def generate_knntriplets(
         self, X: ArrayLike, k_genuine: int, k_impostor: int, *, n_jobs: int | None = None
-    ) -> Index:
+    ) -> Integers:
         """Combine each point with its nearest points of its own class and of the others.
 
         Parameters
@@ -188,9 +187,9 @@ class Constraints:
         self,
         n_chunks: int = 100,
         chunk_size: int = 2,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | RandomState | None = None,
         num_chunks: Any = DEPRECATED,
-    ) -> Index:
+    ) -> Integers:
         """Draw disjoint chunks: groups of points that are known to be of one class.
 
         The points of each class are dealt into as many chunks as they fill, and of the chunks of
@@ -240,8 +239,8 @@ class Constraints:
 
 
 def class_neighbors(
-    X: NDArray[Any], labels: Index, k_genuine: int, k_impostor: int, n_jobs: int | None = None
-) -> Iterator[tuple[Index, Index, Index]]:
+    X: Array, labels: Integers, k_genuine: int, k_impostor: int, n_jobs: int | None = None
+) -> Iterator[tuple[Integers, Integers, Integers]]:
     """Find the nearest points of the own class and of the other classes, one class at a time.
 
     `X`: ndarray of shape (n_samples, n_features).
@@ -281,7 +280,7 @@ def class_neighbors(
         yield members, near, far
 
 
-def wrap_indices(constraints: Sequence[ArrayLike]) -> tuple[Index, Index]:
+def wrap_indices(constraints: Sequence[ArrayLike]) -> tuple[Integers, Integers]:
     """Stack positive and negative pairs, as indices.
 
     Parameters
@@ -308,7 +307,7 @@ def wrap_indices(constraints: Sequence[ArrayLike]) -> tuple[Index, Index]:
     return index, np.repeat(np.array([1, -1]), (len(a), len(c)))
 
 
-def wrap_pairs(X: ArrayLike, constraints: Sequence[ArrayLike]) -> tuple[NDArray[Any], Index]:
+def wrap_pairs(X: ArrayLike, constraints: Sequence[ArrayLike]) -> tuple[Array, Integers]:
     """Form labelled pairs of points.
 
     Parameters
@@ -343,7 +342,7 @@ def wrap_pairs(X: ArrayLike, constraints: Sequence[ArrayLike]) -> tuple[NDArray[
     return points[index], y
 
 
-def _sides(constraints: Sequence[ArrayLike]) -> list[Index]:
+def _sides(constraints: Sequence[ArrayLike]) -> list[Integers]:
     sides = list(constraints) if isinstance(constraints, (tuple, list)) else []
     arrays = [as_array(side, "constraints") for side in sides]
     # Sides of an empty list are arrays of floats.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.decomposition import PCA
 
 from metricfast._core.arrays import as_codes, as_points, scaled_alike
+from metricfast._core.types import Array
 from metricfast.distances.neighbors import check_neighbors, kneighbors
 
 try:
@@ -97,7 +96,7 @@ def _colour(label: int) -> tuple[float, ...]:
     return colormaps["tab20"]((2 * label + label // 10) % 20)
 
 
-def _leave_one_out_error(points: NDArray[Any], labels: NDArray[np.intp], n_neighbors: int) -> float:
+def _leave_one_out_error(points: Array, labels: NDArray[np.intp], n_neighbors: int) -> float:
     _, indices = kneighbors(points, n_neighbors=n_neighbors)
     votes = np.apply_along_axis(np.bincount, 1, labels[indices], minlength=labels.max() + 1)
     return float(np.mean(votes.argmax(axis=1) != labels))

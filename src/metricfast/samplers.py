@@ -12,11 +12,12 @@ In an epoch each point is drawn as an anchor exactly once. With
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sized
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
@@ -28,14 +29,14 @@ from metricfast._core.arguments import (
     take_parameters,
 )
 from metricfast._core.arrays import as_labels
-from metricfast._core.batches import batch_count, class_batches
 from metricfast._core.targets import as_label_array, encode
+from metricfast._core.types import Floats, Integers, RandomState
 from metricfast._labels.binding import SaidDistance, bind_labels
 from metricfast._labels.neighbors import label_neighbors
 
 __all__ = ["Batch", "ClassBalanced", "DenseTriplet", "Sampler", "Uniform"]
 
-RandomState = int | np.random.RandomState | None
+Seed = int | RandomState | None
 
 
 class Batch(NamedTuple):
@@ -49,11 +50,11 @@ class Batch(NamedTuple):
         The number of rows that are anchors.
     """
 
-    rows: NDArray[np.int64]
+    rows: Integers
     n_anchors: int
 
 
-Epoch = Callable[[np.random.RandomState], Iterator[Batch]]
+Epoch = Callable[[RandomState], Iterator[Batch]]
 
 
 class Sampler(BaseEstimator):  # type: ignore[misc]
@@ -65,7 +66,7 @@ class Sampler(BaseEstimator):  # type: ignore[misc]
         self,
         y: ArrayLike,
         *,
-        random_state: RandomState = 0,
+        random_state: Seed = 0,
         batch_size: int | None = None,
         n_jobs: int | None = None,
     ) -> Epoch:
@@ -99,7 +100,7 @@ class Sampler(BaseEstimator):  # type: ignore[misc]
         size = check_count("batch_size", self.batch_size if batch_size is None else batch_size, 1)
         return self._prepare(y, size, random_state, n_jobs)
 
-    def _prepare(self, y: ArrayLike, size: int, seed: RandomState, n_jobs: int | None) -> Epoch:
+    def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
         """Do it, for batches of a size."""
         raise NotImplementedError(f"{type(self).__name__} must define prepare.")
 
@@ -125,10 +126,10 @@ class Uniform(Sampler):
     def __init__(self, batch_size: int = 128) -> None:
         take_parameters(self, locals())
 
-    def _prepare(self, y: ArrayLike, size: int, seed: RandomState, n_jobs: int | None) -> Epoch:
+    def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
         n = len(y)  # type: ignore[arg-type]
 
-        def epoch(rng: np.random.RandomState) -> Iterator[Batch]:
+        def epoch(rng: RandomState) -> Iterator[Batch]:
             for rows in np.array_split(rng.permutation(n), batch_count(n, size)):
                 yield Batch(rows, len(rows))
 
@@ -161,7 +162,7 @@ class ClassBalanced(Sampler):
     def __init__(self, m_per_class: int = 8, batch_size: int = 128) -> None:
         take_parameters(self, locals())
 
-    def _prepare(self, y: ArrayLike, size: int, seed: RandomState, n_jobs: int | None) -> Epoch:
+    def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
         labels = as_label_array(y, "y")
         if labels.ndim != 1:
             raise ValueError(
@@ -171,7 +172,7 @@ class ClassBalanced(Sampler):
         group = check_count("m_per_class", self.m_per_class, 1)
         codes = encode(labels, "y")[1]
 
-        def epoch(rng: np.random.RandomState) -> Iterator[Batch]:
+        def epoch(rng: RandomState) -> Iterator[Batch]:
             for rows in class_batches(codes, size, rng, group):
                 yield Batch(rows, len(rows))
 
@@ -233,7 +234,7 @@ class DenseTriplet(Sampler):
     ) -> None:
         take_parameters(self, locals())
 
-    def _prepare(self, y: ArrayLike, size: int, seed: RandomState, n_jobs: int | None) -> Epoch:
+    def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
         if self.label_distance is None:
             distance, labels = None, _numbers(y)
         else:
@@ -257,7 +258,7 @@ class DenseTriplet(Sampler):
             n_jobs=n_jobs,
         )
 
-        def epoch(rng: np.random.RandomState) -> Iterator[Batch]:
+        def epoch(rng: RandomState) -> Iterator[Batch]:
             order = rng.permutation(n)
             for first in range(0, n, anchors):
                 chosen = order[first : first + anchors]
@@ -268,9 +269,7 @@ class DenseTriplet(Sampler):
         return epoch
 
 
-def _fill(
-    wanted: NDArray[np.int64], size: int, n: int, rng: np.random.RandomState
-) -> NDArray[np.int64]:
+def _fill(wanted: Integers, size: int, n: int, rng: RandomState) -> Integers:
     """Return the different ones of `wanted` in order, and others drawn up to `size`, below n."""
     if 2 * size > n:
         return _first_of_each(np.concatenate([wanted, rng.permutation(n)]))[:size]
@@ -282,7 +281,7 @@ def _fill(
             return rows[:size]
 
 
-def _first_of_each(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def _first_of_each(values: Integers) -> Integers:
     order = np.argsort(values, kind="stable")
     repeated = np.empty(len(values), bool)
     repeated[order[:1]] = False
@@ -290,7 +289,7 @@ def _first_of_each(values: NDArray[np.int64]) -> NDArray[np.int64]:
     return values[~repeated]
 
 
-def _numbers(y: ArrayLike) -> NDArray[np.float64]:
+def _numbers(y: ArrayLike) -> Floats:
     try:
         return as_labels(y, "y", len(y))  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
@@ -298,3 +297,33 @@ def _numbers(y: ArrayLike) -> NDArray[np.float64]:
             f"y must hold numbers for DenseTriplet: {error} Say how far other labels are apart by "
             "label_distance."
         ) from error
+
+
+def batch_count(n: int, batch_size: int) -> int:
+    """Return the number of batches, alike in size, of at most `batch_size` of n samples.
+
+    None has a single sample, which has nothing to be compared with, unless `batch_size` is 1: of an
+    odd number of samples in pairs, three are together.
+    """
+    return max(1, n // 2 if batch_size == 2 else math.ceil(n / batch_size))
+
+
+def class_batches(
+    labels: Integers, batch_size: int, rng: RandomState, group: int = 8
+) -> list[Integers]:
+    """Split all samples at random into batches in which classes have several members.
+
+    Each class is cut at random into groups of `group` samples (its last one may be smaller), and
+    batches are made of whole groups in random order: with many classes, a uniform draw would leave
+    most samples without company of their class.
+
+    Returns a list of ndarray of int64: sorted row indices; batches differ in size by at most one
+    sample, see `batch_count`.
+    """
+    shuffled = rng.permutation(labels.size)
+    by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    counts = np.bincount(labels)
+    within = np.arange(labels.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    groups = np.cumsum(within % group == 0) - 1
+    order = by_class[np.argsort(rng.permutation(groups[-1] + 1)[groups], kind="stable")]
+    return [np.sort(b) for b in np.array_split(order, batch_count(labels.size, batch_size))]

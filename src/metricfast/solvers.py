@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from metricfast._core.batches import batch_count, class_batches
 from metricfast._core.progress import Progress
+from metricfast.samplers import batch_count, class_batches
 from metricfast.training.monitor import Monitor, SolverState
 from metricfast.training.solvers import minimize_hinge, minimize_smooth
 from metricfast.training.steps import minimize_minibatch

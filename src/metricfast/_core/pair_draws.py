@@ -9,19 +9,18 @@ from metricfast._core.warn import warn_user
 
 __all__ = ["class_bounds", "draw_different_pairs"]
 
-Index = Integers
 
 # Draws by point that may fail to find new pairs before pairs are drawn with equal chances.
 _ROUNDS_BY_POINT = 10
 
 
 def draw_different_pairs(
-    labels: Index,
+    labels: Integers,
     n_pairs: int,
     same_class: bool,
     rng: RandomState,
     sample_weight: Floats | None = None,
-) -> tuple[Index, Index]:
+) -> tuple[Integers, Integers]:
     """Draw a point that has partners, then one of its partners, until there are enough pairs.
 
     `labels`: ndarray of int64 of shape (n_samples,); points of negative label are in no pair.
@@ -48,16 +47,16 @@ def draw_different_pairs(
     if weight is not None and np.all(weight == weight[:1]):
         weight = None
 
-    def numbered(number: Index) -> Index:
+    def numbered(number: Integers) -> Integers:
         """Return the pairs of these numbers, pairs being counted by their first point."""
         left = np.searchsorted(last, number, side="right")
         return np.asarray(left * n + lowest[left] + (number - last[left] + n_later[left]))
 
-    def joined(left: Index, right: Index) -> Index:
+    def joined(left: Integers, right: Integers) -> Integers:
         """Return pairs as numbers, too: two places in the order of classes, the lower first."""
         return np.asarray(np.minimum(left, right) * n + np.maximum(left, right))
 
-    def by_point(size: int) -> Index:
+    def by_point(size: int) -> Integers:
         n_partners = end - start - 1 if same_class else n - (end - start)
         (able,) = np.nonzero(n_partners)
         left = able[rng.randint(len(able), size=size, dtype=np.int64)]
@@ -68,7 +67,7 @@ def draw_different_pairs(
             right = (end[left] + step) % n
         return joined(left, right)
 
-    def by_weight(size: int, weight: Floats) -> Index:
+    def by_weight(size: int, weight: Floats) -> Integers:
         sums = np.concatenate([[0.0], np.cumsum(weight)])
         (able,) = np.nonzero(end - start > 1 if same_class else end - start < n)
         left = able[_places(np.cumsum(weight[able]), rng.random_sample(size))]
@@ -112,7 +111,7 @@ def draw_different_pairs(
     return order[left], order[right]
 
 
-def class_bounds(labels: Array) -> tuple[Index, Index]:
+def class_bounds(labels: Array) -> tuple[Integers, Integers]:
     """Return where the class of each of some sorted labels starts and ends."""
     _, first, code, count = np.unique(
         labels, return_index=True, return_inverse=True, return_counts=True
@@ -121,7 +120,7 @@ def class_bounds(labels: Array) -> tuple[Index, Index]:
     return start, start + count[code]
 
 
-def _places(sums: Floats, shares: Floats) -> Index:
+def _places(sums: Floats, shares: Floats) -> Integers:
     """Return in which of the intervals that end at these sums shares of the last sum are."""
     drawn = np.searchsorted(sums, shares * sums[-1], side="right")
     return np.asarray(np.minimum(drawn, len(sums) - 1))

@@ -6,12 +6,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from metricfast._core.arrays import as_maps, as_points, as_real, as_threads, common_precision
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.sparse import check_structure
+from metricfast._core.types import Array, Integers
 from metricfast.exceptions import LossOverflowError
 
 __all__ = ["metric_gradient"]
@@ -31,7 +32,7 @@ def metric_gradient(
     V: ArrayLike | None = None,
     M: ArrayLike | None = None,
     n_jobs: int | None = None,
-) -> NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]:
+) -> Array | tuple[Array, Array]:
     """Gradient of ``sum_ij weights[i, j] D(X[i], Y[j])``, D the squared distance.
 
     Parameters
@@ -91,7 +92,7 @@ def metric_gradient(
     values = _divided(values, of_weights, dtype)
     kernels = get_kernels()
 
-    def embed(x: NDArray[Any], components: NDArray[Any] | None) -> NDArray[Any]:
+    def embed(x: Array, components: Array | None) -> Array:
         if components is None:
             return x
         z = np.empty((len(x), len(components)), dtype)
@@ -121,7 +122,7 @@ def metric_gradient(
     return 0.5 * sums[0] if M is not None else sums[0]
 
 
-def _exponent(*arrays: NDArray[Any]) -> int:
+def _exponent(*arrays: Array) -> int:
     """Of the power of two to divide by, where that is needed."""
     largest = max(
         (float(max(each.max(initial=0), -each.min(initial=0))) for each in arrays), default=0.0
@@ -130,14 +131,14 @@ def _exponent(*arrays: NDArray[Any]) -> int:
     return exponent if abs(exponent) > _ORDINARY else 0
 
 
-def _divided(array: NDArray[Any], exponent: int, dtype: type[np.floating[Any]]) -> NDArray[Any]:
+def _divided(array: Array, exponent: int, dtype: type[np.floating[Any]]) -> Array:
     array = times_power_of_two(array, -exponent) if exponent else array
     return array.astype(dtype, copy=False)
 
 
 def _as_weights(
     weights: Any, shape: tuple[int, int]
-) -> tuple[NDArray[Any], NDArray[np.int64] | None, NDArray[np.int64] | None]:
+) -> tuple[Array, Integers | None, Integers | None]:
     """Dense values, or the values, row starts and columns of sparse ones."""
     if not hasattr(weights, "tocsr"):
         dense = as_points(weights, "weights")

@@ -22,6 +22,7 @@ from metricfast._core.arguments import called_like, check_choice
 from metricfast._core.arrays import as_codes, as_exclude, as_points, as_real, as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.targets import as_label_array, check_comparable, encode
+from metricfast._core.types import Floats, Integers
 from metricfast.distances.neighbors import check_neighbors
 
 __all__ = ["Inference", "both", "check_loss_matrix", "loss_augmented", "targeted"]
@@ -44,9 +45,9 @@ class Inference(NamedTuple):
         Whether there is such a set. Where not: indices -1, value -inf, delta 0.
     """
 
-    indices: NDArray[np.int64]
-    values: NDArray[np.float64]
-    delta: NDArray[np.float64]
+    indices: Integers
+    values: Floats
+    delta: Floats
     feasible: NDArray[np.bool_]
 
 
@@ -55,7 +56,7 @@ def empty_sets(n: int, k: int) -> Inference:
     return Inference(np.empty((n, k), np.int64), np.empty(n), np.empty(n), np.empty(n, bool))
 
 
-def check_loss_matrix(matrix: ArrayLike, n_classes: int | None = None) -> NDArray[np.float64]:
+def check_loss_matrix(matrix: ArrayLike, n_classes: int | None = None) -> Floats:
     """Check what wrong answers cost.
 
     Raises ValueError unless it is square, of `n_classes` rows, finite, not negative, and zero on
@@ -233,9 +234,9 @@ def vote_labels(
     database_labels: ArrayLike,
     n: int,
     m: int,
-    matrix: NDArray[np.float64] | None,
+    matrix: Floats | None,
     names: tuple[str, str] = ("query_labels", "database_labels"),
-) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+) -> tuple[Integers, Integers, int]:
     """Return the classes as codes, and their number; those of a loss matrix are its indices."""
     if matrix is not None:
         size = len(matrix)
@@ -255,7 +256,7 @@ def vote_labels(
     )
 
 
-def _as_indices(labels: ArrayLike, name: str, size: int, classes: int) -> NDArray[np.int64]:
+def _as_indices(labels: ArrayLike, name: str, size: int, classes: int) -> Integers:
     array = as_label_array(labels, name)
     if array.shape != (size,) or array.dtype.kind not in "iu":
         raise ValueError(

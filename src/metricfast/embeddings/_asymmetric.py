@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from metricfast._core.arguments import check_random_state, take_parameters
+from metricfast._core.types import Array, RandomState
 from metricfast.embeddings._base import (
-    Array,
     Cache,
     CheckedEmbedding,
     Embedding,
@@ -64,7 +64,7 @@ class Asymmetric(CheckedEmbedding):
         self,
         X: Any,
         y: Array | None = None,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | RandomState | None = None,
     ) -> Parameters:
         X, y = check_start(X, y)
         rng = check_random_state(random_state)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
 
@@ -15,10 +14,10 @@ from metricfast._core.arguments import check_choice
 from metricfast._core.arrays import as_codes, as_real, as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.sparse import check_structure
+from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.exceptions import LossOverflowError
 
 __all__ = [
-    "Array",
     "Cache",
     "CheckedEmbedding",
     "Embedding",
@@ -29,7 +28,6 @@ __all__ = [
     "check_start",
 ]
 
-Array = NDArray[Any]
 Parameters = list[Array]
 # The square of a number below, times any width, is finite in float64.
 _MOST = 1e140
@@ -41,7 +39,7 @@ class Cache:
 
     X: Any
     outputs: list[Array]
-    lengths: NDArray[np.float64] | None
+    lengths: Floats | None
 
 
 def as_embeddable(X: Any, dtype: Any = None) -> Any:
@@ -77,7 +75,7 @@ def _converted(X: Any, dtype: Any) -> Any:
     return X if dtype is None else X.astype(dtype, copy=False)
 
 
-def check_start(X: Any, y: Any) -> tuple[Any, NDArray[np.int64] | None]:
+def check_start(X: Any, y: Any) -> tuple[Any, Integers | None]:
     """What `initialize` is given: points as `forward` takes them, and codes of their classes."""
     X = as_embeddable(X)
     check_points(X)
@@ -115,7 +113,7 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
         self,
         X: Any,
         y: Array | None = None,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | RandomState | None = None,
     ) -> Parameters:
         """Make the parameters to start from.
 
@@ -330,7 +328,7 @@ class LayeredEmbedding(CheckedEmbedding):
         return gradients
 
 
-def _shrink(Z: Array) -> NDArray[np.float64] | None:
+def _shrink(Z: Array) -> Floats | None:
     """Multiply rows whose squared length would overflow by the factors returned, if there are any.
 
     Squares of float32 are summed in float64, which they do not overflow.

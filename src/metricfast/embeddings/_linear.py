@@ -9,7 +9,8 @@ from scipy.sparse import issparse
 
 from metricfast._core.arguments import check_bool, check_count, check_random_state, take_parameters
 from metricfast._core.initialize import as_given_map, initialize_components
-from metricfast.embeddings._base import Array, LayeredEmbedding, Parameters, check_start
+from metricfast._core.types import Array, RandomState
+from metricfast.embeddings._base import LayeredEmbedding, Parameters, check_start
 
 __all__ = ["Linear"]
 
@@ -62,7 +63,7 @@ class Linear(LayeredEmbedding):
         self,
         X: Any,
         y: Array | None = None,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | RandomState | None = None,
     ) -> Parameters:
         X, y = check_start(X, y)
         check_bool("normalize", self.normalize)

@@ -16,7 +16,8 @@ from metricfast._core.arguments import (
     check_range,
     take_parameters,
 )
-from metricfast.embeddings._base import Array, LayeredEmbedding, Parameters, check_start
+from metricfast._core.types import Array, RandomState
+from metricfast.embeddings._base import LayeredEmbedding, Parameters, check_start
 
 __all__ = ["MLP"]
 
@@ -81,7 +82,7 @@ class MLP(LayeredEmbedding):
         self,
         X: Any,
         y: Array | None = None,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | RandomState | None = None,
     ) -> Parameters:
         check_choice("activation", self.activation, ("relu", "tanh", "identity"))
         if isinstance(self.hidden_layer_sizes, str) or not np.iterable(self.hidden_layer_sizes):

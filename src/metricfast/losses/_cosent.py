@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import take_parameters
 from metricfast._core.arrays import as_numbers
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.types import Floats
 from metricfast.losses._call import Call, Loss, Totals, as_positive
 from metricfast.losses._labels import Labels, SaidDistance
 
@@ -111,8 +112,8 @@ class CoSENT(Loss):
 
     def _order(
         self,
-        similarities: NDArray[np.float64],
-        scores: NDArray[np.float64],
+        similarities: Floats,
+        scores: Floats,
         points: int,
         rounding: float = 0.0,
     ) -> Totals:
@@ -125,7 +126,7 @@ class CoSENT(Loss):
         return value, terms, points, 0, pairs * (pairs - 1) // 2 - terms
 
 
-def _distances(labels: NDArray[np.float64], i: int, metric: str) -> NDArray[np.float64]:
+def _distances(labels: Floats, i: int, metric: str) -> Floats:
     """Distances of a label to those after it."""
     if metric == "precomputed":
         return labels[i, i + 1 :]

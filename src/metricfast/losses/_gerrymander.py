@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from metricfast._core.arguments import take_parameters
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.types import Floats, Integers
 from metricfast.distances.inference import (
     Inference,
     check_loss_matrix,
@@ -149,7 +150,7 @@ class Gerrymander(Loss):
         matrix, names = check_loss_matrix(self.loss_matrix), ("y", "y_database")
         return Labels("class", *vote_labels(y, others, n, size, matrix, names)[:2])
 
-    def _sets(self, call: Call, weight: NDArray[np.float64]) -> tuple[Inference, Inference]:
+    def _sets(self, call: Call, weight: Floats) -> tuple[Inference, Inference]:
         """Find the sets, and count the votes of the nearest neighbours."""
         n, k = len(call.queries), int(self.n_neighbors)
         matrix, y, y_database = None, call.y, call.y_database
@@ -169,9 +170,7 @@ class Gerrymander(Loss):
         return targeted, augmented
 
 
-def _without_gaps(
-    y: NDArray[np.int64], y_database: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+def _without_gaps(y: Integers, y_database: Integers) -> tuple[Integers, Integers, int]:
     """Number those classes that there are from 0, in order; and their number."""
     present = np.zeros(max(int(y.max()), int(y_database.max())) + 1, bool)
     present[y] = present[y_database] = True
@@ -182,7 +181,7 @@ def _without_gaps(
 def _differing(
     targeted: Inference,
     augmented: Inference,
-    weight: NDArray[np.float64],
+    weight: Floats,
     shape: tuple[int, int],
 ) -> csr_array:
     """Return minus the augmented plus the targeted sets."""

@@ -6,17 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from metricfast._core.arrays import as_codes, as_labels, as_numbers, scaled_alike
 from metricfast._core.targets import as_label_array, check_class_labels
+from metricfast._core.types import Array, Floats, Integers
 from metricfast._labels.binding import SaidDistance, bind_labels, is_precomputed
 from metricfast._labels.distance import LabelDistance
 from metricfast._labels.named import KERNELS
 
 __all__ = ["Labels", "SaidDistance", "bound_labels"]
 
-Rows = NDArray[np.int64] | None
+Rows = Integers | None
 # Classes for each point from which on kernels had more to do with classes than with points.
 _MANY = 4
 
@@ -42,16 +43,14 @@ class Labels:
         kind: str,
         y: Any,
         y_database: Any = None,
-        between: Callable[[Any, Any], NDArray[np.float64]] | None = None,
+        between: Callable[[Any, Any], Floats] | None = None,
         n_classes: int = 0,
     ) -> None:
         self.kind, self._between = kind, between
         self._y, self._y_database = y, y if y_database is None else y_database
         self._n_classes = n_classes
 
-    def take(
-        self, rows: Rows, database_rows: Rows, alone: bool
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+    def take(self, rows: Rows, database_rows: Rows, alone: bool) -> tuple[Array, Array]:
         """Return what kernels take: labels of both sides, or twice all of their distances.
 
         Rows are None for all. Points that are `alone` are their own database. Vectors are scaled by
@@ -76,9 +75,7 @@ class Labels:
         y, references = scaled_alike(y, references)
         return y, references
 
-    def _numbered(
-        self, y: NDArray[np.int64], references: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _numbered(self, y: Integers, references: Integers) -> tuple[Integers, Integers]:
         """Number classes anew where few of very many are there: kernels list them all."""
         if self._n_classes <= _MANY * (len(y) + len(references)):
             return y, references

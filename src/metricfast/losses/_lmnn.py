@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import as_array, check_count, take_parameters
 from metricfast._core.arrays import as_codes, as_points, as_threads
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.types import Array, Integers
 from metricfast.distances.neighbors import kneighbors_per_class, paired_distances
 from metricfast.losses._call import Call, Gradient, Loss, Totals, as_finite, as_positive
 
@@ -63,7 +64,7 @@ class LMNN(Loss):
         y_database: ArrayLike | None = None,
         *,
         targets: ArrayLike | None = None,
-        impostors: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+        impostors: tuple[Integers, Integers] | None = None,
         sample_weight: ArrayLike | None = None,
         exclude: ArrayLike | None = None,
         n_jobs: int | None = None,
@@ -111,7 +112,7 @@ class LMNN(Loss):
     @staticmethod
     def find_targets(
         Z: ArrayLike, y: ArrayLike, n_neighbors: int = 3, *, n_jobs: int | None = None
-    ) -> NDArray[np.int64]:
+    ) -> Integers:
         """The nearest points of each point's own class.
 
         Returns
@@ -141,13 +142,13 @@ class LMNN(Loss):
     def find_impostors(
         Z: ArrayLike,
         y: ArrayLike,
-        targets: NDArray[np.int64],
+        targets: Integers,
         slack: float = 0.0,
         margin: float = 1.0,
         *,
         n_jobs: int | None = None,
         max_candidates: int = 50_000_000,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    ) -> tuple[Integers, Integers] | None:
         """Each anchor's targets, and all l of other classes that may be its impostors.
 
         Those are the l with ``d(i, l) <= sqrt(max_t D_it + margin) + slack`` (plain distances):
@@ -187,14 +188,14 @@ class LMNN(Loss):
 
 
 def _nearest_of_class(
-    queries: NDArray[Any],
-    y: NDArray[np.int64],
-    database: NDArray[Any],
-    y_database: NDArray[np.int64],
+    queries: Array,
+    y: Integers,
+    database: Array,
+    y_database: Integers,
     k: int,
-    exclude: NDArray[np.int64] | None,
+    exclude: Integers | None,
     threads: int,
-) -> NDArray[np.int64]:
+) -> Integers:
     """(n, k) database rows of the anchor's class, nearest first, -1 where there are fewer."""
     rows = np.full((len(queries), k), -1, np.int64)
     position = np.empty(len(database), np.int64)
@@ -216,7 +217,7 @@ def _nearest_of_class(
     return rows
 
 
-def _as_targets(targets: ArrayLike, n: int, m: int) -> NDArray[np.int64]:
+def _as_targets(targets: ArrayLike, n: int, m: int) -> Integers:
     rows = as_array(targets, "targets")
     if rows.ndim != 2 or len(rows) != n or rows.dtype.kind not in "iu":
         raise ValueError(
@@ -228,7 +229,7 @@ def _as_targets(targets: ArrayLike, n: int, m: int) -> NDArray[np.int64]:
     return np.ascontiguousarray(rows, dtype=np.int64)
 
 
-def _as_lists(impostors: Any, n: int, m: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _as_lists(impostors: Any, n: int, m: int) -> tuple[Integers, Integers]:
     """Lists of database indices in compressed sparse rows."""
     found = [as_array(part, "impostors") for part in impostors] if _is_pair(impostors) else []
     if not found or any(part.ndim != 1 or part.dtype.kind not in "iu" for part in found):
@@ -253,8 +254,8 @@ def _is_pair(values: object) -> bool:
 
 
 def _with_targets(
-    impostors: tuple[NDArray[np.int64], NDArray[np.int64]], targets: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    impostors: tuple[Integers, Integers], targets: Integers
+) -> tuple[Integers, Integers]:
     """The lists with each anchor's targets in front: the columns that its row needs."""
     starts, columns = impostors
     known = targets >= 0

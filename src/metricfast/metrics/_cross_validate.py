@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.cluster import KMeans
@@ -17,6 +17,7 @@ from sklearn.utils.validation import _num_samples
 from metricfast._core.arguments import check_choice, check_count, check_random_state
 from metricfast._core.sparse import check_structure
 from metricfast._core.targets import encode
+from metricfast._core.types import Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import bind_labels, label_sequence
 from metricfast._labels.distance import label_array, subset
@@ -34,7 +35,7 @@ from metricfast.metrics._wanted import (
 
 __all__ = ["CrossValidation", "cross_validate_retrieval", "label_disjoint_folds"]
 
-Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
+Fold = tuple[Integers, Integers]
 # So many labels tell how far apart all others are.
 _LANDMARKS = 64
 
@@ -56,7 +57,7 @@ def label_disjoint_folds(
     n_splits: int = 5,
     *,
     continuous: bool | None = None,
-    random_state: int | np.random.RandomState | None = None,
+    random_state: int | RandomState | None = None,
     label_distance: Any = None,
 ) -> list[Fold]:
     """Split points so that a test fold has labels which its training points do not have.
@@ -127,7 +128,7 @@ def _is_straight(label_distance: Any) -> bool:
     return isinstance(label_distance, str) and label_distance in KERNELS
 
 
-def _main_order(y: Any, label_distance: Any, rng: np.random.RandomState) -> NDArray[np.float64]:
+def _main_order(y: Any, label_distance: Any, rng: np.random.RandomState) -> Floats:
     """Return a number for each label, the same for those of distance 0 from each other."""
     distance, labels, _ = bind_labels(label_distance, y)
     some = rng.permutation(len(labels))[:_LANDMARKS]
@@ -135,16 +136,16 @@ def _main_order(y: Any, label_distance: Any, rng: np.random.RandomState) -> NDAr
     # Equal labels have equal rows, but for rounding.
     rows, own = np.unique(np.round(away / max(away.max(), 1e-300), 12), axis=0, return_inverse=True)
     centred = rows - rows.mean(axis=0)
-    order: NDArray[np.float64] = centred @ np.linalg.svd(centred.T @ centred)[0][:, 0]
+    order: Floats = centred @ np.linalg.svd(centred.T @ centred)[0][:, 0]
     return order[own.ravel()]
 
 
-def _blocks(labels: NDArray[np.float64], n_blocks: int, random_state: Any) -> NDArray[np.int64]:
+def _blocks(labels: Floats, n_blocks: int, random_state: Any) -> Integers:
     """The block of each label."""
     if labels.shape[1] > 1:
         scale = labels.std(axis=0)
         means = KMeans(n_blocks, n_init=10, random_state=check_random_state(random_state))
-        found: NDArray[np.int64] = means.fit_predict(labels / np.where(scale == 0, 1, scale))
+        found: Integers = means.fit_predict(labels / np.where(scale == 0, 1, scale))
         return found
     _, codes, counts = np.unique(labels[:, 0], return_inverse=True, return_counts=True)
     middle = np.cumsum(counts) - counts / 2
@@ -167,7 +168,7 @@ def cross_validate_retrieval(
     metrics: str | Sequence[str] | None = None,
     k: int | Sequence[int] = 10,
     continuous: bool | None = None,
-    random_state: int | np.random.RandomState | None = None,
+    random_state: int | RandomState | None = None,
     confidence: float = 0.95,
     **search: Any,
 ) -> CrossValidation:
@@ -305,7 +306,7 @@ def _no_fold(fold: Any, n: int) -> ValueError:
 
 
 def _over_folds(reports: list[RetrievalReport], confidence: float) -> dict[str, Score]:
-    def mean(name: str, part: str) -> NDArray[np.float64]:
+    def mean(name: str, part: str) -> Floats:
         return np.array([getattr(report[name], part) for report in reports])
 
     if not reports:

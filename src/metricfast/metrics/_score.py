@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
+
+from metricfast._core.types import Floats
 
 __all__ = ["RetrievalReport", "Score"]
 
@@ -33,7 +34,7 @@ class Score:
         Whether every value is 0 or 1.
     """
 
-    values: NDArray[np.float64]
+    values: Floats
     chance: float
     oracle: float
     confidence: float = 0.95
@@ -41,9 +42,9 @@ class Score:
     binary: bool = False
 
     @property
-    def defined(self) -> NDArray[np.float64]:
+    def defined(self) -> Floats:
         """The values that are not NaN."""
-        found: NDArray[np.float64] = self.values[~np.isnan(self.values)]
+        found: Floats = self.values[~np.isnan(self.values)]
         return found
 
     @property

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricfast._core.arguments import check_count, check_random_state, check_range
-from metricfast._core.batches import class_batches
 from metricfast._core.initialize import as_given_map, check_n_components, initialize_components
 from metricfast._core.threadpool import one_blas_thread
 from metricfast.learners.base.points import PointsLearner, TrainingSet
 from metricfast.learners.base.trained import Callback, TrainedLearner, with_batches
 from metricfast.learners.base.validation import neighbor_error
-from metricfast.samplers import Batch
+from metricfast.samplers import Batch, class_batches
 from metricfast.training.coordinates import Coordinates, best_scale
 from metricfast.training.monitor import Monitor
 from metricfast.training.objective import Objective, map_points
