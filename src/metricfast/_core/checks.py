@@ -37,14 +37,10 @@ def check_points(
     """Form and check points, and labels if `y` is given.
 
     `estimator`: whose name errors carry, and whose `n_features_in_` and `feature_names_in_` are set
-        (`reset`) or compared with.
-    `X`: {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples,); points, or
-        indicators for the preprocessor.
-    `y`: array-like of shape (n_samples,), or None, optional; labels. None is an error for an
-        estimator that requires labels.
-    `reset`: true in `fit`.
-    `name`: what errors call the points.
-    `**params`: further parameters of :func:`sklearn.utils.check_array`.
+        (`reset`, in `fit`) or compared with.
+    `X`: a table of points, also a sparse one, or indicators for the preprocessor; errors call it
+        `name`.
+    `**params`: of :func:`sklearn.utils.check_array`.
     Returns X, or (X, y); X in native float32 if it was float32, otherwise float64; never modified
     in place.
     """
@@ -78,13 +74,9 @@ def check_tuples(
     tuple_size: int | None,
     **params: Any,
 ) -> Any:
-    """Form and check tuples of points, and labels if `y` is given.
+    """Form and check tuples of points, or of indicators, as :func:`check_points` does points.
 
-    `tuples`: array-like of shape (n_tuples, t, n_features) or (n_tuples, t); tuples, or indicators
-        for the preprocessor.
-    `tuple_size`: the only t to accept. Labels of pairs must be -1 and 1.
-    `estimator`, `y`, `preprocessor`, `reset`, `**params`: as for :func:`check_points`.
-    Returns tuples, or (tuples, y).
+    `tuple_size`: the only one to accept. Labels of pairs must be -1 and 1.
     """
     tuples = as_array(_with_shape(tuples), "X")
     applied = False

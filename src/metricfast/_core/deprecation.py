@@ -19,12 +19,7 @@ FORMER_NAMES = {
 
 
 def renamed(old: str, old_value: Any, new: str, new_value: Any) -> Any:
-    """Return the value of a renamed parameter, with a FutureWarning if the old name was used.
-
-    `old`, `new`: names.
-    `old_value`, `new_value`: values; "deprecated" is the old name's default.
-    Returns `old_value` if it was given, otherwise `new_value`.
-    """
+    """Return the value of a renamed parameter, with a FutureWarning if the old name was used."""
     if _is_default(old_value):
         return new_value
     warn_user(

@@ -54,8 +54,8 @@ def read_tensors(
 
     `kind`: what the metadata must have as "format".
     `what`: what a file of that kind is, for errors.
-    Raises OSError if the file cannot be read; ValueError if it is not such a file, or damaged: a
-    bit of it has changed.
+    Raises OSError if the file cannot be read; ValueError if it is not such a file, or a bit of it
+    has changed.
     """
     module = safetensors_module()
     content = Path(path).read_bytes()

@@ -21,10 +21,7 @@ __all__ = ["as_given_map", "check_n_components", "components_from_metric", "init
 
 
 def check_n_components(n_features: int, n_components: int | None) -> int:
-    """Return `n_components`, which is `n_features` by default.
-
-    Raises ValueError if it is not an integer in [1, n_features].
-    """
+    """Return `n_components`, an integer in [1, n_features], which is `n_features` by default."""
     if n_components is None:
         return n_features
     whole = isinstance(n_components, Integral) and not isinstance(n_components, bool)
@@ -57,23 +54,16 @@ def initialize_components(
     verbose: bool = False,
     sample_weight: Floats | None = None,
 ) -> Array:
-    """Make the linear map that training starts from.
+    """Make the linear map that training starts from, in the dtype of the points.
 
-    `X`: {ndarray, sparse matrix} of shape (n_samples, n_features), float32 or float64.
-    `y`: ndarray of shape (n_samples,), or None; class labels. None where labels are no classes:
-        there is no "lda" then.
-    `init`: {"auto", "pca", "lda", "identity", "random"} or ndarray; "auto" is "lda" if
-        ``n_components <= min(n_features, n_classes - 1)``, else "pca" if ``n_components <
-        min(n_features, n_samples)``, else "identity"; it is never "lda" for sparse points of more
-        than 2000 features, all of which that would fill. Rows of "lda" that the data do not
-        determine are zero. An array of shape (n_components, n_features) is copied.
-    `n_components`: in [1, n_features].
-    `random_state`: used by "random".
+    `y`: classes; None where labels are no classes: there is no "lda" then.
+    `init`: "auto" is "lda" if ``n_components <= min(n_features, n_classes - 1)``, else "pca" if
+        ``n_components < min(n_features, n_samples)``, else "identity"; it is never "lda" for sparse
+        points of more than 2000 features, all of which that would fill. Rows of "lda" that the data
+        do not determine are zero. An array of shape (n_components, n_features) is copied.
     `verbose`: tell standard error what is done and how long it took.
-    `sample_weight`: ndarray of shape (n_samples,), optional; whole numbers mean the same as
-        repeated samples; other weights count relatively.
-    Returns an ndarray of shape (n_components, n_features): in the dtype of X. Raises ValueError if
-    `init` is unknown, has the wrong shape, or cannot give `n_components` rows.
+    `sample_weight`: whole numbers mean the same as repeated samples; others count relatively.
+    Raises ValueError if `init` is unknown, has the wrong shape, or cannot give `n_components` rows.
     """
     if isinstance(init, np.ndarray):
         return _check_given(init, X, n_components)
@@ -145,24 +135,14 @@ def components_from_metric(
 ) -> Array:
     """Return a map L with ``L.T @ L == metric``, or the nearest one of fewer rows.
 
-    `metric`: array-like of shape (n_features, n_features); A symmetric positive semidefinite matrix
-        M.
+    `metric`: array-like of shape (n_features, n_features), symmetric and positive semidefinite.
     `tol`: eigenvalues from ``-tol`` to 0 count as zero. By default the largest absolute eigenvalue
         times n_features times the machine epsilon of the dtype.
     `n_components`: number of rows of L, by default n_features.
-    Returns ndarray of shape (n_features, n_features) or (n_components, n_features): the square root
-    of a diagonal M, the transposed Cholesky factor of a definite one, otherwise the scaled
-    eigenvectors; with `n_components`, the leading eigenvectors, scaled, in descending order.
-    float32 for a float32 M, otherwise float64. Raises ValueError if M is not square, finite and
-    symmetric, or `tol` is negative; NonPSDError if M has an eigenvalue below ``-tol``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from metricfast._core.initialize import components_from_metric
-    >>> components_from_metric(np.diag([4.0, 9.0]))
-    array([[2., 0.],
-           [0., 3.]])
+    L is the square root of a diagonal M, the transposed Cholesky factor of a definite one,
+    otherwise the scaled eigenvectors; with `n_components`, the leading ones in descending order. It
+    is in float32 for a float32 M, otherwise in float64. Raises ValueError if M is not square,
+    finite and symmetric, or `tol` is negative; NonPSDError if M has an eigenvalue below ``-tol``.
     """
     M: Array = check_array(metric, dtype=[np.float64, np.float32], input_name="metric")
     # Symmetry is relative to the largest entry: a matrix of tiny entries is no more symmetric.

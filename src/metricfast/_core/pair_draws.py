@@ -23,14 +23,13 @@ def draw_different_pairs(
 ) -> tuple[Integers, Integers]:
     """Draw a point that has partners, then one of its partners, until there are enough pairs.
 
-    `labels`: ndarray of int64 of shape (n_samples,); points of negative label are in no pair.
+    `labels`: points of negative label are in no pair.
     `n_pairs`: how many to draw; where there are fewer, all are returned, with a warning.
     `same_class`: whether the partners of a point are the others of its class, or the points of
         other classes.
-    `sample_weight`: ndarray of shape (n_samples,), optional; chances of points are in proportion to
-        it; by default they are equal.
-    Returns left, right, ndarrays of int64: the points, the one of the lower label (in a class: of
-    the lower index) first.
+    `sample_weight`: to which the chances of points are in proportion; by default they are equal.
+    Returns left, right: the points, the one of the lower label (in a class: of the lower index)
+    first.
     """
     known = labels >= 0
     if sample_weight is not None:

@@ -20,10 +20,7 @@ Preprocessor = Callable[[Array], Any]
 
 
 class ArrayIndexer:
-    """Preprocessor that looks indices up in an array.
-
-    `X`: the points, one per row. They are checked when they are used, not here.
-    """
+    """Looks indices up in an array of points, which are checked when they are used, not here."""
 
     def __init__(self, X: ArrayLike) -> None:
         if issparse(X):
@@ -48,10 +45,7 @@ class ArrayIndexer:
 
 
 def check_preprocessor(preprocessor: object) -> Preprocessor | None:
-    """Return `preprocessor` as a function, or None if there is none.
-
-    Raises ValueError if it is neither None, nor array-like, nor callable.
-    """
+    """Return an array-like or callable preprocessor as a function, or None if there is none."""
     if preprocessor is None:
         return None
     arraylike = any(hasattr(preprocessor, name) for name in ("__len__", "shape", "__array__"))

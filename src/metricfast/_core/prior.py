@@ -24,16 +24,14 @@ def initialize_metric(
 ) -> Floats:
     """Make a positive semidefinite matrix M.
 
-    `points`: ndarray of shape (n_samples, n_features); the different points that training uses.
+    `points`: the different points that training uses.
     `prior`: {"identity", "covariance", "random"} or ndarray; "covariance" is the pseudo-inverse of
         the covariance of the points. An array of shape (n_features, n_features) is copied.
-    `random_state`: used by "random".
     `name`: the name of the parameter, for errors.
     `strictly_positive`: refuse singular matrices.
-    Returns an ndarray of shape (n_features, n_features), float64. Raises ValueError if `prior` is
-    unknown, of the wrong shape, or not symmetric; NonPSDError if it has a negative eigenvalue;
-    LinAlgError if it must be strictly positive definite and is not. Warns UserWarning if the
-    covariance is singular.
+    Raises ValueError if `prior` is unknown, of the wrong shape, or not symmetric; NonPSDError if it
+    has a negative eigenvalue; LinAlgError if it must be strictly positive definite and is not.
+    Warns UserWarning if the covariance is singular.
     """
     n_features = points.shape[1]
     if isinstance(prior, np.ndarray):

@@ -45,7 +45,7 @@ def times_power_of_two(values: Array, exponent: int) -> Array:
 def log2_spread(X: Array) -> tuple[int, float] | None:
     """Return the logarithm of the largest root mean square of a column; None if all are zero.
 
-    `X`: ndarray of shape (n_samples, n_features); finite values, of zero mean in each column.
+    `X`: finite values, of zero mean in each column.
     The logarithm is the sum of the two, the second being from 0 to 1: multiplying X by a power of
     two changes the first only.
     """
@@ -63,12 +63,10 @@ def center_and_rescale(X: Array) -> tuple[Array, int]:
     """Subtract the mean, and bring data of unusual units to a spread of about 1.
 
     Multiplying by a power of two is exact, so the result for ``X * 2**k`` is the same for all k
-    outside the usual.
+    outside the usual. Columns that are constant become exactly zero.
 
-    `X`: ndarray of shape (n_samples, n_features), float32 or float64; finite values.
-    Returns rescaled, ndarray of shape (n_samples, n_features): of the dtype of X. Columns that are
-    constant become exactly zero; exponent, int: ``rescaled * 2**exponent`` is X less its mean. It
-    is 0 if the largest standard deviation of a column is from 2^-10 to 2^10.
+    Returns rescaled, of the dtype of X, and an exponent: ``rescaled * 2**exponent`` is X less its
+    mean. It is 0 if the largest standard deviation of a column is from 2^-10 to 2^10.
     """
     huge = _overflows(X, None) and _overflows(X, 0)
     exponent = _HEADROOM if huge else 0
@@ -101,11 +99,9 @@ def _overflows(X: Array, axis: int | None) -> bool:
 
 
 def undo_scale(L: Array, exponent: int, dtype: np.dtype[Any]) -> Array:
-    """Turn a map of rescaled points into that of the points as given.
+    """Turn a map of rescaled points into that of the points as given, in a dtype.
 
-    `L`: ndarray of shape (n_components, n_features).
     `exponent`: as :func:`center_and_rescale` returns it.
-    `dtype`: of the result.
     Raises ValueError if the result exceeds the numbers of that dtype.
     """
     with np.errstate(over="ignore", under="ignore"):
@@ -122,9 +118,8 @@ def undo_scale(L: Array, exponent: int, dtype: np.dtype[Any]) -> Array:
 def rescale_targets(y: Floats) -> tuple[Floats, int]:
     """Subtract the mean of numbers to predict, and divide by the power of two of their spread.
 
-    `y`: ndarray of shape (n_samples,).
-    Returns y, ndarray of shape (n_samples,); exponent, int: of that power. Raises ValueError if the
-    squares of the numbers, or their inverses, would overflow.
+    Returns them, and the exponent of that power. Raises ValueError if the squares of the numbers,
+    or their inverses, would overflow.
     """
     targets, exponent = center_and_rescale(y[:, None])
     more, _ = log2_spread(targets) or (0, 0.0)

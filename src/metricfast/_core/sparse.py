@@ -36,11 +36,8 @@ _WIDE = 2000
 def check_structure(X: Any, name: str = "X") -> None:
     """Raise ValueError unless the entries of a sparse matrix lie within its shape.
 
-    SciPy and compiled code rely on that without looking.
-
-    `X`: sparse matrix of shape (n_samples, n_features); only those that hold arrays of indices are
-        looked at: CSR, CSC, BSR and COO.
-    `name`: for the error.
+    SciPy and compiled code rely on that without looking. Only matrices that hold arrays of indices
+    are looked at: CSR, CSC, BSR and COO.
     """
     if X.format == "coo":
         sound = (
@@ -85,9 +82,7 @@ def is_wide(X: Any) -> bool:
 def rescale(X: Any) -> tuple[Any, int]:
     """Bring points of unusual units to a spread of about 1, as `center_and_rescale` does.
 
-    `X`: sparse matrix of shape (n_samples, n_features), CSR; not modified.
-    Returns rescaled, sparse matrix of shape (n_samples, n_features): not centred; exponent, int:
-    ``rescaled * 2**exponent`` is X.
+    Returns rescaled, which is not centred, and the exponent: ``rescaled * 2**exponent`` is X.
     """
     exponent = math.frexp(float(np.abs(X.data).max(initial=0)))[1]
     unit = _with_data(X, times_power_of_two(X.data.astype(np.float64), -exponent))

@@ -32,16 +32,13 @@ _LEAST, _MOST = 1e-20, 1e20
 def check_classification_target(
     y: ArrayLike, n_samples: int | None = None, name: str = "y"
 ) -> tuple[Array, Integers]:
-    """Encode class labels.
+    """Encode class labels: integers, booleans, strings, or floats with whole values.
 
-    `y`: array-like of shape (n_samples,); labels: integers, booleans, strings, or floats with whole
-        values.
     `n_samples`: the length that `y` must have.
     `name`: what errors call it.
-    Returns classes, ndarray of shape (n_classes,): the different labels, sorted; codes, ndarray of
-    shape (n_samples,), int64: `classes[codes]` is `y`. Raises ValueError if `y` has the wrong
-    length, holds None, NaN or infinity, is continuous, mixes types that have no order, or holds
-    fewer than two classes.
+    Returns classes, the different labels, sorted, and codes: `classes[codes]` is `y`. Raises
+    ValueError if `y` has the wrong length, holds None, NaN or infinity, is continuous, mixes types
+    that have no order, or holds fewer than two classes.
     """
     labels = as_label_array(y, name)
     if labels.ndim != 1 and labels.shape[1:] != (1,):
@@ -110,12 +107,7 @@ def _mixed(labels: Iterable[Any], name: str) -> ValueError:
 
 
 def check_class_labels(labels: ArrayLike, name: str = "y") -> None:
-    """Refuse labels that cannot be those of classes.
-
-    `name`: what errors call them.
-    Raises ValueError if one is missing, there are numbers with fractions among them, or they have
-    no order.
-    """
+    """Refuse labels of classes if one is missing or a fraction, or if they have no order."""
     array = as_label_array(labels, name)
     if array.dtype.kind == "O":
         encode(array, name)
@@ -131,11 +123,7 @@ def check_class_labels(labels: ArrayLike, name: str = "y") -> None:
 
 
 def check_comparable(labels: ArrayLike, others: ArrayLike, name: str) -> None:
-    """Refuse to compare text with numbers, which NumPy would turn into text, or dates with either.
-
-    `name`: what errors call `labels`.
-    Raises ValueError if one holds what the other does not.
-    """
+    """Refuse to compare text with numbers, which NumPy would make text, or dates with either."""
     kind, other_kind = _kind(labels), _kind(others)
     if kind != other_kind and np.size(labels) and np.size(others):
         raise ValueError(
@@ -165,11 +153,9 @@ def _kind_of(label: type) -> str:
 def check_partial_target(y: ArrayLike) -> tuple[Array, Integers]:
     """Encode class labels, of which numbers below 0 mean that the class is unknown.
 
-    `y`: array-like of shape (n_samples,); as for :func:`check_classification_target`.
-    Returns classes, ndarray of shape (n_classes,): the different known labels, sorted; codes,
-    ndarray of shape (n_samples,), int64: `classes[codes]` is `y` where that is known; -1 elsewhere.
-    Raises ValueError as of :func:`check_classification_target`, or if fewer than two classes are
-    known.
+    Returns classes, the different known labels, sorted, and codes: `classes[codes]` is `y` where
+    that is known; -1 elsewhere. Raises ValueError as :func:`check_classification_target` does, or
+    if fewer than two classes are known.
     """
     classes, codes = check_classification_target(y)
     unknown = int((classes < 0).sum()) if classes.dtype.kind in "if" else 0
@@ -182,13 +168,7 @@ def check_partial_target(y: ArrayLike) -> tuple[Array, Integers]:
 
 
 def check_regression_target(y: ArrayLike, vary: bool = True) -> Floats:
-    """Check numbers to predict.
-
-    `y`: array-like of shape (n_samples,).
-    `vary`: whether the same number throughout is an error.
-    Returns an ndarray of shape (n_samples,), float64. Raises ValueError if `y` holds something else
-    than numbers, NaN, infinity, or, with `vary`, the same number throughout.
-    """
+    """Return numbers to predict in float64; they must `vary` if that is true."""
     numbers = column_or_1d(as_real(y, "y"), warn=True)
     targets: Floats = check_array(numbers, dtype=np.float64, ensure_2d=False, input_name="y")
     if vary and targets.min() == targets.max():
@@ -197,12 +177,10 @@ def check_regression_target(y: ArrayLike, vary: bool = True) -> Floats:
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Floats | None:
-    """Check weights of samples.
+    """Return weights of samples in float64, or None if there are none.
 
-    `sample_weight`: array-like of shape (n_samples,), or None.
-    Returns an ndarray of shape (n_samples,), float64, or None if there are no weights. Raises
-    ValueError if `sample_weight` has another shape, holds NaN, infinity or a negative value, is
-    zero throughout, or its largest value is not from 1e-20 to 1e20.
+    Raises ValueError if they have another shape, hold NaN, infinity or a negative value, are zero
+    throughout, or the largest is not from 1e-20 to 1e20.
     """
     if sample_weight is None:
         return None

@@ -101,12 +101,10 @@ def index_tuples(
 ) -> TupleSet:
     """Check tuples, given as points or as indicators, and labels if there are any.
 
-    `estimator`: whose name errors carry, and whose `n_features_in_` is set (`reset`) or compared
-        with.
-    `tuples`: array-like of shape (n_tuples, t, n_features) or (n_tuples, t); tuples, or indicators
-        for the preprocessor.
-    `y`: array-like of shape (n_tuples,), optional; labels; those of pairs are -1 and 1.
-    `reset`: true in `fit`.
+    `estimator`: whose name errors carry, and whose `n_features_in_` is set (`reset`, in `fit`) or
+        compared with.
+    `tuples`: array-like of shape (n_tuples, t, n_features) or (n_tuples, t).
+    `y`: labels; those of pairs are -1 and 1.
     `tuple_size`: the only t to accept.
     Returns a TupleSet, which shares memory with the input where it can.
     """
@@ -142,8 +140,8 @@ def _rows_of_array(
     """Points and tuples of rows of them, where `tuples` index an array that can serve as it is.
 
     Forming the tuples would take more memory than the points do. Of sparse points, those in tuples
-    become dense. None wherever that is not so, or
-    something is wrong with the input: then the checks of formed tuples know what to say.
+    become dense. None wherever that is not so, or something is wrong with the input: then the
+    checks of formed tuples know what to say.
     """
     if not isinstance(preprocessor, ArrayIndexer):
         return None

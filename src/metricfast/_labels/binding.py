@@ -46,13 +46,12 @@ def bind_labels(
     """Find out what kind of labels a distance is said of.
 
     `said`: one that is bound already is returned, and labels are as it takes them.
-    `y`, `y_database`: array-like or sequence of objects; labels; of "precomputed", `y` alone, which
-        holds their distances, of shape (n, m).
-    `sizes`: tuple of int, optional; how many labels there must be, n and m.
-    `names`: tuple of str; what errors call them.
-    Returns distance, LabelDistance; labels, references, ndarray: as it takes them: numbers in
-    float64, objects one by one; of "precomputed" the numbers of rows and columns. Raises ValueError
-    if the distance is none, or is not one of such labels.
+    `y`, `y_database`: labels, of any kind; of "precomputed", `y` alone, their distances, (n, m).
+    `sizes`: how many labels there must be, n and m.
+    `names`: what errors call them.
+    Returns the distance, and labels and references as it takes them: numbers in float64, objects
+    one by one; of "precomputed" the numbers of rows and columns. Raises ValueError if the distance
+    is none, or is not one of such labels.
     """
     if isinstance(said, LabelDistance):
         labels = np.asarray(y)
@@ -106,10 +105,7 @@ def _check_shape(table: Table, shape: tuple[int, int], name: str) -> None:
 
 
 def agreed(said: dict[str, Any]) -> Any:
-    """Return the label distance that any of the places says, None if none does.
-
-    Raises ValueError if two places contradict each other.
-    """
+    """Return the label distance that any of the places says, None if none does; they must agree."""
     found, first = None, ""
     for place, one in said.items():
         if one is None:

@@ -134,13 +134,10 @@ def subset(labels: Any, rows: Integers) -> Any:
 
 
 def label_array(y: Any, name: str) -> Labels:
-    """Return labels as an array, of anything that is no number one by one.
+    """Return labels, anything that is no number one by one, as an array; errors call them `name`.
 
-    `y`: array-like or sequence of objects.
-    `name`: what errors call it.
-    Returns an array of shape (n,) or (n, q) in float64 or int64 where `y` holds numbers, or as many
-    for each point; an array of other things as it is; else of shape (n,), the objects of a
-    sequence.
+    Of shape (n,) or (n, q) in float64 or int64 where they are numbers, or as many for each point;
+    an array of other things as it is; else of shape (n,), the objects of a sequence.
     """
     array = _as_array(y, name)
     if array.ndim == 0 or 0 in array.shape:

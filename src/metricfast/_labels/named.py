@@ -28,10 +28,7 @@ _NAMES = (*KERNELS, "cosine", "hamming", "haversine", "jaccard")
 
 
 def named_distance(said: Any) -> LabelDistance:
-    """Return the distance of a name, or of ``("angular", period)``.
-
-    Raises ValueError if there is none.
-    """
+    """Return the distance of a name, or of ``("angular", period)``; ValueError if there is none."""
     if isinstance(said, (tuple, list)) and len(said) == 2 and said[0] == "angular":
         return _angular(said[1])
     if isinstance(said, str):

@@ -31,12 +31,10 @@ def label_neighbors(
     goes through blocks of all distances. Points of the same label are taken in cyclic order of a
     random arrangement, each point beginning with those after it, so that none is left out.
 
-    `y`: ndarray of shape (n,) or (n, n_labels); labels as the distance takes them.
-    `distance`: by default the Euclidean one.
+    `y`: labels as the distance takes them, which is by default the Euclidean one.
     `ties`: {"keep", "drop"}; whether points of the same label as the anchor are neighbours.
     `rng`: arranges points of equal labels; by default they are in the order of their indices.
-    Returns an ndarray of int64 of shape (n, k): nearest label first; -1 where there are fewer
-    (other labels).
+    Returns rows, nearest label first, -1 where there are fewer (other labels).
     """
     n = len(y)
     distance = named_distance("euclidean") if distance is None else distance

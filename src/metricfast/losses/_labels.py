@@ -25,17 +25,11 @@ _MANY = 4
 class Labels:
     """Labels of queries and of a database.
 
-    Parameters
-    ----------
-    kind : str
-        "class" (codes of classes), "targets" (a number each), a metric that kernels know (vectors),
-        or "precomputed": distances are those of a function.
-    y, y_database : ndarray
-        Whose rows are taken; by default the database's are `y`.
-    between : callable, optional
-        Of rows of both, to their distances.
-    n_classes : int
-        Codes of classes are below it.
+    `kind`: "class" (codes of classes), "targets" (a number each), a metric that kernels know
+        (vectors), or "precomputed": distances are those of a function.
+    `y`, `y_database`: whose rows are taken; by default the database's are `y`.
+    `between`: a function of rows of both, to their distances.
+    `n_classes`: codes of classes are below it.
     """
 
     def __init__(
