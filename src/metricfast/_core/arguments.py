@@ -146,10 +146,13 @@ def called_like(model: Callable[P, Any]) -> Callable[[Callable[..., T]], Callabl
         @wraps(function)
         def called(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
-                signature.bind(*args, **kwargs)
-            except TypeError as error:
-                raise TypeError(f"{called.__name__}() {error}") from None
-            return function(*args, **kwargs)
+                return function(*args, **kwargs)
+            except TypeError:
+                try:
+                    signature.bind(*args, **kwargs)
+                except TypeError as error:
+                    raise TypeError(f"{called.__name__}() {error}") from None
+                raise
 
         called.__signature__ = signature  # type: ignore[attr-defined]
         return called

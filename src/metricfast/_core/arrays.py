@@ -15,6 +15,7 @@ from metricfast._core.types import Array, Floats, Integers
 __all__ = [
     "aligned_empty",
     "as_codes",
+    "as_common_codes",
     "as_exclude",
     "as_labels",
     "as_maps",
@@ -89,22 +90,25 @@ def as_vector(values: ArrayLike, name: str, size: int) -> Floats:
     return array
 
 
-def as_codes(
-    labels: ArrayLike, name: str, size: int, classes: Array | None = None
-) -> tuple[Array, Integers]:
-    """Sorted classes and the labels as codes into them; unknown labels get codes past the end."""
+def as_codes(labels: ArrayLike, name: str, size: int) -> tuple[Array, Integers]:
+    """Sorted classes and the labels as codes into them."""
     array = as_label_array(labels, name)
     if array.shape != (size,):
         raise ValueError(
             f"{name} must hold one label a point: expected shape ({size},), found {array.shape}."
         )
-    if classes is not None:
-        check_comparable(array, classes, name)
-        array = np.concatenate([classes, array])
-    known, codes = encode(array, name)
-    if classes is None:
-        return known, codes
-    return known, codes[len(classes) :]
+    return encode(array, name)
+
+
+def as_common_codes(
+    labels: ArrayLike, others: ArrayLike, names: tuple[str, str], sizes: tuple[int, int]
+) -> tuple[Array, Integers, Integers]:
+    """Sorted classes of queries and of a database, and the labels of both as codes into them."""
+    (classes, codes), (found, places) = map(as_codes, (labels, others), names, sizes)
+    check_comparable(found, classes, names[1])
+    known = encode(np.concatenate([classes, found]), names[1])[0]
+    of_classes, of_found = (np.searchsorted(known, x).astype(np.int64) for x in (classes, found))
+    return known, of_classes[codes], of_found[places]
 
 
 def as_exclude(exclude: ArrayLike | None, size: int, database: int) -> Integers | None:

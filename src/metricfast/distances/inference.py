@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricfast._core.arguments import called_like, check_choice
-from metricfast._core.arrays import as_codes, as_exclude, as_points, as_real, as_threads
+from metricfast._core.arrays import as_common_codes, as_exclude, as_points, as_real, as_threads
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.targets import as_label_array, check_comparable, encode
+from metricfast._core.targets import as_label_array
 from metricfast._core.types import Floats, Integers
 from metricfast.distances.neighbors import check_neighbors
 
@@ -245,15 +245,8 @@ def vote_labels(
             _as_indices(database_labels, names[1], m, size),
             size,
         )
-    of_queries, codes = as_codes(query_labels, names[0], n)
-    of_database, database_codes = as_codes(database_labels, names[1], m)
-    check_comparable(of_database, of_queries, names[1])
-    known = encode(np.concatenate([of_queries, of_database]), names[1])[0]
-    return (
-        np.searchsorted(known, of_queries)[codes].astype(np.int64),
-        np.searchsorted(known, of_database)[database_codes].astype(np.int64),
-        len(known),
-    )
+    known, codes, others = as_common_codes(query_labels, database_labels, names, (n, m))
+    return codes, others, len(known)
 
 
 def _as_indices(labels: ArrayLike, name: str, size: int, classes: int) -> Integers:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arrays import as_codes, as_labels, as_numbers, scaled_alike
+from metricfast._core.arrays import as_codes, as_common_codes, as_labels, as_numbers, scaled_alike
 from metricfast._core.targets import as_label_array, check_class_labels
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._labels.binding import SaidDistance, bind_labels, is_precomputed
@@ -91,12 +91,13 @@ def bound_labels(
         if y_database is None or m is None:
             return Labels("targets", as_numbers(y, "y", n))
         return Labels("targets", as_numbers(y, "y", n), as_numbers(y_database, "y_database", m))
-    classes, codes = as_codes(_classes(y, "y"), "y", n)
+    of_queries = _classes(y, "y")
     if y_database is None or m is None:
+        classes, codes = as_codes(of_queries, "y", n)
         return Labels("class", codes, n_classes=len(classes))
-    known, database_codes = as_codes(_classes(y_database, "y_database"), "y_database", m, classes)
-    codes = np.searchsorted(known, classes)[codes].astype(np.int64)
-    return Labels("class", codes, database_codes, n_classes=len(known))
+    of_database, names = _classes(y_database, "y_database"), ("y", "y_database")
+    known, codes, others = as_common_codes(of_queries, of_database, names, (n, m))
+    return Labels("class", codes, others, n_classes=len(known))
 
 
 def _apart(said: Any, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None) -> Labels:

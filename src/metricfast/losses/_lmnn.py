@@ -231,7 +231,8 @@ def _as_targets(targets: ArrayLike, n: int, m: int) -> Integers:
 
 def _as_lists(impostors: Any, n: int, m: int) -> tuple[Integers, Integers]:
     """Lists of database indices in compressed sparse rows."""
-    found = [as_array(part, "impostors") for part in impostors] if _is_pair(impostors) else []
+    pair = isinstance(impostors, (tuple, list)) and len(impostors) == 2
+    found = [as_array(part, "impostors") for part in impostors] if pair else []
     if not found or any(part.ndim != 1 or part.dtype.kind not in "iu" for part in found):
         raise ValueError(
             "impostors must be two arrays of integers, (row_starts, columns), as find_impostors "
@@ -247,10 +248,6 @@ def _as_lists(impostors: Any, n: int, m: int) -> tuple[Integers, Integers]:
     if len(columns) and (columns.min() < 0 or columns.max() >= m):
         raise ValueError(f"impostors must hold columns from 0 to {m - 1}.")
     return starts, columns
-
-
-def _is_pair(values: object) -> bool:
-    return isinstance(values, (tuple, list)) and len(values) == 2
 
 
 def _with_targets(

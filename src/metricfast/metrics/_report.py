@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 
-from metricfast._core.arrays import as_codes, as_exclude, as_points
+from metricfast._core.arrays import as_common_codes, as_exclude, as_points
 from metricfast._core.types import Array
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import bind_labels, is_precomputed
@@ -236,9 +236,9 @@ def _judge_classes(
     search: Search, asked: Asked, labels: Any, database_labels: Any, baselines: bool
 ) -> None:
     n, m = len(search.queries), len(search.database)
-    classes, _ = as_codes(labels, "labels", n)
-    known, references = as_codes(database_labels, "database_labels", m, classes)
-    codes = np.searchsorted(known, np.asarray(labels))
+    known, codes, references = as_common_codes(
+        labels, database_labels, ("labels", "database_labels"), (n, m)
+    )
     relevant = np.bincount(references, minlength=len(known))[codes]
     if search.exclude is not None:
         relevant -= (search.exclude >= 0) & (references[search.exclude] == codes)
