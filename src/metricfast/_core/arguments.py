@@ -151,7 +151,7 @@ def called_like(model: Callable[P, Any]) -> Callable[[Callable[..., T]], Callabl
                 try:
                     signature.bind(*args, **kwargs)
                 except TypeError as error:
-                    raise TypeError(f"{called.__name__}() {error}") from None
+                    raise TypeError(f"{called.__qualname__}() {error}") from None
                 raise
 
         called.__signature__ = signature  # type: ignore[attr-defined]

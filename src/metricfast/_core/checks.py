@@ -57,7 +57,9 @@ def check_points(
         if issparse(X):
             check_structure(X)
         check_labels(y)
-        params = {"dtype": np.float32 if _is_single(X) else _FLOATS, **params}
+        # Of a frame that has no dtype of NumPy, and may hold float32 alone.
+        single = not hasattr(X, "dtype") and _dtype(X) == np.float32
+        params = {"dtype": np.float32 if single else _FLOATS, **params}
         checked = validate_data(estimator, X, y, reset=reset, **params)
     if not isinstance(checked, tuple):
         return _as_native(checked)
@@ -130,11 +132,6 @@ def check_labels(y: Any, name: str = "y") -> None:
         return
     if as_array(y, name).dtype.kind in "OUS":
         as_label_array(y, name)
-
-
-def _is_single(X: Any) -> bool:
-    """Tell whether a frame that has no dtype of NumPy holds float32 alone."""
-    return not hasattr(X, "dtype") and _dtype(X) == np.float32
 
 
 def _dtype(X: Any) -> Any:

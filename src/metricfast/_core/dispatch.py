@@ -23,18 +23,10 @@ ISAS = ("base", *X86_64_LEVELS, "native")
 def get_kernels() -> Kernels:
     """Return the compiled kernels, which are chosen and imported at the first call.
 
-    Returns
-    -------
-    kernels : module
-        The module for the best instruction set level that was built and that the processor and the
-        operating system support, or for the one that the environment variable ``METRICFAST_ISA``
-        names.
-
-    Raises
-    ------
-    ImportError
-        If ``METRICFAST_ISA`` names a level that is unknown, was not built, or that this machine
-        does not support; if no level that was built can run here.
+    They are of the best instruction set level that was built and that the processor and the
+    operating system support, or of the one that the environment variable ``METRICFAST_ISA`` names.
+    ImportError if that is unknown, was not built, or is not supported; if no level that was built
+    can run here.
     """
     available = available_isas()
     wanted = os.environ.get(VARIABLE)

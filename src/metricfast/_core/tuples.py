@@ -24,24 +24,12 @@ _BLOCK_SIZE = 4096
 
 @dataclass(frozen=True)
 class TupleSet:
-    """Tuples of points, none of which is held more often than it was given.
+    """Tuples of points, none of which is held more often than it was given."""
 
-    Attributes
-    ----------
-    points : ndarray of shape (n_points, n_features), C order, float32 or float64
-        May hold points that are in no tuple.
-    index : ndarray of shape (n_tuples, t), C order, int64
-        Rows of `points`.
-    y : ndarray of shape (n_tuples,), or None
-        Labels.
-    weight : ndarray of shape (n_tuples,), float64, or None
-        Positive.
-    """
-
-    points: Array
-    index: Integers
+    points: Array  # (n_points, n_features) in C order; some may be in no tuple
+    index: Integers  # (n_tuples, t) in C order: rows of `points`
     y: Array | None = None
-    weight: Floats | None = None
+    weight: Floats | None = None  # positive
 
     def weighted(self, sample_weight: ArrayLike | None) -> TupleSet:
         """Return the tuples of positive weight."""

@@ -27,17 +27,11 @@ def block_rows(width: int) -> int:
 class LabelDistance:
     """A distance of labels of one kind: ``distance(a, b)`` is that of all of two arrays of them.
 
-    Parameters
-    ----------
-    between : callable
-        Of two arrays that `encode` has returned, to the distances of their rows, (n, m).
-    encode : callable, optional
-        Of an array of labels, to an array with a row for each; by default they stay as they are.
-    places : callable, optional
-        Of labels, to points and keywords of :func:`nearest_points`, where the nearest labels can be
-        searched as points.
-    kernel : str, optional
-        The name by which the compiled losses know it.
+    `between`: of two arrays that `encode` has returned, to the distances of their rows, (n, m).
+    `encode`: of labels, to an array with a row for each; by default they stay as they are.
+    `places`: of labels, to points and keywords of a search by a tree, where the nearest labels
+        can be searched as points.
+    `kernel`: the name by which the compiled losses know it.
     """
 
     def __init__(

@@ -23,7 +23,6 @@ __all__ = [
     "Embedding",
     "LayeredEmbedding",
     "Parameters",
-    "as_embeddable",
     "check_side",
     "check_start",
 ]
@@ -42,23 +41,24 @@ class Cache:
     lengths: Floats | None
 
 
-def as_embeddable(X: Any, dtype: Any = None) -> Any:
-    """Points as `forward` takes them: an array in C order, or a csr_array.
+def as_embeddable(X: Any, dtype: Any = None, width: int | None = None) -> Any:
+    """Points as `forward` takes them: an array in C order, or a csr_array, of finite values.
 
-    Parameters
-    ----------
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-    dtype : dtype, optional
-        By default float32 for float32 points, otherwise float64.
-
-    Raises
-    ------
-    ValueError
-        If X has not two dimensions, or is a damaged sparse matrix.
+    By default in float32 if they are, otherwise in float64; `width` is how many features there are.
     """
     if issparse(X):
         check_structure(X)
-    return _converted(X, dtype)
+    with np.errstate(over="ignore"):
+        X = _converted(X, dtype)
+    if width not in (None, X.shape[1]):
+        raise ValueError(f"X must have {width} features, as the parameters do; found {X.shape[1]}.")
+    if 0 in X.shape:
+        raise ValueError(f"X is empty: found shape {X.shape}.")
+    if not get_kernels().all_finite(X.data[None] if issparse(X) else X):
+        raise ValueError(
+            f"X contains NaN, infinity or what overflows {X.dtype}; remove or impute these values."
+        )
+    return X
 
 
 def _converted(X: Any, dtype: Any) -> Any:
@@ -78,18 +78,7 @@ def _converted(X: Any, dtype: Any) -> Any:
 def check_start(X: Any, y: Any) -> tuple[Any, Integers | None]:
     """What `initialize` is given: points as `forward` takes them, and codes of their classes."""
     X = as_embeddable(X)
-    check_points(X)
     return X, None if y is None else as_codes(y, "y", X.shape[0])[1]
-
-
-def check_points(X: Any) -> None:
-    """Refuse no points or features, and what is not finite."""
-    if 0 in X.shape:
-        raise ValueError(f"X is empty: found shape {X.shape}.")
-    if not get_kernels().all_finite(X.data[None] if issparse(X) else X):
-        raise ValueError(
-            f"X contains NaN, infinity or what overflows {X.dtype}; remove or impute these values."
-        )
 
 
 def check_side(side: str) -> None:
@@ -217,13 +206,7 @@ class CheckedEmbedding(Embedding):
         check_side(side)
         self._check_parameters(parameters)
         weight = self._first(parameters, side)
-        with np.errstate(over="ignore"):
-            X = as_embeddable(X, weight.dtype)
-        if X.shape[1] != weight.shape[1]:
-            raise ValueError(
-                f"X must have {weight.shape[1]} features, as the parameters do; found {X.shape[1]}."
-            )
-        check_points(X)
+        X = as_embeddable(X, weight.dtype, weight.shape[1])
         return self._forward(parameters, X, side=side, n_jobs=n_jobs)
 
     @abstractmethod

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from metricfast._core.arguments import check_choice
+from metricfast._core.arguments import called_like, check_choice
 from metricfast._core.arrays import as_exclude, as_points, as_threads, as_vector
 from metricfast.losses._bound import BoundLoss, Call, Gradient
 from metricfast.losses._labels import Labels, bound_labels
@@ -43,7 +43,7 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
     # Of losses of continuous labels that have a parameter `label_distance`.
     _default_label_distance = "sqeuclidean"
 
-    def __call__(
+    def _call(
         self,
         Z: ArrayLike,
         y: ArrayLike,
@@ -53,11 +53,26 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
         sample_weight: ArrayLike | None = None,
         exclude: ArrayLike | None = None,
         n_jobs: int | None = None,
-    ) -> tuple[float, Gradient]:
+    ) -> Call:
+        """What the kernel is run on, all arguments checked."""
+        self._check_anchors("exclude", exclude)
+        queries, database = as_points(Z, "Z"), None
+        n, m = len(queries), None
+        if Z_database is not None:
+            database = as_points(Z_database, "Z_database", width=queries.shape[1])
+            m = len(database)
+            if database.dtype != queries.dtype:
+                queries, database = queries.astype(np.float64), database.astype(np.float64)
+        bound = self._on(y, y_database, n, m, sample_weight, n_jobs)
+        left_out = as_exclude(exclude, n, n if m is None else m)
+        if m is None and left_out is None:
+            left_out = np.arange(n)
+        return bound.call(queries, database, exclude=left_out)
+
+    @called_like(_call)
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[float, Gradient]:
         """Value and gradient; see the module's description."""
-        return self._evaluate(
-            self._call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
-        )
+        return self._evaluate(self._call(*args, **kwargs))
 
     def on(
         self,
@@ -105,31 +120,6 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
         labels = self._bound_labels(y, y_database, n, m)
         weight = None if sample_weight is None else as_vector(sample_weight, "sample_weight", n)
         return BoundLoss(self, labels, weight, as_threads(n_jobs))
-
-    def _call(
-        self,
-        Z: ArrayLike,
-        y: ArrayLike,
-        Z_database: ArrayLike | None,
-        y_database: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-        exclude: ArrayLike | None,
-        n_jobs: int | None,
-    ) -> Call:
-        """What the kernel is run on, all arguments checked."""
-        self._check_anchors("exclude", exclude)
-        queries, database = as_points(Z, "Z"), None
-        n, m = len(queries), None
-        if Z_database is not None:
-            database = as_points(Z_database, "Z_database", width=queries.shape[1])
-            m = len(database)
-            if database.dtype != queries.dtype:
-                queries, database = queries.astype(np.float64), database.astype(np.float64)
-        bound = self._on(y, y_database, n, m, sample_weight, n_jobs)
-        left_out = as_exclude(exclude, n, n if m is None else m)
-        if m is None and left_out is None:
-            left_out = np.arange(n)
-        return bound.call(queries, database, exclude=left_out)
 
     def _evaluate(self, call: Call) -> tuple[float, Gradient]:
         if self._weighs_columns:

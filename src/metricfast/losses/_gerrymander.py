@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
-from metricfast._core.arguments import take_parameters
+from metricfast._core.arguments import called_like, take_parameters
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.types import Floats, Integers
 from metricfast.distances.inference import (
@@ -95,17 +97,8 @@ class Gerrymander(Loss):
         found = len(call.queries) - self.n_infeasible_
         return value, weights.nnz, found, self.n_infeasible_, 0
 
-    def weights(
-        self,
-        Z: ArrayLike,
-        y: ArrayLike,
-        Z_database: ArrayLike | None = None,
-        y_database: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        exclude: ArrayLike | None = None,
-        n_jobs: int | None = None,
-    ) -> tuple[float, csr_array]:
+    @called_like(Loss._call)
+    def weights(self, *args: Any, **kwargs: Any) -> tuple[float, csr_array]:
         """Value, and its derivative by every distance.
 
         Returns
@@ -119,9 +112,7 @@ class Gerrymander(Loss):
         LossOverflowError
             If squared distances overflow.
         """
-        return self.of_distances(
-            self._call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
-        )
+        return self.of_distances(self._call(*args, **kwargs))
 
     def of_distances(self, call: Call) -> tuple[float, csr_array]:
         """As :meth:`weights`, of what was checked."""

@@ -83,7 +83,10 @@ class LMNN(Loss):
         Z, y, Z_database, y_database, sample_weight, exclude, n_jobs
             See the module's description; ``sample_weight`` weighs anchors alone.
         """
-        call = self._call(Z, y, Z_database, y_database, sample_weight, exclude, n_jobs)
+        call = self._call(
+            Z, y, Z_database, y_database,
+            sample_weight=sample_weight, exclude=exclude, n_jobs=n_jobs,
+        )  # fmt: skip
         n, m = len(call.queries), len(call.references)
         if targets is not None:
             call.options["targets"] = _as_targets(targets, n, m)

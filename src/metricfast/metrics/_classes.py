@@ -23,16 +23,10 @@ Hits = NDArray[np.bool_]
 class ClassMetric:
     """How to compute a metric of each query, from 0 to 1, which the best possible order has.
 
-    Attributes
-    ----------
-    value : callable
-        From hits, R and k to the values.
-    chance : callable
-        From one R, the number of candidates and k to the expectation over random orders.
-    depth : {"one", "k", "relevant", "all"}
-        How many places the value looks at.
-    binary : bool
-        Whether it is 0 or 1.
+    `value`: of hits, R and k.
+    `chance`: of one R, the number of candidates and k; the expectation over random orders.
+    `depth`: how many places the value looks at: "one", "k", "relevant" or "all".
+    `binary`: whether it is 0 or 1.
     """
 
     value: Callable[[Hits, Integers, int], Array]

@@ -97,13 +97,13 @@ def label_disjoint_folds(
     >>> test
     array([0, 2])
     """
-    if label_distance is not None and not _is_straight(label_distance):
-        y = label_sequence(label_distance, y, "y")
-        y = _main_order(y, label_distance, check_random_state(random_state))
+    if label_distance is not None:
         continuous = True
-    elif label_distance is not None:
-        _, y, _ = bind_labels(label_distance, y)
-        continuous = True
+        if isinstance(label_distance, str) and label_distance in KERNELS:
+            _, y, _ = bind_labels(label_distance, y)
+        else:
+            y = label_sequence(label_distance, y, "y")
+            y = _main_order(y, label_distance, check_random_state(random_state))
     labels = label_array(y, "y")
     check_choice("continuous", continuous, (None, True, False))
     if continuous is None:
@@ -122,10 +122,6 @@ def label_disjoint_folds(
         return list(shuffled.split(labels, groups=labels))
     blocks = _blocks(labels.reshape(len(labels), -1).astype(np.float64), n_splits, random_state)
     return [(np.flatnonzero(blocks != i), np.flatnonzero(blocks == i)) for i in range(n_splits)]
-
-
-def _is_straight(label_distance: Any) -> bool:
-    return isinstance(label_distance, str) and label_distance in KERNELS
 
 
 def _main_order(y: Any, label_distance: Any, rng: np.random.RandomState) -> Floats:
@@ -292,17 +288,16 @@ def _table(X: Any, n: int) -> Any:
 
 def _rows(fold: Any, n: int) -> Fold:
     """Return the rows that a fold trains on, and those that it is tested on."""
+    cause = None
     try:
         train, test = (np.arange(n)[np.asarray(part)] for part in fold)
+        if train.ndim == test.ndim == 1:
+            return train, test
     except (IndexError, TypeError, ValueError) as error:
-        raise _no_fold(fold, n) from error
-    if train.ndim != 1 or test.ndim != 1:
-        raise _no_fold(fold, n)
-    return train, test
-
-
-def _no_fold(fold: Any, n: int) -> ValueError:
-    return ValueError(f"folds must hold pairs (train, test) of indices below {n}; found {fold!r}.")
+        cause = error
+    raise ValueError(
+        f"folds must hold pairs (train, test) of indices below {n}; found {fold!r}."
+    ) from cause
 
 
 def _over_folds(reports: list[RetrievalReport], confidence: float) -> dict[str, Score]:

@@ -18,25 +18,13 @@ __all__ = ["Block", "Search"]
 
 @dataclass
 class Block:
-    """Some queries and their nearest references, in the order of (distance, index).
+    """Some queries and their nearest references, in the order of (distance, index)."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (b,)
-        The queries.
-    distances, indices : ndarrays of shape (b, depth)
-        As :func:`metricfast.kneighbors` returns them.
-    exclude : ndarray of shape (b,) or None
-        The reference that each query leaves out, for all queries of a block or for none.
-    n_candidates : int
-        References that each query may have.
-    """
-
-    rows: Integers
-    distances: Array
+    rows: Integers  # the queries
+    distances: Array  # (n_rows, depth), as the indices
     indices: Integers
-    exclude: Integers | None
-    n_candidates: int
+    exclude: Integers | None  # what each query leaves out, for all queries of a block or for none
+    n_candidates: int  # references that each query may have
 
 
 @dataclass
