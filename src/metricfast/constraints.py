@@ -150,8 +150,6 @@ class Constraints:
         ValueError
             If `X` has not as many rows as there are labels, or a number of neighbours is below 1.
         """
-        check_count("k_genuine", k_genuine)
-        check_count("k_impostor", k_impostor)
         points = as_points(X, "X")
         if len(points) != len(self.partial_labels):
             raise ValueError(

@@ -10,10 +10,4 @@ from metricfast.distances.inference import (
     targeted,
 )
 
-__all__ = [
-    "Inference",
-    "both",
-    "check_loss_matrix",
-    "loss_augmented",
-    "targeted",
-]
+__all__ = ["Inference", "both", "check_loss_matrix", "loss_augmented", "targeted"]

@@ -9,9 +9,4 @@ from metricfast.distances.neighbors import (
     pairwise_distances,
 )
 
-__all__ = [
-    "kneighbors",
-    "kneighbors_per_class",
-    "paired_distances",
-    "pairwise_distances",
-]
+__all__ = ["kneighbors", "kneighbors_per_class", "paired_distances", "pairwise_distances"]

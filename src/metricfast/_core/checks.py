@@ -45,15 +45,7 @@ def check_points(
     in place.
     """
     with _naming(name):
-        X = _with_shape(X)
-        applied = False
-        if preprocessor is not None and len(X.shape) == 1:
-            X, applied = _with_shape(form(preprocessor, X)), True
-        if len(X.shape) != 2:
-            expected = "2D array of formed points"
-            indicators = None if preprocessor is None else "1D array of indicators"
-            raise ValueError(_wrong_ndim(X, expected, indicators, applied, estimator))
-        X = _as_numbers(X)
+        X = _formed(_with_shape(X), 2, "points", preprocessor, estimator)
         if issparse(X):
             check_structure(X)
         check_labels(y)
@@ -80,15 +72,7 @@ def check_tuples(
 
     `tuple_size`: the only one to accept. Labels of pairs must be -1 and 1.
     """
-    tuples = as_array(_with_shape(tuples), "X")
-    applied = False
-    if preprocessor is not None and tuples.ndim == 2:
-        tuples, applied = form(preprocessor, *tuples.T), True
-    if tuples.ndim != 3:
-        expected = "3D array of formed tuples"
-        indicators = None if preprocessor is None else "2D array of indicators"
-        raise ValueError(_wrong_ndim(tuples, expected, indicators, applied, estimator))
-    tuples = _as_numbers(tuples)
+    tuples = _formed(as_array(_with_shape(tuples), "X"), 3, "tuples", preprocessor, estimator)
     check_labels(y)
     params = {"dtype": _FLOATS, **params, "ensure_2d": False, "allow_nd": True}
     if reset:
@@ -168,19 +152,26 @@ def _as_numbers(X: Any) -> Any:
         raise type(error)(f"X must hold numbers only: {error}") from error
 
 
-def _wrong_ndim(
-    X: Any, expected: str, indicators: str | None, applied: bool, estimator: BaseEstimator
-) -> str:
-    """Say which shapes would have been accepted; `indicators` is None without a preprocessor."""
-    context, hint = "", ""
+def _formed(
+    X: Any, ndim: int, what: str, preprocessor: Preprocessor | None, estimator: BaseEstimator
+) -> Any:
+    """Return numbers in so many dimensions, formed of indicators if these have one less."""
+    found, applied = len(X.shape), False
+    if preprocessor is not None and found == ndim - 1:
+        X = _with_shape(form(preprocessor, *(X.T if ndim == 3 else [X])))
+        found, applied = len(X.shape), True
+    if found == ndim:
+        return _as_numbers(X)
+    expected, context, hint = f"{ndim}D array of formed {what}", "", ""
     if applied:
         context = " after the preprocessor has been applied"
-    elif indicators is not None:
-        expected, context = f"{indicators} or {expected}", " when using a preprocessor"
-    if applied or (indicators is None and len(X.shape) == int(expected[0]) - 1):
+    elif preprocessor is not None:
+        expected = f"{ndim - 1}D array of indicators or {expected}"
+        context = " when using a preprocessor"
+    if applied or (preprocessor is None and found == ndim - 1):
         hint = " and/or use a preprocessor"
-    return (
-        f"{expected} expected by {type(estimator).__name__}{context}. Found {len(X.shape)}D array "
+    raise ValueError(
+        f"{expected} expected by {type(estimator).__name__}{context}. Found {found}D array "
         f"instead:\ninput={X}. Reshape your data{hint}.\n"
     )
 

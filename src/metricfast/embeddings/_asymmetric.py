@@ -61,10 +61,7 @@ class Asymmetric(CheckedEmbedding):
         take_parameters(self, locals())
 
     def initialize(
-        self,
-        X: Any,
-        y: Array | None = None,
-        random_state: int | RandomState | None = None,
+        self, X: Any, y: Array | None = None, random_state: int | RandomState | None = None
     ) -> Parameters:
         X, y = check_start(X, y)
         rng = check_random_state(random_state)

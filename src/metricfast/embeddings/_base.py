@@ -99,10 +99,7 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def initialize(
-        self,
-        X: Any,
-        y: Array | None = None,
-        random_state: int | RandomState | None = None,
+        self, X: Any, y: Array | None = None, random_state: int | RandomState | None = None
     ) -> Parameters:
         """Make the parameters to start from.
 

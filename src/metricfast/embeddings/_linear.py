@@ -52,18 +52,12 @@ class Linear(LayeredEmbedding):
     """
 
     def __init__(
-        self,
-        n_components: int | None = None,
-        init: str | Array = "auto",
-        normalize: bool = False,
+        self, n_components: int | None = None, init: str | Array = "auto", normalize: bool = False
     ) -> None:
         take_parameters(self, locals())
 
     def initialize(
-        self,
-        X: Any,
-        y: Array | None = None,
-        random_state: int | RandomState | None = None,
+        self, X: Any, y: Array | None = None, random_state: int | RandomState | None = None
     ) -> Parameters:
         X, y = check_start(X, y)
         check_bool("normalize", self.normalize)

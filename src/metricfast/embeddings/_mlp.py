@@ -79,10 +79,7 @@ class MLP(LayeredEmbedding):
         take_parameters(self, locals())
 
     def initialize(
-        self,
-        X: Any,
-        y: Array | None = None,
-        random_state: int | RandomState | None = None,
+        self, X: Any, y: Array | None = None, random_state: int | RandomState | None = None
     ) -> Parameters:
         check_choice("activation", self.activation, ("relu", "tanh", "identity"))
         if isinstance(self.hidden_layer_sizes, str) or not np.iterable(self.hidden_layer_sizes):

@@ -111,11 +111,7 @@ class CoSENT(Loss):
         return totals
 
     def _order(
-        self,
-        similarities: Floats,
-        scores: Floats,
-        points: int,
-        rounding: float = 0.0,
+        self, similarities: Floats, scores: Floats, points: int, rounding: float = 0.0
     ) -> Totals:
         """Value and counts; the scores are replaced by the derivatives by similarities."""
         value, terms = get_kernels().cosent(

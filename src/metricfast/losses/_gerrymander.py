@@ -170,10 +170,7 @@ def _without_gaps(y: Integers, y_database: Integers) -> tuple[Integers, Integers
 
 
 def _differing(
-    targeted: Inference,
-    augmented: Inference,
-    weight: Floats,
-    shape: tuple[int, int],
+    targeted: Inference, augmented: Inference, weight: Floats, shape: tuple[int, int]
 ) -> csr_array:
     """Return minus the augmented plus the targeted sets."""
     n, k = targeted.indices.shape
