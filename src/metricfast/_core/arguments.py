@@ -96,14 +96,14 @@ def check_choice(name: str, value: object, allowed: Sequence[object]) -> None:
         raise ValueError(f"{name} must be {', '.join(most)} or {last}, got {value!r}.")
 
 
-def check_count(name: str, value: object, least: int = 1, most: int = _MOST) -> int:
+def check_count(name: str, value: object, least: int = 1) -> int:
     """Return a whole number within bounds."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     number: Any = value  # mypy knows no order of Integral
     if not whole or number < least:
         raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
-    if number > most:
-        raise ValueError(f"{name} must be at most {most}, got {value!r}.")
+    if number > _MOST:
+        raise ValueError(f"{name} must be at most {_MOST}, got {value!r}.")
     return int(number)
 
 

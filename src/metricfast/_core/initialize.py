@@ -130,19 +130,15 @@ def _check_given(init: Array, X: Array, n_components: int) -> Array:
     return components
 
 
-def components_from_metric(
-    metric: ArrayLike, tol: float | None = None, *, n_components: int | None = None
-) -> Array:
+def components_from_metric(metric: ArrayLike, *, n_components: int | None = None) -> Array:
     """Return a map L with ``L.T @ L == metric``, or the nearest one of fewer rows.
 
     `metric`: array-like of shape (n_features, n_features), symmetric and positive semidefinite.
-    `tol`: eigenvalues from ``-tol`` to 0 count as zero. By default the largest absolute eigenvalue
-        times n_features times the machine epsilon of the dtype.
     `n_components`: number of rows of L, by default n_features.
     L is the square root of a diagonal M, the transposed Cholesky factor of a definite one,
     otherwise the scaled eigenvectors; with `n_components`, the leading ones in descending order. It
     is in float32 for a float32 M, otherwise in float64. Raises ValueError if M is not square,
-    finite and symmetric, or `tol` is negative; NonPSDError if M has an eigenvalue below ``-tol``.
+    finite and symmetric; NonPSDError if it has an eigenvalue below 0 by more than rounding.
     """
     M: Array = check_array(metric, dtype=[np.float64, np.float32], input_name="metric")
     # Symmetry is relative to the largest entry: a matrix of tiny entries is no more symmetric.
@@ -151,24 +147,21 @@ def components_from_metric(
     if n_components is not None:
         check_n_components(len(M), n_components)
         eigenvalues, eigenvectors = np.linalg.eigh(M)
-        roots = np.sqrt(_non_negative(eigenvalues, tol))
+        roots = np.sqrt(_non_negative(eigenvalues))
         return np.ascontiguousarray((eigenvectors * roots).T[::-1][:n_components])
     diagonal = np.diag(M)
     if np.array_equal(M, np.diag(diagonal)):
-        return np.diag(np.sqrt(_non_negative(diagonal, tol)))
+        return np.diag(np.sqrt(_non_negative(diagonal)))
     try:
         return np.ascontiguousarray(np.linalg.cholesky(M).T)
     except np.linalg.LinAlgError:
         # Cholesky refuses singular matrices as well as indefinite ones.
         eigenvalues, eigenvectors = np.linalg.eigh(M)
-        return np.asarray(eigenvectors.T * np.sqrt(_non_negative(eigenvalues, tol))[:, None])
+        return np.asarray(eigenvectors.T * np.sqrt(_non_negative(eigenvalues))[:, None])
 
 
-def _non_negative(eigenvalues: Array, tol: float | None) -> Array:
-    if tol is None:
-        tol = np.abs(eigenvalues).max() * len(eigenvalues) * np.finfo(eigenvalues.dtype).eps
-    if tol < 0:
-        raise ValueError("tol should be positive.")
+def _non_negative(eigenvalues: Array) -> Array:
+    tol = np.abs(eigenvalues).max() * len(eigenvalues) * np.finfo(eigenvalues.dtype).eps
     if (eigenvalues < -tol).any():
         raise NonPSDError
     return np.asarray(np.maximum(eigenvalues, 0))

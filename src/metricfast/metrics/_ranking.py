@@ -38,25 +38,25 @@ class Search:
     options: dict[str, Any]  # the maps and `n_jobs` of `kneighbors`
     verbose: bool
 
-    def blocks(self, depth: int | None, width: int | None = None) -> Iterator[Block]:
-        """Search the `depth` nearest references of all queries (None: all), in bounded memory.
+    def blocks(self, depth: int, width: int) -> Iterator[Block]:
+        """Search the `depth` nearest references of all queries, or all, in bounded memory.
 
-        `width` is how many entries a query needs in the arrays of a block, by default the depth.
+        `width` is how many entries a query needs in the arrays of a block.
         """
         n, m = len(self.queries), len(self.database)
         out = np.full(n, -1) if self.exclude is None else self.exclude
-        step, done = block_rows(width or min(depth or m, m)), 0
+        step, done = block_rows(width), 0
         with Progress("retrieval", n, "queries", shown=self.verbose) as progress:
             for leaves_out in (False, True):
                 members = np.flatnonzero((out >= 0) == leaves_out)
                 n_candidates = m - leaves_out
-                reach = n_candidates if depth is None else min(depth, n_candidates)
                 for start in range(0, len(members), step):
                     rows = members[start : start + step]
                     left_out = out[rows] if leaves_out else None
                     found = kneighbors(
-                        self.queries[rows], self.database, reach, exclude=left_out, **self.options
-                    )
+                        self.queries[rows], self.database, min(depth, n_candidates),
+                        exclude=left_out, **self.options,
+                    )  # fmt: skip
                     yield Block(rows, *found, left_out, n_candidates)
                     done += len(rows)
                     progress(done, done)

@@ -243,7 +243,8 @@ def _judge_classes(
     if search.exclude is not None:
         relevant -= (search.exclude >= 0) & (references[search.exclude] == codes)
     places = {"one": 1, "k": search.k, "relevant": max(int(relevant.max()), 1), "all": m}
-    for block in search.blocks(max(places[metric.depth] for metric, *_ in asked)):
+    depth = max(places[metric.depth] for metric, *_ in asked)
+    for block in search.blocks(depth, min(depth, m)):
         some = relevant[block.rows] > 0
         if not some.any():
             continue
@@ -265,16 +266,17 @@ def _judge_continuous(
     label_distance: Any,
     baselines: bool,
 ) -> None:
+    m = len(search.database)
     distance, own, references = bind_labels(
         "euclidean" if label_distance is None else label_distance,
         labels,
         database_labels,
-        sizes=(len(search.queries), len(search.database)),
+        sizes=(len(search.queries), m),
         names=("labels", "database_labels"),
     )
     own, references = distance.encode(own), distance.encode(references)
     whole = any(metric.depth == "all" for metric, *_ in asked)
-    for block in search.blocks(None if whole else search.k, len(search.database)):
+    for block in search.blocks(m if whole else search.k, m):
         given = LabelDistances(block, own, references, distance, search.k)
         for metric, k, values, chance, oracle in asked:
             values[block.rows] = metric.value(given, k)
