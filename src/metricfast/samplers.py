@@ -313,12 +313,8 @@ def class_batches(
 ) -> list[Integers]:
     """Split all samples at random into batches in which classes have several members.
 
-    Each class is cut at random into groups of `group` samples (its last one may be smaller), and
-    batches are made of whole groups in random order: with many classes, a uniform draw would leave
-    most samples without company of their class.
-
-    Returns a list of ndarray of int64: sorted row indices; batches differ in size by at most one
-    sample, see `batch_count`.
+    As :class:`ClassBalanced` does, with groups of `group` samples. Returns a list of ndarray of
+    int64: sorted row indices; batches differ in size by at most one sample, see `batch_count`.
     """
     shuffled = rng.permutation(labels.size)
     by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]

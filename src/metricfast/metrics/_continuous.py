@@ -22,14 +22,15 @@ from metricfast.metrics._ranking import Block
 __all__ = ["CONTINUOUS_METRICS", "ContinuousMetric", "LabelDistances"]
 
 
+@dataclass
 class LabelDistances:
     """The label distances of a block of queries."""
 
-    def __init__(
-        self, block: Block, labels: Any, references: Any, distance: LabelDistance, k: int
-    ) -> None:
-        self.block, self.k = block, k
-        self._labels, self._references, self._distance = labels, references, distance
+    block: Block
+    labels: Any
+    references: Any
+    distance: LabelDistance
+    k: int
 
     @cached_property
     def found(self) -> Array:
@@ -37,13 +38,13 @@ class LabelDistances:
         if self.block.indices.shape[1] == self.block.n_candidates:
             return np.take_along_axis(self.all, self.block.indices, axis=1)
         rows = zip(self.block.rows[:, None], self.block.indices, strict=True)
-        between, references = self._distance.between, self._references
-        return np.concatenate([between(self._labels[row], references[near]) for row, near in rows])
+        between, references = self.distance.between, self.references
+        return np.concatenate([between(self.labels[row], references[near]) for row, near in rows])
 
     @cached_property
     def all(self) -> Array:
         """Those of all references."""
-        distances = self._distance.between(self._labels[self.block.rows], self._references)
+        distances = self.distance.between(self.labels[self.block.rows], self.references)
         if self.block.exclude is not None:
             distances[np.arange(len(distances)), self.block.exclude] = np.inf
         return distances
