@@ -143,17 +143,6 @@ def test_the_curve_tells_the_objective(estimator):
     np.testing.assert_allclose(model.transform(X), X @ model.components_.T)
 
 
-@every_estimator
-def test_pickle_and_clone(estimator):
-    model = clone(estimator).fit(X, Y)
-    copy = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(copy.transform(X), model.transform(X))
-    fresh = clone(model)
-    assert str(fresh.get_params()) == str(copy.get_params()) == str(model.get_params())
-    assert not hasattr(fresh, "components_")
-    assert not hasattr(fresh, "learner_")
-
-
 @every_learner
 def test_a_copy_from_another_process_can_be_cloned(learner):
     """It has equal strings as parameters, not the same ones."""
@@ -166,29 +155,6 @@ def test_learners_are_values_of_a_grid_in_parallel():
     grid = {"learner": [mf.LMNN(max_iter=2), mf.ITML_Supervised(n_constraints=5)]}
     search = GridSearchCV(steps, grid, cv=2, n_jobs=2, error_score="raise").fit(X, Y)
     assert search.best_score_ > 0.8
-
-
-@pytest.mark.parametrize(
-    "learner", [each for each in learners() if "callbacks" in signature(each).parameters]
-)
-def test_a_callback_sees_the_learner_as_of_its_iteration(learner):
-    seen = []
-
-    def look(state):
-        model = state.estimator
-        assert model.n_iter_ == state.iteration == len(model.loss_curve_)
-        assert model.loss_curve_[-1] == state.objective
-        told = [state.components] if hasattr(state, "components") else state.parameters
-        own = [model.components_] if hasattr(state, "components") else model.parameters_
-        for one, other in zip(own, told, strict=True):
-            np.testing.assert_array_equal(one, other)
-        seen.append(model.transform(X))
-        if learner is mf.AsymmetricSimilarity:
-            assert len(model.predict(X)) == len(X)
-
-    model = make(learner, callbacks=[look]).fit(X, Y)
-    assert not np.array_equal(seen[0], seen[1])
-    np.testing.assert_array_equal(model.transform(X), make(learner).fit(X, Y).transform(X))
 
 
 @every_estimator
@@ -313,25 +279,6 @@ def test_labels_that_are_no_classes(estimator, labels, message):
         clone(estimator).fit(X, labels)
 
 
-@pytest.mark.parametrize(
-    "estimator", [each for each in OF_CLASSES if each not in BY_SOLVER], ids=str
-)
-@pytest.mark.filterwarnings("ignore:The distance that:UserWarning")
-def test_validation(estimator):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        found = clone(estimator).fit(X, Y, validate=True).validation_
-    warned = any("serves worse" in str(w.message) for w in caught)
-    assert found["n_held_out"] == 30
-    assert warned == (found["learned"] > found["euclidean"])
-
-
-@pytest.mark.parametrize("estimator", [e for e in MAPS if "n_jobs" in e.get_params()], ids=str)
-def test_threads_do_not_change_the_result(estimator):
-    one, two = (clone(estimator).set_params(n_jobs=n).fit(X, Y).components_ for n in (1, 2))
-    np.testing.assert_array_equal(one, two)
-
-
 def fit_and_compare(estimator, expected) -> None:
     found = clone(estimator).fit(X, Y).components_
     raise SystemExit(0 if np.array_equal(found, expected) else 1)
@@ -359,14 +306,6 @@ def test_convergence_is_reported(estimator):
         clone(estimator).set_params(max_iter=2, max_epochs=2).fit(X, Y)
     warned = any(issubclass(w.category, ConvergenceWarning) for w in caught)
     assert warned == (estimator.solver == "lbfgs")
-
-
-@pytest.mark.parametrize("learner", [n for n in learners() if "verbose" in signature(n).parameters])
-def test_progress_is_shown(learner, capsys):
-    make(learner, verbose=True).fit(*data_for(learner, X, Y))
-    shown = capsys.readouterr()
-    assert learner.__name__ in shown.err
-    assert shown.out == ""
 
 
 @every_learner

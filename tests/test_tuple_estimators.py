@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
 from registry import data_for, index_tuples, make, of_tuples
 from scipy.sparse import csr_array
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -80,17 +79,6 @@ def test_indices_give_what_their_points_give(learner, preprocessor):
     )
     np.testing.assert_array_equal(model.predict(index), model.predict(X[index]))
     assert model.score(index, *labels) == pytest.approx(model.score(X[index], *labels))
-
-
-@every_learner
-def test_clone_and_pickle(learner):
-    model = make(learner, preprocessor=X).fit(*tuples(learner))
-    copy = clone(model)
-    assert str(copy.get_params()) == str(model.get_params())
-    assert not hasattr(copy, "n_features_in_")
-    restored = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(scores(restored), scores(model))
-    np.testing.assert_array_equal(scores(copy.fit(*tuples(learner))), scores(model))
 
 
 @every_learner
@@ -185,20 +173,6 @@ def test_cross_validation_and_grid_search(learner):
 
 
 @every_learner
-def test_save_and_load(learner, tmp_path):
-    pytest.importorskip("safetensors")
-    path = tmp_path / "model.safetensors"
-    model = make(learner, preprocessor=X).fit(*tuples(learner))
-    mf.save(model, path)
-    restored = mf.load(path)
-    assert type(restored) is learner
-    assert restored.n_features_in_ == 4
-    np.testing.assert_array_equal(scores(restored), scores(model))
-    index = tuples(learner)[0]
-    np.testing.assert_array_equal(restored.predict(index), model.predict(index))
-
-
-@every_learner
 def test_nothing_works_before_fit(learner):
     model, data = make(learner), formed(learner)
     for call in (model.predict, model.decision_function):
@@ -206,15 +180,3 @@ def test_nothing_works_before_fit(learner):
             call(data[0])
     with pytest.raises(NotFittedError):
         model.get_metric()
-
-
-@every_learner
-@pytest.mark.filterwarnings("ignore:The distance that:UserWarning")
-def test_fit_can_tell_whether_it_was_worth_it(learner):
-    if not is_linear(learner):
-        pytest.skip("no other distance to compare with")
-    model = make(learner).fit(*formed(learner), validate=True)
-    expected = make(learner).fit(*formed(learner))
-    np.testing.assert_array_equal(scores(model), scores(expected))
-    assert model.validation_["n_held_out"] == round(0.2 * len(formed(learner)[0]))
-    assert 0 <= model.validation_["learned"] <= 1

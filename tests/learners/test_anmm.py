@@ -96,21 +96,6 @@ def test_more_features_than_points_constant_columns_and_duplicates():
     np.testing.assert_allclose(learner.components_[:, -1], 0, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"n_friends": 0}, "n_friends must be an integer of at least 1"),
-        ({"n_enemies": 2.5}, "n_enemies must be"),
-        ({"n_components": 9}, "n_components"),
-        ({"n_jobs": 0}, "n_jobs must be"),
-    ],
-    ids=str,
-)
-def test_bad_parameters(params, message):
-    with pytest.raises(ValueError, match=message):
-        ANMM(**params).fit(X, Y)
-
-
 def test_classification_gets_better(three_nn_error):
     points, labels = make_classification(
         1000, 30, n_informative=6, n_classes=4, n_clusters_per_class=1, random_state=0

@@ -280,22 +280,8 @@ def test_another_database():
     assert model.score(X[1::2], Y[1::2], X[:140], Y[:140]) > 0.9
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_same_for_any_number_of_threads(dtype):
-    one, two = (
-        clone(QUICK).set_params(n_jobs=jobs, max_epochs=3).fit(X.astype(dtype), Y)
-        for jobs in (1, 2)
-    )
-    assert one.components_query_.dtype == one.transform(X.astype(dtype)).dtype == dtype
-    for name in ("components_query_", "components_database_"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
-
-
-def test_save_load_and_warm_start(tmp_path):
+def test_warm_start():
     model = clone(QUICK).fit(X, Y)
-    metricfast.save(model, tmp_path / "model.safetensors")
-    loaded = metricfast.load(tmp_path / "model.safetensors")
-    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
     first = model.objective_
     model.set_params(warm_start=True).fit(X, Y)
     assert model.history_["objective"][0] < 1.5 * first
@@ -303,32 +289,6 @@ def test_save_load_and_warm_start(tmp_path):
         model.fit(X[:, :3], Y)
 
 
-BAD = [
-    ({"n_neighbors": 150}, {}, "n_neighbors must be at most 149"),
-    ({"n_components": 0}, {}, "n_components"),
-    ({"init": np.zeros((2, 4)), "n_components": 2}, {}, "zero"),
-    ({"tied": True, "query": Linear(), "database": MLP()}, {}, "tied=True is for one map"),
-    ({"power_t": -1}, {}, "power_t must be"),
-    ({"query": MLP((4,), 2)}, {}, "same number of components"),
-    ({"regularizer": "l2"}, {}, "regularizer must be"),
-    ({"loss_matrix": np.zeros((2, 2))}, {}, r"shape \(3, 3\)"),
-    ({}, {"X_database": X}, "must be given together"),
-    (
-        {},
-        {"X_database": X[:99], "y_database": Y[:99]},
-        "of which the database of `fit` has no point",
-    ),
-    ({}, {"X_database": X, "y_database": Y[:99]}, "y_database must hold 150 labels"),
-    ({}, {"X_database": X[:, :3], "y_database": Y}, "3 features"),
-    ({"n_neighbors": 7}, {"X_database": X[::25], "y_database": Y[::25]}, "at most 6"),
-]
-
-
-@pytest.mark.parametrize(("parameters", "arguments", "message"), BAD)
-def test_bad_input(parameters, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        AsymmetricSimilarity(**parameters).fit(X, Y, **arguments)
-    with pytest.raises(TypeError, match="query must be"):
-        AsymmetricSimilarity(query="linear").fit(X, Y)
+def test_an_embedding_of_two_sides_is_none_of_one():
     with pytest.raises(TypeError, match="query must be an embedding of one kind of points"):
         AsymmetricSimilarity(query=Asymmetric(Linear(), Linear()), tied=True).fit(X, Y)

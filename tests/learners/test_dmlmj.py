@@ -105,21 +105,6 @@ def test_neighbours_may_be_equal_or_missing():
     assert np.isfinite(alone.components_).all()
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"n_neighbors": 0}, "n_neighbors must be an integer of at least 1"),
-        ({"reg": 1.5}, "reg must be a number from 0 to 1"),
-        ({"n_components": 0}, "n_components"),
-        ({"n_jobs": 0}, "n_jobs must be"),
-    ],
-    ids=str,
-)
-def test_bad_parameters(params, message):
-    with pytest.raises(ValueError, match=message):
-        DMLMJ(**params).fit(X, Y)
-
-
 def test_classification_gets_better(three_nn_error):
     points, labels = load_wine(return_X_y=True)
     points = StandardScaler().fit_transform(points)

@@ -42,11 +42,3 @@ def test_weights_count_relatively(learner):
     np.testing.assert_array_equal(found, components(learner, X, Y, sample_weight=4 * WEIGHT))
     assert not np.array_equal(found, components(learner, X, Y, sample_weight=WEIGHT**2))
     assert not np.array_equal(found, components(learner, X, Y))
-
-
-@every_learner
-@pytest.mark.filterwarnings("ignore:The distance that:UserWarning")
-def test_weights_and_validation(learner):
-    model = learner.set_params(n_constraints=60, random_state=0)
-    model.fit(X, Y, sample_weight=WEIGHT, validate=True)
-    assert model.validation_["n_held_out"] == 30

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from embedding_cases import LEARNERS, NCA, X, Y
-from sklearn.base import clone
+from embedding_cases import NCA, X, Y
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast import EmbeddingLearner, ProxyNCALearner, losses
@@ -36,36 +35,6 @@ def test_proxies_of_points_that_cancel_have_a_direction():
     points[:2, 1] = 0
     learner.partial_fit(points, labels)
     assert (np.linalg.norm(learner.proxies_, axis=1) > 0.1).all()
-
-
-@pytest.mark.filterwarnings("ignore:L-BFGS stopped")
-@pytest.mark.parametrize("learner", LEARNERS, ids=range(len(LEARNERS)))
-def test_a_callback_sees_the_learner_as_of_its_epoch(learner):
-    seen = []
-
-    def look(state):
-        fitted = state.estimator
-        assert fitted.n_iter_ == state.iteration == len(fitted.loss_curve_)
-        assert fitted.loss_curve_[-1] == state.objective
-        for own, told in zip(fitted.parameters_, state.parameters, strict=True):
-            np.testing.assert_array_equal(own, told)
-        seen.append(fitted.transform(X[:5]))
-
-    silent = clone(learner).fit(X, Y)
-    model = clone(learner).set_params(callbacks=[look]).fit(X, Y)
-    assert not np.array_equal(seen[0], seen[1])
-    for one, other in zip(model.parameters_, silent.parameters_, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.filterwarnings("ignore:L-BFGS stopped")
-@pytest.mark.parametrize("solver", ["adam", "lbfgs"])
-def test_callbacks_of_an_iterator_are_called_in_every_epoch(solver):
-    seen = []
-    EmbeddingLearner(
-        NCA, MLP((4,), 2), solver=solver, max_epochs=3, callbacks=iter([seen.append])
-    ).fit(X, Y)
-    assert [state.iteration for state in seen] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 
@@ -225,31 +224,6 @@ def test_every_damage_of_a_checkpoint_is_found(tmp_path):
             path.write_bytes(damaged)
             with pytest.raises(ValueError, match=path.name):
                 checkpoint.read()
-
-
-@pytest.fixture
-def interruptible():
-    """A process in the background may have been started with the signal ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("solver", ["adam", "lbfgs"])
-def test_an_interrupt_leaves_what_was_learned(solver):
-    def press(state):
-        if state.iteration == 3:
-            signal.raise_signal(signal.SIGINT)
-
-    learner = EmbeddingLearner(
-        losses.NCA("log"), MLP((64,), 16), solver=solver, callbacks=[press], random_state=0
-    )
-    with pytest.raises(KeyboardInterrupt):
-        learner.fit(DIGITS, DIGIT)
-    assert learner.n_iter_ == 3
-    assert np.isfinite(learner.transform(DIGITS)).all()
-    assert learner.n_iter_ == len(learner.loss_curve_)
 
 
 @pytest.mark.parametrize("solver", ["adam", "sgd"])

@@ -15,7 +15,6 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import scale
 
-import metricfast
 from metricfast import (
     AsymmetricSimilarity,
     NeighborhoodGerrymandering,
@@ -137,16 +136,6 @@ def test_learns_what_counts():
     assert M[0, 0] > 10 * np.diag(M)[1:].max()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_same_for_any_number_of_threads(dtype):
-    one, two = (
-        clone(QUICK).set_params(n_jobs=jobs, max_epochs=3).fit(X.astype(dtype), Y).components_
-        for jobs in (1, 2)
-    )
-    assert one.dtype == dtype
-    np.testing.assert_array_equal(one, two)
-
-
 def test_weights_and_warm_start():
     weight = np.where(Y == 0, 0.0, 1.0)
     model = clone(QUICK).fit(X, Y, sample_weight=weight)
@@ -209,51 +198,6 @@ def test_a_search_scores_by_the_votes():
     assert search.best_score_ == pytest.approx(np.mean(scores))
     assert search.best_score_ > 0.9
     assert not is_classifier(NeighborhoodGerrymanderingRegressor())
-
-
-def test_save_and_load(tmp_path):
-    model = clone(QUICK).fit(X, Y)
-    metricfast.save(model, tmp_path / "model.safetensors")
-    loaded = metricfast.load(tmp_path / "model.safetensors")
-    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
-    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
-    assert loaded.history_ == model.history_
-
-
-def test_progress(capsys):
-    clone(QUICK).set_params(verbose=True).fit(X, Y)
-    assert "NeighborhoodGerrymandering" in capsys.readouterr().err
-
-
-BAD = [
-    ({"n_neighbors": 0}, "n_neighbors must be"),
-    ({"n_neighbors": 150}, "n_neighbors must be at most 149"),
-    ({"parameterization": "W"}, "parameterization must be"),
-    ({"parameterization": "M", "n_components": 2}, "n_components must be None"),
-    ({"parameterization": "M", "regularizer": "factors"}, "regularizer must be"),
-    ({"parameterization": "M", "solver": "lbfgs"}, "solver must be 'sgd'"),
-    ({"loss_matrix": np.zeros((2, 2))}, r"shape \(3, 3\)"),
-    ({"loss_matrix": -np.ones((3, 3))}, "finite numbers from 0"),
-    ({"loss_matrix": np.ones((3, 3))}, "zero on the diagonal"),
-    ({"ties": "any"}, "ties must be"),
-    ({"inference": "any"}, "inference must be"),
-    ({"C": 0}, "C must be"),
-    ({"regularizer": "l1"}, "regularizer must be"),
-    ({"init": np.zeros((2, 4))}, "zero"),
-    ({"solver": "adam"}, "solver must be"),
-    ({"batch_size": 0}, "batch_size must be"),
-    ({"max_epochs": 0}, "max_epochs must be"),
-    ({"learning_rate": -1}, "learning_rate must be"),
-    ({"tol": -1}, "tol must be"),
-    ({"validation_fraction": 0}, "validation_fraction must be"),
-    ({"n_jobs": 0}, "n_jobs must be"),
-]
-
-
-@pytest.mark.parametrize(("parameters", "message"), BAD)
-def test_bad_parameters(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        NeighborhoodGerrymandering(**parameters).fit(X, Y)
 
 
 def test_regressor():

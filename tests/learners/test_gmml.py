@@ -133,23 +133,6 @@ def test_pairs_of_equal_points():
         GMML().fit(FEW[INDEX[:3]], [1, 1, 1])
 
 
-@pytest.mark.parametrize("learner", [GMML, GMML_Supervised])
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"t": -0.1}, "t must be a number from 0 to 1"),
-        ({"t": "half"}, "t must be"),
-        ({"reg": -1}, "reg must be a number from 0"),
-        ({"reg": np.nan}, "reg must be"),
-    ],
-    ids=str,
-)
-def test_bad_parameters(learner, params, message):
-    data = (FEW[INDEX], SAME) if learner is GMML else (FEW, LABELS)
-    with pytest.raises(ValueError, match=message):
-        learner(**params).fit(*data)
-
-
 def test_classifier_of_pairs():
     learner = GMML().fit(FEW[INDEX], SAME)
     assert learner.score(FEW[INDEX], SAME) > 0.93

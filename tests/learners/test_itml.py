@@ -8,7 +8,7 @@ from reference_itml import itml
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast import ITML, ITML_Supervised, paired_distances
+from metricfast import ITML, paired_distances
 from metricfast._core.dispatch import get_kernels
 
 X, Y = load_iris(return_X_y=True)
@@ -165,25 +165,6 @@ def test_given_bounds_are_copied(dtype):
 def test_bad_bounds(bounds, message):
     with pytest.raises(ValueError, match=message):
         ITML().fit(X[INDEX], LABELS, bounds=bounds)
-
-
-@pytest.mark.parametrize("learner", [ITML, ITML_Supervised])
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"gamma": 0}, "gamma must be a finite number above 0"),
-        ({"gamma": -1.0}, "gamma must be"),
-        ({"gamma": np.nan}, "gamma must be"),
-        ({"max_iter": 0}, "max_iter must be"),
-        ({"max_iter": 2.5}, "max_iter must be"),
-        ({"tol": -1}, "tol must be"),
-    ],
-    ids=str,
-)
-def test_bad_parameters(learner, params, message):
-    data = (X[INDEX], LABELS) if learner is ITML else (X, Y)
-    with pytest.raises(ValueError, match=message):
-        learner(**params).fit(*data)
 
 
 @pytest.mark.parametrize("exponent", [-600, -3, 5, 600])

@@ -252,7 +252,6 @@ def test_random_state():
     ("params", "error", "message"),
     [
         ({"method": "pca"}, ValueError, "method must be"),
-        ({"n_components": 0}, ValueError, "n_components must be"),
         ({"kernel": "precomputed"}, ValueError, "kernel must be computed from points"),
         ({"kernel": "round"}, ValueError, "kernel"),
         ({"learner": "NCA"}, TypeError, "learner must be a metric learner"),

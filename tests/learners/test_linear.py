@@ -73,48 +73,6 @@ def test_best_scale_passes_over_what_is_not_finite():
 @pytest.mark.parametrize("solver", ["lbfgs", "sgd"])
 @pytest.mark.parametrize("learner", LEARNERS)
 class TestEveryLearner:
-    def test_callbacks_see_the_course(self, learner, solver):
-        states = []
-        model = learner(solver=solver, callbacks=[states.append, lambda s: s.iteration == 3])
-        model.fit(X, Y)
-        assert [s.iteration for s in states] == [1, 2, 3]
-        assert model.n_iter_ == 3
-        assert model.loss_curve_ == [s.objective for s in states]
-        best = min(states, key=lambda s: s.objective)
-        assert model.objective_ == best.objective
-        np.testing.assert_array_equal(model.components_, best.components)
-        assert all(s.estimator is model for s in states)
-
-    def test_callbacks_cannot_disturb(self, learner, solver):
-        def disturb(state):
-            state.components[:] = np.nan
-
-        expected = learner(solver=solver, random_state=0, max_epochs=3).fit(X, Y)
-        found = learner(solver=solver, random_state=0, max_epochs=3, callbacks=[disturb]).fit(X, Y)
-        np.testing.assert_array_equal(found.components_, expected.components_)
-
-    def test_an_interrupted_fit_leaves_the_best_map(self, learner, solver):
-        states = []
-
-        def interrupt(state):
-            states.append(state)
-            if state.iteration == 4:
-                raise KeyboardInterrupt
-
-        model = learner(solver=solver, callbacks=[interrupt], random_state=0)
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(X, Y)
-        assert model.n_iter_ == 4
-        best = min(states, key=lambda s: s.objective)
-        np.testing.assert_array_equal(model.components_, best.components)
-        assert model.transform(X).shape == (150, 4)
-
-    def test_threads_do_not_change_the_result(self, learner, solver):
-        one, two = (
-            learner(solver=solver, n_jobs=n, random_state=0, max_epochs=3).fit(X, Y) for n in (1, 2)
-        )
-        np.testing.assert_array_equal(one.components_, two.components_)
-
     def test_the_same_seed_gives_the_same_map(self, learner, solver):
         def components(seed):
             return learner(
@@ -135,11 +93,6 @@ class TestEveryLearner:
     def test_n_components_of_a_given_init(self, learner, solver):
         model = learner(init=np.eye(4)[:2], solver=solver, max_epochs=1, callbacks=[bool]).fit(X, Y)
         assert model.components_.shape == (2, 4)
-
-    def test_verbose_tells_standard_error(self, learner, solver, capsys):
-        learner(solver=solver, max_epochs=2, verbose=True).fit(X, Y)
-        output = capsys.readouterr()
-        assert learner.__name__ in output.err
 
     def test_a_shift_changes_nothing(self, learner, solver):
         points = X + RNG.normal(size=X.shape)  # without ties among the neighbours
@@ -206,11 +159,6 @@ class TestEveryLearner:
         assert caught[0].filename == __file__
         assert model.n_iter_ > 0
         assert model.objective_ < model.loss_curve_[0]
-
-    def test_callbacks_of_an_iterator_are_called(self, learner, solver):
-        states: list = []
-        learner(solver=solver, max_epochs=2, callbacks=iter([states.append])).fit(X, Y)
-        assert len(states) > 1
 
     def test_an_interrupt_before_the_solver_leaves_the_initial_map(
         self, learner, solver, monkeypatch

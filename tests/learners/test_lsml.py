@@ -160,8 +160,6 @@ def test_fewer_quadruplets_than_features_and_constant_columns():
     ("params", "arguments", "message"),
     [
         ({}, (X[Q], np.zeros(len(Q))), "weights must not be zero"),
-        ({"tol": -1}, (X[Q],), "tol must be"),
-        ({"max_iter": 0}, (X[Q],), "max_iter must be"),
         ({}, (X[Q] * 1e200,), "rescale the points"),
     ],
 )

@@ -100,43 +100,6 @@ def test_units():
         )
 
 
-def test_callbacks_and_progress(capsys):
-    seen = []
-    NCMML(callbacks=[lambda state: seen.append(state.objective) or len(seen) == 3]).fit(X, Y)
-    assert len(seen) == 3
-    NCMML(verbose=True, tol=1e-2).fit(X, Y)
-    assert "NCMML" in capsys.readouterr().err
-
-
-def test_an_interrupted_fit_keeps_the_best_map():
-    def interrupt(state):
-        if state.iteration == 2:
-            raise KeyboardInterrupt
-
-    learner = NCMML(callbacks=[interrupt])
-    with pytest.raises(KeyboardInterrupt):
-        learner.fit(X, Y)
-    assert learner.n_iter_ == 2
-    assert learner.transform(X).shape == (150, 4)
-
-
-@pytest.mark.parametrize(
-    ("params", "error", "message"),
-    [
-        ({"max_iter": 0}, ValueError, "max_iter must be"),
-        ({"tol": -1}, ValueError, "tol must be"),
-        ({"init": "zero"}, ValueError, "`init` must be"),
-        ({"n_components": 5}, ValueError, "n_components"),
-        ({"n_jobs": 0}, ValueError, "n_jobs must be"),
-        ({"callbacks": 3}, TypeError, "callbacks must be"),
-    ],
-    ids=str,
-)
-def test_bad_parameters(params, error, message):
-    with pytest.raises(error, match=message):
-        NCMML(**params).fit(X, Y)
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_classification_gets_better(three_nn_error):
     points, labels = make_classification(

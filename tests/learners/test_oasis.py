@@ -199,14 +199,9 @@ def test_projections(projection):
     np.testing.assert_allclose(model.bilinear_, (vectors * values) @ vectors.T, atol=1e-9)
 
 
-def test_seeds_and_threads():
-    models = [
-        OASIS(random_state=seed, n_jobs=n).fit(UNIT[IRIS]) for seed, n in ((0, 1), (0, 2), (1, 1))
-    ]
-    np.testing.assert_array_equal(models[0].bilinear_, models[1].bilinear_)
-    pairs = UNIT[IRIS[:, :2]]
-    np.testing.assert_array_equal(models[0].pair_score(pairs), models[1].pair_score(pairs))
-    assert not np.array_equal(models[0].bilinear_, models[2].bilinear_)
+def test_the_seed_is_that_of_the_order():
+    one, other = (OASIS(random_state=seed).fit(UNIT[IRIS]) for seed in (0, 1))
+    assert not np.array_equal(one.bilinear_, other.bilinear_)
 
 
 def test_supervised_learns_from_the_triplets_of_neighbours():
@@ -239,25 +234,6 @@ def test_precisions_meet_in_the_wider_one():
     assert model.bilinear_.dtype == np.float32
     assert model.partial_fit(UNIT[IRIS]).bilinear_.dtype == np.float64
     assert model.partial_fit(single).bilinear_.dtype == np.float64
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"max_iter": 0}, "max_iter must be an integer of at least 1"),
-        ({"C": 0}, "C must be"),
-        ({"C": np.inf}, "C must be"),
-        ({"init": "covariance"}, "`init` must be 'identity', 'zeros' or a numpy array"),
-        ({"init": np.eye(3)}, r"`init` must have shape \(4, 4\), got \(3, 3\)"),
-        ({"projection": "none"}, "projection must be None, 'symmetric' or 'psd'"),
-        ({"n_jobs": 0}, "n_jobs must be"),
-    ],
-    ids=str,
-)
-def test_bad_parameters(params, message):
-    for model, data in ((OASIS(**params), (X[IRIS],)), (OASIS_Supervised(**params), (X, Y))):
-        with pytest.raises(ValueError, match=message):
-            model.fit(*data)
 
 
 def test_bad_data():

@@ -44,13 +44,6 @@ def test_the_unit_of_fractional_weights_does_not_matter(learner):
     assert not np.allclose(found.components_, plain.components_, rtol=1e-3)
 
 
-@pytest.mark.parametrize("learner", [GMML(), SDML()], ids=str)
-@pytest.mark.filterwarnings("ignore:The distance that:UserWarning")
-def test_weights_reach_validation(learner):
-    learner.fit(X[INDEX], SAME, sample_weight=WEIGHT + 1, validate=True)
-    assert learner.validation_["n_held_out"] == 24
-
-
 @every_learner
 @pytest.mark.parametrize(
     ("weight", "message"),

@@ -16,25 +16,8 @@ from metricfast.embeddings import MLP, Asymmetric, Linear
 from metricfast.samplers import DenseTriplet, Uniform
 from metricfast.training.objective import is_continuous, is_learnable
 
-PRESETS = [
-    LogRatioLearner(2, batch_size=60, max_epochs=3, random_state=0),
-    LogRatioLearner(2, hidden_layer_sizes=(8,), n_anchors=1, max_epochs=1, random_state=0),
-    TripletLearner(2, max_epochs=3, random_state=0),
-    ProxyNCALearner(2, hidden_layer_sizes=(8,), max_epochs=3, random_state=0),
-]
-every_preset = pytest.mark.parametrize("learner", PRESETS, ids=str)
 LOSSES = [getattr(losses, name)() for name in NAMES]
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
-
-
-@every_preset
-def test_presets_learn_and_are_saved(learner, tmp_path):
-    model = clone(learner).fit(X, Y)
-    assert model.transform(X).shape == (150, 2)
-    assert np.isfinite(model.loss_curve_).all()
-    metricfast.save(model, tmp_path / "model.safetensors")
-    loaded = metricfast.load(tmp_path / "model.safetensors")
-    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
 
 
 def test_a_preset_is_the_learner_of_its_parts():

@@ -130,15 +130,6 @@ def test_one_feature():
     assert model.get_mahalanobis_matrix() == pytest.approx(1 / (1 + 0.5 * 5))
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [({"balance_param": -1}, "balance_param"), ({"sparsity_param": np.inf}, "sparsity_param")],
-)
-def test_bad_parameters(params, message):
-    with pytest.raises(ValueError, match=message):
-        SDML(preprocessor=X, **params).fit(INDEX, LABELS)
-
-
 @pytest.mark.parametrize("scale", [1e154, 1e160, 1e300])
 @pytest.mark.parametrize("prior", ["identity", "covariance"])
 def test_points_whose_squares_overflow(scale, prior):

@@ -152,14 +152,11 @@ def test_partial_fit_goes_on_from_a_model_file(learner, tmp_path):
     assert 0 < np.abs(parameters(model) - before).max() < 0.2 * np.abs(before).max()
 
 
-@pytest.mark.parametrize("learner", LEARNERS, ids=str)
 @pytest.mark.filterwarnings("ignore:.*serves worse")
-def test_validate_measures_held_out_points(learner):
-    assert of(learner).fit(X, Y, validate=True).validation_["n_held_out"] == 15
-    if isinstance(learner, AsymmetricSimilarity):
-        found = of(learner).fit(X, Y, X[::2], Y[::2], validate=True).validation_
-        own = precision_at_1(X[TEST], Y[TEST], X[::2], Y[::2])
-        assert found["euclidean"] == pytest.approx(own)
+def test_validate_measures_held_out_queries_against_the_database():
+    found = of(AsymmetricSimilarity()).fit(X, Y, X[::2], Y[::2], validate=True).validation_
+    own = precision_at_1(X[TEST], Y[TEST], X[::2], Y[::2])
+    assert found["euclidean"] == pytest.approx(own)
 
 
 @pytest.mark.parametrize("learner", [NeighborhoodGerrymandering, AsymmetricSimilarity])

@@ -42,16 +42,6 @@ def test_a_refused_refit_of_the_regressor_leaves_the_model_or_none():
         model.transform(X)
 
 
-def test_an_interrupted_regressor_predicts():
-    def interrupt(state):
-        raise KeyboardInterrupt
-
-    model = clone(REGRESSOR).set_params(callbacks=[interrupt])
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, X[:, 0])
-    assert model.predict(X).shape == (120,)
-
-
 @pytest.mark.parametrize("unit", [1e160, 1e-170])
 def test_targets_of_unusual_units_are_refused(unit):
     with pytest.raises(ValueError, match=r"y is spread over about 2\^.*multiply it"):
@@ -209,14 +199,6 @@ def test_neighbours_that_a_batch_does_not_have():
 
 
 @pytest.mark.parametrize("learner", [LINEAR, ASYMMETRIC, REGRESSOR])
-def test_callbacks_of_an_iterator_are_called(learner):
-    seen = []
-    model = clone(learner).set_params(early_stopping=True)
-    model.callbacks = iter([seen.append])
-    assert model.fit(X, Y).n_iter_ == len(seen)
-
-
-@pytest.mark.parametrize("learner", [LINEAR, ASYMMETRIC, REGRESSOR])
 @pytest.mark.parametrize("n_components", [None, 2])
 def test_init_of_nested_lists(learner, n_components):
     L = RNG.normal(size=(2, 5))
@@ -272,19 +254,6 @@ def test_a_refused_fit_leaves_the_model_or_none(learner, points, labels, k, mess
             refused.transform(points)
         with pytest.raises(NotFittedError):
             save(refused, tmp_path / "model")
-
-
-@pytest.mark.parametrize("learner", [LINEAR, ASYMMETRIC])
-def test_an_interrupted_fit_leaves_the_best_so_far(learner):
-    def interrupt(state):
-        raise KeyboardInterrupt
-
-    model = clone(learner).set_params(callbacks=[interrupt])
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, Y)
-    assert model.transform(X).shape == (120, 5)
-    assert model.predict(X).shape == (120,)
-    assert model.n_iter_ == 1
 
 
 @pytest.mark.parametrize("learner", [LINEAR, ASYMMETRIC])

@@ -1,0 +1,270 @@
+"""What every learner promises, whatever it learns from: threads, callbacks, progress and files."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from inspect import signature
+
+import numpy as np
+import pytest
+from embedding_cases import LEARNERS, Proxies, X, Y
+from registry import data_for, learners, make
+from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
+
+import metricfast as mf
+from metricfast.embeddings import MLP, Asymmetric, Linear
+from metricfast.learners.linear.base import LinearLearner
+
+PAIRS = np.stack((X[:20], X[130:]), axis=1)
+WEIGHT = np.linspace(0.5, 2, len(X))
+# Beside the solver that a learner has by default.
+OTHER_SOLVER = {"lbfgs": "sgd", "sgd": "lbfgs", "adam": "lbfgs"}
+MODELS = [make(each) for each in learners()]
+MODELS += [
+    make(type(model), solver=OTHER_SOLVER[model.solver])
+    for model in MODELS
+    if hasattr(model, "solver")
+]
+MODELS += [
+    *LEARNERS,
+    make(mf.LogRatioLearner, hidden_layer_sizes=(8,), n_anchors=1),
+    make(mf.ProxyNCALearner, hidden_layer_sizes=(8,)),
+    make(mf.AsymmetricSimilarity, tied=True),
+    make(mf.AsymmetricSimilarity, query=MLP((4,), 3), tied=True),
+    make(mf.NeighborhoodGerrymandering, parameterization="M"),
+]
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+every_model = pytest.mark.parametrize("model", MODELS, ids=str)
+
+
+def every_model_with(name):
+    return pytest.mark.parametrize("model", [m for m in MODELS if name in m.get_params()], ids=str)
+
+
+def fitted(model, dtype=np.float64, fit_params=None, **params):
+    model = clone(model).set_params(**params)
+    data = data_for(model, X.astype(dtype), Y)
+    for array in data:
+        array.flags.writeable = False
+    return model.fit(*data, **(fit_params or {}))
+
+
+def scores(model, dtype=np.float64):
+    return model.pair_score(PAIRS.astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@every_model_with("n_jobs")
+def test_threads_do_not_change_a_bit(model, dtype):
+    one, two = (scores(fitted(model, dtype, n_jobs=n), dtype) for n in (1, 2))
+    assert one.dtype == dtype
+    np.testing.assert_array_equal(one, two)
+
+
+@every_model_with("verbose")
+def test_progress_is_shown(model, capsys):
+    fitted(model, verbose=True)
+    shown = capsys.readouterr()
+    assert type(model).__name__ in shown.err
+    assert shown.out == ""
+
+
+@every_model_with("callbacks")
+def test_a_callback_sees_the_learner_as_of_its_iteration_and_cannot_disturb_it(model):
+    seen, course = [], []
+
+    def look(state):
+        own = state.estimator
+        assert own.n_iter_ == state.iteration == len(own.loss_curve_)
+        assert own.loss_curve_[-1] == state.objective
+        linear = hasattr(state, "components")
+        told = [state.components] if linear else state.parameters
+        kept = [own.components_] if linear else own.parameters_
+        for one, other in zip(kept, told, strict=True):
+            np.testing.assert_array_equal(one, other)
+            other[:] = np.nan
+        seen.append(scores(own))
+        course.append(state.objective)
+        if isinstance(own, mf.AsymmetricSimilarity):
+            assert len(own.predict(X)) == len(X)
+
+    expected, found = fitted(model), fitted(model, callbacks=iter([look]))
+    np.testing.assert_array_equal(scores(found), scores(expected))
+    assert found.loss_curve_ == course
+    assert not np.array_equal(seen[0], seen[1])
+    stopped = fitted(model, callbacks=[lambda state: state.iteration == 2])
+    assert stopped.n_iter_ == 2
+
+
+@every_model_with("callbacks")
+def test_an_interrupted_fit_leaves_the_best_so_far(model):
+    states = []
+
+    def press(state):
+        states.append(state)
+        if state.iteration == 2:
+            raise KeyboardInterrupt
+
+    model = clone(model).set_params(callbacks=[press])
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert model.n_iter_ == len(model.loss_curve_) == 2
+    assert np.isfinite(scores(model)).all()
+    if hasattr(model, "predict"):
+        assert model.predict(X).shape == (150,)
+    if isinstance(model, LinearLearner):
+        best = min(states, key=lambda state: state.objective)
+        np.testing.assert_array_equal(model.components_, best.components)
+
+
+@every_model
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_files_and_pickles_keep_what_was_learned(model, dtype, tmp_path):
+    model = fitted(model, dtype)
+    mf.save(model, tmp_path / "model")
+    for copy in (mf.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        assert str(copy.get_params()) == str(model.get_params())
+        assert {name for name in vars(copy) if name.endswith("_")} == {
+            name for name in vars(model) if name.endswith("_")
+        }
+        np.testing.assert_array_equal(scores(copy, dtype), scores(model, dtype))
+        assert scores(copy, dtype).dtype == dtype
+        for name in ("predict", "predict_proba"):
+            if hasattr(model, name):
+                given = data_for(model, X.astype(dtype), Y)[0]
+                found, expected = (getattr(each, name)(given) for each in (copy, model))
+                np.testing.assert_array_equal(found, expected)
+    fresh = clone(model)
+    assert str(fresh.get_params()) == str(model.get_params())
+    assert not any(name.endswith("_") for name in vars(fresh))
+
+
+@every_model
+@pytest.mark.filterwarnings("ignore:.* that .* learned serves worse:UserWarning")
+def test_validation_changes_nothing_and_warns_of_what_is_worse(model):
+    data = (X, Y) if isinstance(model, mf.Covariance) else data_for(model, X, Y)
+    weight = {"sample_weight": np.linspace(0.5, 2, len(data[0]))}
+    for weights in ({}, weight) if has_fit_parameter(model, "sample_weight") else ({},):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = clone(model).fit(*data, **weights, validate=True)
+        result = found.validation_
+        if not isinstance(model, mf.RCA):  # holds whole chunks out
+            assert result["n_held_out"] == round(0.2 * len(data[0]))
+        gain = result["learned"] - result["euclidean"]
+        worse = gain > 0 if "error" in result["measure"] else gain < 0
+        assert worse == any("serves worse" in str(warning.message) for warning in caught)
+        np.testing.assert_array_equal(scores(found), scores(clone(model).fit(*data, **weights)))
+
+
+# Of every learner that has the parameter.
+BAD = [
+    ("n_jobs", 0, "n_jobs must be None or a non-zero integer; found 0"),
+    ("max_iter", 0, "max_iter must be an integer of at least 1, got 0"),
+    ("max_iter", 2.5, "max_iter (must|should) be an integer"),
+    ("max_epochs", 0, "max_epochs must be an integer of at least 1, got 0"),
+    ("batch_size", 0, "batch_size must be an integer of at least 1, got 0"),
+    ("tol", -1, "tol must be a finite number from 0, got -1"),
+    ("learning_rate", -1, "learning_rate must be a .*number above 0"),
+    ("validation_fraction", 0, "validation_fraction must be a number above 0 to 1, got 0"),
+    ("n_iter_no_change", 0, "n_iter_no_change must be an integer of at least 1, got 0"),
+    ("n_components", 0, "n_components"),
+    ("n_neighbors", -1, "n_neighbors must be an integer of at least"),
+    ("solver", "newton", "solver must be"),
+    ("callbacks", 3, "callbacks must be several functions"),
+    ("init", "zero", "`?init`? must be"),
+    ("prior", "zero", "`?prior`? must be"),
+]
+
+
+# Of some learners, and of those of their names for classes.
+OWN = {
+    "ANMM": [
+        ({"n_friends": 0}, "n_friends must be an integer of at least 1"),
+        ({"n_enemies": 2.5}, "n_enemies must be"),
+    ],
+    "AsymmetricSimilarity": [
+        ({"power_t": -1}, "power_t must be"),
+        ({"regularizer": "l2"}, "regularizer must be"),
+    ],
+    "DMLMJ": [({"reg": 1.5}, "reg must be a number from 0 to 1")],
+    "EmbeddingLearner": [
+        ({"schedule": "linear"}, "schedule must be"),
+        ({"database": "none"}, "database must be"),
+        ({"momentum": 1.5}, "momentum must be"),
+        ({"weight_decay": -1}, "weight_decay must be"),
+        ({"validation_fraction": 1, "early_stopping": True}, "fewer than 3 to train"),
+        (
+            {"validation_fraction": 0.99, "early_stopping": True},
+            "validation_fraction=0.99 of 150 points leaves fewer than 3 .* one of each class",
+        ),
+        ({"loss": Proxies(), "embedding": Asymmetric(Linear(2), Linear(2))}, "table"),
+    ],
+    "GMML": [
+        ({"t": -0.1}, "t must be a number from 0 to 1"),
+        ({"t": "half"}, "t must be"),
+        ({"reg": -1}, "reg must be a number from 0"),
+        ({"reg": np.nan}, "reg must be"),
+    ],
+    "ITML": [
+        ({"gamma": 0}, "gamma must be a finite number above 0"),
+        ({"gamma": -1.0}, "gamma must be"),
+        ({"gamma": np.nan}, "gamma must be"),
+    ],
+    "LFDA": [
+        ({"k": 0}, "k must be an integer"),
+        ({"shrinkage": -0.1}, "shrinkage must be a number from 0 to 1"),
+    ],
+    "MMC": [
+        ({"max_proj": 0}, "max_proj must be"),
+        ({"diagonal_c": 0}, "diagonal_c must be"),
+        ({"init": np.zeros((4, 4))}, "`init` must not be zero"),
+        ({"diagonal": "yes"}, "diagonal must be True or False, got"),
+        ({"diagonal": [True]}, "diagonal must be True or False, got"),
+    ],
+    "NeighborhoodGerrymandering": [
+        ({"parameterization": "W"}, "parameterization must be"),
+        ({"ties": "any"}, "ties must be"),
+        ({"inference": "any"}, "inference must be"),
+        ({"C": 0}, "C must be"),
+        ({"regularizer": "l1"}, "regularizer must be"),
+    ],
+    "OASIS": [
+        ({"C": 0}, "C must be"),
+        ({"C": np.inf}, "C must be"),
+        ({"init": "covariance"}, "`init` must be 'identity', 'zeros' or a numpy array"),
+        ({"init": np.eye(3)}, r"`init` must have shape \(4, 4\), got \(3, 3\)"),
+        ({"projection": "none"}, "projection must be None, 'symmetric' or 'psd'"),
+    ],
+    "RCA": [
+        ({"shrinkage": 2}, "shrinkage must be"),
+        ({"shrinkage": "much"}, "shrinkage must be"),
+    ],
+    "SCML": [
+        ({"beta": -1}, "beta must be"),
+        ({"gamma": 0}, "gamma must be"),
+        ({"basis": [[1.0]]}, "`basis` must be one of the options"),
+    ],
+    "SDML": [
+        ({"balance_param": -1}, "balance_param"),
+        ({"sparsity_param": np.inf}, "sparsity_param"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("learner", "params", "message"),
+    [
+        (each, params, message)
+        for each in learners()
+        for params, message in [
+            *(({n: wrong}, text) for n, wrong, text in BAD if n in signature(each).parameters),
+            *OWN.get(each.__name__.removesuffix("_Supervised"), []),
+        ]
+    ],
+)
+def test_parameters_that_are_wrong(learner, params, message):
+    with pytest.raises(TypeError if "callbacks" in params else ValueError, match=message):
+        fitted(make(learner), **params)
