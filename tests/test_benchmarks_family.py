@@ -69,8 +69,7 @@ def test_study_of_defaults():
     x, y = study_defaults.load("digits")
     points = x[:300], y[:300]
     assert np.mean(study_defaults.errors("numpy", "Euclidean", points, 2, 0)) < 0.15
-    found = study_defaults.errors("metricfast", "Covariance", points, 2, 60)
+    found = study_defaults.errors("metricfast", "OASIS_Supervised", points, 2, 60)
     assert len(found) == 2
-    assert np.isfinite(found).all()
-    assert np.mean(study_defaults.errors("metricfast", "OASIS_Supervised", points, 2, 60)) < 0.3
+    assert np.mean(found) < 0.3
     assert np.isnan(study_defaults.errors("metricfast", "NoSuchLearner", points, 2, 60)).all()

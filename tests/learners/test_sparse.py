@@ -143,14 +143,14 @@ def test_rescale_agrees_with_the_dense_one(exponent, shift):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_many_features_stay_sparse(weighted):
-    points = random_array((400, 5000), density=0.01, rng=np.random.default_rng(0), format="csr")
+    points = random_array((300, 3000), density=0.01, rng=np.random.default_rng(0), format="csr")
     # Four directions that stand out.
-    points = csr_array(points + csr_array(np.outer(np.arange(400) % 5 == 0, np.arange(5000) < 30)))
-    weight = np.random.default_rng(0).integers(0, 3, 400).astype(float) if weighted else None
-    labels = np.arange(400) % 5 == 0
+    points = csr_array(points + csr_array(np.outer(np.arange(300) % 5 == 0, np.arange(3000) < 30)))
+    weight = np.random.default_rng(0).integers(0, 3, 300).astype(float) if weighted else None
+    labels = np.arange(300) % 5 == 0
     tracemalloc.start()
     axes = initialize_components(points, labels, "auto", 1, sample_weight=weight)
-    assert tracemalloc.get_traced_memory()[1] < 400 * 5000 * 8 / 4
+    assert tracemalloc.get_traced_memory()[1] < 300 * 3000 * 8 / 4
     tracemalloc.stop()
     expected = initialize_components(points.toarray(), labels, "pca", 1, sample_weight=weight)
     np.testing.assert_allclose(axes, expected, atol=1e-9)
@@ -160,15 +160,15 @@ def test_many_features_stay_sparse(weighted):
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_a_fit_of_many_features_stays_sparse(learner):
     rng = np.random.default_rng(0)
-    labels = rng.integers(0, 2, 600)
-    points = random_array((600, 20000), density=0.005, rng=rng, format="lil")
+    labels = rng.integers(0, 2, 300)
+    points = random_array((300, 10000), density=0.005, rng=rng, format="lil")
     points[:, :3] += labels[:, None]
     points = csr_array(points)
     tracemalloc.start()
     model = learner(n_components=2, callbacks=[lambda s: s.iteration == 5]).fit(points, labels)
-    assert tracemalloc.get_traced_memory()[1] < 600 * 20000 * 8 / 2
+    assert tracemalloc.get_traced_memory()[1] < 300 * 10000 * 8 / 2
     tracemalloc.stop()
-    assert model.components_.shape == (2, 20000)
+    assert model.components_.shape == (2, 10000)
 
 
 def test_targets_of_sparse_points():
