@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from metricfast._core.dispatch import available_isas
 
 ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT))  # the benchmarks
 DATA = Path(os.environ.get("METRICFAST_DATA", ROOT.parent / "shared" / "data"))
 
 
@@ -30,6 +32,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if available_isas()[-1] == "native":
         config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker("levels")])
         items[:] = [i for i in items if not i.get_closest_marker("levels")]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a model file may be written."""
+    return tmp_path / "model.safetensors"
 
 
 @pytest.fixture

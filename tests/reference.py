@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -29,74 +30,6 @@ def nearest(D: Array, k: int, exclude: Array | None = None) -> Array:
         order = sorted(range(len(row)), key=lambda j: (row[j], j))
         rows.append([j for j in order if exclude is None or j != exclude[i]][:k])
     return np.array(rows, dtype=np.int64)
-
-
-def nca(Z: Array, y: Array, form: str = "sum", weight: Array | None = None) -> float:
-    """-sum_i s_i p_i or -sum_i s_i log p_i; integer weights are repeated points."""
-    if weight is not None:
-        repeats = np.asarray(weight, dtype=int)
-        return nca(np.repeat(Z, repeats, axis=0), np.repeat(y, repeats), form)
-    D = squared_distances(Z, Z)
-    total = 0.0
-    for i in range(len(Z)):
-        others = [j for j in range(len(Z)) if j != i]
-        shift = min(D[i, j] for j in others)
-        kernel = {j: np.exp(shift - D[i, j]) for j in others}
-        p = sum(kernel[j] for j in others if y[j] == y[i]) / sum(kernel.values())
-        if form == "sum":
-            total -= p
-        elif p > 0:
-            total -= np.log(p)
-    return float(total)
-
-
-def mlkr(Z: Array, y: Array, weight: Array | None = None) -> float:
-    """sum_i s_i (t_i - y_i)^2; integer weights are repeated points."""
-    if weight is not None:
-        repeats = np.asarray(weight, dtype=int)
-        return mlkr(np.repeat(Z, repeats, axis=0), np.repeat(y, repeats))
-    D = squared_distances(Z, Z)
-    total = 0.0
-    for i in range(len(Z)):
-        others = [j for j in range(len(Z)) if j != i]
-        shift = min(D[i, j] for j in others)
-        kernel = {j: np.exp(shift - D[i, j]) for j in others}
-        prediction = sum(kernel[j] * y[j] for j in others) / sum(kernel.values())
-        total += (prediction - y[i]) ** 2
-    return float(total)
-
-
-def mcml(Z: Array, y: Array, weight: Array | None = None) -> float:
-    """sum_i KL(q_i || p_i), q_i uniform over the class; integer weights are repeated points."""
-    if weight is not None:
-        repeats = np.asarray(weight, dtype=int)
-        return mcml(np.repeat(Z, repeats, axis=0), np.repeat(y, repeats))
-    D = squared_distances(Z, Z)
-    total = 0.0
-    for i in range(len(Z)):
-        others = [j for j in range(len(Z)) if j != i]
-        shift = min(D[i, j] for j in others)
-        log_sum = np.log(sum(np.exp(shift - D[i, j]) for j in others)) - shift
-        company = [j for j in others if y[j] == y[i]]
-        for j in company:
-            q, log_p = 1 / len(company), -D[i, j] - log_sum
-            total += q * (np.log(q) - log_p)
-    return float(total)
-
-
-def ldml(Z: Array, y: Array, bias: float, weight: Array | None = None) -> float:
-    """Negative log-likelihood of all ordered pairs; integer weights are repeated points."""
-    if weight is not None:
-        repeats = np.asarray(weight, dtype=int)
-        return ldml(np.repeat(Z, repeats, axis=0), np.repeat(y, repeats), bias)
-    D = squared_distances(Z, Z)
-    total = 0.0
-    for i in range(len(Z)):
-        for j in range(len(Z)):
-            if j != i:
-                sign = 1 if y[j] == y[i] else -1
-                total += np.logaddexp(0, sign * (D[i, j] - bias))
-    return float(total)
 
 
 def lmnn(
@@ -131,6 +64,15 @@ def numeric_gradient(f: Callable[[Array], float], x: Array, step: float = 1e-6) 
         backward[index] -= step
         gradient[index] = (f(forward) - f(backward)) / (2 * step)
     return gradient
+
+
+def peak_memory(call: Callable[[], object]) -> int:
+    """The most bytes that Python held during the call."""
+    tracemalloc.start()
+    call()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
 
 
 def elsewhere(array, shift):

@@ -32,6 +32,17 @@ def label_distance(a, b, metric="sqeuclidean"):
     return float((d**2).sum()) ** (1.0 if metric == "sqeuclidean" else 0.5)
 
 
+def on_itself(loss):
+    """A loss of points among themselves; integer weights are repeated points."""
+
+    def value(Z, y, weight=None):
+        repeated = np.repeat(np.arange(len(Z)), 1 if weight is None else weight)
+        Z, y = Z[repeated], np.asarray(y)[repeated]
+        return loss(Z, y, Z, y, True)
+
+    return value
+
+
 def rounding(y, yb, metric):
     """By how much label distances may differ that are ties: eight places of the largest label."""
     width = np.atleast_2d(np.transpose(y)).shape[0]
@@ -49,6 +60,63 @@ def log_sum(values):
 
 def delta(d, squared, eps):
     return d + eps if squared else math.sqrt(d + eps)
+
+
+def neighbours(A, B, own):
+    """(i, columns, log_p): each anchor with the chances of others to be its neighbour."""
+    for i, columns, D in rows(A, B, own):
+        whole = log_sum([-D[j] for j in columns])
+        yield i, columns, {j: -D[j] - whole for j in columns}
+
+
+def nca(form="sum"):
+    def loss(A, y, B, yb, own):
+        total = 0.0
+        for i, columns, log_p in neighbours(A, B, own):
+            right = log_sum([log_p[j] for j in columns if yb[j] == y[i]])
+            if form == "sum":
+                total -= math.exp(right)
+            elif math.isfinite(right):
+                total -= right
+        return total
+
+    return loss
+
+
+def mlkr():
+    def loss(A, y, B, yb, own):
+        return sum(
+            (sum(math.exp(log_p[j]) * yb[j] for j in columns) - y[i]) ** 2
+            for i, columns, log_p in neighbours(A, B, own)
+        )
+
+    return loss
+
+
+def mcml():
+    """sum_i KL(q_i || p_i), q_i uniform over the class."""
+
+    def loss(A, y, B, yb, own):
+        total = 0.0
+        for i, columns, log_p in neighbours(A, B, own):
+            company = [j for j in columns if yb[j] == y[i]]
+            total += mean([-math.log(len(company)) - log_p[j] for j in company])
+        return total
+
+    return loss
+
+
+def ldml(bias=1.0):
+    """Negative log-likelihood of all ordered pairs."""
+
+    def loss(A, y, B, yb, own):
+        return sum(
+            float(np.logaddexp(0, (1 if yb[j] == y[i] else -1) * (D[j] - bias)))
+            for i, columns, D in rows(A, B, own)
+            for j in columns
+        )
+
+    return loss
 
 
 def log_ratio(squared=True, metric="sqeuclidean", eps_distance=0.0, eps_log=0.0):

@@ -39,10 +39,11 @@ class Entry:
 
 
 _STEPS = {"max_epochs": 3}
+_BRIEF = _STEPS | {"max_iter": 20}
 _BASES = {"n_basis": 60, "max_iter": 500, "output_iter": 100}
 REGISTRY = {
     "ANMM": Entry(CLASSES, {"n_components": 2}, fails={DENSE: ANCHORS}),
-    "AsymmetricSimilarity": Entry(CLASSES, _STEPS, fails={DENSE: ANCHORS, SPARSE: ANCHORS}),
+    "AsymmetricSimilarity": Entry(CLASSES, _BRIEF, fails={DENSE: ANCHORS, SPARSE: ANCHORS}),
     "Covariance": Entry(POINTS),
     "DMLMJ": Entry(CLASSES, fails={DENSE: ANCHORS}),
     "EmbeddingLearner": Entry(CLASSES, _STEPS, {"loss": losses.NCA()}),
@@ -53,21 +54,21 @@ REGISTRY = {
     "KernelizedMetricLearner": Entry(
         CLASSES, {"n_components": 20}, {"learner": mf.DMLMJ()}, {DENSE: KERNEL}
     ),
-    "LDML": Entry(CLASSES, {"max_iter": 20}),
+    "LDML": Entry(CLASSES, _BRIEF),
     "LFDA": Entry(CLASSES),
-    "LMNN": Entry(CLASSES, {"max_iter": 20}, fails={DENSE: ANCHORS, SPARSE: ANCHORS}),
+    "LMNN": Entry(CLASSES, _BRIEF, fails={DENSE: ANCHORS, SPARSE: ANCHORS}),
     "LSML": Entry("quadruplets"),
     "LSML_Supervised": Entry(CLASSES, fails={DENSE: CHANCES}),
     "LogRatioLearner": Entry(VALUES, _STEPS),
-    "MCML": Entry(CLASSES, {"max_iter": 20}),
-    "MLKR": Entry(VALUES, {"max_iter": 20}),
+    "MCML": Entry(CLASSES, _BRIEF),
+    "MLKR": Entry(VALUES, _BRIEF),
     "MMC": Entry("pairs", {"max_iter": 20}),
     "MMC_Supervised": Entry(CLASSES, {"max_iter": 20}, fails={DENSE: CHANCES}),
-    "NCA": Entry(CLASSES, {"max_iter": 20}),
+    "NCA": Entry(CLASSES, _BRIEF),
     "NCMML": Entry(CLASSES, {"tol": 1e-3}),
-    "NeighborhoodGerrymandering": Entry(CLASSES, _STEPS, fails={DENSE: ANCHORS, SPARSE: ANCHORS}),
+    "NeighborhoodGerrymandering": Entry(CLASSES, _BRIEF, fails={DENSE: ANCHORS, SPARSE: ANCHORS}),
     "NeighborhoodGerrymanderingRegressor": Entry(
-        VALUES, _STEPS, fails={DENSE: ANCHORS, SPARSE: ANCHORS}
+        VALUES, _BRIEF, fails={DENSE: ANCHORS, SPARSE: ANCHORS}
     ),
     "OASIS": Entry("triplets"),
     "OASIS_Supervised": Entry(CLASSES),

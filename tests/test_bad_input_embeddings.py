@@ -10,13 +10,7 @@ from reference_losses import NAMES
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast import (
-    EmbeddingLearner,
-    LogRatioLearner,
-    ProxyNCALearner,
-    TripletLearner,
-    losses,
-)
+from metricfast import EmbeddingLearner, LogRatioLearner, ProxyNCALearner, TripletLearner, losses
 from metricfast.embeddings import MLP, Linear
 from metricfast.samplers import ClassBalanced, DenseTriplet, Uniform
 
@@ -73,10 +67,6 @@ def diverging(learner):
         )
         labels = Y if loss.labels == "class" else NUMBERS
         warned("Training diverged.*Lower learning_rate", model, X.astype("f4"), labels)
-
-
-def lonely_classes(learner):
-    return fit(learner, y=np.arange(150)).score(X, np.arange(150))
 
 
 def unknown_class(learner):

@@ -127,10 +127,7 @@ OF_TARGETS = {
     "targets": lambda t: losses.LMNN.find_impostors(Z, Y, t),
     "targets of a call": lambda t: losses.LMNN(2)(Z, Y, targets=t),
 }
-OF_SIDES = {
-    "constraints": lambda c: wrap_pairs(X, c),
-    "constraints of indices": wrap_indices,
-}
+OF_SIDES = {"constraints": lambda c: wrap_pairs(X, c), "constraints of indices": wrap_indices}
 OF_LISTS = {"impostors": lambda lists: losses.LMNN(2)(Z, Y, targets=TARGETS, impostors=lists)}
 
 

@@ -124,12 +124,6 @@ def test_points_that_overflow_are_refused(use, dtype, huge):
         getattr(learner, use)((given if use == "transform" else given[None]).astype(dtype))
 
 
-def test_fit_refuses_sparse_points():
-    with pytest.raises(TypeError, match="Sparse data was passed for X"):
-        Whitening().fit(csr_array(X))
-    assert not get_tags(Whitening()).input_tags.sparse
-
-
 @pytest.mark.parametrize("fitted", [np.float32, np.float64])
 @pytest.mark.parametrize("given", [np.float32, np.float64])
 def test_results_have_the_dtype_of_the_points(fitted, given):

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1]))
-
 from benchmarks import __main__ as command
 from benchmarks import kernels, learners, objectives, peers, recorded, timing
 from benchmarks.bounds import Rates

@@ -9,9 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1]))
-
 from benchmarks import __main__ as command
 from benchmarks import against, peers, revisions
 from benchmarks.bounds import Rates

@@ -1,16 +1,19 @@
-"""Which compiled module is used, and that each holds the instructions it may hold."""
+"""Which compiled module is used, what it holds, and what type checkers are told of it."""
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import metricfast
 from metricfast._core import dispatch as _dispatch
+from metricfast._core.dispatch import get_kernels
 
 LEVELS = ["v2", "v3", "v4"]
 REPORT_ISA = "import metricfast; print(metricfast.build_info()['isa'])"
@@ -129,3 +132,53 @@ def test_registers_in_the_compiled_module(isa: str, present: str, absent: str | 
     ).stdout
     assert re.search(f"%{present}", listing)
     assert absent is None or not re.search(f"%{absent}", listing)
+
+
+BUILT = metricfast.build_info()
+TESTS = [
+    *("test_distance.py", "test_neighbors.py", "test_losses.py", "test_softmax_losses.py"),
+    *("test_threads.py", "test_embedding_losses.py::test_queries_against_a_database"),
+]
+
+
+@pytest.mark.parametrize("isa", [isa for isa in BUILT["available_isas"] if isa != BUILT["isa"]])
+def test_level(isa: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS]
+    result = subprocess.run(
+        command,
+        cwd=Path(__file__).parent,
+        env=os.environ | {"METRICFAST_ISA": isa},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout[-3000:]
+    assert " passed" in result.stdout
+
+
+STUB = Path(metricfast.__file__).parent / "_core" / "kernels.pyi"
+
+
+def parameters(function: ast.FunctionDef) -> list[str]:
+    arguments = function.args
+    return [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)][1:]
+
+
+def test_the_stub_is_of_the_compiled_module():
+    tree = ast.parse(STUB.read_text())
+    (stub,) = (node for node in tree.body if getattr(node, "name", "") == "Kernels")
+    kernels = get_kernels()
+    told = {node.name: node for node in stub.body if isinstance(node, ast.FunctionDef)}
+    assert set(told) == {name for name in vars(kernels) if not name.startswith("_")}
+    for name, function in told.items():
+        if function.args.vararg is not None:
+            continue
+        signature = re.search(r"\((.*)\) ->", getattr(kernels, name).__doc__.splitlines()[0])[1]
+        found = re.findall(r"(\w+): ", signature)
+        named = [a for a in found if not re.fullmatch(r"arg\d+", a)]
+        expected = parameters(function)
+        assert len(found) == len(expected), name
+        assert named in ([], expected), name
+        assert [a.arg for a in function.args.kwonlyargs] == re.findall(
+            r"(\w+): ", signature.partition("*, ")[2]
+        ), name

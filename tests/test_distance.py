@@ -114,14 +114,6 @@ def test_extreme_units(scale):
     )
 
 
-@pytest.mark.parametrize("dtype", PRECISIONS)
-def test_threads_do_not_change_a_bit(dtype):
-    X = points(700, 9, dtype)
-    one = mf.pairwise_distances(X, n_jobs=1)
-    for threads in (2, 3, 7):
-        np.testing.assert_array_equal(one, mf.pairwise_distances(X, n_jobs=threads))
-
-
 @pytest.mark.parametrize(
     "convert",
     [

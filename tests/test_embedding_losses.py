@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import numpy as np
 import pytest
 import reference_losses as reference
-from reference import elsewhere, numeric_gradient
+from reference import elsewhere, numeric_gradient, peak_memory
 
 from metricfast import losses
 
@@ -17,6 +15,11 @@ EPS = {"eps_distance": 1e-3, "eps_log": 1e-3}
 PLAIN = {"squared": False, "label_distance": "euclidean"}
 
 CASES = {
+    "NCA": (losses.NCA(), reference.nca()),
+    "NCA log": (losses.NCA("log"), reference.nca("log")),
+    "MLKR": (losses.MLKR(), reference.mlkr()),
+    "MCML": (losses.MCML(), reference.mcml()),
+    "LDML": (losses.LDML(2.5), reference.ldml(2.5)),
     "LogRatio": (losses.LogRatio(**EPS), reference.log_ratio(**EPS)),
     "LogRatio plain": (
         losses.LogRatio(**PLAIN, **EPS),
@@ -49,10 +52,7 @@ CASES = {
     "NTXent": (losses.NTXent(0.5), reference.ntxent(0.5)),
     "Circle": (losses.Circle(gamma=0.5), reference.circle(gamma=0.5)),
     "SmoothAP": (losses.SmoothAP(2.0), reference.smooth_ap(2.0)),
-    "RecallAtK": (
-        losses.RecallAtK((1, 3), 2.0, 0.7),
-        reference.recall_at_k((1, 3), 2.0, 0.7),
-    ),
+    "RecallAtK": (losses.RecallAtK((1, 3), 2.0, 0.7), reference.recall_at_k((1, 3), 2.0, 0.7)),
     "GeneralizedLifted": (losses.GeneralizedLifted(), reference.lifted()),
     "GeneralizedLifted squared": (
         losses.GeneralizedLifted(2.0, 0.5, squared=True),
@@ -153,25 +153,17 @@ def test_queries_against_a_database(loss, oracle):
             close(found, slope, dtype)
 
 
-@every_row_loss
-def test_a_point_has_two_roles(loss, oracle):
+@pytest.mark.parametrize(
+    ("loss", "n"),
+    [(loss, 70) for loss, _ in ROW_LOSSES.values() if not loss.learnable_database]
+    # Past some megabytes of weights, which are kept and multiplied at once for fewer points.
+    + [(loss, 1500) for loss in (losses.LogRatio(), losses.Triplet(), losses.SupCon())],
+    ids=str,
+)
+def test_a_point_has_two_roles(loss, n):
     """As queries and as database of their own, points get the two gradients apart."""
-    del oracle
-    Z, y = problem(loss, 70)
-    own = np.arange(len(Z))
-    value, grads = loss(Z, y, Z, y, exclude=own)
-    if loss.learnable_database:
-        return
-    same, grad = loss(Z, y)
-    assert value == pytest.approx(same, rel=1e-12)
-    np.testing.assert_allclose(grad, sum(grads), atol=1e-9 * np.abs(grad).max())
-
-
-@pytest.mark.parametrize("loss", [losses.LogRatio(), losses.Triplet(), losses.SupCon()], ids=repr)
-def test_many_points_are_summed_lane_by_lane(loss):
-    """Past some megabytes of weights, which are kept and multiplied at once for fewer points."""
-    Z, y = problem(loss, 1500)
-    value, grads = loss(Z, y, Z, y, exclude=np.arange(1500))
+    Z, y = problem(loss, n)
+    value, grads = loss(Z, y, Z, y, exclude=np.arange(n))
     same, grad = loss(Z, y)
     assert value == pytest.approx(same, rel=1e-12)
     np.testing.assert_allclose(grad, sum(grads), atol=1e-9 * np.abs(grad).max())
@@ -403,8 +395,5 @@ def test_copies_in_another_class_are_not_farther(n, squared, dtype):
 
 def test_memory_of_cosent():
     Z, y = np.random.default_rng(0).normal(size=(2, 1000, 4))
-    tracemalloc.start()
-    losses.CoSENT()(Z, y[:, 0])
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    peak = peak_memory(lambda: losses.CoSENT()(Z, y[:, 0]))
     assert peak < 8.5 * len(Z) ** 2  # and 2 n^2 bytes in compiled code

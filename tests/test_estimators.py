@@ -187,20 +187,6 @@ def test_preprocessor_forms_the_points(estimator):
     assert model.pair_distance(np.array([[0, 1]])).shape == (1,)
 
 
-@every_estimator
-def test_nothing_given_is_modified_and_float32_is_kept(estimator):
-    given = {"X": X.astype(np.float32), "Y": Y.copy(), "init": np.eye(4, dtype=np.float32)[:2]}
-    copies = {name: array.copy() for name, array in given.items()}
-    for array in given.values():
-        array.flags.writeable = False
-    start = {"init": given["init"]} if estimator in BY_SOLVER else {}
-    model = clone(estimator).set_params(**start).fit(given["X"], given["Y"])
-    assert model.transform(given["X"]).dtype == np.float32
-    for name, array in given.items():
-        np.testing.assert_array_equal(array, copies[name])
-    assert not start or model.init is given["init"]
-
-
 @pytest.mark.parametrize("estimator", EXACT, ids=str)
 def test_float32_finds_the_same_metric(estimator):
     M = clone(estimator).fit(X, Y).get_mahalanobis_matrix()
@@ -253,8 +239,7 @@ def test_weights_count(estimator):
 
 
 @pytest.mark.parametrize(
-    "learner",
-    [each for each in learners() if "sample_weight" in signature(each.fit).parameters],
+    "learner", [each for each in learners() if "sample_weight" in signature(each.fit).parameters]
 )
 def test_equal_weights_are_as_none(learner):
     given = data_for(learner, StandardScaler().fit_transform(X), Y)

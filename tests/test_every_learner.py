@@ -18,7 +18,6 @@ from metricfast.embeddings import MLP, Asymmetric, Linear
 from metricfast.learners.linear.base import LinearLearner
 
 PAIRS = np.stack((X[:20], X[130:]), axis=1)
-WEIGHT = np.linspace(0.5, 2, len(X))
 # Beside the solver that a learner has by default.
 OTHER_SOLVER = {"lbfgs": "sgd", "sgd": "lbfgs", "adam": "lbfgs"}
 MODELS = [make(each) for each in learners()]
@@ -121,10 +120,10 @@ def test_an_interrupted_fit_leaves_the_best_so_far(model):
 
 @every_model
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_files_and_pickles_keep_what_was_learned(model, dtype, tmp_path):
+def test_files_and_pickles_keep_what_was_learned(model, dtype, path):
     model = fitted(model, dtype)
-    mf.save(model, tmp_path / "model")
-    for copy in (mf.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+    mf.save(model, path)
+    for copy in (mf.load(path), pickle.loads(pickle.dumps(model))):
         assert str(copy.get_params()) == str(model.get_params())
         assert {name for name in vars(copy) if name.endswith("_")} == {
             name for name in vars(model) if name.endswith("_")
@@ -157,6 +156,15 @@ def test_validation_changes_nothing_and_warns_of_what_is_worse(model):
         worse = gain > 0 if "error" in result["measure"] else gain < 0
         assert worse == any("serves worse" in str(warning.message) for warning in caught)
         np.testing.assert_array_equal(scores(found), scores(clone(model).fit(*data, **weights)))
+
+
+@pytest.mark.parametrize("name", ["init", "prior"])
+@pytest.mark.parametrize("learner", learners())
+def test_a_start_that_is_given_is_kept_as_it_is(learner, name):
+    if name in signature(learner).parameters:
+        start = np.diag([1.0, 2, 3, 4])
+        start.flags.writeable = False
+        assert getattr(fitted(make(learner), **{name: start}), name) is start
 
 
 # Of every learner that has the parameter.
@@ -238,10 +246,7 @@ OWN = {
         ({"init": np.eye(3)}, r"`init` must have shape \(4, 4\), got \(3, 3\)"),
         ({"projection": "none"}, "projection must be None, 'symmetric' or 'psd'"),
     ],
-    "RCA": [
-        ({"shrinkage": 2}, "shrinkage must be"),
-        ({"shrinkage": "much"}, "shrinkage must be"),
-    ],
+    "RCA": [({"shrinkage": 2}, "shrinkage must be"), ({"shrinkage": "much"}, "shrinkage must be")],
     "SCML": [
         ({"beta": -1}, "beta must be"),
         ({"gamma": 0}, "gamma must be"),

@@ -13,7 +13,7 @@ from datetime import date
 import numpy as np
 import pytest
 from safetensors.numpy import load as load_arrays
-from test_io import X, Y, fit, forged, path  # noqa: F401
+from test_io import X, Y, fit, forged
 from test_metric_learn_api import every_learner, fitted
 
 import metricfast
@@ -22,7 +22,7 @@ from metricfast.embeddings import Linear
 
 
 @pytest.mark.skipif(os.name == "nt", reason="files have no modes there")
-def test_a_file_keeps_its_mode_and_a_new_one_follows_the_umask(path):  # noqa: F811
+def test_a_file_keeps_its_mode_and_a_new_one_follows_the_umask(path):
     model = fit("NCA")
     before = os.umask(0o027)
     try:
@@ -46,7 +46,7 @@ _files.write_tensors(Path(sys.argv[1]), {"format": "any"}, {})
 
 
 @pytest.mark.skipif(os.name == "nt", reason="orphans stay there")
-def test_what_a_killed_save_left_is_removed_by_the_next(path):  # noqa: F811
+def test_what_a_killed_save_left_is_removed_by_the_next(path):
     subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
     assert len(list(path.parent.iterdir())) == 1
     assert not path.exists()
@@ -55,13 +55,13 @@ def test_what_a_killed_save_left_is_removed_by_the_next(path):  # noqa: F811
 
 
 @pytest.mark.parametrize("length", [230, 255])
-def test_a_name_may_be_as_long_as_the_file_system_allows(path, length):  # noqa: F811
+def test_a_name_may_be_as_long_as_the_file_system_allows(path, length):
     path = path.with_name("n" * length)
     metricfast.save(fit("NCA"), path)
     assert metricfast.load(path).n_features_in_ == 4
 
 
-def test_a_loaded_learner_writes_nowhere(path):  # noqa: F811
+def test_a_loaded_learner_writes_nowhere(path):
     trap = path.with_name("trap")
     learner = EmbeddingLearner(losses.NCA(), Linear(2), max_epochs=1, checkpoint=trap).fit(X, Y)
     metricfast.save(learner, path)
@@ -81,7 +81,7 @@ def test_a_loaded_learner_writes_nowhere(path):  # noqa: F811
     ],
     ids=lambda labels: labels.dtype.str,
 )  # fmt: skip
-def test_labels_that_can_be_learned_from_can_be_saved(labels, path):  # noqa: F811
+def test_labels_that_can_be_learned_from_can_be_saved(labels, path):
     model = metricfast.ProxyNCALearner(2, max_epochs=1).fit(X, labels)
     metricfast.save(model, path)
     loaded = metricfast.load(path)
@@ -90,13 +90,13 @@ def test_labels_that_can_be_learned_from_can_be_saved(labels, path):  # noqa: F8
     assert list(map(type, loaded.classes_)) == list(map(type, model.classes_))
 
 
-def test_labels_that_are_other_objects_are_refused_by_name(path):  # noqa: F811
+def test_labels_that_are_other_objects_are_refused_by_name(path):
     model = fit("NCA").set_params(tol=np.array([date(2020, 1, 1), date(2021, 1, 1)]))
     with pytest.raises(TypeError, match=r"NCA: parameter 'tol' .* objects of type date\. Make it"):
         metricfast.save(model, path)
 
 
-def test_a_small_file_takes_little_memory(path):  # noqa: F811
+def test_a_small_file_takes_little_memory(path):
     metricfast.save(fit("NCA", labels=np.array(["a", "b", "c"])[Y]), path)
     content, n = path.read_bytes(), 500_000_000
     assert len(content) < 2000
@@ -114,7 +114,7 @@ def test_a_small_file_takes_little_memory(path):  # noqa: F811
 
 @every_learner
 @pytest.mark.filterwarnings("ignore")
-def test_a_map_comes_back_in_its_order(name, path):  # noqa: F811
+def test_a_map_comes_back_in_its_order(name, path):
     model = copy.deepcopy(fitted(name))
     assert model.components_.flags.forc
     for order in "AFC":

@@ -212,15 +212,6 @@ def test_bound_of_the_vote():
     np.testing.assert_array_equal(targeted.indices[right], nearest[right])
 
 
-def test_threads_change_nothing():
-    rng = np.random.default_rng(1)
-    X, y = rng.normal(size=(900, 8)).astype(np.float32), rng.integers(0, 6, 900)
-    one, three = (inference.both(X, None, y, y, 7, n_jobs=jobs) for jobs in (1, 3))
-    for a, b in zip(one, three, strict=True):
-        for x, z in zip(a, b, strict=True):
-            np.testing.assert_array_equal(x, z)
-
-
 def test_any_labels_and_unknown_classes():
     found = inference.targeted([[0.0], [3.0]], [[1.0], [2.0]], ["b", "z"], ["a", "b"], 1)
     np.testing.assert_array_equal(found.indices, [[1], [-1]])

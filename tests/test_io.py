@@ -52,11 +52,6 @@ def assert_same_model(saved: BaseEstimator, loaded: BaseEstimator) -> None:
     assert loaded.n_iter_ == saved.n_iter_
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "model.safetensors"
-
-
 @pytest.fixture(scope="module")
 def content(tmp_path_factory) -> bytes:
     file = tmp_path_factory.mktemp("io") / "model.safetensors"

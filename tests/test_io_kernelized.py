@@ -27,11 +27,6 @@ MODELS = {
 }
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "model.safetensors"
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_round_trip(name, path):
     model = MODELS[name]

@@ -13,11 +13,7 @@ from metricfast import LogRatioLearner, losses
 from metricfast._labels import distance as _label_distance
 from metricfast._labels.binding import agreed, bind_labels
 from metricfast._labels.neighbors import label_neighbors
-from metricfast.metrics import (
-    label_disjoint_folds,
-    mean_label_distance_at_k,
-    retrieval_report,
-)
+from metricfast.metrics import label_disjoint_folds, mean_label_distance_at_k, retrieval_report
 from metricfast.samplers import DenseTriplet
 
 RNG = np.random.default_rng(0)

@@ -12,10 +12,9 @@ from registry import data_for
 from scipy.sparse import csc_array, csr_array, csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_iris
-from sklearn.metrics import roc_auc_score
 
 import metricfast as mf
-from metricfast.constraints import Constraints, wrap_pairs
+from metricfast.constraints import Constraints
 
 X, Y = load_iris(return_X_y=True)
 # Constructors and `fit`, in the order of positional arguments.
@@ -123,7 +122,6 @@ CONSTRAINT_METHODS = {
     "chunks": "n_chunks=100, chunk_size=2, random_state=None, num_chunks='deprecated'",
 }
 PAIR_LEARNERS = ["ITML", "MMC", "SDML"]
-TUPLE_LEARNERS = [*PAIR_LEARNERS, "LSML", "SCML"]
 ATTRIBUTES = {
     "LMNN": ["n_iter_", "labels_"],
     "ITML": ["n_iter_", "bounds_", "threshold_"],
@@ -134,25 +132,20 @@ ATTRIBUTES = {
     "LSML": ["n_iter_", "w_"],
     "LSML_Supervised": ["n_iter_", "w_"],
 } | {name: ["n_iter_"] for name in ("NCA", "MLKR", "SCML", "SCML_Supervised")}
+TOL = {"convergence_threshold": ("tol", 0.01)}
+N_CONSTRAINTS = {"num_constraints": ("n_constraints", 20)}
 RENAMED = {
-    "ITML": {"convergence_threshold": ("tol", 0.01)},
-    "MMC": {"convergence_threshold": ("tol", 0.01)},
-    "ITML_Supervised": {
-        "num_constraints": ("n_constraints", 20),
-        "convergence_threshold": ("tol", 0.01),
-    },
-    "MMC_Supervised": {
-        "num_constraints": ("n_constraints", 20),
-        "convergence_threshold": ("tol", 0.01),
-    },
-    "LSML_Supervised": {"num_constraints": ("n_constraints", 20)},
-    "SDML_Supervised": {"num_constraints": ("n_constraints", 20)},
+    "ITML": TOL,
+    "MMC": TOL,
+    "ITML_Supervised": TOL | N_CONSTRAINTS,
+    "MMC_Supervised": TOL | N_CONSTRAINTS,
+    "LSML_Supervised": N_CONSTRAINTS,
+    "SDML_Supervised": N_CONSTRAINTS,
     "RCA_Supervised": {"num_chunks": ("n_chunks", 20)},
     "LMNN": {"k": ("n_neighbors", 2)},
 }
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 every_learner = pytest.mark.parametrize("name", SIGNATURES)
-every_pair_learner = pytest.mark.parametrize("name", PAIR_LEARNERS)
 
 
 def data_of(name: str) -> tuple[np.ndarray, ...]:
@@ -201,20 +194,14 @@ def test_signatures(name):
             assert_takes(getattr(learner, method), expected)
 
 
-@pytest.mark.parametrize(
-    ("learner", "old", "new"),
-    [("LMNN", "k", "n_neighbors"), ("RCA_Supervised", "num_chunks", "n_chunks")]
-    + [
-        (f"{n}_Supervised", "num_constraints", "n_constraints")
-        for n in ("ITML", "LSML", "MMC", "SDML")
-    ]
-    + [
-        (n, "convergence_threshold", "tol")
-        for n in ("ITML", "MMC", "ITML_Supervised", "MMC_Supervised")
-    ],
+every_former_name = pytest.mark.parametrize(
+    ("name", "old"), [(name, old) for name, olds in RENAMED.items() for old in olds]
 )
-def test_constructors_give_renamed_parameters_their_new_names(learner, old, new):
-    make = getattr(mf, learner)
+
+
+@every_former_name
+def test_constructors_give_renamed_parameters_their_new_names(name, old):
+    make, (new, _) = getattr(mf, name), RENAMED[name][old]
     with pytest.warns(FutureWarning, match=f'"{old}" parameter has been renamed to "{new}"'):
         model = make(**{old: 2})
     assert model.get_params() == make(**{new: 2}).get_params()
@@ -263,59 +250,10 @@ def test_every_learner_embeds_and_measures(name):
         np.testing.assert_allclose(model.score_pairs(pairs), distances)
 
 
-@pytest.mark.parametrize(
-    ("name", "old"), [(name, old) for name, olds in RENAMED.items() for old in olds]
-)
+@every_former_name
 def test_former_names_of_parameters(name, old):
     new, value = RENAMED[name][old]
     with pytest.warns(FutureWarning, match=f'^"{old}" parameter has been  ?renamed to "{new}"'):
         model = make(name, **{old: value}).fit(*data_of(name))
     expected = make(name, **{new: value}).fit(*data_of(name))
     np.testing.assert_array_equal(model.components_, expected.components_)
-
-
-@every_pair_learner
-def test_pairs_are_classified_by_a_threshold(name):
-    model, (pairs, labels) = clone(fitted(name)).fit(*data_of(name)), data_of(name)
-    distances = model.pair_distance(pairs)
-    assert model.classes_.tolist() == [0, 1]
-    np.testing.assert_array_equal(model.decision_function(pairs), -distances)
-    assert model.score(pairs, labels) == pytest.approx(roc_auc_score(labels, -distances))
-    accuracies = [np.mean((distances <= t) == (labels == 1)) for t in [-1, *distances]]
-    assert np.mean(model.predict(pairs) == labels) == pytest.approx(max(accuracies))
-    assert model.set_threshold(distances[3]) is model
-    assert model.threshold_ == distances[3]
-    np.testing.assert_array_equal(model.predict(pairs), np.where(distances <= distances[3], 1, -1))
-    assert model.calibrate_threshold(pairs, labels, strategy="max_tpr", min_rate=1.0) is model
-    assert (model.predict(pairs)[labels == -1] == -1).all()
-    same = make(name).fit(
-        pairs, labels, calibration_params={"strategy": "max_tpr", "min_rate": 1.0}
-    )
-    assert same.threshold_ == pytest.approx(model.threshold_)
-
-
-def test_triplets_are_classified_by_which_is_nearer():
-    (triplets,) = data_of("SCML")
-    model = fitted("SCML")
-    near, far = (model.pair_distance(triplets[:, pair]) for pair in ([0, 1], [0, 2]))
-    np.testing.assert_allclose(model.decision_function(triplets), far - near)
-    np.testing.assert_array_equal(model.predict(triplets), np.where(far > near, 1, -1))
-    assert model.score(triplets) == pytest.approx(np.mean(far > near))
-
-
-def test_quadruplets_are_classified_by_which_pair_is_nearer():
-    (quadruplets,) = data_of("LSML")
-    model = fitted("LSML")
-    near, far = (model.pair_distance(quadruplets[:, pair]) for pair in ([0, 1], [2, 3]))
-    np.testing.assert_allclose(model.decision_function(quadruplets), far - near)
-    np.testing.assert_array_equal(model.predict(quadruplets), np.sign(far - near))
-    assert model.score(quadruplets) == pytest.approx(np.sign(far - near).mean() / 2 + 0.5)
-
-
-def test_pairs_of_constraints():
-    a, b, c, d = constraints = Constraints(Y).positive_negative_pairs(10, random_state=0)
-    assert (Y[a] == Y[b]).all()
-    assert (Y[c] != Y[d]).all()
-    pairs, labels = wrap_pairs(X, constraints)
-    np.testing.assert_array_equal(pairs, X[np.r_[np.c_[a, b], np.c_[c, d]]])
-    np.testing.assert_array_equal(labels, [1] * 10 + [-1] * 10)

@@ -206,15 +206,6 @@ def test_asymmetric_neighbors():
     np.testing.assert_array_equal(indices, nearest(squared_distances(X, Y, U, V), 7))
 
 
-def test_threads_do_not_change_results():
-    X = points(800, 6, np.float32)
-    one = mf.kneighbors(X, n_neighbors=9, n_jobs=1)
-    for threads in (2, 5):
-        other = mf.kneighbors(X, n_neighbors=9, n_jobs=threads)
-        np.testing.assert_array_equal(one[0], other[0])
-        np.testing.assert_array_equal(one[1], other[1])
-
-
 @pytest.mark.parametrize("dtype", PRECISIONS)
 @pytest.mark.parametrize("classes", [1, 4])
 def test_impostor_lists_miss_nothing(dtype, classes):

@@ -1,8 +1,9 @@
-"""What is installed, and what importing it costs."""
+"""What is installed, what importing it costs, and how the program for fresh machines decides."""
 
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from importlib.metadata import version
@@ -129,3 +130,13 @@ with multiprocessing.get_context("fork").Pool(1) as pool:
 print(np.array_equal(found, expected))
 """
     assert in_new_process(code).strip() == "True"
+
+
+RUN = runpy.run_path(str(Path(__file__).parents[1] / "run.py"))
+
+
+@pytest.mark.parametrize(("memory", "jobs"), [(64e9, 4), (4e9, 2), (2e9, 1), (0.5e9, 1)])
+def test_compilers_fit_into_memory(monkeypatch, memory, jobs):
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    assert RUN["compilers"](memory) == jobs
+    assert RUN["compilers"](float(RUN["free_memory"]())) >= 1

@@ -1,4 +1,4 @@
-"""How many threads the kernels use, and who may say so."""
+"""How many threads the kernels use, who may say so, and that they change no result."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-import metricfast
+import metricfast as mf
+from metricfast import inference, losses
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 
@@ -42,7 +44,7 @@ def test_threadpoolctl_limits():
     before = kernels.default_threads()
     known = [entry for entry in threadpool_info() if entry["user_api"] == "metricfast"]
     assert [entry["num_threads"] for entry in known] == [before]
-    assert known[0]["version"] == metricfast.__version__
+    assert known[0]["version"] == mf.__version__
     with threadpool_limits(limits=1):
         assert kernels.default_threads() == 1
         assert kernels.threads_used(8) == 1
@@ -60,3 +62,44 @@ def test_n_jobs_by_scikit_learns_rules():
     for bad in (0, 1.5, "2", True):
         with pytest.raises(ValueError, match="n_jobs must be"):
             as_threads(bad)
+
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(900, 6)), RNG.integers(0, 4, 900)
+TARGETS = losses.LMNN.find_targets(X, Y, 3)
+LISTS = losses.LMNN.find_impostors(X, Y, TARGETS)
+TUPLES, L = RNG.integers(900, size=(20_000, 4)), RNG.normal(size=(4, 6))
+# Of points and a number of threads.
+CALLS = {
+    "pairwise_distances": lambda X, n: mf.pairwise_distances(X, n_jobs=n),
+    "kneighbors": lambda X, n: mf.kneighbors(X, n_neighbors=9, n_jobs=n),
+    "inference": lambda X, n: inference.both(X, None, Y, Y, 7, n_jobs=n),
+    "NCA": lambda X, n: losses.NCA()(X, Y, n_jobs=n),
+    "NCA of a database": lambda X, n: losses.NCA("log")(X, Y, X[:300], Y[:300], n_jobs=n),
+    "LMNN": lambda X, n: losses.LMNN()(X, Y, targets=TARGETS, n_jobs=n),
+    "LMNN of lists": lambda X, n: losses.LMNN()(X, Y, targets=TARGETS, impostors=LISTS, n_jobs=n),
+    "lsml_loss": lambda X, n: get_kernels().lsml_loss(X, TUPLES, np.ones(20_000), np.eye(6), n),
+    "sum_of_distances": lambda X, n: get_kernels().sum_of_distances(
+        X, TUPLES[:, :2].copy(), np.eye(6), False, False, n
+    ),
+    "sum_of_distances, diagonal": lambda X, n: get_kernels().sum_of_distances(
+        X, TUPLES[:, :2].copy(), np.ones((1, 6)), True, False, n
+    ),
+    "triplet_objective": lambda X, n: get_kernels().triplet_objective(
+        X.astype(float), L, TUPLES[:, :3].copy(), None, 0.0, n
+    ),
+}
+
+
+def flat(result):
+    return (
+        np.concatenate(list(map(flat, result))) if isinstance(result, tuple) else np.ravel(result)
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", CALLS)
+def test_threads_do_not_change_a_bit(name, dtype):
+    one, *others = (flat(CALLS[name](X.astype(dtype), n)) for n in (1, 2, 3, 7))
+    for other in others:
+        np.testing.assert_array_equal(other, one)

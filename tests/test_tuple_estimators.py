@@ -11,7 +11,6 @@ from registry import data_for, index_tuples, make, of_tuples
 from scipy.sparse import csr_array
 from sklearn.base import is_classifier
 from sklearn.datasets import load_iris, load_wine
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.preprocessing import StandardScaler
 
@@ -94,23 +93,6 @@ def test_another_fit_forgets_the_first(learner):
 
 
 @every_learner
-def test_nothing_given_is_modified(learner):
-    name = start_of(learner)
-    start = np.diag([1.0, 2, 3, 4])
-    points = X.copy()
-    given = [points, start, *tuples(learner), *formed(learner)]
-    copies = [array.copy() for array in given]
-    for array in given:
-        array.flags.writeable = False
-    params = {} if name is None else {name: start}
-    make(learner, preprocessor=points, **params).fit(*given[2 : 2 + len(tuples(learner))])
-    model = make(learner, **params).fit(*given[2 + len(tuples(learner)) :])
-    assert name is None or getattr(model, name) is start
-    for array, copy in zip(given, copies, strict=True):
-        np.testing.assert_array_equal(array, copy)
-
-
-@every_learner
 def test_float32_is_kept(learner):
     single = make(learner).fit(*formed(learner, X.astype(np.float32)))
     double = make(learner).fit(*formed(learner))
@@ -170,13 +152,3 @@ def test_cross_validation_and_grid_search(learner):
     search = GridSearchCV(make(learner), grid, cv=3).fit(index, *labels)
     assert search.best_index_ == 0
     assert search.score(index, *labels) > 0.7
-
-
-@every_learner
-def test_nothing_works_before_fit(learner):
-    model, data = make(learner), formed(learner)
-    for call in (model.predict, model.decision_function):
-        with pytest.raises(NotFittedError):
-            call(data[0])
-    with pytest.raises(NotFittedError):
-        model.get_metric()

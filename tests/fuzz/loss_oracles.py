@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import reference
 import reference_losses
 
 from metricfast import losses
@@ -21,12 +20,8 @@ _ALIKE = {
     if inspect.isfunction(make)
 }
 _ALIKE["generalizedlifted"] = reference_losses.lifted
-_OF_OWN = {
-    "NCA": lambda Z, y, form="sum": reference.nca(Z, y, form),
-    "MLKR": reference.mlkr,
-    "MCML": reference.mcml,
-    "LDML": lambda Z, y, bias=1.0: reference.ldml(Z, y, bias),
-}
+# Sums, of labels whose unit matters.
+_SUMS = ("NCA", "MLKR", "MCML", "LDML")
 _EPS = {"LogRatio": ("eps_distance", "eps_log")} | dict.fromkeys(
     ("Ratio", "BoundedRatio"), ("eps_distance",)
 )
@@ -71,7 +66,7 @@ def _numbers(name: str, y: Any, yb: Any) -> tuple[Any, Any]:
     """Continuous labels, in a unit in which no square vanishes where only their ratios matter."""
     sides = [None if side is None else side.astype(float) for side in (y, yb)]
     largest = max(abs(side).max() for side in sides if side is not None)
-    unit = 1.0 if name in _OF_OWN else np.ldexp(1.0, math.frexp(largest)[1])
+    unit = 1.0 if name in _SUMS else np.ldexp(1.0, math.frexp(largest)[1])
     first, second = (side if side is None else side / unit for side in sides)
     return first, second
 
@@ -95,15 +90,12 @@ def _reference(name: str, a: Arguments) -> Any:
     """The reference with the parameters of this call; None where there is none."""
     if a.get("sample_weight") is not None or a.get("exclude") is not None:
         return None
-    if name in _OF_OWN:
-        if a.get("Z_database") is not None or a.get("reduction", "sum") != "sum":
-            return None
-        options = {k: a[k] for k in ("form", "bias") if k in a}
-        return lambda A, y, B, yb, own: _OF_OWN[name](A, y, **options)
     make = _ALIKE.get(name.lower())
     if make is None or any(a.get(eps) is None for eps in _EPS.get(name, ())):
         return None
     given = {k: v for k, v in a.items() if k not in _OF_CALL}
+    if name in _SUMS and given.pop("reduction", "sum") != "sum":
+        return None
     if "label_distance" in given:
         given["metric"] = given.pop("label_distance")
     if name == "Triplet":

@@ -100,7 +100,7 @@ def of_functions() -> list[Target]:
         "constraints": lambda w: st.tuples(*(indices(w.r, below=w.n) for _ in range(4)))
     }
     gradient_weights: dict[str, Factory] = {
-        "weights": lambda w: points(w.n, w.m) | array(w.n, w.m, values=("lattice", "zero")),
+        "weights": lambda w: points(w.n, w.m) | array(w.n, w.m, values=("lattice", "zero"))
     }
     costs: dict[str, Factory] = {"matrix": lambda w: array(w.p, w.p, values=("zero",))}
     votes: dict[str, Factory] = {

@@ -280,15 +280,6 @@ def test_another_database():
     assert model.score(X[1::2], Y[1::2], X[:140], Y[:140]) > 0.9
 
 
-def test_warm_start():
-    model = clone(QUICK).fit(X, Y)
-    first = model.objective_
-    model.set_params(warm_start=True).fit(X, Y)
-    assert model.history_["objective"][0] < 1.5 * first
-    with pytest.raises(ValueError, match="warm_start needs maps"):
-        model.fit(X[:, :3], Y)
-
-
 def test_an_embedding_of_two_sides_is_none_of_one():
     with pytest.raises(TypeError, match="query must be an embedding of one kind of points"):
         AsymmetricSimilarity(query=Asymmetric(Linear(), Linear()), tied=True).fit(X, Y)

@@ -146,19 +146,6 @@ def test_all_anchors_of_the_database_give_the_gradient_of_all_points():
     np.testing.assert_allclose(a.parameters_[0], b.parameters_[0], rtol=1e-10)
 
 
-def test_early_stopping_keeps_the_best():
-    seen = []
-    model = EmbeddingLearner(
-        NCA, Linear(2), early_stopping=True, n_iter_no_change=3, max_epochs=500, random_state=0,
-        callbacks=[lambda state: seen.append((state.score, state.parameters[0]))],
-    ).fit(X, Y)  # fmt: skip
-    scores = [score for score, _ in seen]
-    assert scores == model.validation_scores_
-    best = int(np.argmax(scores))
-    assert len(scores) == best + 1 + 3 < 500
-    np.testing.assert_array_equal(model.parameters_[0], seen[best][1])
-
-
 def test_warm_start_goes_on():
     learner = clone(LEARNERS[1]).set_params(warm_start=True)
     first = learner.fit(X, Y).loss_curve_
@@ -182,13 +169,6 @@ def test_partial_fit_goes_on():
     with pytest.raises(ValueError, match="partial_fit needs schedule"):
         clone(LEARNERS[2]).partial_fit(X, Y)
     assert not hasattr(LEARNERS[4], "partial_fit")
-
-
-def test_partial_fit_after_load(tmp_path):
-    learner = clone(LEARNERS[1]).fit(X, Y)
-    metricfast.save(learner, tmp_path / "model.safetensors")
-    loaded = metricfast.load(tmp_path / "model.safetensors").partial_fit(X, Y)
-    assert loaded.loss_curve_[-1] < learner.loss_curve_[0]
 
 
 def test_labels_of_several_numbers():

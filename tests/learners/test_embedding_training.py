@@ -155,12 +155,6 @@ def test_a_checkpoint_that_cannot_be_written_is_refused_before_training(tmp_path
     assert not epochs
 
 
-def test_nothing_to_learn_from_is_warned_of():
-    learner = EmbeddingLearner(losses.NCA(), max_epochs=5, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="No batch of the first epoch gave a gradient"):
-        learner.fit(X[:40], np.arange(40))
-
-
 def test_a_stop_by_a_callback_is_in_the_checkpoint(tmp_path):
     learner = EmbeddingLearner(
         losses.Triplet(), Linear(4), max_epochs=6, random_state=0, checkpoint=tmp_path / "it"
@@ -245,10 +239,3 @@ def test_points_that_are_too_large(solver):
     learner = EmbeddingLearner(Steep(), MLP((8,), 3), solver=solver, random_state=0)
     with pytest.raises(ValueError, match="The loss is not finite at the start: rescale X"):
         learner.fit(np.float32(X * 1e37), Y)
-
-
-def test_batches_that_are_larger_than_the_data():
-    same(
-        clone(LEARNERS[1]).set_params(batch_size=10**6).fit(X, Y),
-        clone(LEARNERS[1]).set_params(batch_size=150).fit(X, Y),
-    )

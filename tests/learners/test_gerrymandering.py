@@ -136,17 +136,6 @@ def test_learns_what_counts():
     assert M[0, 0] > 10 * np.diag(M)[1:].max()
 
 
-def test_weights_and_warm_start():
-    weight = np.where(Y == 0, 0.0, 1.0)
-    model = clone(QUICK).fit(X, Y, sample_weight=weight)
-    again = clone(QUICK).set_params(warm_start=True).fit(X, Y, sample_weight=weight)
-    first = again.objective_
-    assert again.fit(X, Y, sample_weight=weight).history_["objective"][0] < 1.5 * first
-    assert model.objective_ == first
-    with pytest.raises(ValueError, match="warm_start needs points of 4 features"):
-        again.fit(X[:, :3], Y)
-
-
 def test_infeasible_points_are_counted():
     labels = np.r_[Y[:-1], 7]
     model = clone(QUICK)

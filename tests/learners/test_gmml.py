@@ -7,8 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from scipy.linalg import fractional_matrix_power, inv, sqrtm
-from sklearn.datasets import load_iris, load_wine
-from sklearn.preprocessing import StandardScaler
+from sklearn.datasets import load_iris
 
 from metricfast import GMML, GMML_Supervised
 
@@ -99,15 +98,7 @@ def test_no_unit_exceeds_the_range_of_float32():
     np.testing.assert_allclose(found, GMML_Supervised(t=0).fit(X, Y).components_, rtol=1e-3)
 
 
-def test_order_and_rotation_do_not_matter():
-    rng = np.random.RandomState(0)
-    order = rng.permutation(len(X))
-    M = GMML_Supervised().fit(X, Y).get_mahalanobis_matrix()
-    again = GMML_Supervised().fit(X[order], Y[order]).get_mahalanobis_matrix()
-    np.testing.assert_allclose(again, M, rtol=1e-8)
-    Q = np.linalg.qr(rng.standard_normal((4, 4)))[0]
-    turned = GMML_Supervised().fit(X @ Q.T, Y).get_mahalanobis_matrix()
-    np.testing.assert_allclose(Q.T @ turned @ Q, M, rtol=1e-6, atol=1e-8)
+def test_the_order_of_a_pair_does_not_matter():
     swapped = GMML().fit(FEW[INDEX[:, ::-1]], SAME).get_mahalanobis_matrix()
     np.testing.assert_allclose(swapped, GMML().fit(FEW[INDEX], SAME).get_mahalanobis_matrix())
 
@@ -141,10 +132,3 @@ def test_classifier_of_pairs():
         FEW[INDEX], SAME, calibration_params={"strategy": "max_tpr", "min_rate": 0.99}
     )
     assert strict.threshold_ < learner.threshold_
-
-
-def test_standardised_wine_is_classified_better(three_nn_error):
-    points, labels = load_wine(return_X_y=True)
-    points = StandardScaler().fit_transform(points)
-    assert three_nn_error(GMML_Supervised(), points, labels) < 0.02
-    assert three_nn_error(None, points, labels) > 0.04

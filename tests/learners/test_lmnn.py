@@ -168,10 +168,3 @@ def test_a_class_without_enough_members_is_named():
     with pytest.raises(ValueError, match=r"class rare needs more than n_neighbors=3 .* Lower"):
         LMNN().fit(X[:103], names[:103])
     LMNN(n_neighbors=2).fit(X[:103], names[:103])
-
-
-def test_k_is_a_deprecated_name():
-    with pytest.warns(FutureWarning, match="n_neighbors"):
-        model = LMNN(k=2).fit(X, Y)
-    expected = LMNN(n_neighbors=2).fit(X, Y)
-    np.testing.assert_array_equal(model.components_, expected.components_)

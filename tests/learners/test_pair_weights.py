@@ -1,4 +1,4 @@
-"""Weights of the pairs of learners that take them."""
+"""Weights of points, for learners that draw pairs of them, and weights of given pairs."""
 
 from __future__ import annotations
 
@@ -6,21 +6,61 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from metricfast import GMML, ITML, SDML
+from metricfast import (
+    GMML,
+    ITML,
+    SDML,
+    ITML_Supervised,
+    LSML_Supervised,
+    MMC_Supervised,
+    SDML_Supervised,
+)
 
 X, Y = load_iris(return_X_y=True)
-RNG = np.random.RandomState(0)
-INDEX = RNG.randint(150, size=(120, 2))
-SAME = np.where(Y[INDEX[:, 0]] == Y[INDEX[:, 1]], 1, -1)
-WEIGHT = RNG.randint(0, 4, size=120)
-REPEATED = np.repeat(np.arange(120), WEIGHT)
-RATES = {"max_tpr": 0.9, "max_tnr": 0.9}
-
+WEIGHT = np.random.default_rng(0).uniform(0.1, 3, len(X))
+LEARNERS = [
+    ITML_Supervised(gamma=0.1),
+    LSML_Supervised(),
+    MMC_Supervised(max_iter=20),
+    SDML_Supervised(balance_param=1e-4),
+]
+every_learner = pytest.mark.parametrize("learner", LEARNERS, ids=lambda each: type(each).__name__)
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-every_learner = pytest.mark.parametrize("learner", [GMML, SDML])
+
+
+def components(learner, *data, **params):
+    return learner.set_params(n_constraints=60, random_state=0).fit(*data, **params).components_
 
 
 @every_learner
+def test_points_of_weight_zero_have_no_effect(learner):
+    noise = np.random.default_rng(1).normal(size=(40, 4))
+    rows = np.random.default_rng(2).permutation(190)
+    data = np.r_[X, noise][rows], np.r_[Y, np.arange(40) % 4][rows]
+    found = components(learner, *data, sample_weight=np.r_[WEIGHT, np.zeros(40)][rows])
+    kept = rows[rows < 150]
+    expected = components(learner, X[kept], Y[kept], sample_weight=WEIGHT[kept])
+    np.testing.assert_array_equal(found, expected)
+
+
+@every_learner
+def test_weights_count_relatively(learner):
+    found = components(learner, X, Y, sample_weight=WEIGHT)
+    np.testing.assert_array_equal(found, components(learner, X, Y, sample_weight=4 * WEIGHT))
+    assert not np.array_equal(found, components(learner, X, Y, sample_weight=WEIGHT**2))
+    assert not np.array_equal(found, components(learner, X, Y))
+
+
+RNG = np.random.RandomState(0)
+INDEX = RNG.randint(150, size=(120, 2))
+SAME = np.where(Y[INDEX[:, 0]] == Y[INDEX[:, 1]], 1, -1)
+COUNTS = RNG.randint(0, 4, size=120)
+REPEATED = np.repeat(np.arange(120), COUNTS)
+RATES = {"max_tpr": 0.9, "max_tnr": 0.9}
+every_learner_of_pairs = pytest.mark.parametrize("learner", [GMML, SDML])
+
+
+@every_learner_of_pairs
 @pytest.mark.parametrize("prior", ["identity", "covariance"])
 @pytest.mark.parametrize("strategy", ["accuracy", "f_beta", "max_tpr", "max_tnr"])
 def test_whole_weights_are_repetitions(learner, prior, strategy):
@@ -30,27 +70,27 @@ def test_whole_weights_are_repetitions(learner, prior, strategy):
         (learner(prior=prior), X[INDEX]),
         (learner(prior=prior, preprocessor=X), INDEX),
     ):
-        found = make.fit(pairs, SAME, params, sample_weight=WEIGHT)
+        found = make.fit(pairs, SAME, params, sample_weight=COUNTS)
         np.testing.assert_allclose(found.components_, expected.components_, rtol=1e-9, atol=1e-12)
         assert found.threshold_ == pytest.approx(expected.threshold_, rel=1e-9)
 
 
-@every_learner
+@every_learner_of_pairs
 def test_the_unit_of_fractional_weights_does_not_matter(learner):
-    weight = WEIGHT + 0.5
+    weight = COUNTS + 0.5
     found, scaled = (learner().fit(X[INDEX], SAME, sample_weight=w) for w in (weight, weight * 0.7))
     np.testing.assert_allclose(found.components_, scaled.components_, rtol=1e-6)
     plain = learner().fit(X[INDEX], SAME)
     assert not np.allclose(found.components_, plain.components_, rtol=1e-3)
 
 
-@every_learner
+@every_learner_of_pairs
 @pytest.mark.parametrize(
     ("weight", "message"),
     [
-        (WEIGHT[1:], "must have shape"),
-        (-WEIGHT, "must not be negative"),
-        (0 * WEIGHT, "must not be zero throughout"),
+        (COUNTS[1:], "must have shape"),
+        (-COUNTS, "must not be negative"),
+        (0 * COUNTS, "must not be zero throughout"),
     ],
     ids=["short", "negative", "zero"],
 )
@@ -65,7 +105,7 @@ def test_threshold_of_weighted_pairs(strategy):
     given = {"strategy": strategy, "min_rate": RATES.get(strategy)}
     learner.calibrate_threshold(X[INDEX[REPEATED]], SAME[REPEATED], **given)
     expected = learner.threshold_
-    learner.calibrate_threshold(X[INDEX], SAME, **given, sample_weight=WEIGHT)
+    learner.calibrate_threshold(X[INDEX], SAME, **given, sample_weight=COUNTS)
     assert learner.threshold_ == expected
     with pytest.raises(ValueError, match="sample_weight must have shape"):
-        learner.calibrate_threshold(X[INDEX], SAME, sample_weight=WEIGHT[1:])
+        learner.calibrate_threshold(X[INDEX], SAME, sample_weight=COUNTS[1:])

@@ -135,7 +135,6 @@ def test_points_of_weight_zero_are_in_no_chunk(points):
         (RCA(), np.array(list("abc"))[Y], "whole numbers"),
         (RCA_Supervised(n_chunks=0), Y, "n_chunks must be"),
         (RCA_Supervised(chunk_size=1), Y, "chunk_size must be"),
-        (RCA_Supervised(), np.zeros(150), "2 classes"),
     ],
 )
 def test_bad_input(model, chunks, message):

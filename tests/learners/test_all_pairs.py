@@ -1,0 +1,264 @@
+"""NCA, MCML, LDML and MLKR: what they find, and from which labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from reference import squared_distances
+from reference_losses import ldml, mcml, nca, on_itself
+from scipy.special import expit
+from sklearn.datasets import load_diabetes, load_digits, load_iris, load_wine, make_regression
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
+from sklearn.preprocessing import scale
+
+from metricfast import LDML, MCML, MLKR, NCA, kneighbors
+
+X, Y = load_iris(return_X_y=True)
+X = scale(X)
+
+
+def scatter_of(weights):
+    """Sum of w_ij times the outer product of x_i - x_j: the gradient by M."""
+    both = weights + weights.T
+    return X.T @ (np.diag(both.sum(1)) - both) @ X
+
+
+def test_mcml_is_the_minimum_over_all_metrics():
+    """Convex in M: there the gradient is positive semidefinite, and vanishes where M does not."""
+    model = MCML(tol=1e-12).fit(X, Y)
+    M = model.get_mahalanobis_matrix()
+    D = squared_distances(model.transform(X), model.transform(X))
+    np.fill_diagonal(D, np.inf)
+    p = np.exp(-D) / np.exp(-D).sum(1, keepdims=True)
+    q = ((Y[:, None] == Y) & np.isfinite(D)) / 49
+    gradient = scatter_of(q - p)
+    size = np.linalg.norm(scatter_of(q))
+    assert np.linalg.eigvalsh(gradient).min() > -1e-4 * size
+    assert abs(np.trace(gradient @ M)) < 1e-4 * size
+
+
+def test_the_start_does_not_matter_to_mcml():
+    ends = [
+        MCML(init=init, random_state=0, tol=1e-12).fit(X, Y).get_mahalanobis_matrix()
+        for init in ("identity", "random")
+    ]
+    np.testing.assert_allclose(ends[0], ends[1], atol=1e-2 * np.abs(ends[0]).max())
+
+
+def test_classes_collapse():
+    def collapse(Z):
+        within = sum(((Z[c == Y] - Z[c == Y].mean(0)) ** 2).sum() for c in range(3))
+        return within / ((Z - Z.mean(0)) ** 2).sum()
+
+    model = MCML(n_components=2).fit(X, Y)
+    assert collapse(model.transform(X)) < 0.2 * collapse(X)
+    nearest = kneighbors(model.transform(X), n_neighbors=1)[1][:, 0]
+    assert np.mean(Y[nearest] != Y) <= 0.04
+
+
+def test_a_lone_point_has_no_part_in_mcml():
+    with_company = MCML(n_components=2).fit(X[:101], Y[:101])
+    assert np.isfinite(with_company.components_).all()
+    assert with_company.objective_ == pytest.approx(
+        on_itself(mcml())(with_company.transform(X[:101]), Y[:101])
+    )
+
+
+def test_ldml_is_the_minimum_over_all_metrics():
+    """Convex in M and b: the gradient by M is positive semidefinite and vanishes where M does not,
+    and that by b is zero: as many pairs are expected to be of one class as are.
+    """
+    model = LDML(tol=1e-12, max_iter=1000).fit(X, Y)
+    M = model.get_mahalanobis_matrix()
+    D = squared_distances(model.transform(X), model.transform(X))
+    same, probability = Y[:, None] == Y, expit(model.bias_ - D)
+    for matrix in (same, probability):
+        np.fill_diagonal(matrix, 0)
+    assert probability.sum() == pytest.approx(same.sum(), rel=1e-4)
+    weights = same - probability
+    gradient = 2 * X.T @ (np.diag(weights.sum(1)) - weights) @ X
+    size = np.linalg.norm(2 * X.T @ (np.diag(same.sum(1)) - same) @ X)
+    assert np.linalg.eigvalsh(gradient).min() > -1e-3 * size
+    assert abs(np.trace(gradient @ M)) < 1e-3 * size
+
+
+def test_the_start_does_not_matter_to_ldml():
+    ends = [
+        LDML(init=init, random_state=0, tol=1e-12, max_iter=1000).fit(X, Y)
+        for init in ("identity", "random")
+    ]
+    assert ends[0].objective_ == pytest.approx(ends[1].objective_, rel=1e-5)
+    assert ends[0].bias_ == pytest.approx(ends[1].bias_, rel=1e-2)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "sgd"])
+def test_pairs_are_told_apart(solver):
+    model = LDML(n_components=2, solver=solver, learning_rate=0.1, random_state=0).fit(X, Y)
+    pairs = np.random.default_rng(0).integers(0, 150, (2000, 2))
+    near = model.pair_distance(X[pairs]) ** 2 < model.bias_
+    assert np.mean(near == (Y[pairs[:, 0]] == Y[pairs[:, 1]])) > 0.93
+    nearest = kneighbors(model.transform(X), n_neighbors=1)[1][:, 0]
+    assert np.mean(Y[nearest] != Y) <= 0.05
+
+
+def test_an_interrupted_fit_leaves_the_bias_that_belongs_to_the_map():
+    states = []
+
+    def interrupt(state):
+        states.append(state)
+        if state.iteration == 4:
+            raise KeyboardInterrupt
+
+    model = LDML(n_components=2, callbacks=[interrupt])
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    loss = on_itself(ldml(model.bias_))
+    assert loss(model.transform(X), Y) == pytest.approx(min(s.objective for s in states))
+
+
+def test_where_classes_do_not_show_the_bias_is_their_frequency():
+    points = np.random.default_rng(0).normal(size=(300, 2))
+    labels = np.arange(300) % 10
+    model = LDML().fit(points, labels)
+    share = np.mean(labels[:, None] == labels) - 1 / 300
+    assert model.bias_ == pytest.approx(np.log(share / (1 - share)), abs=0.2)
+
+
+RAW, Y = load_iris(return_X_y=True)
+
+
+def error(model, train, train_labels, test, test_labels) -> float:
+    knn = KNeighborsClassifier(3).fit(model.transform(train), train_labels)
+    return 1 - knn.score(model.transform(test), test_labels)
+
+
+@pytest.mark.parametrize("load", [load_iris, load_wine])
+@pytest.mark.parametrize("init", ["identity", "pca", "lda"])
+def test_final_objective_is_that_of_scikit_learn(load, init):
+    points, labels = load(return_X_y=True)
+    points = scale(points)
+    settings = {"init": init, "n_components": 2, "max_iter": 1000}
+    model = NCA(**settings).fit(points, labels)
+    peer = NeighborhoodComponentsAnalysis(**settings).fit(points, labels)
+    expected = on_itself(nca())(peer.transform(points), labels)
+    assert model.objective_ == pytest.approx(expected, rel=1e-3)
+
+
+def test_starts_where_scikit_learn_starts():
+    start = np.random.default_rng(0).normal(size=(2, 4))
+    curve = []
+    NCA(init=start, callbacks=[lambda s: curve.append(s.objective)], max_iter=1000).fit(RAW, Y)
+    peer_curve = []
+    NeighborhoodComponentsAnalysis(
+        init=start,
+        max_iter=1000,
+        callback=lambda L, _: peer_curve.append(on_itself(nca())(RAW @ L.reshape(2, 4).T, Y)),
+    ).fit(RAW, Y)
+    np.testing.assert_allclose(curve[:3], peer_curve[:3], rtol=1e-6)
+
+
+def test_weights_reach_the_mini_batches():
+    weight = np.where(Y == 0, 0.0, 1.0)
+    settings = {"solver": "sgd", "n_components": 2, "random_state": 0, "max_epochs": 2}
+    weighted = NCA(**settings).fit(RAW, Y, sample_weight=weight)
+    assert abs(weighted.objective_) <= 100
+    assert abs(NCA(**settings).fit(RAW, Y).objective_) > 100
+
+
+def test_mini_batches_learn():
+    train, test, labels, test_labels = train_test_split(
+        *load_digits(return_X_y=True), test_size=0.4, random_state=0
+    )
+    settings = {"init": "pca", "n_components": 8, "random_state": 0}
+    before = NCA(**settings, callbacks=[lambda s: s.iteration == 1], max_iter=1000)
+    after = NCA(**settings, solver="sgd", batch_size=200)
+    before.fit(train, labels)
+    after.fit(train, labels)
+    untrained = error(before, train, labels, test, test_labels)
+    assert error(after, train, labels, test, test_labels) < 0.8 * untrained
+    assert after.loss_curve_[-1] < after.loss_curve_[0]
+
+
+def test_mini_batches_work_at_any_scale_of_the_data():
+    settings = {"solver": "sgd", "init": "pca", "n_components": 2, "random_state": 0}
+    expected = NCA(**settings).fit(RAW, Y)
+    for factor in (2.0**-12, 2.0**12):
+        model = NCA(**settings).fit(factor * RAW, Y)
+        np.testing.assert_allclose(factor * model.components_, expected.components_, rtol=1e-9)
+
+
+def test_a_lone_point_attracts_nobody():
+    model = NCA(max_iter=1000).fit(RAW[:101], Y[:101])
+    assert -100 <= model.objective_ < -95
+
+
+DIABETES, TARGETS = load_diabetes(return_X_y=True)
+DIABETES = scale(DIABETES)
+
+
+def squared_error(Z, y, k=3):
+    return float(np.mean((y[kneighbors(Z, n_neighbors=k)[1]].mean(axis=1) - y) ** 2))
+
+
+def test_it_ends_as_low_as_metric_learn():
+    # The objective of metric_learn 0.7.0, MLKR(init="pca", n_components=2).fit(X, y), computed from
+    # its components_.
+    model = MLKR(init="pca", n_components=2).fit(DIABETES, TARGETS)
+    assert model.objective_ < 1047353.7264
+
+
+def test_neighbours_predict_better():
+    points, targets = make_regression(300, 10, n_informative=2, random_state=0)
+    points = scale(points)
+    model = MLKR(n_components=2, max_iter=200, tol=1e-4).fit(points, targets)
+    assert squared_error(model.transform(points), targets) < 0.2 * squared_error(points, targets)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "sgd"])
+def test_units_and_origin_of_the_targets_do_not_matter(solver):
+    settings = {"solver": solver, "n_components": 2, "random_state": 0, "max_epochs": 2}
+    settings["callbacks"] = [lambda s: s.iteration == 5]
+    expected = MLKR(**settings).fit(DIABETES, TARGETS)
+    for exponent in (-300, 20, 300):
+        model = MLKR(**settings).fit(DIABETES, TARGETS * 2.0**exponent)
+        np.testing.assert_array_equal(model.components_, expected.components_)
+        assert model.objective_ == expected.objective_ * 4.0**exponent
+    moved = MLKR(**settings).fit(DIABETES, TARGETS + 1e6)
+    np.testing.assert_allclose(moved.components_, expected.components_, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("factor", [1e-160, 1e160])
+def test_targets_without_squares_are_refused(factor):
+    with pytest.raises(ValueError, match="y is spread over about 2"):
+        MLKR().fit(DIABETES, TARGETS * factor)
+
+
+def test_infinite_targets():
+    with pytest.raises(ValueError, match="Input y contains infinity"):
+        MLKR().fit(DIABETES, np.where(TARGETS > 100, np.inf, TARGETS))
+
+
+def test_targets_of_any_type():
+    settings = {"n_components": 2, "callbacks": [lambda s: s.iteration == 3]}
+    expected = MLKR(**settings).fit(DIABETES, TARGETS).components_
+    for targets in (TARGETS.astype(int), list(TARGETS), TARGETS.astype(object)):
+        np.testing.assert_array_equal(MLKR(**settings).fit(DIABETES, targets).components_, expected)
+
+
+def test_mini_batches_of_mlkr_learn():
+    points, targets = make_regression(1500, 10, n_informative=2, random_state=0)
+    points = scale(points)
+    model = MLKR(n_components=2, init="pca", solver="sgd", random_state=0).fit(points, targets)
+    start = MLKR(n_components=2, init="pca", callbacks=[bool]).fit(points, targets)
+    before = squared_error(points @ start.components_.T, targets)
+    assert squared_error(model.transform(points), targets) < 0.5 * before
+    assert model.loss_curve_[-1] < model.loss_curve_[0]
+
+
+def test_validate_compares_squared_errors():
+    points, targets = make_regression(300, 10, n_informative=2, random_state=0)
+    for values in (targets, np.round(targets)):
+        model = MLKR(n_components=2).fit(scale(points), values, validate=True)
+        assert model.validation_["measure"] == "3-NN mean squared error"
+        assert model.validation_["learned"] < 0.5 * model.validation_["euclidean"]
