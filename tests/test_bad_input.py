@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from inspect import signature
 from pathlib import Path
 
@@ -12,12 +11,12 @@ import pytest
 from bad_input import changed, check, other_layouts, read_table
 from scipy.sparse import csr_array
 from sklearn.datasets import load_iris
-from sklearn.exceptions import ConvergenceWarning
 
 import metricfast as mf
 from metricfast.__main__ import supervised_learners
 from metricfast.learners.linear.base import LinearLearner
 
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 X, Y = load_iris(return_X_y=True)
 TABLE = read_table("Learners")
 SUPERVISED = [*supervised_learners(), mf.MLKR]
@@ -46,9 +45,7 @@ def fit(learner: type, points=X, labels=Y, sample_weight=None, **params):
     weight = {} if sample_weight is None else {"sample_weight": sample_weight}
     known = signature(learner).parameters
     short = {name: value for name, value in SHORT.items() if name in known}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return learner(**short | params).fit(points, labels, **weight)
+    return learner(**short | params).fit(points, labels, **weight)
 
 
 def where_first_class(value: float) -> np.ndarray:

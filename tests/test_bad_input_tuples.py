@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 
 import numpy as np
 import pytest
 from bad_input import check, other_layouts, read_table
 from registry import make, of_tuples
 from sklearn.datasets import load_iris
-from sklearn.exceptions import ConvergenceWarning
 
 from metricfast.constraints import Constraints
 
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 X, Y = load_iris(return_X_y=True)
 TABLE = read_table("Tuples")
 A, B, C, D = Constraints(Y).positive_negative_pairs(60, random_state=0)
@@ -30,9 +29,7 @@ def fit(learner, tuples=None, y=LABELS, points=X, fit_params=None, **params):
     """Fit to tuples, or to tuples of the points."""
     tuples = points[INDEX[learner._tuple_size]] if tuples is None else tuples
     labels = (y,) if learner._tuple_size == 2 else ()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return make(learner, **params).fit(tuples, *labels, **(fit_params or {}))
+    return make(learner, **params).fit(tuples, *labels, **(fit_params or {}))
 
 
 def by_index(learner, preprocessor, shift=0):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from itertools import combinations
 
 import numpy as np
@@ -106,14 +105,13 @@ def test_weights_are_chances():
         np.testing.assert_allclose(found + found.T, expected, atol=0.015)
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("n", [1, 100, 300, 600, 1000, 5000])
 def test_weighted_pairs_are_found_however_unequal_the_weights(n):
     weight = np.where(np.arange(150) % 2, 0, 10.0 ** -(np.arange(150) % 19))
     labels = np.where(weight > 0, Y, -1)
     numbers = [min(n, len(all_pairs(labels, same))) for same in (True, False)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        a, b, c, d = Constraints(Y).positive_negative_pairs(n, random_state=0, sample_weight=weight)
+    a, b, c, d = Constraints(Y).positive_negative_pairs(n, random_state=0, sample_weight=weight)
     for left, right, number in zip((a, c), (b, d), numbers, strict=True):
         assert len(unordered(left, right)) == len(left) == number
     assert unordered(a, b) <= all_pairs(labels, same=True)
@@ -297,13 +295,12 @@ def test_labels_of_any_whole_kind():
         np.testing.assert_array_equal(Constraints(labels).partial_labels, Y)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("labels", [["a", "b"], [0.5, 1.0], [np.nan, 1.0], [None, 1]], ids=str)
 def test_other_labels_are_refused(labels):
     """Upstream rounds 0.5 to class 0."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        with pytest.raises(ValueError, match=r"partial_labels (must be whole numbers|contains N)"):
-            Constraints(labels)
+    with pytest.raises(ValueError, match=r"partial_labels (must be whole numbers|contains N)"):
+        Constraints(labels)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from reference import lmnn, numeric_gradient, squared_distances
-from reference_losses import nca, on_itself
 
 from metricfast.losses import LMNN, NCA
 
@@ -19,29 +18,6 @@ RTOL = {np.float32: 2e-4, np.float64: 1e-6}
 def problem(n=24, p=3, classes=3, seed=0):
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, p)), rng.integers(0, classes, n)
-
-
-@pytest.mark.parametrize("dtype", PRECISIONS)
-@pytest.mark.parametrize("form", ["sum", "log"])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_nca(dtype, form, weighted):
-    Z, y = problem()
-    weight = np.random.default_rng(1).integers(0, 4, len(Z)) if weighted else None
-    value, grad = NCA(form)(Z.astype(dtype), y, sample_weight=weight)
-    assert grad.dtype == dtype
-    np.testing.assert_allclose(value, on_itself(nca(form))(Z, y, weight), rtol=RTOL[dtype])
-
-    def smooth(A):
-        D = squared_distances(A, A)
-        c = np.ones(D.shape) if weight is None else np.tile(weight, (len(A), 1)).astype(float)
-        np.fill_diagonal(c, 0 if weight is None else np.maximum(weight - 1, 0))
-        p = c * np.exp(-D)
-        p = (p * (y[:, None] == y)).sum(1) / p.sum(1)
-        s = 1 if weight is None else weight
-        return -np.sum(s * (p if form == "sum" else np.log(p)))
-
-    expected = numeric_gradient(smooth, Z)
-    np.testing.assert_allclose(grad, expected, rtol=RTOL[dtype], atol=RTOL[dtype])
 
 
 @pytest.mark.parametrize("form", ["sum", "log"])

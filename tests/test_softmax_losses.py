@@ -1,13 +1,13 @@
-"""MLKR, MCML and LDML against slow sums and finite differences."""
+"""NCA, MLKR, MCML and LDML against slow sums and finite differences."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from reference import numeric_gradient, squared_distances
-from reference_losses import ldml, mcml, mlkr, on_itself
+from reference_losses import ldml, mcml, mlkr, nca, on_itself
 
-from metricfast.losses import LDML, MCML, MLKR
+from metricfast.losses import LDML, MCML, MLKR, NCA
 
 PRECISIONS = [np.float32, np.float64]
 RTOL = {np.float32: 2e-4, np.float64: 1e-6}
@@ -16,6 +16,8 @@ LOSSES = {
     "MLKR": (MLKR(), on_itself(mlkr())),
     "MCML": (MCML(), on_itself(mcml())),
     "LDML": (LDML(BIAS), on_itself(ldml(BIAS))),
+    "NCA": (NCA(), on_itself(nca())),
+    "NCA log": (NCA("log"), on_itself(nca("log"))),
 }
 every_loss = pytest.mark.parametrize(("loss", "oracle"), LOSSES.values(), ids=LOSSES)
 classifying = pytest.mark.parametrize(
@@ -44,6 +46,9 @@ def smooth(loss, y, weight=None):
         D = squared_distances(Z, Z)
         c, p = kernels(D, weight)
         same = y[:, None] == y
+        if isinstance(loss, NCA):
+            right = (p * same).sum(1)
+            return -float(s @ (right if loss.form == "sum" else np.log(right)))
         if isinstance(loss, MLKR):
             return float(s @ (p @ y - y) ** 2)
         if isinstance(loss, MCML):

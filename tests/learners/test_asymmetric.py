@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_iris
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 
 import metricfast
@@ -127,13 +125,12 @@ def test_output_of_frames():
     np.testing.assert_array_equal(model.predict(X), pickle.loads(pickle.dumps(model)).predict(X))
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_divergence():
     model = clone(QUICK).set_params(query=MLP((8,), 3), database=MLP((8,), 3), learning_rate=1e5)
     sizes = 10.0 ** np.arange(4) * X.astype(np.float32)
     model.set_params(max_epochs=40, regularizer=None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(sizes, Y)
+    model.fit(sizes, Y)
     assert all(np.isfinite(array).all() for array in model.parameters_)
 
 

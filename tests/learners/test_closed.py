@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -83,24 +81,22 @@ def test_order_and_rotation_do_not_matter(estimator):
     np.testing.assert_allclose(Q.T @ turned @ Q, M, **tolerance)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 @every_estimator
 def test_constant_columns_and_repeated_rows(estimator):
     points = np.c_[np.repeat(X, 2, axis=0), np.full(300, 7.3), np.full(300, 1e9)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        model = clone(estimator).fit(points, np.repeat(Y, 2))
+    model = clone(estimator).fit(points, np.repeat(Y, 2))
     assert np.isfinite(model.components_).all()
     embedded = model.transform(points)
     assert KNeighborsClassifier(3).fit(embedded[::4], Y[::2]).score(embedded, np.repeat(Y, 2)) > 0.9
 
 
+@pytest.mark.filterwarnings("ignore")
 @every_estimator
 def test_more_features_than_points(estimator):
     points = np.random.RandomState(0).normal(size=(12, 30)) + np.repeat(np.eye(3, 30), 4, axis=0)
     labels = np.repeat([0, 1, 2], 4)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = clone(estimator).set_params().fit(points, labels)
+    model = clone(estimator).set_params().fit(points, labels)
     assert np.isfinite(model.components_).all()
     assert np.abs(model.components_).max() > 0
 
@@ -156,6 +152,7 @@ def test_classification_gets_better(learner, data, share):
 
 # The data of metric-learn's gallery, whose features of noise vary most; its own LFDA, with these
 # parameters, is right in .94 of the points, its RCA_Supervised in .98.
+@pytest.mark.filterwarnings("ignore::UserWarning")  # fewer chunks than asked for
 @pytest.mark.parametrize(
     ("learner", "least"),
     [(RCA_Supervised(random_state=0), 0.97), (LFDA(), 0.96), (LFDA(k=2, n_components=2), 0.93)],
@@ -168,10 +165,8 @@ def test_default_shrinkage_suits_features_of_any_scale(learner, least):
             100, 5, n_informative=3, n_redundant=0, n_classes=3, class_sep=4.0,
             scale=[1, 1, 20, 20, 20], random_state=seed,
         )  # fmt: skip
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # fewer chunks than asked for
-            model = make_pipeline(learner, KNeighborsClassifier(3))
-            found.append(cross_val_score(model, points, labels).mean())
+        model = make_pipeline(learner, KNeighborsClassifier(3))
+        found.append(cross_val_score(model, points, labels).mean())
     assert np.mean(found) > least
 
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from reference_tuples import itml
@@ -70,13 +68,12 @@ def test_inverse_is_the_sum_of_prior_and_duals():
     np.testing.assert_allclose(np.linalg.inv(M), expected, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("gamma", [0.05, 1.0])
 def test_converged_metric_is_optimal(gamma):
     """The conditions of Karush, Kuhn and Tucker, of which the solver does not know."""
     itml = ITML(gamma=gamma, tol=0, max_iter=20000)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        M = itml.fit(X[INDEX], LABELS, bounds=BOUNDS).get_mahalanobis_matrix()
+    M = itml.fit(X[INDEX], LABELS, bounds=BOUNDS).get_mahalanobis_matrix()
     v, sign = differences(X, INDEX), LABELS
     squared = np.einsum("ij,jk,ik->i", v, M, v)
     bound = np.where(sign == 1, *np.square(BOUNDS))
