@@ -114,35 +114,6 @@ def test_extreme_units(scale):
     )
 
 
-@pytest.mark.parametrize(
-    "convert",
-    [
-        np.asfortranarray,
-        lambda X: np.repeat(X, 2, axis=1)[:, ::2],
-        lambda X: X[::-1][::-1],
-        lambda X: X.astype(X.dtype.newbyteorder()),
-        lambda X: X.tolist(),
-        lambda X: np.round(X * 0).astype(np.int32),
-        lambda X: np.ones_like(X, dtype=bool),
-    ],
-    ids=["fortran", "strided", "reversed twice", "wrong endian", "list", "int32", "bool"],
-)
-def test_layouts(convert):
-    X = points(25, 4, np.float64)
-    given = convert(X)
-    plain = np.array(given, dtype=np.float64)
-    np.testing.assert_array_equal(mf.pairwise_distances(given), mf.pairwise_distances(plain))
-
-
-def test_inputs_may_be_read_only_and_are_not_changed():
-    X = points(25, 4, np.float64)
-    before = X.copy()
-    X.setflags(write=False)
-    mf.pairwise_distances(X, X)
-    mf.kneighbors(X)
-    np.testing.assert_array_equal(X, before)
-
-
 @pytest.mark.parametrize(("dtype", "huge"), [(np.float32, 1e25), (np.float64, 1e200)])
 def test_squares_that_overflow_do_not_spoil_zero(dtype, huge):
     X = np.array([[huge, 0], [0, huge], [huge, 0]], dtype)

@@ -114,14 +114,6 @@ def test_off_centre_float32_gradients_keep_their_digits():
     assert abs(exact).max() > 0.1
 
 
-def test_coincident_points_have_no_gradient():
-    Z, y = np.ones((12, 3)), np.arange(12) % 2
-    for loss in (NCA(), NCA("log"), LMNN(n_neighbors=2)):
-        value, grad = loss(Z, y)
-        assert np.isfinite(value)
-        np.testing.assert_array_equal(grad, 0)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -190,17 +190,6 @@ def test_default_metrics_fit_the_labels():
         assert list(retrieval_report(X, labels)) == list(CONTINUOUS_METRICS)
 
 
-def test_label_distances_may_be_chosen():
-    X, labels = points(12), points(12, 2, seed=9)
-    found = metrics.mean_label_distance_at_k(X, labels, k=11, label_distance="cityblock")
-    distances = cdist(labels, labels, "cityblock")
-    assert found == pytest.approx(distances.sum() / (12 * 11))
-    called = metrics.mean_label_distance_at_k(
-        X, labels, k=11, label_distance=lambda a, b: np.abs(a - b).sum()
-    )
-    assert called == pytest.approx(found)
-
-
 # Of two labels; of arrays; of arrays, or of vectors where labels are one number each.
 FORMS = {
     "two": lambda a, b: np.abs(a - b).sum(),

@@ -199,13 +199,6 @@ def test_per_class(make, dtype):
             assert np.isinf(distances[i, r, len(expected) :]).all()
 
 
-def test_asymmetric_neighbors():
-    rng = np.random.default_rng(0)
-    X, Y, U, V = (rng.normal(size=s) for s in [(30, 6), (50, 6), (4, 6), (4, 6)])
-    _, indices = mf.kneighbors(X, Y, 7, U=U, V=V)
-    np.testing.assert_array_equal(indices, nearest(squared_distances(X, Y, U, V), 7))
-
-
 @pytest.mark.parametrize("dtype", PRECISIONS)
 @pytest.mark.parametrize("classes", [1, 4])
 def test_impostor_lists_miss_nothing(dtype, classes):

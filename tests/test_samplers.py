@@ -130,11 +130,6 @@ def test_dense_batches():
             assert set(near[anchor]) <= set(batch.rows)
 
 
-def test_all_points_of_a_batch_are_anchors_where_that_is_asked_for():
-    epoch = DenseTriplet(2, 10, all_anchors=True).prepare(np.arange(20.0))
-    assert all(batch.n_anchors == 10 for batch in epoch(np.random.RandomState(0)))
-
-
 def test_the_rest_is_drawn_uniformly():
     epoch = DenseTriplet(0, 11).prepare(np.arange(100.0))
     rng = np.random.RandomState(0)
