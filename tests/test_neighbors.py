@@ -272,6 +272,13 @@ def test_metric_gradient_of_weights_and_maps_beyond_single_precision(sparse):
         np.testing.assert_allclose(found / factor / factor, expected, rtol=1e-5)
 
 
+def test_metric_gradient_of_points_whose_squares_vanish():
+    X, W = points(6, 2, np.float64), np.ones((6, 6))
+    expected = mf.metric_gradient(X, W, L=np.eye(2))
+    found = mf.metric_gradient(X * 1e-200, W, L=np.eye(2) * 1e200)
+    np.testing.assert_allclose(found * 1e200, expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize("maps", [{"L": np.eye(2)}, {"U": np.eye(2), "V": np.eye(2)}])
 @pytest.mark.parametrize(("dtype", "huge"), [(np.float32, 1e25), (np.float64, 1e200)])
 def test_metric_gradient_refuses_to_overflow(maps, dtype, huge):

@@ -34,13 +34,11 @@ def as_given_map(init: Any) -> Any:
     """Return `init` as an array where it is a map, as nested lists are."""
     if hasattr(init, "toarray"):
         raise TypeError("`init` is a sparse matrix; give a dense one: init.toarray().")
-    if isinstance(init, (str, np.ndarray)) or not (
-        isinstance(init, (list, tuple)) or hasattr(init, "__array__")
-    ):
+    if isinstance(init, str) or not (isinstance(init, (list, tuple)) or hasattr(init, "__array__")):
         return init
     try:
-        return np.asarray(init)
-    except ValueError as error:
+        return as_real(init, "init")
+    except (TypeError, ValueError) as error:
         raise ValueError(f"`init` is not a linear map: {error}") from error
 
 

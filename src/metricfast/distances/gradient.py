@@ -87,7 +87,8 @@ def metric_gradient(
         raise ValueError(f"M must have shape ({width}, {width}).")
     values, starts, columns = _as_weights(weights, (len(points), len(other)))
     maps = [each for each in (query_map, database_map) if each is not None]
-    # The gradient is linear in the weights, and in the maps: single precision holds them all.
+    # The gradient is linear in the weights and the maps, quadratic in the points: single precision
+    # holds them all.
     of_weights, of_maps = _exponent(values), _exponent(*maps)
     values = _divided(values, of_weights, dtype)
     kernels = get_kernels()
@@ -101,6 +102,8 @@ def metric_gradient(
 
     with np.errstate(over="ignore", invalid="ignore"):
         x, y = points - centre, other - centre
+        of_points = _exponent(x, y)
+        x, y = _divided(x, of_points, dtype), _divided(y, of_points, dtype)
         zq, zd = embed(x, query_map), embed(y, database_map)
         grad_q, grad_d = np.empty_like(zq), np.empty_like(zd)
         if all(map(kernels.all_finite, (zq, zd))):
@@ -109,7 +112,7 @@ def metric_gradient(
             grad_q[:] = grad_d[:] = np.nan
         grad_u = np.asarray(kernels.linear_backward(grad_q, x, threads))
         grad_v = np.asarray(kernels.linear_backward(grad_d, y, threads))
-        back = of_weights + of_maps
+        back = of_weights + of_maps + 2 * of_points
         grad_u, grad_v = (np.asarray(np.ldexp(each, back)) for each in (grad_u, grad_v))
         sums = (grad_u, grad_v) if U is not None else (grad_u + grad_v,)
     if not all(map(kernels.all_finite, sums)):
