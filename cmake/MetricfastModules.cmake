@@ -9,7 +9,7 @@ set(bindings "${PROJECT_SOURCE_DIR}/src/cpp/bindings")
 # as large as a compiler of 1.5 GB may be.
 set(metricfast_units engine search losses learners)
 set(metricfast_engine bind_engine bind_itml bind_oasis bind_psd_learners)
-set(metricfast_search bind_distance bind_neighbors bind_inference)
+set(metricfast_search bind_distance bind_database bind_neighbors bind_inference)
 set(metricfast_losses bind_losses)
 set(metricfast_learners module bind_build bind_embeddings bind_scatter bind_scml)
 foreach(unit IN LISTS metricfast_units)

@@ -15,6 +15,7 @@ _NAMES = {
     "_core.dispatch": "build_info",
     "_paths": "get_cmake_dir get_include",
     "constraints": "Constraints",
+    "distances.database": "Database",
     "distances.gradient": "metric_gradient",
     "distances.neighbors": "kneighbors kneighbors_per_class paired_distances pairwise_distances",
     "io": "load save",

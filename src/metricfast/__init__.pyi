@@ -17,6 +17,7 @@ from metricfast._core.dispatch import build_info as build_info
 from metricfast._paths import get_cmake_dir as get_cmake_dir
 from metricfast._paths import get_include as get_include
 from metricfast.constraints import Constraints as Constraints
+from metricfast.distances.database import Database as Database
 from metricfast.distances.gradient import metric_gradient as metric_gradient
 from metricfast.distances.neighbors import kneighbors as kneighbors
 from metricfast.distances.neighbors import kneighbors_per_class as kneighbors_per_class

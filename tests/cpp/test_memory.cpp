@@ -122,6 +122,28 @@ TEST(differences) {
     });
 }
 
+TEST(searches_of_a_database_allocate_nothing_once_their_memory_has_grown) {
+    for (const Index depth : {3, 64}) {
+        const RowMatrix<float> x = random_points<float>(1000, depth),
+                               q = random_points<float>(7, depth);
+        const Database database(Points(seen(x)), {}, alone);
+        DatabaseMemory memory;
+        RowMatrix<float> distances(7, 5);
+        RowMatrix<std::int64_t> indices(7, 5);
+        const Points queries(seen(q));
+        const auto search = [&] {
+            database.search(queries, 5, nullptr, false, view(distances), view(indices), memory,
+                            alone);
+        };
+        search();
+        left = 0;
+        search();
+        const bool none = left == 0;
+        left = never;
+        CHECK(none);
+    }
+}
+
 TEST(bases) {
     const RowMatrix<double> x = random_points<double>(60, 5), basis = random_points<double>(40, 5);
     const Ids triplets = ids(3 * 500, 60), draws = ids(10 * 150, 500);

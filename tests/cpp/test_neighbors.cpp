@@ -1,3 +1,5 @@
+#include <thread>
+
 #include "check.hpp"
 #include "points.hpp"
 
@@ -53,6 +55,85 @@ TEST(more_copies_than_lists_hold) {
 TEST(ties_beyond_every_screen) {
     const RowMatrix<double> x = RowMatrix<double>::Constant(3, 2, 1.0);
     neighbors_match<double>(x, RowMatrix<double>(x.replicate(300, 1)), 5, 2);
+}
+
+TEST(every_route_is_exact) {
+    for (const Index depth : {2, 5, 16, 70})
+        for (const Index count : {1, 4, 100}) {
+            const RowMatrix<float> x = random_points<float>(4000, depth), q = x.topRows(count);
+            const Database database(Points(seen(x)), {}, {2, {}, {}});
+            CHECK((database.route() == SearchRoute::tree) == (depth <= 5));
+            RowMatrix<float> distances(count, 8);
+            RowMatrix<std::int64_t> indices(count, 8);
+            DatabaseMemory memory;
+            database.search(Points(seen(q)), 8, nullptr, false, view(distances), view(indices),
+                            memory, {2, {}, {}});
+            for (Index i = 0; i < count; ++i) {
+                const auto expected = sorted_neighbors(q, i, x);
+                for (Index r = 0; r < 8; ++r)
+                    CHECK(indices(i, r) == expected[r].index);
+            }
+        }
+}
+
+TEST(bounds_of_integers_hold) {
+    if (!has_int8())
+        return;
+    RowMatrix<double> x = random_points<double>(200, 19);
+    x.row(3) *= 1e3; // which the step does not reach
+    const RowMatrix<double> q = random_points<double>(5, 19);
+    const Points points(seen(x)), queries(seen(q));
+    const Frame frame = Frame::of(points, queries);
+    const QuantizedDatabase database(points, frame, identity_order(200), {0}, {1, {}, {}});
+    QuantizedQueries quantized;
+    const auto ids = identity_order(5);
+    quantized.pack(queries, frame, ids.data(), 5, database);
+    // Each point is found as long as a query looks a hair farther than it is, and not much nearer.
+    Index needless = 0;
+    for (Index j = 0; j < 200; ++j)
+        for (const double share : {1 + 1e-9, 0.5}) {
+            for (Index i = 0; i < 5; ++i) {
+                const double d = (q.row(i) - x.row(j)).squaredNorm() * frame.scale * frame.scale;
+                quantized.look(i, share * d - quantized.norm(i));
+            }
+            std::vector<char> found(5, 0);
+            quantized.sweep(database, j / 32, j / 32 + 1, [&](Index i, Index position, int) {
+                found[i] = found[i] || database.id(position) == j;
+            });
+            for (Index i = 0; i < 5; ++i) {
+                CHECK(share < 1 || found[i]);
+                needless += share < 1 && found[i] ? 1 : 0;
+            }
+        }
+    CHECK(needless < 200);
+}
+
+TEST(a_pool_does_the_work) {
+    const RowMatrix<float> x = random_points<float>(3000, 30);
+    RowMatrix<float> distances(3000, 3);
+    RowMatrix<std::int64_t> indices(3000, 3), expected(3000, 3);
+    const auto search = [&](const Control &control, RowMatrix<std::int64_t> &out) {
+        kneighbors<float>(Points(seen(x)), Points(seen(x)), 3, nullptr, false, view(distances),
+                          view(out), control);
+    };
+    search({1, {}, {}}, expected);
+    std::vector<std::thread> pool;
+    std::vector<std::function<void()>> late;
+    Control control{3, {}, {}};
+    int tasks = 0;
+    control.executor = [&](std::function<void()> task) {
+        if (++tasks % 2 == 0)
+            late.push_back(std::move(task));
+        else
+            pool.emplace_back(std::move(task));
+    };
+    search(control, indices);
+    for (const auto &task : late)
+        task();
+    for (auto &thread : pool)
+        thread.join();
+    CHECK(tasks > 0 && !late.empty());
+    CHECK(indices == expected);
 }
 
 TEST(per_class_pads) {

@@ -8,6 +8,7 @@ namespace metricfast::python {
 void register_build(pybind11::module_ &m);
 void register_embeddings(pybind11::module_ &m);
 void register_distance(pybind11::module_ &m);
+void register_database(pybind11::module_ &m);
 void register_neighbors(pybind11::module_ &m);
 void register_engine(pybind11::module_ &m);
 void register_inference(pybind11::module_ &m);

@@ -5,6 +5,7 @@ PYBIND11_MODULE(METRICFAST_MODULE_NAME, m) {
     register_build(m);
     register_embeddings(m);
     register_distance(m);
+    register_database(m);
     register_neighbors(m);
     register_engine(m);
     register_inference(m);

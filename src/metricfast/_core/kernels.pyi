@@ -1,7 +1,7 @@
 """The compiled kernels as type checkers see them: a module that `get_kernels` returns."""
 
 from collections.abc import Callable
-from typing import Any, Protocol, type_check_only
+from typing import Any, Literal, Protocol, type_check_only
 
 from numpy import float64, int64
 from numpy.typing import NDArray
@@ -26,6 +26,15 @@ class LossCall(Protocol):
     database_gradient: A | None
 
 @type_check_only
+class PreparedDatabase(Protocol):
+    def search(
+        self, queries: A, k: int, exclude: Rows, squared: bool, distances: A, rows: A,
+        threads: int, /
+    ) -> None: ...
+    def route(self) -> Literal["tree", "int8", "float32"]: ...
+    def bytes(self) -> int: ...
+
+@type_check_only
 class Kernels(Protocol):
     # build and threads
     def build_info(self) -> dict[str, str]: ...
@@ -41,6 +50,9 @@ class Kernels(Protocol):
         self, x: A, y: A, pairs: Rows, U: A | None, V: A | None, squared: bool, out: A,
         threads: int, /
     ) -> None: ...
+    def Database(
+        self, x: A, U: A | None, V: A | None, integers: bool, threads: int, /
+    ) -> PreparedDatabase: ...
     def kneighbors(
         self, x: A, y: A, k: int, U: A | None, V: A | None, exclude: Rows, squared: bool,
         distances: A, indices: A, threads: int, /

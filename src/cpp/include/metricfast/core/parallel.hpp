@@ -9,6 +9,7 @@
 #include <exception>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -63,9 +64,31 @@ struct Control {
     int threads = 0; ///< 0: default_threads()
     std::function<bool()> keep_going;
     std::function<void(double)> progress;
+    /// Has a thread of somebody else's run a task, now or later, as a pool's submit() does; none:
+    /// threads are started. A task that comes too late to help returns at once.
+    std::function<void(std::function<void()>)> executor = nullptr;
+
+    Control silent() const {
+        Control control(*this);
+        control.progress = nullptr;
+        return control;
+    }
 };
 
+/// How many threads work is divided among.
+inline int thread_count(const Control &control) {
+    return control.threads > 0 ? limited(control.threads) : default_threads();
+}
+
 namespace detail {
+
+/// Helpers enter a call while it is open; this outlives it for those that come later.
+struct Gate {
+    std::mutex mutex;
+    std::condition_variable left;
+    bool open = true;
+    int inside = 0;
+};
 
 /// What the threads of one parallel_blocks call share.
 struct Crew {
@@ -73,10 +96,8 @@ struct Crew {
     Index total; ///< units of work, for progress
     std::atomic<Index> done{0};
     std::atomic<bool> stop{false};
-    std::mutex mutex; ///< of the two below
+    std::mutex mutex; ///< of the error
     std::exception_ptr error;
-    int running = 0;
-    std::condition_variable left;
     std::chrono::steady_clock::time_point polled = std::chrono::steady_clock::now();
 
     static constexpr std::chrono::milliseconds interval{20};
@@ -103,9 +124,10 @@ struct Crew {
     }
 
     /// On the calling thread, whose own work is done: polls until the others have left.
-    void wait() {
-        std::unique_lock<std::mutex> lock(mutex);
-        while (!left.wait_for(lock, interval, [this] { return running == 0; })) {
+    void wait(Gate &gate) {
+        std::unique_lock<std::mutex> lock(gate.mutex);
+        gate.open = false;
+        while (!gate.left.wait_for(lock, interval, [&gate] { return gate.inside == 0; })) {
             lock.unlock();
             try {
                 if (!stop)
@@ -161,8 +183,8 @@ template <class F>
 void parallel_blocks(Index blocks, const Control &control, F &&f, Index units = 0) {
     if (blocks <= 0)
         return;
-    const int wanted = control.threads > 0 ? limited(control.threads) : default_threads();
-    const int threads = static_cast<int>(std::max<Index>(1, std::min<Index>(wanted, blocks)));
+    const int threads =
+        static_cast<int>(std::max<Index>(1, std::min<Index>(thread_count(control), blocks)));
     std::atomic<Index> next{0};
     detail::Crew crew(control, units > 0 ? units : blocks);
     const auto work = [&](int id) {
@@ -177,33 +199,39 @@ void parallel_blocks(Index blocks, const Control &control, F &&f, Index units = 
             crew.fail(std::current_exception());
         }
     };
-    const auto help = [&](int id) {
-        if (detail::can_throw())
-            work(id);
-        const std::lock_guard<std::mutex> lock(crew.mutex);
-        --crew.running;
-        crew.left.notify_one();
-    };
-    std::vector<std::thread> helpers;
-    helpers.reserve(static_cast<std::size_t>(threads - 1));
-    for (int id = 1; id < threads; ++id) {
-        {
-            const std::lock_guard<std::mutex> lock(crew.mutex);
-            ++crew.running;
-        }
-        try {
-            helpers.emplace_back(help, id);
-        } catch (...) {
-            // The system gives no more threads: the ones there are do all of the work.
-            const std::lock_guard<std::mutex> lock(crew.mutex);
-            --crew.running;
-            break;
-        }
+    if (threads == 1) {
+        work(0);
+    } else {
+        const auto gate = std::make_shared<detail::Gate>();
+        const auto help = [gate, &work](int id) {
+            {
+                const std::lock_guard<std::mutex> lock(gate->mutex);
+                if (!gate->open)
+                    return;
+                ++gate->inside;
+            }
+            if (detail::can_throw())
+                work(id);
+            const std::lock_guard<std::mutex> lock(gate->mutex);
+            --gate->inside;
+            gate->left.notify_one();
+        };
+        std::vector<std::thread> helpers;
+        helpers.reserve(static_cast<std::size_t>(threads - 1));
+        for (int id = 1; id < threads; ++id)
+            try {
+                if (control.executor)
+                    control.executor([help, id] { help(id); });
+                else
+                    helpers.emplace_back(help, id);
+            } catch (...) {
+                break; // There are no more threads: the ones there are do all of the work.
+            }
+        work(0);
+        crew.wait(*gate);
+        for (auto &helper : helpers)
+            helper.join();
     }
-    work(0);
-    crew.wait();
-    for (auto &helper : helpers)
-        helper.join();
     if (crew.error)
         std::rethrow_exception(crew.error);
 }

@@ -120,6 +120,7 @@ class Points {
 
     Index rows() const { return rows_; }
     Index cols() const { return cols_; }
+    bool is_double() const { return is_double_; }
 
     /// Calls `f` with the typed view.
     template <class F> decltype(auto) visit(F &&f) const {

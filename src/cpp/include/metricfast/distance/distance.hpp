@@ -166,15 +166,17 @@ template <class T> class AllPairs {
         const Index micro_panels = (out.rows + Shape::rows - 1) / Shape::rows;
         AlignedVector<double> a(static_cast<std::size_t>(micro_panels * Shape::rows * depth));
         AlignedVector<double> b(static_cast<std::size_t>(Shape::cols * depth));
+        std::vector<double> point;
         for (Index m = 0; m < micro_panels; ++m)
             pack_panel<double>(queries_, raw_, nullptr, first + m * Shape::rows,
                                std::min<Index>(Shape::rows, out.rows - m * Shape::rows),
-                               Shape::rows, 1.0, a.data() + m * Shape::rows * depth, nullptr);
+                               Shape::rows, 1.0, a.data() + m * Shape::rows * depth, nullptr,
+                               point);
         alignas(64) double spilled[Shape::rows][Shape::cols];
         for (Index column = begin; column < database_.rows(); column += Shape::cols) {
             const Index count = std::min<Index>(Shape::cols, database_.rows() - column);
             pack_panel<double>(database_, raw_, nullptr, column, count, Shape::cols, 1.0, b.data(),
-                               nullptr);
+                               nullptr, point);
             for (Index m = 0; m < micro_panels; ++m) {
                 Tile<double> tile;
                 tile.fill(0.0);

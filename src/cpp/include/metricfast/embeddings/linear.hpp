@@ -54,10 +54,12 @@ inline RowMatrix<double> embed(const Points &x, const RowMatrix<double> &L,
     RowMatrix<double> z(x.rows(), L.rows());
     parallel_blocks((x.rows() + block - 1) / block, control, [&](Index b, Worker &) {
         AlignedVector<double> points(static_cast<std::size_t>(rows * x.cols()));
+        std::vector<double> point;
         alignas(64) double values[rows][cols];
         for (Index first = b * block; first < std::min(x.rows(), (b + 1) * block); first += rows) {
             const Index count = std::min(rows, x.rows() - first);
-            pack_panel<double>(x, frame, nullptr, first, count, rows, 1.0, points.data(), nullptr);
+            pack_panel<double>(x, frame, nullptr, first, count, rows, 1.0, points.data(), nullptr,
+                               point);
             for (Index q = 0; q < map.panels(); ++q) {
                 Tile<double> tile;
                 tile.fill(0.0);
@@ -75,26 +77,37 @@ inline RowMatrix<double> embed(const Points &x, const RowMatrix<double> &L,
     return z;
 }
 
+/// What both sides are shifted by before they are embedded: of one map (U and V the same object)
+/// where that is exact, so that data far from the origin lose nothing.
+inline std::vector<double> embedding_origin(const Points &database, const RowMatrix<double> &U,
+                                            const RowMatrix<double> &V) {
+    require(U.rows() == V.rows(), "embed: U and V must have the same number of rows");
+    require(U.cols() == V.cols(), "embed: U and V differ in width");
+    require(database.cols() == V.cols(), "embed: database and V differ in width");
+    if (&U == &V)
+        return detail::exact_origin(database);
+    return std::vector<double>(static_cast<std::size_t>(database.cols()), 0.0);
+}
+
+/// embed(), of which nothing may overflow.
+inline RowMatrix<double> embed_finite(const Points &x, const RowMatrix<double> &L,
+                                      std::vector<double> origin, const Control &control) {
+    RowMatrix<double> z = embed(x, L, std::move(origin), control);
+    require(z.allFinite(),
+            "embedded points overflow: the points, or the maps L, U and V, are too large");
+    return z;
+}
+
 /// Queries through U and database points through V (U = V = L: a Mahalanobis distance).
 struct EmbeddedPair {
     RowMatrix<double> queries;
     RowMatrix<double> database;
 
-    /// Of one map, both sides are shifted first, where that is exact: data far from the origin then
-    /// lose nothing.
     EmbeddedPair(const Points &x, const Points &y, const RowMatrix<double> &U,
                  const RowMatrix<double> &V, const Control &control) {
-        require(U.rows() == V.rows(), "embed: U and V must have the same number of rows");
-        require(x.cols() == U.cols(), "embed: queries and U differ in width");
-        require(y.cols() == V.cols(), "embed: database and V differ in width");
-        require(U.cols() == V.cols(), "embed: U and V differ in width");
-        std::vector<double> origin(static_cast<std::size_t>(y.cols()), 0.0);
-        if (&U == &V)
-            origin = detail::exact_origin(y);
-        queries = embed(x, U, origin, control);
-        database = embed(y, V, std::move(origin), control);
-        require(queries.allFinite() && database.allFinite(),
-                "embedded points overflow: the points, or the maps L, U and V, are too large");
+        const std::vector<double> origin = embedding_origin(y, U, V);
+        queries = embed_finite(x, U, origin, control);
+        database = embed_finite(y, V, origin, control);
     }
 };
 

@@ -10,7 +10,8 @@
 #pragma once
 
 #include "metricfast/distance/class_means.hpp"
-#include "metricfast/distance/neighbors.hpp"
+#include "metricfast/distance/copies.hpp"
+#include "metricfast/distance/ranking.hpp"
 #include "metricfast/inference/bounds.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -35,7 +36,7 @@ class InferenceSearch {
 
     void run(const Control &control) const {
         const auto all = order_by_label(problem_.query_labels, classes(), nullptr);
-        const Control quiet{control.threads, control.keep_going, {}};
+        const Control quiet = control.silent();
         auto ids = screened<float>(all, {1, 4, endless}, control);
         if (ids.empty())
             return;
@@ -109,8 +110,7 @@ class InferenceSearch {
         std::vector<std::int64_t> crowded;
         for (const double margin : margins) {
             const Screen<S> screen{points, margin < endless ? error : endless, margin};
-            const Control shown{control.threads, control.keep_going,
-                                margin == margins.front() ? control.progress : nullptr};
+            const Control shown = margin == margins.front() ? control : control.silent();
             ids = screened_blocks<S>(ids, database_.cols(), k(), shown,
                                      [&](const std::int64_t *first, Index count, auto &unsolved) {
                                          search_block<S>(screen, first, count, unsolved);

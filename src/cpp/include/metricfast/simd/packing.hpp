@@ -169,11 +169,12 @@ template <class T> double squared_norm(const T *x, Index count) {
 /// Packs up to `count` rows `ids[0..]` (or first, first+1, ... without ids) into one panel of
 /// `lanes` interleaved points, missing ones zero. `factor` multiplies the coordinates after
 /// rounding. `norms`, where given, receives the squared norms of the rounded, unmultiplied points.
+/// \param point memory that is used again.
 template <class T>
 void pack_panel(const Points &points, const Frame &frame, const std::int64_t *ids, Index first,
-                Index count, int lanes, T factor, T *out, double *norms) {
+                Index count, int lanes, T factor, T *out, double *norms, std::vector<T> &point) {
     const Index p = points.cols();
-    std::vector<T> point(static_cast<std::size_t>(p));
+    point.resize(static_cast<std::size_t>(p));
     std::fill(out, out + p * lanes, T(0));
     points.visit([&](auto v) {
         const auto row = [&](Index lane) {
@@ -193,19 +194,15 @@ void pack_panel(const Points &points, const Frame &frame, const std::int64_t *id
     });
 }
 
-/// A database in panels. Points may be permuted (`order`) and start new panels at `segments`, so
-/// that, say, each class of a sorted database is a range of whole panels.
-template <class T> class PackedDatabase {
+/// Which row of a database stands where in panels of so many. Rows may be permuted and start new
+/// panels at `segments`, so that, say, each class of a sorted database is a range of whole panels.
+class PanelLayout {
   public:
-    static constexpr int cols = TileShape<T>::cols;
-
     /// `order`: n original rows in packed order; `segments`: ascending starts into `order`, first
     /// 0.
-    PackedDatabase(const Points &points, const Frame &frame, std::vector<std::int64_t> order,
-                   std::vector<Index> segments, const Control &control)
-        : depth_(points.cols()) {
-        const Index n = static_cast<Index>(order.size());
-        segments.push_back(n);
+    PanelLayout(int cols, const std::vector<std::int64_t> &order, std::vector<Index> segments)
+        : cols_(cols) {
+        segments.push_back(static_cast<Index>(order.size()));
         segment_panels_.push_back(0);
         for (std::size_t s = 0; s + 1 < segments.size(); ++s) {
             for (Index first = segments[s]; first < segments[s + 1]; first += cols) {
@@ -215,36 +212,57 @@ template <class T> class PackedDatabase {
             }
             segment_panels_.push_back(static_cast<Index>(ids_.size()) / cols);
         }
-        data_.resize(ids_.size() * static_cast<std::size_t>(depth_));
-        norms_.assign(ids_.size(), std::numeric_limits<double>::infinity());
+    }
+
+    Index panels() const { return static_cast<Index>(ids_.size()) / cols_; }
+    Index positions() const { return static_cast<Index>(ids_.size()); }
+    Index segments() const { return static_cast<Index>(segment_panels_.size()) - 1; }
+    Index segment_begin(Index s) const { return segment_panels_[s]; }
+    Index segment_end(Index s) const { return segment_panels_[s + 1]; }
+    /// Original row of a packed position, -1 for padding.
+    std::int64_t id(Index position) const { return ids_[position]; }
+    const std::int64_t *ids(Index panel) const { return &ids_[panel * cols_]; }
+    /// How many points a panel has; padding follows them.
+    Index count(Index panel) const {
+        Index n = 0;
+        while (n < cols_ && ids(panel)[n] >= 0)
+            ++n;
+        return n;
+    }
+
+  private:
+    Index cols_;
+    std::vector<std::int64_t> ids_;
+    std::vector<Index> segment_panels_;
+};
+
+/// A database in panels.
+template <class T> class PackedDatabase : public PanelLayout {
+  public:
+    static constexpr int cols = TileShape<T>::cols;
+
+    PackedDatabase(const Points &points, const Frame &frame, const std::vector<std::int64_t> &order,
+                   std::vector<Index> segments, const Control &control)
+        : PanelLayout(cols, order, std::move(segments)), depth_(points.cols()) {
+        data_.resize(static_cast<std::size_t>(positions() * depth_));
+        norms_.assign(static_cast<std::size_t>(positions()),
+                      std::numeric_limits<double>::infinity());
         constexpr Index chunk = 16;
         parallel_blocks((panels() + chunk - 1) / chunk, control, [&](Index b, Worker &) {
-            for (Index q = b * chunk; q < std::min(panels(), (b + 1) * chunk); ++q) {
-                Index count = 0;
-                while (count < cols && ids_[q * cols + count] >= 0)
-                    ++count;
-                pack_panel<T>(points, frame, &ids_[q * cols], 0, count, cols, T(1),
-                              data_.data() + q * cols * depth_, &norms_[q * cols]);
-            }
+            std::vector<T> point;
+            for (Index q = b * chunk; q < std::min(panels(), (b + 1) * chunk); ++q)
+                pack_panel<T>(points, frame, ids(q), 0, count(q), cols, T(1),
+                              data_.data() + q * cols * depth_, &norms_[q * cols], point);
         });
     }
 
     Index depth() const { return depth_; }
-    Index panels() const { return static_cast<Index>(ids_.size()) / cols; }
-    Index segment_begin(Index s) const { return segment_panels_[s]; }
-    Index segment_end(Index s) const { return segment_panels_[s + 1]; }
-    Index segments() const { return static_cast<Index>(segment_panels_.size()) - 1; }
     const T *panel(Index q) const { return data_.data() + q * cols * depth_; }
-    /// Original row of a packed position, -1 for padding.
-    std::int64_t id(Index position) const { return ids_[position]; }
     /// Squared norm of the packed point, +inf for padding.
     double norm(Index position) const { return norms_[position]; }
-    Index positions() const { return static_cast<Index>(ids_.size()); }
 
   private:
     Index depth_;
-    std::vector<std::int64_t> ids_;
-    std::vector<Index> segment_panels_;
     AlignedVector<T> data_;
     std::vector<double> norms_;
 };
@@ -254,18 +272,19 @@ template <class T> class PackedQueries {
   public:
     static constexpr int rows = TileShape<T>::rows;
 
-    explicit PackedQueries(Index depth) : depth_(depth) {}
+    explicit PackedQueries(Index depth = 0) : depth_(depth) {}
 
     /// Packs `count` queries: rows `ids[0..]`, or first, first+1, ... where `ids` is null.
     void pack(const Points &queries, const Frame &frame, const std::int64_t *ids, Index first,
               Index count) {
+        depth_ = queries.cols();
         micro_panels_ = (count + rows - 1) / rows;
         data_.resize(static_cast<std::size_t>(micro_panels_ * rows * depth_));
         norms_.assign(static_cast<std::size_t>(micro_panels_ * rows), 0.0);
         for (Index m = 0; m < micro_panels_; ++m)
             pack_panel<T>(queries, frame, ids != nullptr ? ids + m * rows : nullptr,
                           first + m * rows, std::min<Index>(rows, count - m * rows), rows, T(-2),
-                          data_.data() + m * rows * depth_, &norms_[m * rows]);
+                          data_.data() + m * rows * depth_, &norms_[m * rows], point_);
     }
 
     Index micro_panels() const { return micro_panels_; }
@@ -277,6 +296,7 @@ template <class T> class PackedQueries {
     Index micro_panels_ = 0;
     AlignedVector<T> data_;
     std::vector<double> norms_;
+    std::vector<T> point_;
 };
 
 /// Rows by label, in [0, classes), and in ascending order within each.

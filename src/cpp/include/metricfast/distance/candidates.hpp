@@ -1,0 +1,132 @@
+/// Neighbours, and what may be one: lists that keep every point whose bounds do not exclude it.
+#pragma once
+
+#include <algorithm>
+
+#include "metricfast/distance/screen.hpp"
+#include "metricfast/simd/smallest.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// A neighbour: squared distance in the frame, and database row. Ordered by (D, row).
+struct Neighbor {
+    double distance;
+    std::int64_t index;
+    friend bool operator<(const Neighbor &a, const Neighbor &b) {
+        return a.distance < b.distance || (a.distance == b.distance && a.index < b.index);
+    }
+};
+
+/// The candidates of one query in one segment: those whose lower bound does not exceed the k-th
+/// smallest upper bound seen.
+template <class S> class CandidateList {
+  public:
+    struct Entry {
+        S lower;
+        std::int32_t position;
+    };
+
+    /// What else bounds the candidates: they are below min(limit, max(floor, k-th upper + extra)).
+    struct Reach {
+        S limit = std::numeric_limits<S>::infinity();
+        S floor = -std::numeric_limits<S>::infinity();
+        double extra = 0;
+        std::size_t crowd = 1; ///< so many times more candidates than usual are not yet too many
+    };
+
+    void reset(Index k, double row_slack, const Reach &reach = {}) {
+        k_ = static_cast<std::size_t>(k);
+        row_slack_ = row_slack;
+        reach_ = reach;
+        entries_.clear();
+        uppers_.reset(k);
+        threshold_ = reach.limit;
+        full_ = longest();
+        overflown_ = false;
+    }
+
+    /// The largest number of entries that may be held at a time.
+    static Index capacity(Index k) { return 8 * k + 128; }
+
+    /// Entries below this may still be among the k nearest.
+    S threshold() const { return threshold_; }
+
+    /// `slack`: by how much the upper bound exceeds `lower`, without the query's share. `copies`:
+    /// how many points there are at the position.
+    void add(S lower, double slack, Index position, Index copies) {
+        entries_.push_back({lower, static_cast<std::int32_t>(position)});
+        const S upper = above<S>(static_cast<double>(lower) + slack + row_slack_);
+        do
+            uppers_.add(upper);
+        while (--copies > 0 && upper < uppers_.last());
+        threshold_ = std::min(
+            reach_.limit,
+            std::max(reach_.floor, above<S>(static_cast<double>(uppers_.last()) + reach_.extra)));
+        if (entries_.size() >= full_)
+            tighten();
+    }
+
+    void tighten() {
+        if (overflown_)
+            return;
+        const S t = threshold_;
+        entries_.erase(std::remove_if(entries_.begin(), entries_.end(),
+                                      [t](const Entry &e) { return !(e.lower < t); }),
+                       entries_.end());
+        full_ = entries_.size() + longest();
+        overflown_ = entries_.size() > longest();
+        if (overflown_)
+            threshold_ = -std::numeric_limits<S>::infinity();
+    }
+
+    /// So many entries are too close to call that exact distances of all would cost more than a
+    /// search in higher precision.
+    bool overflown() const { return overflown_; }
+    const std::vector<Entry> &entries() const { return entries_; }
+    /// Whether the limit has left out points that are among the k nearest.
+    bool limited() const { return threshold_ == reach_.limit; }
+    /// The k smallest upper bounds, ascending; fewer where there were fewer candidates.
+    void copy_uppers(std::vector<S> &to) const {
+        to.assign(uppers_.begin(), std::lower_bound(uppers_.begin(), uppers_.end(), infinity));
+    }
+
+  private:
+    static constexpr S infinity = std::numeric_limits<S>::infinity();
+
+    std::size_t longest() const { return reach_.crowd * (4 * k_ + 64); }
+
+    std::size_t k_ = 0;
+    std::size_t full_ = 0;
+    double row_slack_ = 0;
+    Reach reach_;
+    S threshold_ = 0;
+    bool overflown_ = false;
+    std::vector<Entry> entries_;
+    Smallest<S> uppers_;
+};
+
+/// Calls search(ids, count, crowded) for blocks of `ids`, in parallel; returns all that it has
+/// added to `crowded`, in order. \param k of the candidate lists that a block holds for each query.
+template <class S, class Search>
+std::vector<std::int64_t> screened_blocks(const std::vector<std::int64_t> &ids, Index depth,
+                                          Index k, const Control &control, Search &&search) {
+    const Index n = static_cast<Index>(ids.size());
+    const Index rows = TileShape<S>::rows;
+    // A block's packed queries share the second-level cache with a panel.
+    const Index cached = (Index(1) << 18) / std::max<Index>(1, depth * Index(sizeof(S)));
+    const Index listed = (Index(1) << 25) / (CandidateList<S>::capacity(k) *
+                                             Index(sizeof(typename CandidateList<S>::Entry)));
+    const Index block = std::max<Index>(1, std::min({cached, listed, Index(240)}) / rows) * rows;
+    std::vector<std::vector<std::int64_t>> crowded(
+        static_cast<std::size_t>((n + block - 1) / block));
+    parallel_blocks(static_cast<Index>(crowded.size()), control, [&](Index b, Worker &) {
+        const Index first = b * block;
+        search(&ids[first], std::min(block, n - first), crowded[b]);
+    });
+    std::vector<std::int64_t> result;
+    for (const auto &part : crowded)
+        result.insert(result.end(), part.begin(), part.end());
+    return result;
+}
+
+METRICFAST_NAMESPACE_END

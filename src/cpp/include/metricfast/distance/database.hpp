@@ -1,0 +1,133 @@
+/// Points that are searched many times: packed once.
+#pragma once
+
+#include "metricfast/distance/kd_tree.hpp"
+#include "metricfast/distance/segment_search.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// How a search tells what is too far: by boxes, or by bounds in so many bits.
+enum class SearchRoute { tree, integers, floats };
+
+/// What a database may be made ready with, where that is faster.
+struct DatabaseOptions {
+    bool tree = true;     ///< of points with few coordinates
+    bool integers = true; ///< a copy in 8 bits
+};
+
+/// Memory that searches use again; of one caller at a time. Once it has grown, a search by one
+/// thread allocates nothing.
+struct DatabaseMemory {
+    SearchMemory screened;
+    std::vector<KdTree::Memory> trees;
+};
+
+/// Finds the k nearest of its points, exactly, ties by the lower row. Refers to the points, which
+/// must outlive it and stay as they are. Searches by several threads at once are safe, each with
+/// a memory of its own.
+class Database {
+  public:
+    explicit Database(const Points &points, DatabaseOptions options = {},
+                      const Control &control = {})
+        : points_(points), route_(fastest(points, options)) {
+        Frame frame = Frame::of(points_, points_);
+        frame.fine = std::ldexp(frame.fine, -2 * reach);
+        if (route_ == SearchRoute::tree)
+            tree_ = std::make_unique<KdTree>(points_, frame.fine, control);
+        prepared_ = std::make_unique<PreparedDatabase>(
+            points_, std::move(frame), Segments{identity_order(points_.rows()), {0}},
+            route_ == SearchRoute::integers, control);
+    }
+
+    const Points &points() const { return points_; }
+    SearchRoute route() const { return route_; }
+    /// What it holds beside the points, until a search needs more.
+    std::size_t bytes() const {
+        return tree_                               ? tree_->bytes()
+               : prepared_->quantized() != nullptr ? prepared_->quantized()->bytes()
+                                                   : 0;
+    }
+
+    /// \tparam T of the distances.
+    /// \param exclude for each query a row to leave out, -1 for none, or null.
+    /// \param distances, indices (queries.rows x k), row-major, written.
+    template <class T>
+    void search(const Points &queries, Index k, Codes exclude, bool squared, View<T> distances,
+                View<std::int64_t> indices, DatabaseMemory &memory,
+                const Control &control = {}) const {
+        detail::check_search(queries, points_, k, distances, indices);
+        const auto emit = [&](double scale) {
+            return [=](Index i, Index, const std::vector<Neighbor> &found) {
+                detail::write_neighbors(found, scale, squared, k, distances.row(i), indices.row(i));
+            };
+        };
+        if (!within_reach(queries)) {
+            const PreparedDatabase fresh(points_, Frame::of(points_, queries),
+                                         {identity_order(points_.rows()), {0}}, false, control);
+            SegmentSearch(fresh, queries, k, exclude)
+                .run(control, memory.screened, emit(fresh.frame().fine));
+        } else if (tree_ && k <= points_.rows() / 16) {
+            by_tree(queries, k, exclude, control, memory, emit(prepared_->frame().fine));
+        } else {
+            SegmentSearch(*prepared_, queries, k, exclude)
+                .run(control, memory.screened, emit(prepared_->frame().fine));
+        }
+    }
+
+  private:
+    static SearchRoute fastest(const Points &points, DatabaseOptions options) {
+        constexpr Index few = 5; // coordinates that boxes part well
+        if (options.tree && points.cols() <= few && points.rows() >= 256)
+            return SearchRoute::tree;
+        return options.integers && QuantizedDatabase::serves(points) ? SearchRoute::integers
+                                                                     : SearchRoute::floats;
+    }
+
+    /// Queries may be 2^reach times as far from the points' middle as points are.
+    static constexpr int reach = 20;
+
+    /// Throws unless all queries are finite.
+    bool within_reach(const Points &queries) const {
+        const Frame &frame = prepared_->frame();
+        double most = 0;
+        bool finite = true;
+        queries.visit([&](auto v) {
+            for (Index i = 0; i < v.rows; ++i)
+                for (Index c = 0; c < v.cols; ++c) {
+                    const auto x = static_cast<double>(v.row(i)[c]);
+                    finite = finite && std::isfinite(x);
+                    most = std::max(most, std::abs(frame.apply(x, c)));
+                }
+        });
+        require(finite, "coordinates must be finite");
+        return most <= std::ldexp(1.0, reach);
+    }
+
+    template <class Emit>
+    void by_tree(const Points &queries, Index k, Codes exclude, const Control &control,
+                 DatabaseMemory &memory, const Emit &emit) const {
+        require_each(exclude, queries.rows(), "kneighbors: exclude must have one entry a query");
+        constexpr Index block = 32;
+        const Index n = queries.rows();
+        const Control within = worth_it(control, static_cast<double>(n) * 4e3);
+        const auto threads = static_cast<std::size_t>(thread_count(within));
+        if (memory.trees.size() < threads)
+            memory.trees.resize(threads);
+        parallel_blocks((n + block - 1) / block, within, [&](Index b, Worker &worker) {
+            KdTree::Memory &own = memory.trees[static_cast<std::size_t>(worker.id())];
+            own.query.resize(static_cast<std::size_t>(queries.cols()));
+            for (Index i = b * block; i < std::min(n, (b + 1) * block); ++i) {
+                queries.read_row(i, own.query.data());
+                tree_->search(k, exclude != nullptr ? exclude[i] : -1, own);
+                emit(i, 0, own.best);
+            }
+        });
+    }
+
+    Points points_;
+    SearchRoute route_;
+    std::unique_ptr<KdTree> tree_;
+    std::unique_ptr<PreparedDatabase> prepared_;
+};
+
+METRICFAST_NAMESPACE_END

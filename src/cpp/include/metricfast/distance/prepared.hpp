@@ -1,0 +1,82 @@
+/// A database made ready to be searched many times.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "metricfast/distance/copies.hpp"
+#include "metricfast/distance/quantized.hpp"
+#include "metricfast/distance/screen.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// Rows in an order of their own, and where in it segments begin, ascending.
+struct Segments {
+    std::vector<std::int64_t> order;
+    std::vector<Index> starts;
+
+    Index size() const { return static_cast<Index>(starts.size()); }
+    Index begin(Index s) const { return starts[s]; }
+    Index end(Index s) const {
+        return s + 1 < size() ? starts[s + 1] : static_cast<Index>(order.size());
+    }
+};
+
+/// The points of a database in segments, and the ways of telling what is far from a query: the
+/// fastest at once, others when a search first needs them. Refers to the points, which must outlive
+/// it; const functions may be called by several threads.
+class PreparedDatabase {
+  public:
+    /// \param rows ascending in each segment.
+    PreparedDatabase(const Points &points, Frame frame, Segments rows, bool quantize,
+                     const Control &control)
+        : points_(points), frame_(std::move(frame)), rows_(std::move(rows)) {
+        if (quantize && QuantizedDatabase::serves(points_))
+            quantized_ = std::make_unique<QuantizedDatabase>(points_, frame_, rows_.order,
+                                                             rows_.starts, control);
+    }
+
+    /// Rows that are equal stand for each other: they crowd no list.
+    struct Distinct {
+        Segments rows;
+        Copies copies;
+        ScreenedDatabase<double> screen;
+
+        Distinct(const PreparedDatabase &all, const Control &control)
+            : rows(all.rows_), copies(all.points_, rows.order, rows.starts, control),
+              screen(all.points_, all.frame_, rows.order, rows.starts, control) {}
+    };
+
+    const Points &points() const { return points_; }
+    const Frame &frame() const { return frame_; }
+    const Segments &rows() const { return rows_; }
+    /// Null where it would not serve.
+    const QuantizedDatabase *quantized() const { return quantized_.get(); }
+    const ScreenedDatabase<float> &single(const Control &control) const {
+        return made(single_, [&] {
+            return std::make_unique<ScreenedDatabase<float>>(points_, frame_, rows_.order,
+                                                             rows_.starts, control);
+        });
+    }
+    const Distinct &distinct(const Control &control) const {
+        return made(distinct_, [&] { return std::make_unique<Distinct>(*this, control); });
+    }
+
+  private:
+    template <class T, class Make> const T &made(std::unique_ptr<T> &what, Make &&make) const {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (!what)
+            what = make();
+        return *what;
+    }
+
+    Points points_;
+    Frame frame_;
+    Segments rows_;
+    std::unique_ptr<QuantizedDatabase> quantized_;
+    mutable std::mutex mutex_; ///< of the two below
+    mutable std::unique_ptr<ScreenedDatabase<float>> single_;
+    mutable std::unique_ptr<Distinct> distinct_;
+};
+
+METRICFAST_NAMESPACE_END

@@ -1,0 +1,269 @@
+/// Lower bounds of all squared distances from coordinates rounded to 8 bits.
+///
+/// A database point x, centred, is s u + (what rounding left), u of integers in [-127, 127]; a
+/// query is q = s v + (what rounding left). Then
+///   |<x, q> - s^2 <u, v>| <= |x - s u| |q| + |s u| |q - s v|,
+/// and with the largest |x - s u| and |s u| of a panel, e and b, for all of its points
+///   D - |q|^2 >= |x|^2 - 2 s^2 <u, v> - 2 (e |q| + b |q - s v|).
+/// The products are integers, so that a tile is compared with integer bounds.
+#pragma once
+
+#include "metricfast/simd/int8.hpp"
+#include "metricfast/simd/packing.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+namespace detail {
+
+/// By which what doubles have rounded is enlarged.
+constexpr double quantized_margin = 1e-12;
+
+/// A float not below x > 0.
+inline float float_above(double x) {
+    return static_cast<float>(x) * (1 + 1e-6f) + std::numeric_limits<float>::min();
+}
+
+/// Coordinates in the frame rounded to multiples of a step.
+class Rounding {
+  public:
+    double norm = 0;    ///< |x|^2
+    double error = 0;   ///< |x - s u|
+    double rounded = 0; ///< |s u|
+
+    void round(const Points &points, Index row, const Frame &frame, double step) {
+        point_.resize(static_cast<std::size_t>(points.cols()));
+        integers_.resize(static_cast<std::size_t>((points.cols() + 3) / 4 * 4), 0);
+        points.visit([&](auto v) {
+            const auto *x = v.row(row);
+            for (Index k = 0; k < v.cols; ++k)
+                point_[k] = frame.apply(static_cast<double>(x[k]), k);
+        });
+        const Index depth = points.cols();
+        const double inverse = 1 / step;
+        norm = squared_norm(point_.data(), depth);
+        for (Index k = 0; k < depth; ++k) {
+            const double u = std::min(127.0, std::max(-127.0, std::rint(point_[k] * inverse)));
+            integers_[k] = static_cast<std::int8_t>(u);
+            point_[k] -= u * step;
+        }
+        error = std::sqrt(squared_norm(point_.data(), depth));
+        double squares = 0;
+        for (Index k = 0; k < depth; ++k)
+            squares += static_cast<double>(integers_[k]) * static_cast<double>(integers_[k]);
+        rounded = std::sqrt(squares) * step;
+        error += quantized_margin * std::sqrt(norm);
+    }
+
+    const std::vector<std::int8_t> &integers() const { return integers_; }
+
+  private:
+    std::vector<double> point_;
+    std::vector<std::int8_t> integers_;
+};
+
+} // namespace detail
+
+/// A database in panels of 8-bit coordinates.
+class QuantizedDatabase : public PanelLayout {
+  public:
+    static constexpr int cols = Int8Tile::cols;
+
+    /// Whether there are instructions for it, and it is worth while.
+    static bool serves(const Points &points) {
+        return has_int8() && points.cols() >= 12 && points.cols() <= 8192;
+    }
+
+    QuantizedDatabase(const Points &points, const Frame &frame,
+                      const std::vector<std::int64_t> &order, std::vector<Index> segments,
+                      const Control &control)
+        : PanelLayout(cols, order, std::move(segments)), depth_(points.cols()),
+          step_(step(points, frame, order, control)) {
+        const auto n = static_cast<std::size_t>(positions());
+        data_.resize(n * static_cast<std::size_t>(4 * groups()));
+        start_.resize(n);
+        error_.resize(static_cast<std::size_t>(panels()));
+        norm_.resize(static_cast<std::size_t>(panels()));
+        constexpr Index chunk = 16;
+        parallel_blocks((panels() + chunk - 1) / chunk, control, [&](Index b, Worker &) {
+            detail::Rounding point;
+            for (Index q = b * chunk; q < std::min(panels(), (b + 1) * chunk); ++q)
+                pack(points, frame, q, point);
+        });
+    }
+
+    Index depth() const { return depth_; }
+    Index groups() const { return (depth_ + 3) / 4; }
+    double step() const { return step_; }
+    const std::uint8_t *panel(Index q) const { return data_.data() + q * cols * 4 * groups(); }
+    /// What the products of a panel's points begin with: -|x|^2 / (2 s^2), rounded up.
+    const std::int32_t *start(Index q) const { return &start_[q * cols]; }
+    float error(Index q) const { return error_[q]; }
+    float norm(Index q) const { return norm_[q]; }
+    std::size_t bytes() const { return data_.size() + 4 * start_.size() + 8 * error_.size(); }
+
+  private:
+    /// So that 127 steps are as long as the longest coordinate of all but a few points, which are
+    /// too few to spoil the bounds of many panels.
+    static double step(const Points &points, const Frame &frame,
+                       const std::vector<std::int64_t> &order, const Control &control) {
+        const Index n = static_cast<Index>(order.size());
+        std::vector<double> longest(order.size());
+        constexpr Index block = 512;
+        parallel_blocks((n + block - 1) / block, control, [&](Index b, Worker &) {
+            for (Index o = b * block; o < std::min(n, (b + 1) * block); ++o)
+                longest[o] = points.visit([&](auto v) {
+                    const auto *x = v.row(static_cast<Index>(order[o]));
+                    double most = 0;
+                    for (Index k = 0; k < v.cols; ++k)
+                        most = std::max(most, std::abs(frame.apply(static_cast<double>(x[k]), k)));
+                    return most;
+                });
+        });
+        if (n == 0)
+            return 1;
+        const Index few = std::min(n - 1, n / 2000 + (n > 64 ? 2 : 0));
+        std::nth_element(longest.begin(), longest.end() - 1 - few, longest.end());
+        const double most = *(longest.end() - 1 - few);
+        return most > 0 ? most / 127 : 1;
+    }
+
+    void pack(const Points &points, const Frame &frame, Index q, detail::Rounding &point) {
+        std::uint8_t *out = data_.data() + q * cols * 4 * groups();
+        std::fill(out, out + cols * 4 * groups(), std::uint8_t(128));
+        const Index size = count(q);
+        double error = 0, norm = 0;
+        for (Index lane = 0; lane < cols; ++lane) {
+            // Padding is farther than most; what is not is told by its id.
+            std::int32_t &begin = start_[q * cols + lane] = -Int8Bounds::largest_start;
+            if (lane >= size)
+                continue;
+            point.round(points, static_cast<Index>(ids(q)[lane]), frame, step_);
+            for (Index k = 0; k < depth_; ++k)
+                out[(k / 4 * cols + lane) * 4 + k % 4] =
+                    static_cast<std::uint8_t>(point.integers()[k] + 128);
+            const double half = point.norm * (1 - detail::quantized_margin) / (2 * step_ * step_);
+            if (half < static_cast<double>(Int8Bounds::largest_start))
+                begin = -static_cast<std::int32_t>(half);
+            error = std::max(error, point.error);
+            norm = std::max(norm, point.rounded);
+        }
+        error_[q] = detail::float_above(error);
+        norm_[q] = detail::float_above(norm);
+    }
+
+    Index depth_;
+    double step_;
+    AlignedVector<std::uint8_t> data_;
+    AlignedVector<std::int32_t> start_;
+    std::vector<float> error_, norm_;
+};
+
+/// Queries in micro-panels of 8-bit coordinates, and up to which distance each of them looks.
+class QuantizedQueries {
+  public:
+    static constexpr int rows = Int8Tile::rows;
+
+    void pack(const Points &queries, const Frame &frame, const std::int64_t *ids, Index count,
+              const QuantizedDatabase &database) {
+        count_ = count;
+        groups_ = database.groups();
+        unit_ = 2 * database.step() * database.step();
+        queries_.assign(static_cast<std::size_t>(count), Query());
+        bounds_.resize(static_cast<std::size_t>(micro_panels()));
+        data_.assign(static_cast<std::size_t>(micro_panels() * groups_ * rows), 0);
+        for (Index i = 0; i < count; ++i) {
+            point_.round(queries, static_cast<Index>(ids[i]), frame, database.step());
+            std::int32_t *out = data_.data() + i / rows * groups_ * rows + i % rows;
+            std::int64_t sum = 0;
+            for (Index g = 0; g < groups_; ++g) {
+                std::memcpy(out + g * rows, point_.integers().data() + 4 * g, 4);
+                for (Index k = 4 * g; k < 4 * g + 4; ++k)
+                    sum += point_.integers()[k];
+            }
+            queries_[i] = {point_.norm, std::sqrt(point_.norm), point_.error,
+                           static_cast<double>(128 * sum)};
+        }
+        for (Index i = 0; i < micro_panels() * rows; ++i) {
+            Int8Bounds &b = bounds_[i / rows];
+            const Query query = i < count ? queries_[i] : Query();
+            b.error[i % rows] = -detail::float_above(2 * query.length / unit_);
+            b.norm[i % rows] = -detail::float_above(2 * query.error / unit_);
+            b.base[i % rows] = Int8Bounds::never;
+        }
+    }
+
+    Index micro_panels() const { return (count_ + rows - 1) / rows; }
+    /// |q|^2
+    double norm(Index i) const { return queries_[i].norm; }
+
+    /// From now on the query looks for points whose D - |q|^2 may be below `reach`.
+    void look(Index i, double reach) {
+        const double base = queries_[i].offset - reach / unit_;
+        const double lower = base - 1e-6 * (std::abs(base) + std::abs(queries_[i].offset)) - 2;
+        bounds_[i / rows].base[i % rows] = static_cast<float>(
+            std::min<double>(Int8Bounds::never, std::max<double>(Int8Bounds::always, lower)));
+    }
+    void look_no_more(Index i) { bounds_[i / rows].base[i % rows] = Int8Bounds::never; }
+
+    /// Whether a point of panel q whose products sum up so may be near enough.
+    bool looks(Index i, const QuantizedDatabase &database, Index q, std::int32_t sum) const {
+        const Int8Bounds &b = bounds_[i / rows];
+        const Index r = i % rows;
+        return static_cast<float>(sum) >=
+               b.base[r] + b.error[r] * database.error(q) + b.norm[r] * database.norm(q);
+    }
+
+    /// Visits the panels [begin, end): hit(query, position, sum) for all that may be near enough.
+    template <class Hit>
+    void sweep(const QuantizedDatabase &database, Index begin, Index end, Hit &&hit) const {
+#ifdef METRICFAST_INT8
+        if (count_ == 1)
+            sweep_rows<1>(database, begin, end, hit);
+        else if (count_ <= 4)
+            sweep_rows<4>(database, begin, end, hit);
+        else
+            sweep_rows<rows>(database, begin, end, hit);
+#else
+        (void)database, (void)begin, (void)end, (void)hit;
+#endif
+    }
+
+  private:
+    struct Query {
+        double norm = 0, length = 0, error = 0;
+        double offset = 0; ///< what makes the products of unsigned coordinates larger
+    };
+
+#ifdef METRICFAST_INT8
+    template <int Rows, class Hit>
+    void sweep_rows(const QuantizedDatabase &database, Index begin, Index end, Hit &hit) const {
+        Int8Tile tile;
+        for (Index q = begin; q < end; ++q) {
+            const std::uint8_t *panel = database.panel(q);
+            for (Index m = 0; m < micro_panels(); ++m) {
+                unsigned some = int8_products<Rows>(groups_, data_.data() + m * groups_ * rows,
+                                                    panel, database.start(q), bounds_[m],
+                                                    database.error(q), database.norm(q), tile);
+                for (; some != 0; some &= some - 1) {
+                    const int r = lowest_bit(some);
+                    for (unsigned mask = tile.mask[r]; mask != 0; mask &= mask - 1) {
+                        const int c = lowest_bit(mask);
+                        hit(m * rows + r, q * QuantizedDatabase::cols + c,
+                            tile.values[r][c] + tile.bounds[r]);
+                    }
+                }
+            }
+        }
+    }
+#endif
+
+    Index count_ = 0;
+    Index groups_ = 0;
+    double unit_ = 1;
+    std::vector<Query> queries_;
+    AlignedVector<Int8Bounds> bounds_;
+    AlignedVector<std::int32_t> data_;
+    detail::Rounding point_;
+};
+
+METRICFAST_NAMESPACE_END

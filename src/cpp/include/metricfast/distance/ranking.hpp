@@ -1,0 +1,136 @@
+/// Exact distances of few points to a query, and the nearest of them.
+#pragma once
+
+#include <algorithm>
+
+#include "metricfast/distance/candidates.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// Sets the exact distances of points to a query, a few at a time so that their sums overlap.
+/// \tparam Point has an `index` into the database and a `distance`.
+template <class Point>
+void set_distances(const double *query, const Points &database, double scale, Point *points,
+                   std::size_t size) {
+    database.visit([&](auto v) {
+        constexpr std::size_t lanes = 4;
+        for (std::size_t i = 0; i < size; ++i)
+            prefetch(v.row(static_cast<Index>(points[i].index)), v.cols);
+        for (std::size_t first = 0; first < size; first += lanes) {
+            const std::size_t count = std::min(lanes, size - first);
+            const decltype(v.row(0)) rows[lanes] = {
+                v.row(static_cast<Index>(points[first].index)),
+                v.row(static_cast<Index>(points[first + (count > 1 ? 1 : 0)].index)),
+                v.row(static_cast<Index>(points[first + (count > 2 ? 2 : 0)].index)),
+                v.row(static_cast<Index>(points[first + (count > 3 ? 3 : 0)].index))};
+            double sums[lanes] = {};
+            for (Index k = 0; k < v.cols; ++k)
+                for (std::size_t l = 0; l < lanes; ++l) {
+                    const double d = (query[k] - static_cast<double>(rows[l][k])) * scale;
+                    sums[l] += d * d;
+                }
+            for (std::size_t l = 0; l < count; ++l)
+                points[first + l].distance = sums[l];
+        }
+    });
+}
+
+/// Squared distances that are quick to compute and nearly exact: not summed in order, and in float
+/// where the points are.
+class RoughDistances {
+  public:
+    RoughDistances(const Points &queries, const Points &database, double scale)
+        : queries_(queries), database_(database), scale_(scale) {
+        const bool single = !queries.is_double() && !database.is_double();
+        const auto u = single ? static_cast<double>(std::numeric_limits<float>::epsilon())
+                              : std::numeric_limits<double>::epsilon();
+        const auto least =
+            single ? static_cast<double>(std::numeric_limits<float>::min()) * scale * scale
+                   : std::numeric_limits<double>::min();
+        relative_ = 4 * static_cast<double>(database.cols() + 16) * u;
+        absolute_ = 4 * static_cast<double>(database.cols() + 16) * least;
+    }
+
+    double operator()(Index query, std::int64_t row) const {
+        return queries_.visit([&](auto q) {
+            return database_.visit([&](auto v) {
+                const auto *a = q.row(query);
+                const auto *b = v.row(static_cast<Index>(row));
+                if constexpr (std::is_same_v<decltype(a), const float *> &&
+                              std::is_same_v<decltype(a), decltype(b)>)
+                    return static_cast<double>(squared_distance(a, b, v.cols)) * scale_ * scale_;
+                else
+                    return in_double(a, b, v.cols);
+            });
+        });
+    }
+
+    void fetch(std::int64_t row) const {
+        database_.visit([&](auto v) { prefetch(v.row(static_cast<Index>(row)), v.cols); });
+    }
+
+    /// Not below the exact distance of any point whose rough one is not above d.
+    double above(double d) const { return d * (1 + relative_) + absolute_; }
+
+  private:
+    template <class A, class B> double in_double(const A *a, const B *b, Index count) const {
+        constexpr Index lanes = 16;
+        double sums[lanes] = {};
+        Index k = 0;
+        const auto add = [&](Index l) {
+            const double d =
+                (static_cast<double>(a[k + l]) - static_cast<double>(b[k + l])) * scale_;
+            sums[l] += d * d;
+        };
+        for (; k + lanes <= count; k += lanes)
+            for (Index l = 0; l < lanes; ++l)
+                add(l);
+        for (Index l = 0; k + l < count; ++l)
+            add(l);
+        double sum = 0;
+        for (const double part : sums)
+            sum += part;
+        return sum;
+    }
+
+    const Points &queries_;
+    const Points &database_;
+    double scale_;
+    double relative_, absolute_;
+};
+
+/// Leaves the k nearest, in order.
+inline void keep_nearest(std::vector<Neighbor> &neighbors, Index k) {
+    if (static_cast<Index>(neighbors.size()) > k) {
+        std::nth_element(neighbors.begin(), neighbors.begin() + k, neighbors.end());
+        neighbors.resize(static_cast<std::size_t>(k));
+    }
+    std::sort(neighbors.begin(), neighbors.end());
+}
+
+/// Leaves the k nearest of some points, in order, with exact distances, whatever theirs were.
+/// \param row memory that is used again.
+inline void rank_nearest(const Points &queries, Index query, const Points &database, double scale,
+                         Index k, std::vector<double> &row, std::vector<Neighbor> &points) {
+    if (static_cast<Index>(points.size()) > k + 2) {
+        const RoughDistances rough(queries, database, scale);
+        constexpr std::size_t ahead = 8;
+        for (std::size_t i = 0; i < points.size(); ++i) {
+            if (i + ahead < points.size())
+                rough.fetch(points[i + ahead].index);
+            points[i].distance = rough(query, points[i].index);
+        }
+        std::nth_element(points.begin(), points.begin() + k - 1, points.end());
+        const double last =
+            rough.above(rough.above(points[static_cast<std::size_t>(k - 1)].distance));
+        points.erase(std::remove_if(points.begin() + k, points.end(),
+                                    [&](const Neighbor &p) { return p.distance > last; }),
+                     points.end());
+    }
+    row.resize(static_cast<std::size_t>(queries.cols()));
+    queries.read_row(query, row.data());
+    set_distances(row.data(), database, scale, points.data(), points.size());
+    keep_nearest(points, k);
+}
+
+METRICFAST_NAMESPACE_END

@@ -1,0 +1,93 @@
+/// The k nearest of a block of queries by floating-point bounds, exactly.
+#pragma once
+
+#include "metricfast/distance/prepared.hpp"
+#include "metricfast/distance/ranking.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+template <class S> class ScreenedSearch {
+  public:
+    /// \param copies of the rows that `screen` holds.
+    ScreenedSearch(const PreparedDatabase &database, const ScreenedDatabase<S> &screen,
+                   const Copies &copies, const Points &queries, Index k, Codes exclude)
+        : database_(database), screen_(screen), copies_(copies), queries_(queries), k_(k),
+          exclude_(exclude) {}
+
+    /// Memory that is used again.
+    struct Memory {
+        PackedQueries<S> queries{0};
+        std::vector<S> thresholds;
+        std::vector<CandidateList<S>> lists;
+        std::vector<double> row;
+        std::vector<Neighbor> near;
+    };
+
+    const PanelLayout &layout() const { return screen_.packed(); }
+    /// Bytes that a query needs.
+    Index bytes() const {
+        return queries_.cols() * Index(sizeof(S)) +
+               CandidateList<S>::capacity(k_) * Index(sizeof(typename CandidateList<S>::Entry)) / 8;
+    }
+
+    /// Searches the panels [begin, end) for queries ids[0 .. count) that are not crowded. Tells
+    /// emit(i, neighbours) of each, or sets crowded[i] where there are too many candidates.
+    template <class Emit>
+    void run(const std::int64_t *ids, Index count, Index begin, Index end, char *crowded, Memory &m,
+             Emit &&emit) const {
+        const auto &packed = screen_.packed();
+        m.queries.pack(queries_, database_.frame(), ids, 0, count);
+        const Index padded = m.queries.micro_panels() * PackedQueries<S>::rows;
+        m.thresholds.resize(static_cast<std::size_t>(padded));
+        if (static_cast<Index>(m.lists.size()) < count)
+            m.lists.resize(static_cast<std::size_t>(count));
+        for (Index i = 0; i < padded; ++i) {
+            const bool active = i < count && !crowded[i];
+            m.thresholds[i] = (active ? 1 : -1) * std::numeric_limits<S>::infinity();
+            if (i < count)
+                m.lists[i].reset(k_, 2 * screen_.error() * m.queries.norm(i));
+        }
+        screen_.sweep(
+            begin, end, m.queries, m.thresholds.data(), [&](Index i, Index position, S lower) {
+                // A row's threshold may have sunk since its tile was tested.
+                if (!(lower < m.thresholds[i]))
+                    return;
+                const Index copies = copies_.count(packed.id(position), excluded(ids[i]), k_);
+                if (copies == 0)
+                    return;
+                m.lists[i].add(lower, screen_.slack(position), position, copies);
+                m.thresholds[i] = m.lists[i].threshold();
+            });
+        for (Index i = 0; i < count; ++i) {
+            if (crowded[i])
+                continue;
+            m.lists[i].tighten();
+            if (m.lists[i].overflown()) {
+                crowded[i] = 1;
+                continue;
+            }
+            m.near.clear();
+            for (const auto &entry : m.lists[i].entries())
+                m.near.push_back({0, copies_.first(packed.id(entry.position), excluded(ids[i]))});
+            rank_nearest(queries_, static_cast<Index>(ids[i]), database_.points(),
+                         database_.frame().fine, k_, m.row, m.near);
+            copies_.expand(m.near, 0, excluded(ids[i]), k_);
+            keep_nearest(m.near, k_);
+            emit(i, m.near);
+        }
+    }
+
+  private:
+    std::int64_t excluded(std::int64_t query) const {
+        return exclude_ != nullptr ? exclude_[query] : -1;
+    }
+
+    const PreparedDatabase &database_;
+    const ScreenedDatabase<S> &screen_;
+    const Copies &copies_;
+    const Points &queries_;
+    Index k_;
+    Codes exclude_;
+};
+
+METRICFAST_NAMESPACE_END

@@ -1,0 +1,226 @@
+/// k nearest in each segment of a prepared database, exactly: by the fastest bounds first, then for
+/// queries that have too many candidates by finer ones, at last by every distance.
+#pragma once
+
+#include <numeric>
+
+#include "metricfast/core/work.hpp"
+#include "metricfast/distance/quantized_search.hpp"
+#include "metricfast/distance/screened_search.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// Memory that searches use again, one after the other.
+struct SearchMemory {
+    struct Thread {
+        QuantizedSearch::Memory quantized;
+        ScreenedSearch<float>::Memory single;
+        ScreenedSearch<double>::Memory twice;
+        std::vector<char> crowded;        ///< whether a query of the block is
+        std::vector<std::int64_t> failed; ///< queries that were
+    };
+    std::vector<Thread> threads;
+    std::vector<std::int64_t> ids;            ///< queries that are still to be answered
+    std::vector<std::vector<Neighbor>> parts; ///< of the neighbours of each
+};
+
+class SegmentSearch {
+  public:
+    /// `exclude`: for each query the database row to leave out, -1 for none; may be null.
+    SegmentSearch(const PreparedDatabase &database, const Points &queries, Index k, Codes exclude)
+        : database_(database), queries_(queries), k_(k), exclude_(exclude) {
+        require_each(exclude, queries.rows(), "kneighbors: exclude must have one entry a query");
+    }
+
+    /// By which the distances of neighbours are multiplied.
+    double scale() const { return database_.frame().fine; }
+
+    /// emit(query, segment, sorted neighbours): k, or fewer where the segment has fewer. More than
+    /// once for some; the last holds.
+    template <class Emit>
+    void run(const Control &control, SearchMemory &memory, Emit &&emit) const {
+        memory.ids.resize(static_cast<std::size_t>(queries_.rows()));
+        std::iota(memory.ids.begin(), memory.ids.end(), 0);
+        if (k_ > many && k_ > database_.points().rows() / 16)
+            return exhaustive(database_.rows(), Copies(), control, memory, emit);
+        Control now = control;
+        if (const QuantizedDatabase *quantized = database_.quantized();
+            quantized != nullptr && QuantizedSearch::serves(*quantized, queries_.rows(), k_)) {
+            const QuantizedSearch search(database_, queries_, k_, exclude_);
+            pass(search, &SearchMemory::Thread::quantized, 0.1, now, memory, emit);
+            now = control.silent();
+        }
+        if (memory.ids.empty())
+            return;
+        const Copies none;
+        const ScreenedSearch<float> search(database_, database_.single(now), none, queries_, k_,
+                                           exclude_);
+        pass(search, &SearchMemory::Thread::single, 1, now, memory, emit);
+        now = control.silent();
+        if (memory.ids.empty())
+            return;
+        const auto &distinct = database_.distinct(now);
+        const ScreenedSearch<double> fine(database_, distinct.screen, distinct.copies, queries_, k_,
+                                          exclude_);
+        pass(fine, &SearchMemory::Thread::twice, 2, now, memory, emit);
+        exhaustive(distinct.rows, distinct.copies, now, memory, emit);
+    }
+
+  private:
+    /// Keeping so many candidates in order costs more than computing every distance.
+    static constexpr Index many = 256;
+
+    /// Searches for memory.ids, of which those remain that were crowded. \param cost of a product.
+    template <class Search, class Memory, class Emit>
+    void pass(const Search &search, Memory SearchMemory::Thread::*own, double cost,
+              const Control &control, SearchMemory &memory, Emit &emit) const {
+        const PanelLayout &layout = search.layout();
+        const auto &ids = memory.ids;
+        const Index n = static_cast<Index>(ids.size());
+        const double products = static_cast<double>(n) * static_cast<double>(layout.positions()) *
+                                static_cast<double>(queries_.cols()) * cost;
+        const int threads = thread_count(worth_it(control, products));
+        prepare(memory, threads);
+        // Queries, packed, share the second-level cache with a panel and with their lists.
+        constexpr Index rows = 12, cached = Index(1) << 18;
+        const Index most = std::min<Index>(240, cached / std::max<Index>(1, search.bytes()));
+        const Index even = n / (4 * threads);
+        const Index block = std::max<Index>(1, std::min(most, even) / rows) * rows;
+        const Index blocks = (n + block - 1) / block;
+        const Index parts = part_count(layout, blocks, threads, products);
+        if (parts > 1)
+            memory.parts.resize(static_cast<std::size_t>(n * parts));
+        std::atomic<Index> tried{0}, failed{0};
+        Control within = control;
+        within.threads = threads;
+        parallel_blocks(blocks * parts, within, [&](Index unit, Worker &worker) {
+            const Index first = unit / parts * block, part = unit % parts;
+            const Index count = std::min(block, n - first);
+            SearchMemory::Thread &thread = memory.threads[worker.id()];
+            // Where most fail, the rest is not tried.
+            const bool hopeless = failed > 64 && 4 * failed > tried;
+            thread.crowded.assign(static_cast<std::size_t>(count), hopeless ? 1 : 0);
+            for (Index s = 0; s < layout.segments() && !hopeless; ++s) {
+                const Index begin = layout.segment_begin(s), size = layout.segment_end(s) - begin;
+                search.run(&ids[first], count, begin + size * part / parts,
+                           begin + size * (part + 1) / parts, thread.crowded.data(), thread.*own,
+                           [&](Index i, const std::vector<Neighbor> &found) {
+                               if (parts > 1)
+                                   memory.parts[(first + i) * parts + part] = found;
+                               else
+                                   emit(static_cast<Index>(ids[first + i]), s, found);
+                           });
+            }
+            for (Index i = 0; i < count; ++i)
+                if (thread.crowded[i]) {
+                    thread.failed.push_back(ids[first + i]);
+                    ++failed;
+                }
+            tried += count;
+        });
+        for (Index i = 0; parts > 1 && i < n; ++i) {
+            auto &found = memory.parts[i * parts];
+            for (Index part = 1; part < parts; ++part) {
+                const auto &more = memory.parts[i * parts + part];
+                found.insert(found.end(), more.begin(), more.end());
+            }
+            keep_nearest(found, k_);
+            emit(static_cast<Index>(ids[i]), 0, found);
+        }
+        take_failed(memory);
+    }
+
+    /// Into how many ranges of panels a search is divided: where there are fewer blocks of queries
+    /// than threads, and where one would take too long to be interrupted.
+    static Index part_count(const PanelLayout &layout, Index blocks, int threads, double products) {
+        if (layout.segments() != 1 || blocks == 0)
+            return 1;
+        const double longest = 2e10;
+        const double slow = products / static_cast<double>(blocks) / longest;
+        const Index parts = std::max<Index>((threads + blocks - 1) / blocks,
+                                            static_cast<Index>(std::min(slow, 1e6)));
+        return std::max<Index>(1, std::min(parts, layout.panels() / 16));
+    }
+
+    static void prepare(SearchMemory &memory, int threads) {
+        if (static_cast<int>(memory.threads.size()) < threads)
+            memory.threads.resize(static_cast<std::size_t>(threads));
+        for (auto &thread : memory.threads)
+            thread.failed.clear();
+    }
+
+    static void take_failed(SearchMemory &memory) {
+        auto &ids = memory.ids;
+        ids.clear();
+        for (const auto &thread : memory.threads)
+            ids.insert(ids.end(), thread.failed.begin(), thread.failed.end());
+        std::sort(ids.begin(), ids.end());
+        ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    }
+
+    /// Every distance computed directly: for queries with too many (near-)equal neighbours, and
+    /// where most points are asked for.
+    template <class Emit>
+    void exhaustive(const Segments &segments, const Copies &copies, const Control &control,
+                    SearchMemory &memory, Emit &emit) const {
+        const auto &ids = memory.ids;
+        parallel_blocks(static_cast<Index>(ids.size()), control, [&](Index b, Worker &) {
+            const Points &points = database_.points();
+            const std::int64_t excluded = exclude_ != nullptr ? exclude_[ids[b]] : -1;
+            std::vector<double> row;
+            std::vector<Neighbor> best;
+            for (Index s = 0; s < segments.size(); ++s) {
+                best.clear();
+                for (Index o = segments.begin(s); o < segments.end(s); ++o) {
+                    const std::int64_t first = copies.first(segments.order[o], excluded);
+                    if (first >= 0)
+                        best.push_back({0, first});
+                }
+                rank_nearest(queries_, static_cast<Index>(ids[b]), points, scale(), k_, row, best);
+                copies.expand(best, 0, excluded, k_);
+                keep_nearest(best, k_);
+                emit(static_cast<Index>(ids[b]), s, best);
+            }
+        });
+    }
+
+    const PreparedDatabase &database_;
+    const Points &queries_;
+    Index k_;
+    Codes exclude_;
+};
+
+namespace detail {
+
+inline void check_search(const Points &queries, const Points &database, Index k) {
+    require(queries.cols() == database.cols(), "kneighbors: queries and database differ in width");
+    require(k >= 1, "kneighbors: n_neighbors must be at least 1");
+    require(database.rows() <= std::numeric_limits<std::int32_t>::max() / 2,
+            "kneighbors: the database has more than 2^30 points");
+}
+
+template <class T>
+void check_search(const Points &queries, const Points &database, Index k, View<T> distances,
+                  View<std::int64_t> indices) {
+    check_search(queries, database, k);
+    require(k <= database.rows(), "kneighbors: n_neighbors exceeds the number of database points");
+    require(distances.rows == queries.rows() && distances.cols == k &&
+                indices.rows == queries.rows() && indices.cols == k,
+            "kneighbors: distances and indices must be (n_queries, n_neighbors)");
+}
+
+/// Writes one query's neighbours in one segment; missing ones become inf and -1.
+template <class T>
+void write_neighbors(const std::vector<Neighbor> &found, double scale, bool squared, Index k,
+                     T *distances, std::int64_t *indices) {
+    for (Index r = 0; r < k; ++r) {
+        const bool has = r < static_cast<Index>(found.size());
+        const double d = has ? found[r].distance : std::numeric_limits<double>::infinity();
+        distances[r] = unscaled<T>(d, scale, squared);
+        indices[r] = has ? found[r].index : -1;
+    }
+}
+
+} // namespace detail
+
+METRICFAST_NAMESPACE_END

@@ -1,0 +1,181 @@
+"""A prepared database finds what a sort of all distances finds, whatever the points."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import metricfast as mf
+
+
+def exact(X, Y):
+    """Sums of squared differences in double, added in the order of the features."""
+    X, Y = X.astype(np.float64), Y.astype(np.float64)
+    D = np.zeros((len(X), len(Y)))
+    for a, b in zip(X.T, Y.T, strict=True):
+        D += np.subtract.outer(a, b) ** 2
+    return D
+
+
+def nearest(D, k, exclude=None):
+    D = D.copy()
+    if exclude is not None:
+        D[np.flatnonzero(exclude >= 0), exclude[exclude >= 0]] = np.inf
+    return np.argsort(D, axis=1, kind="stable")[:, :k]
+
+
+def normal(rng, n, d):
+    return rng.normal(size=(n, d))
+
+
+def lattice(rng, n, d):
+    return rng.integers(0, 3, (n, d)).astype(float)
+
+
+def repeated(rng, n, d):
+    return normal(rng, n // 90 + 1, d)[rng.integers(0, n // 90 + 1, n)]
+
+
+def equal(rng, n, d):
+    return np.ones((n, d))
+
+
+def outlier(rng, n, d):
+    X = normal(rng, n, d)
+    X[n // 2] = 1e8
+    return X
+
+
+def heavy_tails(rng, n, d):
+    return rng.standard_cauchy((n, d))
+
+
+def far_from_the_origin(rng, n, d):
+    return normal(rng, n, d) + 1e6
+
+
+def clusters(rng, n, d):
+    return 1e-3 * normal(rng, n, d) + 100 * normal(rng, 20, d)[rng.integers(0, 20, n)]
+
+
+def subnormal(rng, n, d):
+    return 1e-310 * normal(rng, n, d)
+
+
+def nearly_equal(rng, n, d):
+    return 1 + 1e-14 * normal(rng, n, d)
+
+
+KINDS = [
+    normal, lattice, repeated, equal, outlier, heavy_tails, far_from_the_origin, clusters,
+    subnormal, nearly_equal,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [1, 3, 5, 12, 33, 130])
+@pytest.mark.parametrize("kind", KINDS)
+def test_neighbors(kind, d, dtype):
+    rng = np.random.default_rng(d)
+    X = kind(rng, 3000, d).astype(dtype)
+    queries = np.concatenate([X[:40], kind(rng, 30, d).astype(dtype)])
+    D = exact(queries, X)
+    if kind is subnormal:
+        D = exact(queries.astype(float) * 2.0**600, X.astype(float) * 2.0**600)
+    exclude = np.r_[np.arange(40), np.full(30, -1)]
+    database = mf.Database(X)
+    assert database.route_ == "tree" if d <= 5 else database.route_ in ("int8", "float32")
+    for count, k in [(1, 1), (3, 10), (70, 7), (70, 250)]:
+        _, ids = database.kneighbors(queries[:count], k, exclude=exclude[:count])
+        np.testing.assert_array_equal(ids, nearest(D[:count], k, exclude[:count]))
+    distances, ids = database.kneighbors(queries, 5)
+    np.testing.assert_array_equal(ids, nearest(D, 5))
+    np.testing.assert_array_equal(distances, mf.kneighbors(queries, X, 5)[0])
+
+
+@pytest.mark.parametrize("precision", ["auto", "float32"])
+@pytest.mark.parametrize("maps", ["L", "UV"])
+def test_maps(maps, precision):
+    rng = np.random.default_rng(0)
+    X, queries = normal(rng, 4000, 40), normal(rng, 90, 40)
+    A, B = normal(rng, 20, 40), normal(rng, 20, 40)
+    given = {"L": A} if maps == "L" else {"U": A, "V": B}
+    database = mf.Database(X, precision=precision, **given)
+    for found, expected in zip(
+        database.kneighbors(queries, 6), mf.kneighbors(queries, X, 6, **given), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("d", [2, 20])
+def test_queries_from_far_away(d):
+    rng = np.random.default_rng(0)
+    X = normal(rng, 3000, d)
+    queries = normal(rng, 40, d) * np.logspace(0, 250, 40)[:, None]
+    with np.errstate(over="ignore"):
+        D = exact(queries[:20], X)
+    _, ids = mf.Database(X).kneighbors(queries, 4)
+    np.testing.assert_array_equal(ids[:20], nearest(D, 4))
+    np.testing.assert_array_equal(ids, mf.kneighbors(queries, X, 4)[1])
+
+
+def test_points_come_and_go():
+    rng = np.random.default_rng(0)
+    X, more, queries = normal(rng, 600, 16), normal(rng, 300, 16), normal(rng, 50, 16)
+    database = mf.Database(X)
+    np.testing.assert_array_equal(database.add(more), np.arange(600, 900))
+    gone = np.arange(0, 900, 3)
+    database.remove(gone)
+    assert len(database) == 600 and not np.isin(gone, database.ids_).any()
+    database.add(X[:2])
+    everything = np.concatenate([X, more, X[:2]])
+    D = exact(queries, everything)
+    D[:, gone] = np.inf
+    np.testing.assert_array_equal(database.kneighbors(queries, 9)[1], nearest(D, 9))
+    exclude = np.where(np.arange(50) % 2, nearest(D, 1)[:, 0], 0)  # 0 has gone
+    found = database.kneighbors(queries, 9, exclude=exclude)[1]
+    np.testing.assert_array_equal(found, nearest(D, 9, exclude))
+
+
+def test_points_are_the_database_s_own():
+    X = normal(np.random.default_rng(0), 500, 16)
+    database = mf.Database(X)
+    before = database.kneighbors(X[:5], 3)[1]
+    X[:] = 0
+    np.testing.assert_array_equal(database.kneighbors(np.array(database._points[:5]), 3)[1], before)
+
+
+@pytest.mark.parametrize("d", [3, 64])
+def test_many_threads_search_at_once(d):
+    X = normal(np.random.default_rng(0), 5000, d)
+    database = mf.Database(X)
+    expected = database.kneighbors(X[:800], 5)[1]
+    with ThreadPoolExecutor(8) as pool:
+        parts = pool.map(lambda i: database.kneighbors(X[i : i + 10], 5)[1], range(0, 800, 10))
+    np.testing.assert_array_equal(np.concatenate(list(parts)), expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda d: mf.Database([[np.nan]]), "X contains NaN"),
+        (lambda d: mf.Database([[1.0]], precision="int4"), "precision must be 'auto' or"),
+        (lambda d: mf.Database([[1.0]], L=[[1.0, 2.0]]), "L must have 1 columns"),
+        (lambda d: d.kneighbors([[1.0]]), "queries must have 2 columns; found 1"),
+        (lambda d: d.kneighbors([[1.0, np.inf]]), "queries contains"),
+        (lambda d: d.kneighbors([[1.0, 2.0]], 4), "n_neighbors must be at most 3"),
+        (lambda d: d.kneighbors([[1.0, 2.0]], 3, exclude=[1]), "n_neighbors must be at most 2"),
+        (lambda d: d.kneighbors([[1.0, 2.0]], 1, exclude=[3]), "exclude"),
+        (lambda d: d.add([[1.0]]), "X must have 2 columns; found 1"),
+        (lambda d: d.remove([7]), "ids must be of points in the database; found 7"),
+        (lambda d: d.remove([0.5]), "ids must be integers"),
+        (lambda d: d.remove([0, 1, 2]), "ids must leave a point"),
+    ],
+)
+def test_bad_input(call, message):
+    database = mf.Database([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
+    with pytest.raises(ValueError, match=message):
+        call(database)
+    assert len(database) == 3
