@@ -88,6 +88,7 @@ def _searched(
     if exclude is None and a.get("database") is None:
         exclude = np.arange(len(D))
     D = np.where(math.sqrt(np.finfo(float).max) < D, np.inf, D)  # squares overflow
+    rows = np.asarray(a["queries"] if a.get("database") is None else a["database"])
     squares = D.astype(float) ** 2
     exact = squares.max(initial=0) < 2**53 and not (squares % 1).any() and not (B % 1).any()
     eps = np.finfo(np.asarray(found).dtype).eps
@@ -103,7 +104,7 @@ def _searched(
         if any(away) or (exact and got != want):
             return f"row {i}: neighbours {got}, should be {want}"
         for j in got:  # equal rows are found in their order
-            for same in (s for s in left if s < j and (B[s] == B[j]).all()):
+            for same in (s for s in left if s < j and (rows[s] == rows[j]).all()):
                 if same not in got[: got.index(j)]:
                     return f"row {i}: neighbours {got}, where {same} is equal to {j}"
         complaint = _off(found[i][: len(got)], row[got], size[i][got], B.shape[1], a.get("squared"))

@@ -86,11 +86,14 @@ class SharedDatabase {
 } // namespace
 
 void register_database(py::module_ &m) {
-    py::class_<SharedDatabase>(m, "Database", py::module_local())
-        .def(py::init<py::array, const py::object &, const py::object &, bool, int>())
+    py::class_<SharedDatabase>(m, "PreparedDatabase", py::module_local())
         .def("search", &SharedDatabase::search)
         .def("route", &SharedDatabase::route)
         .def("bytes", &SharedDatabase::bytes);
+    m.def("prepare_database", [](py::array points, const py::object &U, const py::object &V,
+                                 bool integers, int threads) {
+        return std::make_unique<SharedDatabase>(std::move(points), U, V, integers, threads);
+    });
 }
 
 } // namespace metricfast::python

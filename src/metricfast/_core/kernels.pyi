@@ -50,7 +50,7 @@ class Kernels(Protocol):
         self, x: A, y: A, pairs: Rows, U: A | None, V: A | None, squared: bool, out: A,
         threads: int, /
     ) -> None: ...
-    def Database(
+    def prepare_database(
         self, x: A, U: A | None, V: A | None, integers: bool, threads: int, /
     ) -> PreparedDatabase: ...
     def kneighbors(

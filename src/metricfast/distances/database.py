@@ -86,7 +86,7 @@ class Database:
         self._hold(points, np.arange(len(points)), n_jobs)
 
     def _hold(self, points: NDArray[Any], ids: NDArray[np.int64], n_jobs: int | None) -> None:
-        self._prepared = get_kernels().Database(
+        self._prepared = get_kernels().prepare_database(
             points, *self._maps, self._precision == "auto", as_threads(n_jobs)
         )
         self._points, self.ids_ = points, ids
