@@ -26,6 +26,47 @@ class SharedDatabase {
                                                DatabaseOptions{true, integers}, run);
     }
 
+    /// \param state what state() of an equal database was, kept for as long as this is.
+    SharedDatabase(const py::object &U, const py::object &V, py::dict state)
+        : source_(state["points"]), maps_(U, V), state_(std::move(state)) {
+        const auto numbers = of_state<double>("frame");
+        require(numbers.size() == 3, "frame must have three numbers");
+        const auto centre = of_state<double>("centre"), origin = of_state<double>("origin");
+        origin_.assign(origin.begin(), origin.end());
+        database_ = std::make_unique<Database>(
+            points(source_), DatabaseState{{{centre.begin(), centre.end()}, numbers[0], numbers[1]},
+                                           {numbers[2], of_state<std::uint8_t>("codes"),
+                                            of_state<std::int32_t>("start"),
+                                            of_state<float>("error"), of_state<float>("norm")}});
+    }
+
+    /// Arrays that this owns, or None where it is as quick to make it ready again.
+    py::object state(const py::object &self) const {
+        if (database_->route() != SearchRoute::integers)
+            return py::none();
+        const DatabaseState state = database_->state();
+        const auto array = [&](const auto &values) {
+            using T = std::decay_t<decltype(values[0])>;
+            return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data(), self);
+        };
+        py::dict result;
+        const std::vector<double> numbers{state.frame.scale, state.frame.fine, state.parts.step};
+        result["frame"] = py::array_t<double>(3, numbers.data());
+        result["centre"] = py::array_t<double>(static_cast<py::ssize_t>(state.frame.centre.size()),
+                                               state.frame.centre.data());
+        result["origin"] = array(origin_);
+        result["codes"] = array(state.parts.data);
+        result["start"] = array(state.parts.start);
+        result["error"] = array(state.parts.error);
+        result["norm"] = array(state.parts.norm);
+        database_->points().visit([&](auto v) {
+            using T = std::remove_const_t<std::remove_pointer_t<decltype(v.data)>>;
+            result["points"] = py::array_t<T>(
+                {v.rows, v.cols}, {v.stride * Index(sizeof(T)), Index(sizeof(T))}, v.data, self);
+        });
+        return std::move(result);
+    }
+
     void search(const py::array &x, Index k, const py::object &exclude, bool squared,
                 py::array distances, py::array indices, int threads) const {
         const Points queries = points(x);
@@ -61,6 +102,11 @@ class SharedDatabase {
     }
 
   private:
+    template <class T> Span<const T> of_state(const char *name) const {
+        const py::array array = state_[name];
+        return elements<T>(array, array.size(), name);
+    }
+
     std::unique_ptr<DatabaseMemory> borrow() const {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (memories_.empty())
@@ -78,6 +124,7 @@ class SharedDatabase {
     Maps maps_;
     std::vector<double> origin_;
     RowMatrix<double> embedded_;
+    py::dict state_;
     std::unique_ptr<Database> database_;
     mutable std::mutex mutex_;
     mutable std::vector<std::unique_ptr<DatabaseMemory>> memories_;
@@ -89,10 +136,16 @@ void register_database(py::module_ &m) {
     py::class_<SharedDatabase>(m, "PreparedDatabase", py::module_local())
         .def("search", &SharedDatabase::search)
         .def("route", &SharedDatabase::route)
-        .def("bytes", &SharedDatabase::bytes);
+        .def("bytes", &SharedDatabase::bytes)
+        .def("state", [](const py::object &self) {
+            return py::cast<const SharedDatabase &>(self).state(self);
+        });
     m.def("prepare_database", [](py::array points, const py::object &U, const py::object &V,
                                  bool integers, int threads) {
         return std::make_unique<SharedDatabase>(std::move(points), U, V, integers, threads);
+    });
+    m.def("restore_database", [](const py::object &U, const py::object &V, py::dict state) {
+        return std::make_unique<SharedDatabase>(U, V, std::move(state));
     });
 }
 

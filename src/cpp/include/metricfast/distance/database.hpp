@@ -15,6 +15,12 @@ struct DatabaseOptions {
     bool integers = true; ///< a copy in 8 bits
 };
 
+/// What a database is made ready with, apart from a tree: what may be kept in a file, and mapped.
+struct DatabaseState {
+    Frame frame;
+    QuantizedParts parts;
+};
+
 /// Memory that searches use again; of one caller at a time. Once it has grown, a search by one
 /// thread allocates nothing.
 struct DatabaseMemory {
@@ -37,6 +43,23 @@ class Database {
         prepared_ = std::make_unique<PreparedDatabase>(
             points_, std::move(frame), Segments{identity_order(points_.rows()), {0}},
             route_ == SearchRoute::integers, control);
+    }
+
+    /// Of the points that state() was of: nothing is read but what searches need.
+    Database(const Points &points, const DatabaseState &state)
+        : points_(points), route_(SearchRoute::integers) {
+        require(QuantizedDatabase::serves(points_), "this processor has no products of integers");
+        require(static_cast<Index>(state.frame.centre.size()) == points_.cols(),
+                "the centre does not fit the points");
+        prepared_ = std::make_unique<PreparedDatabase>(
+            points_, state.frame, Segments{identity_order(points_.rows()), {0}}, true,
+            Control{1, {}, {}}, &state.parts);
+    }
+
+    /// Of a database of this route: integers.
+    DatabaseState state() const {
+        require(route_ == SearchRoute::integers, "only quantized points have a state to keep");
+        return {prepared_->frame(), prepared_->quantized()->parts()};
     }
 
     const Points &points() const { return points_; }

@@ -28,12 +28,13 @@ struct Segments {
 class PreparedDatabase {
   public:
     /// \param rows ascending in each segment.
+    /// \param ready see QuantizedDatabase.
     PreparedDatabase(const Points &points, Frame frame, Segments rows, bool quantize,
-                     const Control &control)
+                     const Control &control, const QuantizedParts *ready = nullptr)
         : points_(points), frame_(std::move(frame)), rows_(std::move(rows)) {
         if (quantize && QuantizedDatabase::serves(points_))
             quantized_ = std::make_unique<QuantizedDatabase>(points_, frame_, rows_.order,
-                                                             rows_.starts, control);
+                                                             rows_.starts, control, ready);
     }
 
     /// Rows that are equal stand for each other: they crowd no list.

@@ -63,6 +63,14 @@ class Rounding {
 
 } // namespace detail
 
+/// What a QuantizedDatabase is made of, panel by panel; may be kept in a file.
+struct QuantizedParts {
+    double step = 1;                ///< s
+    Span<const std::uint8_t> data;  ///< u + 128
+    Span<const std::int32_t> start; ///< of each point, -|x|^2 / (2 s^2), rounded up
+    Span<const float> error, norm;  ///< of each panel, e and b
+};
+
 /// A database in panels of 8-bit coordinates.
 class QuantizedDatabase : public PanelLayout {
   public:
@@ -73,12 +81,21 @@ class QuantizedDatabase : public PanelLayout {
         return has_int8() && points.cols() >= 12 && points.cols() <= 8192;
     }
 
+    /// \param ready what parts() of an equal database were; refers to them. Null: makes them.
     QuantizedDatabase(const Points &points, const Frame &frame,
                       const std::vector<std::int64_t> &order, std::vector<Index> segments,
-                      const Control &control)
-        : PanelLayout(cols, order, std::move(segments)), depth_(points.cols()),
-          step_(step(points, frame, order, control)) {
+                      const Control &control, const QuantizedParts *ready = nullptr)
+        : PanelLayout(cols, order, std::move(segments)), depth_(points.cols()) {
         const auto n = static_cast<std::size_t>(positions());
+        if (ready != nullptr) {
+            parts_ = *ready;
+            require(parts_.step > 0 && parts_.data.size() == positions() * 4 * groups() &&
+                        parts_.start.size() == positions() && parts_.error.size() == panels() &&
+                        parts_.norm.size() == panels(),
+                    "the quantized points do not fit the points");
+            return;
+        }
+        parts_.step = step(points, frame, order, control);
         data_.resize(n * static_cast<std::size_t>(4 * groups()));
         start_.resize(n);
         error_.resize(static_cast<std::size_t>(panels()));
@@ -89,17 +106,32 @@ class QuantizedDatabase : public PanelLayout {
             for (Index q = b * chunk; q < std::min(panels(), (b + 1) * chunk); ++q)
                 pack(points, frame, q, point);
         });
+        const auto span = [](const auto &v) {
+            return Span(v.data(), static_cast<Index>(v.size()));
+        };
+        parts_.data = span(data_);
+        parts_.start = span(start_);
+        parts_.error = span(error_);
+        parts_.norm = span(norm_);
     }
+    QuantizedDatabase(const QuantizedDatabase &) = delete;
+    QuantizedDatabase &operator=(const QuantizedDatabase &) = delete;
 
+    const QuantizedParts &parts() const { return parts_; }
     Index depth() const { return depth_; }
     Index groups() const { return (depth_ + 3) / 4; }
-    double step() const { return step_; }
-    const std::uint8_t *panel(Index q) const { return data_.data() + q * cols * 4 * groups(); }
-    /// What the products of a panel's points begin with: -|x|^2 / (2 s^2), rounded up.
-    const std::int32_t *start(Index q) const { return &start_[q * cols]; }
-    float error(Index q) const { return error_[q]; }
-    float norm(Index q) const { return norm_[q]; }
-    std::size_t bytes() const { return data_.size() + 4 * start_.size() + 8 * error_.size(); }
+    double step() const { return parts_.step; }
+    const std::uint8_t *panel(Index q) const {
+        return parts_.data.data() + q * cols * 4 * groups();
+    }
+    /// What the products of a panel's points begin with.
+    const std::int32_t *start(Index q) const { return parts_.start.data() + q * cols; }
+    float error(Index q) const { return parts_.error[q]; }
+    float norm(Index q) const { return parts_.norm[q]; }
+    std::size_t bytes() const {
+        return static_cast<std::size_t>(parts_.data.size() + 4 * parts_.start.size() +
+                                        8 * parts_.error.size());
+    }
 
   private:
     /// So that 127 steps are as long as the longest coordinate of all but a few points, which are
@@ -137,11 +169,12 @@ class QuantizedDatabase : public PanelLayout {
             std::int32_t &begin = start_[q * cols + lane] = -Int8Bounds::largest_start;
             if (lane >= size)
                 continue;
-            point.round(points, static_cast<Index>(ids(q)[lane]), frame, step_);
+            point.round(points, static_cast<Index>(ids(q)[lane]), frame, parts_.step);
             for (Index k = 0; k < depth_; ++k)
                 out[(k / 4 * cols + lane) * 4 + k % 4] =
                     static_cast<std::uint8_t>(point.integers()[k] + 128);
-            const double half = point.norm * (1 - detail::quantized_margin) / (2 * step_ * step_);
+            const double half =
+                point.norm * (1 - detail::quantized_margin) / (2 * parts_.step * parts_.step);
             if (half < static_cast<double>(Int8Bounds::largest_start))
                 begin = -static_cast<std::int32_t>(half);
             error = std::max(error, point.error);
@@ -152,8 +185,8 @@ class QuantizedDatabase : public PanelLayout {
     }
 
     Index depth_;
-    double step_;
-    AlignedVector<std::uint8_t> data_;
+    QuantizedParts parts_;
+    AlignedVector<std::uint8_t> data_; ///< here where they were made
     AlignedVector<std::int32_t> start_;
     std::vector<float> error_, norm_;
 };
