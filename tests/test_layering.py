@@ -38,6 +38,7 @@ PYTHON_LAYERS = [
     ["learners/linear/", "learners/tuples/", "learners/closed/"],
     ["learners/embedding/"],
     ["learners/votes/", "learners/kernel/"],
+    ["predictors/"],
     ["learners/__init__"],
     ["__init__", "neighbors", "inference", "solvers"],
     ["io", "plotting", "torch", "_paths"],

@@ -18,6 +18,7 @@ _NAMES = {
     "distances.database": "Database",
     "distances.gradient": "metric_gradient",
     "distances.neighbors": "kneighbors kneighbors_per_class paired_distances pairwise_distances",
+    "distances.radius": "radius_neighbors",
     "io": "load save",
     "learners.base.bilinear": "BilinearMixin",
     "learners.base.classifiers": "PairsClassifierMixin QuadrupletsClassifierMixin "
@@ -48,6 +49,10 @@ _NAMES = {
     "learners.votes.fixed_database": "FixedDatabase",
     "learners.votes.gerrymandering": "NeighborhoodGerrymandering",
     "learners.votes.regressor": "NeighborhoodGerrymanderingRegressor",
+    "predictors.classifiers": "KNeighborsClassifier RadiusNeighborsClassifier",
+    "predictors.nearest": "NearestNeighbors",
+    "predictors.regressors": "KNeighborsRegressor RadiusNeighborsRegressor",
+    "predictors.transformers": "KNeighborsTransformer RadiusNeighborsTransformer",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 _SUBMODULES = (

@@ -23,6 +23,7 @@ from metricfast.distances.neighbors import kneighbors as kneighbors
 from metricfast.distances.neighbors import kneighbors_per_class as kneighbors_per_class
 from metricfast.distances.neighbors import paired_distances as paired_distances
 from metricfast.distances.neighbors import pairwise_distances as pairwise_distances
+from metricfast.distances.radius import radius_neighbors as radius_neighbors
 from metricfast.io import load as load
 from metricfast.io import save as save
 from metricfast.learners import *  # noqa: F403
@@ -36,5 +37,14 @@ from metricfast.learners.base.learner import BaseMetricLearner as BaseMetricLear
 from metricfast.learners.base.learner import MahalanobisMixin as MahalanobisMixin
 from metricfast.learners.base.learner import MetricTransformer as MetricTransformer
 from metricfast.learners.votes.fixed_database import FixedDatabase as FixedDatabase
+from metricfast.predictors.classifiers import KNeighborsClassifier as KNeighborsClassifier
+from metricfast.predictors.classifiers import RadiusNeighborsClassifier as RadiusNeighborsClassifier
+from metricfast.predictors.nearest import NearestNeighbors as NearestNeighbors
+from metricfast.predictors.regressors import KNeighborsRegressor as KNeighborsRegressor
+from metricfast.predictors.regressors import RadiusNeighborsRegressor as RadiusNeighborsRegressor
+from metricfast.predictors.transformers import KNeighborsTransformer as KNeighborsTransformer
+from metricfast.predictors.transformers import (
+    RadiusNeighborsTransformer as RadiusNeighborsTransformer,
+)
 
 __version__: str

@@ -1,12 +1,34 @@
-"""Learned distances between points and the neighbours they make: the functional interface."""
+"""Learned distances between points and the neighbours they make: functions and estimators."""
 
 from __future__ import annotations
 
+from metricfast.distances.database import Database
 from metricfast.distances.neighbors import (
     kneighbors,
     kneighbors_per_class,
     paired_distances,
     pairwise_distances,
 )
+from metricfast.distances.radius import radius_neighbors
+from metricfast.predictors.classifiers import KNeighborsClassifier, RadiusNeighborsClassifier
+from metricfast.predictors.nearest import NearestNeighbors
+from metricfast.predictors.regressors import KNeighborsRegressor, RadiusNeighborsRegressor
+from metricfast.predictors.stores import to_faiss
+from metricfast.predictors.transformers import KNeighborsTransformer, RadiusNeighborsTransformer
 
-__all__ = ["kneighbors", "kneighbors_per_class", "paired_distances", "pairwise_distances"]
+__all__ = [
+    "Database",
+    "KNeighborsClassifier",
+    "KNeighborsRegressor",
+    "KNeighborsTransformer",
+    "NearestNeighbors",
+    "RadiusNeighborsClassifier",
+    "RadiusNeighborsRegressor",
+    "RadiusNeighborsTransformer",
+    "kneighbors",
+    "kneighbors_per_class",
+    "paired_distances",
+    "pairwise_distances",
+    "radius_neighbors",
+    "to_faiss",
+]

@@ -1,4 +1,4 @@
-"""Losses in PyTorch: modules with exact gradients, computed on the CPU by this library's kernels.
+"""Losses and neighbours in PyTorch, computed on the CPU by this library's kernels.
 
 Needs the extra ``torch``. CPU tensors of float32 and float64 are read where they are; others are
 copied, and their gradients are brought back to their device and precision.
@@ -20,9 +20,10 @@ except ImportError as error:
         "metricfast.torch needs PyTorch: install it with pip install 'metricfast[torch]'"
     ) from error
 
+from metricfast.distances.neighbors import kneighbors
 from metricfast.losses._call import Loss as RowLoss
 
-__all__ = ["Loss", "ProxyLoss"]
+__all__ = ["Loss", "ProxyLoss", "knn_func"]
 
 
 class _Function(torch.autograd.Function):
@@ -178,3 +179,58 @@ class ProxyLoss(Loss):
         if self.normalize:
             proxies = nn.functional.normalize(proxies)
         return super().forward(Z, labels, proxies, classes, **keywords)
+
+
+def knn_func(
+    query: torch.Tensor,
+    k: int,
+    reference: torch.Tensor | None = None,
+    ref_includes_query: bool = False,
+    *,
+    L: ArrayLike | torch.Tensor | None = None,
+    n_jobs: int | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Exact nearest neighbours, as the tools of pytorch-metric-learning ask for them.
+
+    Parameters
+    ----------
+    query : tensor of shape (n, d)
+    k : int
+    reference : tensor of shape (m, d), optional
+        By default the queries, each left out of its own neighbours.
+    ref_includes_query : bool, default=False
+        Whether the first n references are the queries, each to be left out of its own neighbours.
+    L : array-like or tensor of shape (p, d), optional
+        Distances are ``||Lx - Ly||``; give it by :func:`functools.partial`.
+    n_jobs : int, optional
+
+    Returns
+    -------
+    distances : tensor of shape (n, k)
+        Of the precision and on the device of `query`; not squared.
+    indices : tensor of int64 of shape (n, k)
+        Nearest first, equal distances in the order of the index.
+
+    Raises
+    ------
+    ValueError
+        As :func:`metricfast.kneighbors`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from metricfast.torch import knn_func
+    >>> points = torch.tensor([[0.0], [1.0], [3.0]])
+    >>> knn_func(points, 1, points, ref_includes_query=True)[1].ravel()
+    tensor([1, 0, 1])
+
+    ``AccuracyCalculator(knn_func=knn_func)`` then needs no faiss.
+    """
+    queries = _points(query)
+    database = None if reference is None else _points(reference)
+    exclude = np.arange(len(queries)) if ref_includes_query else None
+    distances, indices = kneighbors(
+        queries, database, k, L=_array(L), exclude=exclude, n_jobs=n_jobs
+    )
+    found = torch.from_numpy(distances).to(query.device, query.dtype)
+    return found, torch.from_numpy(indices).to(query.device)

@@ -2,6 +2,7 @@
 #include "common.hpp"
 #include "metricfast/distance/impostors.hpp"
 #include "metricfast/distance/neighbors.hpp"
+#include "metricfast/distance/radius.hpp"
 #include "metricfast/engine/window.hpp"
 
 namespace metricfast::python {
@@ -68,12 +69,42 @@ py::object impostors(const py::array &x, const py::object &labels, Index classes
     return py::make_tuple(array(lists.row_starts), array(lists.columns));
 }
 
+/// An array that owns a vector's memory.
+template <class T> py::array_t<T> owning(std::vector<T> values) {
+    auto *kept = new std::vector<T>(std::move(values));
+    const py::capsule owner(kept, [](void *p) { delete static_cast<std::vector<T> *>(p); });
+    return py::array_t<T>(static_cast<py::ssize_t>(kept->size()), kept->data(), owner);
+}
+
+/// (distances, indices, row_starts); distances in float32 where `single`.
+py::object within_radius(const py::array &x, const py::array &y, double radius, const py::object &U,
+                         const py::object &V, const py::object &exclude, bool sorted, bool single,
+                         int threads) {
+    const Maps maps(U, V);
+    const Points queries = points(x), database = points(y);
+    const auto excluded = elements<std::int64_t>(exclude, queries.rows(), "exclude");
+    const auto search = [&](auto zero) -> py::object {
+        NeighborLists<decltype(zero)> lists;
+        {
+            const Control run = control(threads);
+            const py::gil_scoped_release release;
+            with_embedded(queries, database, maps, run, [&](const Points &q, const Points &d) {
+                lists = radius_neighbors<decltype(zero)>(q, d, radius, excluded, sorted, run);
+            });
+        }
+        return py::make_tuple(owning(std::move(lists.distances)), owning(std::move(lists.indices)),
+                              owning(std::move(lists.row_starts)));
+    };
+    return single ? search(float{}) : search(double{});
+}
+
 } // namespace
 
 void register_neighbors(py::module_ &m) {
     m.def("kneighbors", &nearest);
     m.def("kneighbors_per_class", &nearest_per_class);
     m.def("find_impostors", &impostors);
+    m.def("radius_neighbors", &within_radius);
 }
 
 } // namespace metricfast::python

@@ -64,6 +64,10 @@ class Kernels(Protocol):
     def find_impostors(
         self, x: A, labels: A, classes: int, radius: A, limit: int, threads: int, /
     ) -> tuple[NDArray[int64], NDArray[int64]] | None: ...
+    def radius_neighbors(
+        self, x: A, y: A, radius: float, U: A | None, V: A | None, exclude: Rows, sort: bool,
+        single: bool, threads: int, /
+    ) -> tuple[A, NDArray[int64], NDArray[int64]]: ...
     def infer(
         self, queries: A, database: A | None, labels: A, database_labels: A, k: int, classes: int,
         loss_matrix: A | None, ties: str, greedy: bool, exclude: Rows, targeted: Any,

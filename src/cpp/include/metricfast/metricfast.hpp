@@ -15,6 +15,7 @@
 #include "metricfast/distance/impostors.hpp"
 #include "metricfast/distance/neighbors.hpp"
 #include "metricfast/distance/paired.hpp"
+#include "metricfast/distance/radius.hpp"
 #include "metricfast/embeddings/linear.hpp"
 #include "metricfast/embeddings/mlp.hpp"
 #include "metricfast/embeddings/normalize.hpp"

@@ -140,6 +140,11 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
             delattr(self, name)
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell whether something is learned: a fit that fails may have checked its data."""
+        checked = {"preprocessor_", "n_features_in_", "feature_names_in_"}
+        return any(name.endswith("_") and name not in checked for name in vars(self))
+
     def _check_preprocessor(self) -> None:
         self.preprocessor_ = check_preprocessor(self.preprocessor)
 

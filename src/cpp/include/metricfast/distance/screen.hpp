@@ -39,6 +39,8 @@ template <class S> class ScreenedDatabase {
 
     const PackedDatabase<S> &packed() const { return packed_; }
     double error() const { return error_; }
+    /// The allowance for underflow, t.
+    double tiny() const { return tiny_; }
 
     /// Distance between the two bounds, without the query's share 2 e |a|^2.
     double slack(Index position) const { return 4 * error_ * packed_.norm(position) + 2 * tiny_; }

@@ -1,0 +1,149 @@
+/// All neighbours within a radius, exactly, without an n x m matrix.
+#pragma once
+
+#include <numeric>
+
+#include "metricfast/distance/neighbors.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// Neighbours of each query in compressed sparse rows: those of query i are at
+/// row_starts[i] .. row_starts[i + 1] - 1.
+template <class T> struct NeighborLists {
+    std::vector<std::int64_t> row_starts;
+    std::vector<std::int64_t> indices;
+    std::vector<T> distances;
+};
+
+namespace detail {
+
+/// Database rows with distance <= radius of each query, the distance being the root of
+/// sum (a-b)^2 in double, in index order.
+class RadiusSearch {
+  public:
+    using Lists = std::vector<std::vector<Neighbor>>;
+
+    RadiusSearch(const Points &queries, const Points &database, double radius, Codes exclude,
+                 bool sorted)
+        : queries_(queries), database_(database), radius_(radius), exclude_(exclude),
+          sorted_(sorted), frame_(Frame::of(database, queries)),
+          reach_(radius * frame_.scale * (radius * frame_.scale)) {}
+
+    Lists run(const Control &control) const {
+        Lists lists(static_cast<std::size_t>(queries_.rows()));
+        const Control quiet{control.threads, control.keep_going, {}};
+        screened<double>(screened<float>(identity_order(queries_.rows()), lists, control), lists,
+                         quiet);
+        return lists;
+    }
+
+    /// By which the distances in the lists are multiplied.
+    double scale() const { return frame_.fine; }
+
+  private:
+    /// Fills the lists of `ids` with bounds in S; returns those for which S is too coarse.
+    template <class S>
+    std::vector<std::int64_t> screened(const std::vector<std::int64_t> &ids, Lists &lists,
+                                       const Control &control) const {
+        if (ids.empty())
+            return ids;
+        const ScreenedDatabase<S> screen(database_, frame_, identity_order(database_.rows()), {0},
+                                         control);
+        return screened_blocks<S>(ids, database_.cols(), 1, control,
+                                  [&](const std::int64_t *first, Index count, auto &coarse) {
+                                      search_block<S>(screen, first, count, lists, coarse);
+                                  });
+    }
+
+    template <class S>
+    void search_block(const ScreenedDatabase<S> &screen, const std::int64_t *ids, Index count,
+                      Lists &lists, std::vector<std::int64_t> &coarse) const {
+        const auto &packed = screen.packed();
+        PackedQueries<S> queries(database_.cols());
+        queries.pack(queries_, frame_, ids, 0, count);
+        std::vector<S> thresholds(
+            static_cast<std::size_t>(queries.micro_panels() * PackedQueries<S>::rows),
+            -std::numeric_limits<S>::infinity());
+        // The sums of exact distances are rounded too.
+        const double reach = reach_ * (1 + 1e-15 * static_cast<double>(database_.cols() + 16));
+        for (Index i = 0; i < count; ++i) {
+            const double norm = queries.norm(i);
+            if (std::is_same_v<S, float> && !(8 * width(screen, norm) <= reach))
+                coarse.push_back(ids[i]);
+            else
+                thresholds[i] = above<S>(reach - norm * (1 - 2 * screen.error()));
+        }
+        screen.sweep(0, packed.panels(), queries, thresholds.data(),
+                     [&](Index i, Index position, S) {
+                         const std::int64_t row = packed.id(position);
+                         if (exclude_ == nullptr || exclude_[ids[i]] != row)
+                             lists[ids[i]].push_back({0, row});
+                     });
+        std::vector<double> point(static_cast<std::size_t>(database_.cols()));
+        for (Index i = 0; i < count; ++i) {
+            auto &list = lists[ids[i]];
+            queries_.read_row(static_cast<Index>(ids[i]), point.data());
+            set_distances(point.data(), database_, frame_.fine, list.data(), list.size());
+            list.erase(std::remove_if(list.begin(), list.end(),
+                                      [this](const Neighbor &n) { return !within(n.distance); }),
+                       list.end());
+            if (sorted_)
+                std::sort(list.begin(), list.end());
+        }
+    }
+
+    /// By how much the bounds of points that are about as far from the centre as a query, of this
+    /// squared norm, may differ.
+    template <class S> double width(const ScreenedDatabase<S> &screen, double norm) const {
+        return screen.tiny() + screen.error() * (10 * norm + 8 * reach_);
+    }
+
+    bool within(double distance) const {
+        return unscaled<double>(distance, frame_.fine, false) <= radius_;
+    }
+
+    const Points &queries_;
+    const Points &database_;
+    double radius_;
+    Codes exclude_;
+    bool sorted_;
+    Frame frame_;
+    double reach_; ///< squared, in the frame
+};
+
+} // namespace detail
+
+/// The database rows whose distance from a query is at most `radius`, of every query, by row, or if
+/// `sorted` nearest first, ties by the lower row.
+///
+/// \tparam T precision of the reported distances; which rows there are, and their order, is that of
+///   the root of sum (a-b)^2 in double, in index order, whatever T is.
+/// \param exclude per query a database row to leave out, -1 for none, or null.
+template <class T>
+NeighborLists<T> radius_neighbors(const Points &queries, const Points &database, double radius,
+                                  Codes exclude, bool sorted, const Control &control = {}) {
+    require(queries.cols() == database.cols(),
+            "radius_neighbors: queries and database differ in width");
+    require(radius >= 0 && std::isfinite(radius),
+            "radius_neighbors: radius must be finite and not negative");
+    require_each(exclude, queries.rows(), "radius_neighbors: exclude must have one entry a query");
+    const detail::RadiusSearch search(queries, database, radius, exclude, sorted);
+    auto found = search.run(control);
+    NeighborLists<T> lists;
+    lists.row_starts.push_back(0);
+    for (const auto &list : found)
+        lists.row_starts.push_back(lists.row_starts.back() +
+                                   static_cast<std::int64_t>(list.size()));
+    lists.indices.reserve(static_cast<std::size_t>(lists.row_starts.back()));
+    lists.distances.reserve(static_cast<std::size_t>(lists.row_starts.back()));
+    for (auto &list : found) {
+        for (const Neighbor &n : list) {
+            lists.indices.push_back(n.index);
+            lists.distances.push_back(unscaled<T>(n.distance, search.scale(), false));
+        }
+        list = {};
+    }
+    return lists;
+}
+
+METRICFAST_NAMESPACE_END

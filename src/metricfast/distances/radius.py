@@ -1,0 +1,75 @@
+"""All neighbours within a radius, exactly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metricfast._core.arguments import check_bool, check_range
+from metricfast._core.arrays import as_maps, as_threads, common_precision
+from metricfast._core.dispatch import get_kernels
+from metricfast.distances.neighbors import _search_arguments
+
+__all__ = ["radius_neighbors"]
+
+
+def radius_neighbors(
+    queries: ArrayLike,
+    database: ArrayLike | None = None,
+    radius: float = 1.0,
+    *,
+    L: ArrayLike | None = None,
+    U: ArrayLike | None = None,
+    V: ArrayLike | None = None,
+    exclude: ArrayLike | None = None,
+    sort_results: bool = False,
+    n_jobs: int | None = None,
+) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+    """All database points within a distance of each query, exactly.
+
+    Parameters
+    ----------
+    queries : array-like of shape (n, d)
+    database : array-like of shape (m, d), optional
+        By default the queries themselves, each point left out of its own neighbours by index.
+    radius : float, default=1.0
+        The largest distance; points that are exactly so far away belong to the neighbours.
+    L, U, V, exclude, n_jobs
+        As for :func:`kneighbors`.
+    sort_results : bool, default=False
+        Order the neighbours of a query by (distance, index), not by index.
+
+    Returns
+    -------
+    distances : ndarray of shape (n_found,)
+    indices : ndarray of int64 of shape (n_found,)
+    row_starts : ndarray of int64 of shape (n + 1,)
+        The neighbours of query i are ``indices[row_starts[i]:row_starts[i + 1]]``: the three are
+        what :class:`scipy.sparse.csr_array` is made of. The distance that decides is the one in
+        float64, of differences of the points, or of the embedded points, as for
+        :func:`kneighbors`; it is rounded where distances are float32. Memory beyond inputs and
+        results does not grow with n m.
+
+    Raises
+    ------
+    ValueError
+        If `radius` is no finite number from 0, or an array is not as above.
+
+    Examples
+    --------
+    >>> import metricfast as mf
+    >>> distances, indices, row_starts = mf.radius_neighbors([[0.0], [1.0], [3.0]], radius=2.0)
+    >>> indices, row_starts
+    (array([1, 0, 2, 1]), array([0, 1, 3, 4]))
+    """
+    check_range("radius", radius)
+    check_bool("sort_results", sort_results)
+    query, base, left_out = _search_arguments(queries, database, exclude)
+    query_map, database_map = as_maps(L, U, V, query.shape[1])
+    single = common_precision(query, base) is np.float32
+    return get_kernels().radius_neighbors(
+        query, base, float(radius), query_map, database_map, left_out, sort_results, single,
+        as_threads(n_jobs),
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Estimators that search, classify and regress by the neighbours of points under a metric."""

@@ -1,0 +1,237 @@
+"""What the estimators share: the metric, the points that are searched, and the two searches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from metricfast._core.arguments import check_bool, check_choice, check_count, check_range
+from metricfast._core.types import Array, Integers
+from metricfast.distances.neighbors import kneighbors
+from metricfast.distances.radius import radius_neighbors
+from metricfast.predictors.metric import Metric, is_learner, resolve
+from metricfast.predictors.neighborhoods import Neighborhoods
+
+__all__ = ["KNeighborsMixin", "NeighborsBase", "RadiusNeighborsMixin"]
+
+_MODES = ("connectivity", "distance")
+
+
+class NeighborsBase(BaseEstimator):  # type: ignore[misc]
+    """An estimator that searches points under a metric.
+
+    Attributes
+    ----------
+    metric_ : estimator, str, ndarray or tuple of ndarray
+        The metric in use; of a learner, the fitted one.
+    n_samples_fit_ : int
+        How many points are searched.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+    """
+
+    metric: Any
+    n_jobs: int | None
+    metric_: Any
+    n_samples_fit_: int
+    _space: Metric
+    _database: Array
+    _as_queries: Array | None  # the database, where that is embedded differently as queries
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that cannot be used, before anything is learned."""
+
+    def _fit_points(self, X: Any, y: Any = None) -> None:
+        """Choose the metric, fitting it if need be, and keep the points to search."""
+        self._check_parameters()
+        space = resolve(self, X, y)
+        self._database = space.points(self, X, "database", reset=True)
+        self._as_queries = space.points(self, X, "query") if space.two_sided else None
+        if space.own_database is not None:
+            self._database = space.own_database[0]
+        self._space, self.metric_ = space, space.public
+        self.n_samples_fit_ = len(self._database)
+
+    def _append_points(self, X: Any) -> None:
+        """Add points to those that are searched; the metric stays as it is."""
+        added = self._space.points(self, X, "database")
+        self._database = np.concatenate([self._database, added])
+        if self._as_queries is not None:
+            as_queries = self._space.points(self, X, "query")
+            self._as_queries = np.concatenate([self._as_queries, as_queries])
+        self.n_samples_fit_ = len(self._database)
+
+    def _queries(self, X: Any) -> tuple[Array, Integers | None]:
+        """Return queries, and what each leaves out; without X, the points of `fit`."""
+        check_is_fitted(self, "metric_")
+        if X is not None:
+            return self._space.points(self, X, "query"), None
+        if self._space.own_database is not None:
+            raise ValueError(
+                "X may be left out only where the points of fit are searched, not the X_database "
+                "of a FixedDatabase: give X."
+            )
+        queries = self._database if self._as_queries is None else self._as_queries
+        return queries, np.arange(len(queries))
+
+    def _nearest(self, X: Any, n_neighbors: int) -> tuple[Array, Integers]:
+        """Search for the nearest points: the one place that does."""
+        queries, exclude = self._queries(X)
+        maps: dict[str, Any] = self._space.maps
+        return kneighbors(
+            queries, self._database, n_neighbors, exclude=exclude, n_jobs=self.n_jobs, **maps
+        )
+
+    def _within(self, X: Any, radius: float, sort_results: bool = False) -> Neighborhoods:
+        """Search for the points within a radius: the one place that does."""
+        queries, exclude = self._queries(X)
+        maps: dict[str, Any] = self._space.maps
+        found = radius_neighbors(
+            queries, self._database, radius, exclude=exclude, sort_results=sort_results,
+            n_jobs=self.n_jobs, **maps,
+        )  # fmt: skip
+        return Neighborhoods(*found)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        if is_learner(self.metric) and not isinstance(self.metric, type):
+            learner = get_tags(self.metric)
+            tags.input_tags.sparse = learner.input_tags.sparse
+            tags.input_tags.positive_only = learner.input_tags.positive_only
+            tags.target_tags.required |= learner.target_tags.required
+        return tags
+
+
+class KNeighborsMixin:
+    """The search for so many neighbours."""
+
+    n_neighbors: int
+
+    def _check_parameters(self) -> None:
+        check_count("n_neighbors", self.n_neighbors)
+        super()._check_parameters()  # type: ignore[misc]
+
+    def _found(self: Any, X: Any) -> Neighborhoods:
+        """Return the neighbours that decide."""
+        return Neighborhoods.of_k(*self._nearest(X, self.n_neighbors))
+
+    def kneighbors(
+        self: Any, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True
+    ) -> tuple[Array, Integers] | Integers:
+        """Return the nearest points of each query, exactly.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features), optional
+            By default the points of `fit`, each left out of its own neighbours by index.
+        n_neighbors : int, optional
+            By default that of the estimator.
+        return_distance : bool, default=True
+
+        Returns
+        -------
+        distances : ndarray of shape (n_queries, n_neighbors)
+            Nearest first; only with `return_distance`.
+        indices : ndarray of int64 of shape (n_queries, n_neighbors)
+            Ties are in the order of the index.
+        """
+        check_bool("return_distance", return_distance)
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        found: tuple[Array, Integers] = self._nearest(X, k)
+        return found if return_distance else found[1]
+
+    def kneighbors_graph(
+        self: Any, X: Any = None, n_neighbors: int | None = None, mode: str = "connectivity"
+    ) -> csr_matrix:
+        """Return the nearest points of each query as a sparse matrix.
+
+        Parameters
+        ----------
+        X, n_neighbors
+            As for :meth:`kneighbors`.
+        mode : {"connectivity", "distance"}, default="connectivity"
+            Entries are 1, or distances.
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of shape (n_queries, n_samples_fit)
+        """
+        check_choice("mode", mode, _MODES)
+        found = Neighborhoods.of_k(*self.kneighbors(X, n_neighbors))
+        values = found.distances if mode == "distance" else None
+        return found.graph(values, self.n_samples_fit_)
+
+
+class RadiusNeighborsMixin:
+    """The search for all neighbours within a radius."""
+
+    radius: float
+
+    def _check_parameters(self) -> None:
+        check_range("radius", self.radius)
+        super()._check_parameters()  # type: ignore[misc]
+
+    def _found(self: Any, X: Any) -> Neighborhoods:
+        """Return the neighbours that decide."""
+        found: Neighborhoods = self._within(X, self.radius)
+        return found
+
+    def radius_neighbors(
+        self: Any,
+        X: Any = None,
+        radius: float | None = None,
+        return_distance: bool = True,
+        sort_results: bool = False,
+    ) -> tuple[Array, Array] | Array:
+        """Return all points within a distance of each query, exactly.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features), optional
+            By default the points of `fit`, each left out of its own neighbours by index.
+        radius : float, optional
+            By default that of the estimator. Points exactly so far away are among the results.
+        return_distance : bool, default=True
+        sort_results : bool, default=False
+            Nearest first, ties in the order of the index; by default all are in that order.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_queries,) of ndarray
+            Only with `return_distance`.
+        indices : ndarray of shape (n_queries,) of ndarray of int64
+        """
+        check_bool("return_distance", return_distance)
+        found = self._within(X, self.radius if radius is None else radius, sort_results)
+        indices: Array = found.split(found.indices)
+        return (found.split(found.distances), indices) if return_distance else indices
+
+    def radius_neighbors_graph(
+        self: Any,
+        X: Any = None,
+        radius: float | None = None,
+        mode: str = "connectivity",
+        sort_results: bool = False,
+    ) -> csr_matrix:
+        """Return all points within a distance of each query as a sparse matrix.
+
+        Parameters
+        ----------
+        X, radius, sort_results
+            As for :meth:`radius_neighbors`.
+        mode : {"connectivity", "distance"}, default="connectivity"
+            Entries are 1, or distances.
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of shape (n_queries, n_samples_fit)
+        """
+        check_choice("mode", mode, _MODES)
+        found = self._within(X, self.radius if radius is None else radius, sort_results)
+        values = found.distances if mode == "distance" else None
+        return found.graph(values, self.n_samples_fit_)

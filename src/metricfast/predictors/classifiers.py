@@ -1,0 +1,356 @@
+"""Classification by the votes of neighbours."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from metricfast._core.types import Array, Floats
+from metricfast._core.warn import warn_user
+from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
+from metricfast.predictors.metric import is_learner
+from metricfast.predictors.neighborhoods import Neighborhoods, Weights, check_weights
+from metricfast.predictors.targets import Classes, check_given
+
+__all__ = ["KNeighborsClassifier", "RadiusNeighborsClassifier"]
+
+_Self = TypeVar("_Self", bound="Votes")
+
+
+class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
+    """A classifier by the neighbours that its `_found` returns.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,), or list of them
+        A list where y has several outputs.
+    outputs_2d_ : bool
+        Whether it has.
+    """
+
+    weights: Weights
+    _found: Any
+    _labels: Classes
+    _loo: float | None
+
+    def _check_parameters(self) -> None:
+        check_weights(self.weights)
+        super()._check_parameters()
+
+    def fit(self: _Self, X: Any, y: Any) -> _Self:
+        """Keep labelled points, and fit the metric to them where it is a learner to be fitted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Classes.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument or parameter has a value that cannot be used.
+        """
+        return self._fit(X, y)
+
+    def partial_fit(self: _Self, X: Any, y: Any, classes: Any = None) -> _Self:
+        """Add labelled points; the metric stays that of the first call, which does what `fit` does.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Classes, which may be new.
+        classes : array-like, optional
+            Classes that are to be known before they occur; of several outputs a list of arrays.
+
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "metric_"):
+            return self._fit(X, y, classes)
+        check_given(self, X, y)
+        labels = self._labels.joined(Classes.of(y, classes))
+        self._append_points(X)
+        self._keep(labels)
+        return self
+
+    def _fit(self: _Self, X: Any, y: Any, classes: Any = None) -> _Self:
+        check_given(self, X, y)
+        labels = Classes.of(y, classes)
+        self._fit_points(X, y)
+        own = self._space.own_database
+        self._keep(labels if own is None else Classes.of(own[1]))
+        return self
+
+    def _keep(self, labels: Classes) -> None:
+        self._labels, self._loo = labels, None
+        self.outputs_2d_ = labels.several
+        self.classes_ = labels.known if labels.several else labels.known[0]
+
+    def _shares(self, X: Any) -> tuple[Neighborhoods, list[Floats]]:
+        """Return the neighbours, and of each output the share of each class in their votes."""
+        check_is_fitted(self, "metric_")
+        found = self._found(X)
+        weight = found.weigh(self.weights)
+        labels = self._labels
+        return found, [
+            found.votes(weight, codes, len(known))
+            for codes, known in zip(labels.codes.T, labels.known, strict=True)
+        ]
+
+    def predict(self, X: Any) -> Array:
+        """Return the class that most neighbours have, by their weights; of equals the first.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features), or None
+            None stands for the points of `fit`, each left out of its own neighbours.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,) or (n_queries, n_outputs)
+        """
+        return self._winners(self._shares(X)[1])
+
+    def _winners(self, shares: list[Floats]) -> Array:
+        return self._labels.labels(np.stack([each.argmax(axis=1) for each in shares], axis=1))
+
+    def predict_proba(self, X: Any) -> Floats | list[Floats]:
+        """Return the share of each class in the weights of the neighbours.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features), or None
+            As for :meth:`predict`.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_classes), or list of them where y has several outputs
+        """
+        shares = self._shares(X)[1]
+        return shares if self.outputs_2d_ else shares[0]
+
+    @property
+    def loo_score_(self) -> float:
+        """The share of points of `fit` that are classified rightly, each left out of its own votes.
+
+        Of several outputs all must be right. One search tells, at the first access. A learned
+        metric has seen the points, so that this judges `n_neighbors` and `weights`, not the metric.
+        """
+        check_is_fitted(self, "metric_")
+        if self._loo is None:
+            right = self.predict(None) == self._labels.labels(self._labels.codes)
+            self._loo = float(np.mean(right.reshape(len(right), -1).all(axis=1)))
+        return self._loo
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = not is_learner(self.metric)
+        tags.classifier_tags.multi_label = not is_learner(self.metric)
+        return tags
+
+
+class KNeighborsClassifier(KNeighborsMixin, Votes):
+    """Classification by the votes of so many nearest neighbours.
+
+    Predicts what scikit-learn's estimator of this name does where no distances are equal, under a
+    metric that is learned or given.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+    weights : {"uniform", "distance"}, callable or None, default="uniform"
+        Weights of the votes: equal, or inverse to the distance (points at distance 0 then count
+        alone), or what a function makes of the distances, an array of shape
+        (n_queries, n_neighbors).
+    metric : estimator, array-like, tuple or "euclidean", default="euclidean"
+        A learner, fitted or not, a matrix L, a pair (U, V) or "euclidean": see
+        :class:`NearestNeighbors`.
+    n_jobs : int, optional
+        Threads; None for the default count, -1 for all CPUs.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,), or list of them
+    loo_score_ : float
+        Accuracy on the points of `fit`, each left out of its own neighbours.
+    metric_, n_samples_fit_, n_features_in_, feature_names_in_
+        As of :class:`NearestNeighbors`.
+
+    Examples
+    --------
+    >>> from metricfast import KNeighborsClassifier, LFDA
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = KNeighborsClassifier(3, metric=make_pipeline(StandardScaler(), LFDA()))
+    >>> search = GridSearchCV(model, {"metric__lfda__n_components": [1, 2, 3]}).fit(X, y)
+    >>> bool(search.best_score_ > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        *,
+        weights: Weights = "uniform",
+        metric: Any = "euclidean",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.metric = metric
+        self.n_jobs = n_jobs
+
+
+class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes):
+    """Classification by the votes of all neighbours within a radius.
+
+    Parameters
+    ----------
+    radius : float, default=1.0
+        Points exactly so far away vote too.
+    weights : {"uniform", "distance"}, callable or None, default="uniform"
+        As of :class:`KNeighborsClassifier`. A function is called for each query that has
+        neighbours, with their distances.
+    metric : estimator, array-like, tuple or "euclidean", default="euclidean"
+        A learner, fitted or not, a matrix L, a pair (U, V) or "euclidean": see
+        :class:`NearestNeighbors`.
+    outlier_label : label, list of them, "most_frequent" or None, default=None
+        The class of queries without neighbours, of several outputs one each. None: an error.
+    n_jobs : int, optional
+        Threads; None for the default count, -1 for all CPUs.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,), or list of them
+    outlier_label_ : list, or None
+        The class of queries without neighbours, of each output.
+    loo_score_ : float
+        Accuracy on the points of `fit`, each left out of its own neighbours.
+    metric_, n_samples_fit_, n_features_in_, feature_names_in_
+        As of :class:`NearestNeighbors`.
+
+    Examples
+    --------
+    >>> from metricfast import RadiusNeighborsClassifier
+    >>> model = RadiusNeighborsClassifier(1.0, outlier_label="far").fit([[0.0], [5.0]], ["a", "b"])
+    >>> model.predict([[0.5], [4.0], [9.0]]).tolist()
+    ['a', 'b', 'far']
+    """
+
+    def __init__(
+        self,
+        radius: float = 1.0,
+        *,
+        weights: Weights = "uniform",
+        metric: Any = "euclidean",
+        outlier_label: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.radius = radius
+        self.weights = weights
+        self.metric = metric
+        self.outlier_label = outlier_label
+        self.n_jobs = n_jobs
+
+    def _keep(self, labels: Classes) -> None:
+        self.outlier_label_ = self._of_outliers(labels)
+        super()._keep(labels)
+
+    def _of_outliers(self, labels: Classes) -> list[Any] | None:
+        given = self.outlier_label
+        if given is None:
+            return None
+        if isinstance(given, str) and given == "most_frequent":
+            columns = zip(labels.known, labels.codes.T, strict=True)
+            return [known[np.bincount(codes).argmax()] for known, codes in columns]
+        listed = np.ndim(given) > 0
+        found = list(given) if listed else [given] * len(labels.known)
+        if len(found) != len(labels.known):
+            raise ValueError(
+                f"outlier_label must be one label, or one for each of {len(labels.known)} outputs, "
+                f"got {given!r}."
+            )
+        for known, label in zip(labels.known, found, strict=True):
+            if np.ndim(label) > 0 or np.append(known, label).dtype.kind != known.dtype.kind:
+                raise TypeError(
+                    f"outlier_label must be of the type of the classes in y, {known.dtype}, got "
+                    f"{label!r}."
+                )
+        return found
+
+    def _outliers(self, found: Neighborhoods) -> tuple[Array, list[Any]]:
+        """Return which queries have no neighbours, and the label of these of each output."""
+        outliers = found.sizes == 0
+        if self.outlier_label_ is None and outliers.any():
+            raise ValueError(
+                f"No neighbors found for queries {np.flatnonzero(outliers)[:5].tolist()} within "
+                "the radius: choose a larger radius, or an outlier_label for them."
+            )
+        return outliers, self.outlier_label_ or []
+
+    def predict(self, X: Any) -> Array:
+        """Return the class that most neighbours have, by their weights; of equals the first.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features), or None
+            None stands for the points of `fit`, each left out of its own neighbours.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,) or (n_queries, n_outputs)
+            `outlier_label` where there are no neighbours.
+
+        Raises
+        ------
+        ValueError
+            If a query has no neighbours, and there is no `outlier_label`.
+        """
+        found, shares = self._shares(X)
+        outliers, of_outliers = self._outliers(found)
+        labels = self._winners(shares)
+        if outliers.any():
+            label = np.array(of_outliers if self.outputs_2d_ else of_outliers[0])
+            labels = labels.astype(np.result_type(labels, label))
+            labels[outliers] = label
+        return labels
+
+    def predict_proba(self, X: Any) -> Floats | list[Floats]:
+        """Return the share of each class in the weights of the neighbours.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features), or None
+            As for :meth:`predict`.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_classes), or list of them where y has several outputs
+            Where there are no neighbours 1 for `outlier_label`; if that is no class of `fit`, 0
+            throughout, and a UserWarning.
+        """
+        found, shares = self._shares(X)
+        outliers, of_outliers = self._outliers(found)
+        if outliers.any():
+            for known, share, label in zip(self._labels.known, shares, of_outliers, strict=True):
+                share[np.ix_(outliers, known == label)] = 1.0
+                if not (known == label).any():
+                    warn_user(
+                        f"outlier_label {label!r} is no class of y: all class probabilities of "
+                        "queries without neighbours are 0."
+                    )
+        return shares if self.outputs_2d_ else shares[0]

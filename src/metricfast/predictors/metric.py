@@ -1,0 +1,184 @@
+"""What `metric` may be, and where points are searched under it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from metricfast._core.arguments import as_array
+from metricfast._core.arrays import as_points
+from metricfast._core.checks import check_points
+from metricfast._core.types import Array
+from metricfast.learners.base.callers import refuse_pipeline
+from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.embedding.metric import EmbeddedMetricMixin
+from metricfast.learners.votes.fixed_database import FixedDatabase
+
+__all__ = ["Metric", "is_learner", "resolve"]
+
+_WANTED = (
+    "metric must be a learner, a matrix L of shape (n_components, n_features), a tuple (U, V) of "
+    'such matrices or "euclidean"'
+)
+
+
+class Metric:
+    """A metric in use: points to search among, and maps under which the search compares them.
+
+    Attributes
+    ----------
+    public : object
+        What an estimator shows as `metric_`.
+    maps : dict of str to ndarray
+        L, or U and V, or nothing: how the search is told.
+    two_sided : bool
+        Whether queries and database points are embedded differently before the search.
+    own_database : tuple of ndarray, or None
+        Embedded points and their labels, where these are not the points of `fit`.
+    """
+
+    two_sided = False
+    own_database: tuple[Array, Array] | None = None
+
+    def __init__(self, public: Any, maps: dict[str, Array]) -> None:
+        self.public, self.maps = public, maps
+
+    def points(self, estimator: Any, X: Any, side: str, reset: bool = False) -> Array:
+        """Return the points to search among, or to search for, that `X` stands for.
+
+        `side`: "database" or "query".
+        `reset`: as of :func:`check_points`, of the estimator.
+        """
+        del side
+        checked: Array = check_points(estimator, X, preprocessor=None, reset=reset, order="C")
+        return checked
+
+
+class Learned(Metric):
+    """The metric of a fitted learner, or of a pipeline that ends in one."""
+
+    def __init__(self, learner: Any) -> None:
+        super().__init__(learner, {})
+        self.preparation, self.learner = _parts(learner)
+        if isinstance(self.learner, FixedDatabase):
+            voters = self.learner.learner_
+            self.own_database = (
+                voters.database_embedding_, voters.classes_[voters.database_labels_]
+            )  # fmt: skip
+        elif isinstance(self.learner, EmbeddedMetricMixin):
+            self.two_sided = self.learner.embedding_.asymmetric
+        elif not isinstance(self.learner, MahalanobisMixin):
+            self.preparation, self.learner = None, learner
+
+    def points(self, estimator: Any, X: Any, side: str, reset: bool = False) -> Array:
+        """Return the points to search among, or to search for, that `X` stands for."""
+        # Which points are fit to be embedded, the learner knows.
+        if reset:
+            validate_data(estimator, X, skip_check_array=True)
+        if self.preparation is not None:
+            X = self.preparation.transform(X)
+        if reset and isinstance(self.learner, MahalanobisMixin) and not issparse(X):
+            # The search embeds in float64, whatever the points are in.
+            self.maps = {"L": self.learner.components_.copy()}
+        if self.maps:
+            found: Any = check_points(
+                self.learner, X, preprocessor=self.learner.preprocessor_, reset=False, order="C",
+                accept_sparse="csr",
+            )  # fmt: skip
+            dense: Array = found.toarray() if issparse(found) else found
+            return dense
+        sides = (EmbeddedMetricMixin, FixedDatabase)
+        how = {"side": side} if isinstance(self.learner, sides) else {}
+        return as_points(self.learner.transform(X, **how), "X, as metric transforms it,")
+
+
+def is_learner(metric: object) -> bool:
+    """Tell whether `metric` is something that is fitted."""
+    return hasattr(metric, "fit")
+
+
+def resolve(estimator: Any, X: Any, y: Any) -> Metric:
+    """Return the metric that an estimator is to use for points; fit it where that is left to do.
+
+    `X`, `y`: what `fit` of the estimator was given. A learner that is given is not changed.
+    Raises ValueError or TypeError if `metric` is nothing that has distances.
+    """
+    metric = estimator.metric
+    if is_learner(metric):
+        return Learned(_fitted(estimator, metric, X, y))
+    width = check_points(estimator, X, preprocessor=None, reset=True).shape[1]
+    if isinstance(metric, str):
+        if metric != "euclidean":
+            raise ValueError(f"{_WANTED}, got {metric!r}.")
+        return Metric(metric, {})
+    if isinstance(metric, tuple):
+        if len(metric) != 2:
+            raise ValueError(f"{_WANTED}, got a tuple of {len(metric)}.")
+        U, V = (_matrix(part, f"metric[{i}]", width) for i, part in enumerate(metric))
+        if len(U) != len(V):
+            raise ValueError(
+                f"metric must hold U and V of the same number of rows, got {len(U)} and {len(V)}."
+            )
+        return Metric((U, V), {"U": U, "V": V})
+    L = _matrix(metric, "metric", width)
+    return Metric(L, {"L": L})
+
+
+def _matrix(given: Any, name: str, width: int) -> Array:
+    """Return a copy of a map of points of a width."""
+    if as_array(given, name).dtype.kind not in "biufO" or np.ndim(given) != 2:
+        raise ValueError(f"{_WANTED}; {name} is {given!r}.")
+    matrix: Array = as_points(given, name, width=width).copy()
+    return matrix
+
+
+def _fitted(estimator: Any, metric: Any, X: Any, y: Any) -> Any:
+    """Return a learner that is fitted: as given, or a clone of it."""
+    if isinstance(metric, type):
+        raise TypeError(f"metric must be an object, got the class: give {metric.__name__}().")
+    if not hasattr(metric, "transform"):
+        raise TypeError(
+            f"metric must be a learner that can transform points, got {metric!r}, which has no "
+            "distance."
+        )
+    if isinstance(metric, FixedDatabase):
+        refuse_pipeline(estimator)
+    if _is_fitted(metric):
+        return metric
+    if getattr(metric, "_tuple_size", None) is not None:
+        raise ValueError(
+            f"metric={metric!r} learns from tuples, which fit is not given: fit it to them before, "
+            "or give a learner of labelled points."
+        )
+    return clone(metric).fit(X, y)
+
+
+def _is_fitted(learner: Any) -> bool:
+    if isinstance(learner, Pipeline):  # which asks its last step alone
+        return all(_is_fitted(step) for _, step in learner.steps)
+    if not hasattr(learner, "fit"):  # a step that does nothing
+        return True
+    try:
+        check_is_fitted(learner)
+    except NotFittedError:
+        return False
+    return True
+
+
+def _parts(learner: Any) -> tuple[Any, Any]:
+    """Return the steps before the last of a pipeline, or None, and the learner at the end."""
+    while isinstance(learner, FrozenEstimator) or hasattr(learner, "best_estimator_"):
+        frozen = isinstance(learner, FrozenEstimator)
+        learner = learner.estimator if frozen else learner.best_estimator_
+    if isinstance(learner, Pipeline) and len(learner) > 1:
+        before, last = _parts(learner[-1])
+        if before is None:
+            return learner[:-1], last
+    return None, learner

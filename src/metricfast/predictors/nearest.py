@@ -1,0 +1,112 @@
+"""Search without labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
+
+__all__ = ["NearestNeighbors"]
+
+
+class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase):
+    """Search for neighbours, exactly, under a metric that is learned or given.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        What `kneighbors` looks for.
+    radius : float, default=1.0
+        How far `radius_neighbors` looks.
+    metric : estimator, array-like, tuple or "euclidean", default="euclidean"
+        What distances are of:
+
+        - a learner of this library, another transformer, or a pipeline that ends in one: the
+          distances of the points that it embeds. One that is not fitted is cloned, and the clone
+          is fitted to what `fit` is given, labels included. One that is fitted is used as it is.
+          Tools that clone this estimator, such as `GridSearchCV`, clone the learner too, and so fit
+          it anew; in a :class:`sklearn.frozen.FrozenEstimator` a fitted one stays as it is.
+        - a matrix L of shape (n_components, n_features): ``||Lx - Ly||``.
+        - a tuple of two such matrices: ``||Ux - Vy||``, y being a point that is searched.
+        - "euclidean".
+
+        A learner of two maps embeds queries by one and the points of `fit` by the other. A
+        `FixedDatabase` brings the points to search, and their classes, with it: the queries of
+        `fit` are what it learns from.
+    n_jobs : int, optional
+        Threads; None for the default count, -1 for all CPUs.
+
+    Attributes
+    ----------
+    metric_ : estimator, str, ndarray or tuple of ndarray
+        The metric in use; of a learner, the fitted one.
+    n_samples_fit_ : int
+        How many points are searched.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    See Also
+    --------
+    metricfast.kneighbors, metricfast.radius_neighbors : The same for points that are searched once.
+
+    Examples
+    --------
+    >>> from metricfast import LFDA, NearestNeighbors
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> search = NearestNeighbors(n_neighbors=3, metric=LFDA(n_components=2)).fit(X, y)
+    >>> search.kneighbors(X[:1], return_distance=False)
+    array([[ 0, 17, 39]])
+    """
+
+    def __init__(
+        self,
+        *,
+        n_neighbors: int = 5,
+        radius: float = 1.0,
+        metric: Any = "euclidean",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.radius = radius
+        self.metric = metric
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> NearestNeighbors:
+        """Keep points to search, and fit the metric to them where it is a learner to be fitted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), optional
+            For a learner that needs labels.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument or parameter has a value that cannot be used.
+        """
+        self._fit_points(X, y)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> NearestNeighbors:
+        """Add points to those that are searched; the metric stays that of the first call.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), optional
+            Of use in the first call, which does what `fit` does.
+
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "metric_"):
+            return self.fit(X, y)
+        self._append_points(X)
+        return self

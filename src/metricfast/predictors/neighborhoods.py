@@ -1,0 +1,159 @@
+"""Neighbours of queries, as many each as there are, and what they say together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from metricfast._core.types import Array, Floats, Integers
+
+__all__ = ["Neighborhoods", "Weights", "check_weights"]
+
+Weights = str | Callable[[Array], Any] | None
+
+
+def check_weights(weights: Weights) -> None:
+    """Refuse weights that are neither named nor a function."""
+    if not (callable(weights) or weights is None or weights in ("uniform", "distance")):
+        raise ValueError(
+            f"weights must be 'uniform', 'distance', None or a function of distances, got "
+            f"{weights!r}."
+        )
+
+
+@dataclass(frozen=True)
+class Neighborhoods:
+    """Neighbours in compressed sparse rows.
+
+    Attributes
+    ----------
+    distances : ndarray of shape (n_found,)
+    indices : ndarray of int64 of shape (n_found,)
+    row_starts : ndarray of int64 of shape (n_queries + 1,)
+    k : int or None
+        How many each query has, where all have as many.
+    """
+
+    distances: Array
+    indices: Integers
+    row_starts: Integers
+    k: int | None = None
+
+    @classmethod
+    def of_k(cls, distances: Array, indices: Integers) -> Neighborhoods:
+        """Make them of arrays of shape (n_queries, k)."""
+        n, k = indices.shape
+        return cls(distances.ravel(), indices.ravel(), np.arange(n + 1) * k, k)
+
+    @property
+    def sizes(self) -> Integers:
+        """How many neighbours each query has."""
+        return np.diff(self.row_starts)
+
+    @property
+    def rows(self) -> Integers:
+        """The query of each neighbour."""
+        return np.repeat(np.arange(len(self.row_starts) - 1), self.sizes)
+
+    def split(self, values: Array) -> Array:
+        """Return an array of arrays, those of each query."""
+        parts = np.empty(len(self.row_starts) - 1, dtype=object)
+        for i, (first, end) in enumerate(zip(self.row_starts, self.row_starts[1:], strict=False)):
+            parts[i] = values[first:end]
+        return parts
+
+    def graph(self, values: Array | None, n_database: int) -> csr_matrix:
+        """Return values, by default ones, as a sparse matrix of queries and database points."""
+        shape = (len(self.row_starts) - 1, n_database)
+        small = max(len(self.indices), *shape) < 2**31
+        dtype = np.int32 if small else np.int64
+        data = np.ones(len(self.indices)) if values is None else values
+        return csr_matrix(
+            (data, self.indices.astype(dtype), self.row_starts.astype(dtype)), shape=shape
+        )
+
+    def weigh(self, weights: Weights) -> Floats:
+        """Return the weight of each neighbour.
+
+        Raises ValueError if a function returns other than one weight a distance, a weight below 0,
+        NaN or infinity; or if all neighbours of a query have none.
+        """
+        if callable(weights):
+            found = self._asked(weights)
+        elif weights == "distance":
+            found = self._inverse_distances()
+        else:
+            return np.ones(len(self.indices))
+        nothing = (self.sum(found) == 0) & (self.sizes > 0)
+        if nothing.any():
+            raise ValueError(
+                f"weights leaves query {int(nothing.argmax())} without a neighbour: all of its "
+                "neighbours have the weight 0."
+            )
+        return found
+
+    def _asked(self, weights: Callable[[Array], Any]) -> Floats:
+        """Ask a function: once where the distances make a matrix, else for each query."""
+        if self.k is not None:
+            distances = [self.distances.reshape(-1, self.k)]
+        else:
+            distances = [part for part in self.split(self.distances) if len(part)]
+        answers = [np.asarray(weights(part.copy()), dtype=np.float64) for part in distances]
+        for part, answer in zip(distances, answers, strict=True):
+            if answer.shape != part.shape:
+                raise ValueError(
+                    f"weights must return one weight a distance, of shape {part.shape}; found "
+                    f"{answer.shape}."
+                )
+            wrong = ~(np.isfinite(answer) & (answer >= 0))
+            if wrong.any():
+                raise ValueError(
+                    f"weights must return finite numbers from 0; found {answer[wrong][0]} for the "
+                    f"distance {part[wrong][0]}."
+                )
+        return np.concatenate([answer.ravel() for answer in answers] or [np.empty(0)])
+
+    def _inverse_distances(self) -> Floats:
+        """Weigh by the inverse distance; where some have none, these alone count."""
+        with np.errstate(divide="ignore", over="ignore"):
+            found = 1.0 / self.distances.astype(np.float64)
+        none = np.isinf(found)
+        if none.any():
+            rows = self.rows
+            among = self.sum(none)[rows] > 0
+            found[among] = none[among]
+        return found
+
+    def sum(self, values: Array) -> Floats:
+        """Return the sum over the neighbours of each query."""
+        return _sums(self.rows, values, len(self.row_starts) - 1)
+
+    def votes(self, weight: Floats, codes: Integers, n_classes: int) -> Floats:
+        """Return the share of each class, of shape (n_queries, n_classes); 0 without neighbours."""
+        n = len(self.row_starts) - 1
+        places = self.rows * n_classes + codes[self.indices]
+        counts = _sums(places, weight, n * n_classes).reshape(n, n_classes)
+        total = counts.sum(axis=1, keepdims=True)
+        shares: Floats = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
+        return shares
+
+    def means(self, weight: Floats, values: Floats) -> Floats:
+        """Return the mean of the rows of values, of shape (n_queries, n_outputs).
+
+        It is NaN for queries without neighbours.
+        """
+        total = self.sum(weight)
+        sums = np.column_stack([self.sum(weight * column[self.indices]) for column in values.T])
+        none = np.full_like(sums, np.nan)
+        return np.divide(sums, total[:, None], out=none, where=total[:, None] > 0)
+
+
+def _sums(places: Integers, values: Array, size: int) -> Floats:
+    """Return the sum of the values at each place."""
+    # Counts of nothing are integers.
+    sums: Floats = np.bincount(places, values, minlength=size).astype(np.float64, copy=False)
+    return sums

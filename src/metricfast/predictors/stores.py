@@ -1,0 +1,96 @@
+"""Learned distances in the stores of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from metricfast._core.arguments import as_array
+from metricfast._core.arrays import as_points
+from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.predictors.metric import is_learner
+
+__all__ = ["to_faiss"]
+
+
+def to_faiss(metric: Any, X: ArrayLike | None = None, ids: ArrayLike | None = None) -> Any:
+    """Make an index of faiss that searches under a linear map.
+
+    The index takes points as they are: it maps them by L, and compares what comes out. It computes
+    in float32, and so orders near ties as it likes.
+
+    Parameters
+    ----------
+    metric : fitted learner of a linear map, or array-like of shape (n_components, n_features)
+        A learner that has `components_`, or L itself.
+    X : array-like of shape (n_samples, n_features), optional
+        Points to add. More can be added later, by the index's own `add`.
+    ids : array-like of int of shape (n_samples,), optional
+        What a search calls the points; by default their place. With ids the index takes more points
+        by `add_with_ids`.
+
+    Returns
+    -------
+    faiss.IndexPreTransform, or faiss.IndexIDMap2 of one
+        A linear transform in front of a `faiss.IndexFlatL2`, whose distances are squared. Any other
+        index of faiss can take its place: `index.chain.at(0)` is the transform.
+
+    Raises
+    ------
+    TypeError
+        If the learner's map is not linear, or not one map.
+    ValueError
+        If an array has the wrong shape, or there are ids without points, or of another number.
+    ImportError
+        If faiss is missing.
+
+    Examples
+    --------
+    >>> from metricfast import LFDA
+    >>> from metricfast.neighbors import to_faiss
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> lfda = LFDA(n_components=2).fit(X, y)
+    >>> index = to_faiss(lfda, X)  # doctest: +SKIP
+    >>> distances, indices = index.search(X[:5], 3)  # doctest: +SKIP
+    """
+    L = as_points(_components(metric), "metric").astype(np.float32)
+    if ids is not None and X is None:
+        raise ValueError("ids are those of the points in X: give both.")
+    points = None if X is None else as_points(X, "X", width=L.shape[1]).astype(np.float32)
+    try:
+        import faiss
+    except ImportError as error:
+        raise ImportError("to_faiss needs faiss: pip install faiss-cpu") from error
+    transform = faiss.LinearTransform(L.shape[1], L.shape[0], False)
+    faiss.copy_array_to_vector(L.ravel(), transform.A)
+    transform.is_trained = True
+    index: Any = faiss.IndexPreTransform(transform, faiss.IndexFlatL2(L.shape[0]))
+    if ids is not None and points is not None:
+        names = as_array(ids, "ids")
+        if names.shape != (len(points),) or names.dtype.kind not in "iu":
+            raise ValueError(
+                f"ids must be {len(points)} integers, one a point; found shape {names.shape}, "
+                f"dtype {names.dtype}."
+            )
+        index = faiss.IndexIDMap2(index)
+        index.add_with_ids(points, names.astype(np.int64))
+    elif points is not None:
+        index.add(points)
+    return index
+
+
+def _components(metric: Any) -> Any:
+    if not is_learner(metric):
+        return metric
+    if isinstance(metric, type) or not isinstance(metric, MahalanobisMixin):
+        raise TypeError(
+            "metric must be a fitted learner of one linear map, or a matrix L; got "
+            f"{metric!r}. Of other learners, give faiss.IndexFlatL2 the points that transform "
+            "returns."
+        )
+    check_is_fitted(metric, "components_")
+    return metric.components_

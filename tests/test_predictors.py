@@ -1,0 +1,286 @@
+"""Estimators that take a learner, against scikit-learn's on points that the learner has mapped."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn import neighbors as theirs
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import r2_score
+from sklearn.model_selection import LeaveOneOut, cross_val_predict
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import metricfast as mf
+from metricfast import neighbors as ours
+from metricfast.predictors import base
+
+RNG = np.random.default_rng(0)
+IRIS, SPECIES = load_iris(return_X_y=True)
+IRIS = IRIS + RNG.normal(size=IRIS.shape) * 1e-3  # no distances are equal
+DIGITS, DIGIT = load_digits(return_X_y=True)
+DIGITS = DIGITS[:700] + RNG.normal(size=(700, 64)) * 1e-3
+DIGIT = DIGIT[:700]
+DATA = {"iris": (IRIS, SPECIES, 0.6), "digits": (DIGITS, DIGIT, 24.0)}
+NAMES = [name for name in ours.__all__ if isinstance(getattr(ours, name), type)]
+L = RNG.normal(size=(2, 4))
+LFDA = mf.LFDA(n_components=2)
+WEIGHTS = {
+    "uniform": "uniform",
+    "none": None,
+    "distance": "distance",
+    "function": lambda distances: 1 / (0.1 + distances) ** 2,
+}
+
+
+def make(module, name, **params):
+    known = {"n_neighbors", "radius", "weights", "outlier_label", "mode", "metric"}
+    estimator = getattr(module, name)
+    have = estimator().get_params().keys() & known
+    return estimator(**{k: v for k, v in params.items() if k in have})
+
+
+def halves(data):
+    X, y, radius = DATA[data]
+    X = np.concatenate([X, X[:10]])  # ten queries are points of the database
+    return X[:-10:2], y[::2], X[1::2], radius
+
+
+@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS)
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("name", [n for n in NAMES if "Classifier" in n])
+def test_votes_are_scikit_learn_s(name, data, outputs, weights):
+    X, y, queries, radius = halves(data)
+    y = np.array(list("abcdefghij"))[y]
+    if outputs == 2:
+        y = np.column_stack([y, y[::-1]])
+    params = {"n_neighbors": 6, "radius": radius, "weights": weights}
+    found, expected = (
+        make(m, name, outlier_label="most_frequent", **params).fit(X, y) for m in (ours, theirs)
+    )
+    np.testing.assert_array_equal(found.predict(queries), expected.predict(queries))
+    for one, other in zip(
+        found.predict_proba(queries), expected.predict_proba(queries), strict=True
+    ):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+    np.testing.assert_array_equal(found.classes_, expected.classes_)
+    np.testing.assert_array_equal(found.predict(None), expected.predict(None))
+
+
+@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS)
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("name", [n for n in NAMES if "Regressor" in n])
+def test_means_are_scikit_learn_s(name, data, weights):
+    X, y, queries, radius = halves(data)
+    params = {"n_neighbors": 6, "radius": 2 * radius, "weights": weights}
+    for target in (y.astype(float), X[:, 2:3], np.column_stack([y, X[:, 2]])):
+        found, expected = (make(m, name, **params).fit(X, target) for m in (ours, theirs))
+        np.testing.assert_allclose(found.predict(queries), expected.predict(queries))
+        np.testing.assert_allclose(found.predict(None), expected.predict(None))
+
+
+@pytest.mark.parametrize("X_given", [True, False])
+def test_searches_and_graphs_are_scikit_learn_s(X_given):
+    X, _, queries, radius = halves("iris")
+    given = queries if X_given else None
+    one, other = ours.NearestNeighbors(radius=radius).fit(X), theirs.NearestNeighbors(radius=radius)
+    other.fit(X)
+    for found, expected in zip(one.kneighbors(given, 4), other.kneighbors(given, 4), strict=True):
+        np.testing.assert_allclose(found, expected)
+    found, expected = (m.radius_neighbors(given, sort_results=True) for m in (one, other))
+    for i in range(len(X)):
+        np.testing.assert_allclose(found[0][i], expected[0][i])
+        np.testing.assert_array_equal(found[1][i], expected[1][i])
+    for graph in ("kneighbors_graph", "radius_neighbors_graph"):
+        for mode in ("connectivity", "distance"):
+            found, expected = (getattr(m, graph)(given, mode=mode) for m in (one, other))
+            assert found.shape == expected.shape
+            np.testing.assert_allclose(found.toarray(), expected.toarray())
+    assert one.kneighbors(given, return_distance=False).dtype == np.int64
+    assert len(one.radius_neighbors(given, 0.0, return_distance=False)) == len(
+        queries if X_given else X
+    )
+
+
+@pytest.mark.parametrize("mode", ["distance", "connectivity"])
+@pytest.mark.parametrize("name", [n for n in NAMES if "Transformer" in n])
+def test_transformers_are_scikit_learn_s(name, mode):
+    X, _, queries, radius = halves("iris")
+    found, expected = (
+        make(m, name, mode=mode, radius=radius, n_neighbors=3).fit(X) for m in (ours, theirs)
+    )
+    for points in (queries, X):
+        one, other = found.transform(points), expected.transform(points)
+        np.testing.assert_allclose(one.toarray(), other.toarray())
+        assert one.nnz == other.nnz
+    assert list(found.get_feature_names_out()) == list(expected.get_feature_names_out())
+
+
+@pytest.mark.parametrize("metric", ["euclidean", LFDA], ids=str)
+def test_points_are_added(metric):
+    X, y, queries, _ = halves("iris")
+    fitted = metric if metric == "euclidean" else clone(metric).fit(X[:50], y[:50])
+    whole = ours.KNeighborsClassifier(metric=fitted).fit(X, y)
+    parts = ours.KNeighborsClassifier(metric=metric).partial_fit(X[:50], y[:50], classes=range(4))
+    assert parts.loo_score_ == 1.0  # of one class: it is to be forgotten
+    for rows in (slice(50, 60), slice(60, 75)):
+        parts.partial_fit(X[rows], y[rows])
+    assert parts.classes_.tolist() == [0, 1, 2, 3]
+    assert parts.n_samples_fit_ == 75
+    np.testing.assert_array_equal(parts.predict(queries), whole.predict(queries))
+    assert parts.loo_score_ == whole.loo_score_
+    values = (
+        ours.KNeighborsRegressor().partial_fit(X[:50], X[:50, 3]).partial_fit(X[50:], X[50:, 3])
+    )
+    expected = ours.KNeighborsRegressor().fit(X, X[:, 3])
+    np.testing.assert_array_equal(values.predict(queries), expected.predict(queries))
+    search = ours.NearestNeighbors().partial_fit(X[:50]).partial_fit(X[50:])
+    np.testing.assert_array_equal(search.kneighbors()[1], expected.kneighbors()[1])
+
+
+def test_classes_may_be_new():
+    model = ours.KNeighborsClassifier(1).fit([[0.0], [1.0]], ["b", "d"])
+    model.partial_fit([[2.0], [3.0]], ["cc", "a"])
+    assert model.predict([[0.1], [1.1], [2.1], [3.1]]).tolist() == ["b", "d", "cc", "a"]
+    several = ours.KNeighborsClassifier(1).fit([[0.0], [1.0]], [[0, 5], [1, 5]])
+    several.partial_fit([[2.0]], [[7, 4]])
+    assert several.predict([[0.0], [2.0]]).tolist() == [[0, 5], [7, 4]]
+    with pytest.raises(ValueError, match="y must be of 2 outputs, as before; found 1"):
+        several.partial_fit([[2.0]], [1])
+    with pytest.raises(ValueError, match="y holds text"):
+        several.partial_fit([[2.0]], [["a", "b"]])
+    assert several.n_samples_fit_ == 3
+    with pytest.raises(ValueError, match="y must have rows of the shape"):
+        ours.KNeighborsRegressor().fit([[0.0]], [1.0]).partial_fit([[0.0]], [[1.0, 2.0]])
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n.endswith(("Classifier", "Regressor"))])
+def test_leaving_one_out_takes_one_search(name, monkeypatch):
+    searches = []
+    for function in ("kneighbors", "radius_neighbors"):
+        known = getattr(base, function)
+        monkeypatch.setattr(
+            base, function, lambda *a, known=known, **k: searches.append(1) or known(*a, **k)
+        )
+    y = SPECIES if "Classifier" in name else IRIS[:, 3]
+    model = make(ours, name, radius=1.5).fit(IRIS[:, :3], y)
+    assert searches == []
+    assert model.loo_score_ == model.loo_score_
+    assert len(searches) == 1
+    expected = make(theirs, name, radius=1.5)
+    predicted = cross_val_predict(expected, IRIS[:, :3], y, cv=LeaveOneOut())
+    score = np.mean(predicted == y) if "Classifier" in name else r2_score(y, predicted)
+    assert model.loo_score_ == pytest.approx(score)
+
+
+def test_queries_without_neighbours():
+    X, y = [[0.0], [1.0], [9.0]], [0, 0, 1]
+    with pytest.raises(ValueError, match=r"No neighbors found for queries \[1\]"):
+        ours.RadiusNeighborsClassifier().fit(X, y).predict([[0.0], [5.0]])
+    model = ours.RadiusNeighborsClassifier(outlier_label=7).fit(X, y)
+    assert model.predict([[0.0], [5.0]]).tolist() == [0, 7]
+    with pytest.warns(UserWarning, match="outlier_label 7 is no class of y"):
+        assert model.predict_proba([[0.0], [5.0]]).tolist() == [[1, 0], [0, 0]]
+    model = ours.RadiusNeighborsClassifier(outlier_label=[1, 5]).fit(X, [[0, 5], [0, 4], [1, 4]])
+    assert model.predict([[5.0]]).tolist() == [[1, 5]]
+    assert [share.tolist() for share in model.predict_proba([[5.0]])] == [[[0, 1]], [[0, 1]]]
+    regressor = ours.RadiusNeighborsRegressor().fit(X, y)
+    with pytest.warns(UserWarning, match="1 queries have no neighbours"):
+        np.testing.assert_array_equal(regressor.predict([[0.0], [5.0]]), [0, np.nan])
+    with pytest.warns(UserWarning, match="have no neighbours"):
+        assert np.isnan(regressor.loo_score_)
+
+
+def test_equal_points_have_all_the_weight():
+    X, y = [[0.0], [0.0], [1.0], [1e-320]], [0, 1, 1, 1]
+    model = ours.KNeighborsClassifier(3, weights="distance").fit(X, y)
+    np.testing.assert_allclose(
+        model.predict_proba([[0.0], [0.5]]), [[1 / 3, 2 / 3], [1 / 3, 2 / 3]]
+    )
+
+
+WRONG = [
+    ({"weights": "near"}, ValueError, "weights must be 'uniform', 'distance'"),
+    ({"weights": lambda d: d[:, :1]}, ValueError, "weights must return one weight a distance"),
+    ({"weights": lambda d: d - 1}, ValueError, "weights must return finite numbers from 0"),
+    ({"weights": lambda d: 0 * d}, ValueError, "weights leaves query 0 without a neighbour"),
+    ({"n_neighbors": 0}, ValueError, "n_neighbors must be an integer of at least 1, got 0"),
+    ({"n_neighbors": 151}, ValueError, "n_neighbors must be at most 150"),
+    ({"n_jobs": 0}, ValueError, "n_jobs must be None or a non-zero integer"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("params", "error", "message"), WRONG)
+def test_wrong_parameters(params, error, message):
+    y = np.array(list("abc"))[SPECIES]
+    with pytest.raises(error, match=message):
+        ours.KNeighborsClassifier(**params).fit(IRIS, y).predict(IRIS)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: ours.RadiusNeighborsRegressor(-1).fit(IRIS, SPECIES),
+            ValueError,
+            "radius must be",
+        ),
+        (lambda: ours.KNeighborsTransformer(mode="x").fit(IRIS), ValueError, "mode must be"),
+        (lambda: ours.NearestNeighbors().kneighbors(IRIS), NotFittedError, "not fitted"),
+        (lambda: ours.KNeighborsClassifier().loo_score_, NotFittedError, "not fitted"),
+        (lambda: ours.NearestNeighbors(metric=LFDA).fit(IRIS), ValueError, "requires y"),
+        (lambda: ours.KNeighborsClassifier().fit(IRIS, IRIS[:, 0]), ValueError, "continuous"),
+        (lambda: ours.KNeighborsClassifier().fit(IRIS, None), ValueError, "requires y"),
+        (lambda: ours.KNeighborsClassifier().fit(IRIS, SPECIES[:9]), ValueError, "inconsistent"),
+        (lambda: ours.KNeighborsRegressor().fit(IRIS, list("abc") * 50), ValueError, "y must hold"),
+        (lambda: ours.KNeighborsRegressor().fit(IRIS, SPECIES / 0.0), ValueError, "Input y"),
+        (
+            lambda: ours.KNeighborsClassifier().fit(IRIS, SPECIES).kneighbors(IRIS, 2.5),
+            ValueError,
+            "n_neighbors must be an integer",
+        ),
+        (
+            lambda: ours.NearestNeighbors().fit(IRIS).kneighbors_graph(mode=1),
+            ValueError,
+            "mode must be",
+        ),
+        (
+            lambda: ours.RadiusNeighborsClassifier(outlier_label="a").fit(IRIS, SPECIES),
+            TypeError,
+            "outlier_label must be of the type",
+        ),
+        (
+            lambda: ours.RadiusNeighborsClassifier(outlier_label=[1, 2]).fit(IRIS, SPECIES),
+            ValueError,
+            "outlier_label must be one label",
+        ),
+        (
+            lambda: ours.KNeighborsClassifier().partial_fit(IRIS, SPECIES, classes=["a"]),
+            ValueError,
+            "classes holds text",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:(divide|invalid):RuntimeWarning")
+def test_wrong_calls(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def checks():
+    for name in NAMES:
+        learner = mf.MLKR(max_iter=5) if "Regressor" in name else mf.NCA(max_iter=5)
+        for metric in ("euclidean", learner):
+            estimator = make(ours, name, metric=metric)
+            for checked, check in estimator_checks_generator(estimator, mark="skip"):
+                # Array API input needs an environment variable, and is not claimed to be taken.
+                if check.func.__name__ != "check_array_api_input":
+                    yield pytest.param(checked, check, id=f"{estimator}-{check.func.__name__}")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("estimator", "check"), list(checks()))
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)

@@ -1,0 +1,210 @@
+"""What `metric` of an estimator may be: learners, fitted or not, pipelines, matrices."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn import neighbors as theirs
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.decomposition import PCA
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import metricfast as mf
+from metricfast import neighbors as ours
+from metricfast.embeddings import Asymmetric, Linear
+
+RNG = np.random.default_rng(0)
+IRIS, SPECIES = load_iris(return_X_y=True)
+IRIS = IRIS + RNG.normal(size=IRIS.shape) * 1e-3  # no distances are equal
+X, Y, QUERIES = IRIS[::2], SPECIES[::2], IRIS[1::2]
+LFDA = mf.LFDA(n_components=2)
+L = RNG.normal(size=(2, 4))
+METRICS = {
+    "learner": LFDA,
+    "fitted": clone(LFDA).fit(IRIS, SPECIES),
+    "frozen": FrozenEstimator(clone(LFDA).fit(IRIS, SPECIES)),
+    "pipeline": make_pipeline(StandardScaler(), clone(LFDA)),
+    "frozen in a pipeline": make_pipeline(
+        StandardScaler(), FrozenEstimator(clone(LFDA).fit(IRIS, SPECIES))
+    ),
+    "perceptron": mf.TripletLearner(hidden_layer_sizes=(5,), max_epochs=2, random_state=0),
+    "kernel": mf.KernelizedMetricLearner(mf.DMLMJ(), n_components=9, random_state=0),
+    "transformer": PCA(2, whiten=True),
+    "search": GridSearchCV(
+        mf.EmbeddingLearner(mf.losses.NCA(), max_epochs=2, random_state=0),
+        {"learning_rate": [0.01]},
+        cv=2,
+    ),
+    "matrix": L,
+    "list": L.tolist(),
+    "pair": (L, L),
+}
+
+
+def mapped(name, points):
+    """The points whose Euclidean distances are those of a metric that is fitted to X and Y."""
+    if name in ("matrix", "list", "pair"):
+        return points @ L.T
+    metric = METRICS[name]
+    return (metric if name == "fitted" else clone(metric).fit(X, Y)).transform(points)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_metrics(name):
+    before = pickle.dumps(METRICS[name])
+    model = ours.KNeighborsClassifier(4, weights="distance", metric=METRICS[name]).fit(X, Y)
+    assert pickle.dumps(METRICS[name]) == before
+    database, Z = (mapped(name, points) for points in (X, QUERIES))
+    expected = theirs.KNeighborsClassifier(4, weights="distance").fit(database, Y)
+    distances, indices = model.kneighbors(QUERIES)
+    np.testing.assert_allclose(distances, expected.kneighbors(Z)[0], rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(indices, expected.kneighbors(Z)[1])
+    np.testing.assert_array_equal(model.predict(QUERIES), expected.predict(Z))
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.kneighbors()[1], model.kneighbors()[1])
+
+
+def test_maps_are_those_of_the_functions():
+    U, V = RNG.normal(size=(2, 3, 4))
+    for metric, maps in [((U, V), {"U": U, "V": V}), (L, {"L": L})]:
+        model = ours.NearestNeighbors(n_neighbors=3, metric=metric).fit(X)
+        both = model.kneighbors(QUERIES), mf.kneighbors(QUERIES, X, 3, **maps)
+        for found, expected in zip(*both, strict=True):
+            np.testing.assert_array_equal(found, expected)
+        _, own = mf.kneighbors(X, X, 3, exclude=np.arange(len(X)), **maps)
+        np.testing.assert_array_equal(model.kneighbors()[1], own)
+    single = ours.NearestNeighbors(metric=clone(LFDA)).fit(X.astype("f4"), Y)
+    expected = mf.kneighbors(QUERIES.astype("f4"), X.astype("f4"), L=single.metric_.components_)
+    assert single.kneighbors(QUERIES.astype("f4"))[0].dtype == np.float32
+    np.testing.assert_array_equal(single.kneighbors(QUERIES.astype("f4"))[1], expected[1])
+
+
+def test_a_fitted_learner_is_used_and_its_clones_learn_anew():
+    fitted = mf.LFDA(n_components=2).fit(IRIS, SPECIES)
+    model = ours.KNeighborsClassifier(metric=fitted).fit(X, Y)
+    assert model.metric_ is fitted
+    again = clone(model).fit(X, Y)
+    assert not np.allclose(again.metric_.components_, fitted.components_)
+    frozen = clone(ours.KNeighborsClassifier(metric=FrozenEstimator(fitted))).fit(X, Y)
+    np.testing.assert_array_equal(frozen.metric_.components_, fitted.components_)
+    with pytest.raises(ValueError, match="NaN"):
+        fitted.fit(np.full_like(IRIS, np.nan), SPECIES)
+    assert ours.KNeighborsClassifier(metric=fitted).fit(X, Y).metric_ is not fitted  # not any more
+
+
+SIDES = {
+    "votes": mf.AsymmetricSimilarity(max_epochs=2, random_state=0),
+    "embeddings": mf.EmbeddingLearner(
+        mf.losses.NCA(), Asymmetric(Linear(2), Linear(2)), max_epochs=2, random_state=0
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SIDES)
+def test_learners_of_two_maps(name):
+    for metric in (SIDES[name], clone(SIDES[name]).fit(IRIS, SPECIES)):
+        learner = metric if metric is not SIDES[name] else clone(metric).fit(X, Y)
+        model = ours.KNeighborsClassifier(3, metric=metric).fit(X, Y)
+        database = learner.transform(X, side="database")
+        expected = mf.kneighbors(learner.transform(QUERIES, side="query"), database, 3)
+        np.testing.assert_array_equal(model.kneighbors(QUERIES)[1], expected[1])
+        own = mf.kneighbors(learner.transform(X, side="query"), database, 3, exclude=range(75))
+        np.testing.assert_array_equal(model.kneighbors()[1], own[1])
+        piped = make_pipeline(
+            StandardScaler(with_mean=False, with_std=False), FrozenEstimator(learner)
+        )
+        found = ours.KNeighborsClassifier(3, metric=piped).fit(X, Y).kneighbors(QUERIES)[1]
+        np.testing.assert_array_equal(found, expected[1])
+        model.partial_fit(QUERIES, np.resize(Y, len(QUERIES)))
+        both = np.concatenate([X, QUERIES])
+        exclude = np.arange(len(both))
+        sides = (learner.transform(both, side=side) for side in ("query", "database"))
+        np.testing.assert_array_equal(
+            model.kneighbors()[1], mf.kneighbors(*sides, 3, exclude=exclude)[1]
+        )
+
+
+def test_a_fixed_database_is_searched():
+    labels = np.array(["x", "y", "z"])
+    fixed = mf.FixedDatabase(clone(SIDES["votes"]), QUERIES[:70], labels[SPECIES[1::2][:70]])
+    expected = clone(fixed).fit(X, labels[Y])
+    model = ours.KNeighborsClassifier(3, metric=fixed).fit(X, labels[Y])
+    assert model.n_samples_fit_ == 70
+    np.testing.assert_array_equal(model.kneighbors(X)[1], expected.kneighbors(X, 3)[1])
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+    with pytest.raises(ValueError, match="X may be left out only where"):
+        model.predict(None)
+    with pytest.raises(ValueError, match="must hold the whole pipeline"):
+        make_pipeline(StandardScaler(), clone(model)).fit(X, labels[Y])
+
+
+def test_frames_columns_and_sparse_points():
+    frame = pd.DataFrame(IRIS.astype("f4"), columns=list("abcd"))
+    for metric in ("euclidean", LFDA):
+        model = ours.KNeighborsClassifier(metric=metric).fit(frame, pd.Series(SPECIES))
+        assert model.feature_names_in_.tolist() == list("abcd")
+        with pytest.raises(ValueError, match="feature names"):
+            model.predict(frame[list("bacd")])
+    with pytest.warns(DataConversionWarning):
+        column = ours.KNeighborsClassifier().fit(IRIS, SPECIES[:, None])
+    assert column.predict(IRIS[:3]).shape == (3,)
+    nca = mf.NCA(tol=1e-2)
+    dense = ours.NearestNeighbors(metric=nca).fit(IRIS, SPECIES)
+    sparse = ours.NearestNeighbors(metric=nca).fit(csr_array(IRIS), SPECIES)
+    np.testing.assert_array_equal(dense.kneighbors(csr_array(IRIS))[1], dense.kneighbors(IRIS)[1])
+    L = sparse.metric_.components_
+    np.testing.assert_allclose(
+        sparse.kneighbors(IRIS)[0], mf.kneighbors(IRIS, IRIS, L=L)[0], atol=1e-6
+    )
+
+
+def test_parameters_of_the_learner_are_searched():
+    search = GridSearchCV(
+        ours.KNeighborsClassifier(metric=mf.LFDA()),
+        {"metric__n_components": [1, 2], "n_neighbors": [3, 5]},
+        cv=3,
+    ).fit(IRIS, SPECIES)
+    assert search.best_estimator_.metric_.n_components in (1, 2)
+    assert search.best_score_ > 0.9
+
+
+WRONG = [
+    ({"metric": "cosine"}, ValueError, "metric must be a learner, a matrix L .* got 'cosine'"),
+    ({"metric": None}, ValueError, "metric must be a learner, .* metric is None"),
+    ({"metric": np.ones(4)}, ValueError, "metric must be a learner"),
+    ({"metric": np.eye(3)}, ValueError, "metric must have 4 columns; found 3"),
+    ({"metric": L * np.nan}, ValueError, "metric contains NaN or infinity"),
+    ({"metric": (L,)}, ValueError, "got a tuple of 1"),
+    ({"metric": (L, L[:1])}, ValueError, "U and V of the same number of rows, got 2 and 1"),
+    ({"metric": (L, L[:, :2])}, ValueError, r"metric\[1\] must have 4 columns; found 2"),
+    ({"metric": (L, "V")}, ValueError, r"metric\[1\] is 'V'"),
+    ({"metric": mf.LMNN}, TypeError, r"give LMNN\(\)"),
+    ({"metric": mf.OASIS()}, TypeError, "metric must be a learner that can transform points"),
+    ({"metric": mf.ITML()}, ValueError, "learns from tuples"),
+    ({"metric": mf.MLKR(tol=1e-2)}, ValueError, "y"),
+    ({"metric": FrozenEstimator(mf.LMNN())}, NotFittedError, "not fitted"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("params", "error", "message"), WRONG)
+def test_wrong_metrics(params, error, message):
+    y = np.array(list("abc"))[SPECIES]
+    with pytest.raises(error, match=message):
+        ours.KNeighborsClassifier(**params).fit(IRIS, y)
+
+
+def test_a_fit_that_fails_leaves_what_was_learned():
+    model = ours.KNeighborsClassifier().fit(IRIS, SPECIES)
+    before = model.predict(IRIS)
+    with pytest.raises(ValueError, match="metric"):
+        model.set_params(metric=np.eye(3)).fit(IRIS, SPECIES)
+    np.testing.assert_array_equal(model.predict(IRIS), before)

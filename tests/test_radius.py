@@ -1,0 +1,135 @@
+"""Neighbours within a radius against all distances, points exactly at the radius included."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from reference import squared_distances
+from scipy.sparse import csr_array
+from sklearn.neighbors import NearestNeighbors
+
+import metricfast as mf
+from metricfast._core.dispatch import get_kernels
+
+PRECISIONS = [np.float32, np.float64]
+
+
+def points(n, d, dtype, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d)).astype(dtype)
+
+
+def grid(n, d, dtype, seed=0):
+    """Few distinct coordinates: many distances are exactly the radius, many points equal."""
+    return np.random.default_rng(seed).integers(0, 3, (n, d)).astype(dtype)
+
+
+def far(n, d, dtype, seed=0):
+    """Two clusters 1e6 from the origin: in one of them float32 bounds tell nothing apart."""
+    offsets = np.where(np.arange(n) % 3 == 0, -1e6, 1e6)[:, None]
+    return (points(n, d, np.float64, seed) + offsets).astype(dtype)
+
+
+def outlier(n, d, dtype, seed=0):
+    X = points(n, d, dtype, seed)
+    X[n // 2] = 1e18
+    return X
+
+
+def expected(X, Y, radius, exclude=None, **maps):
+    within = np.sqrt(squared_distances(X, Y, **maps)) <= radius
+    if exclude is not None:
+        rows = np.flatnonzero(exclude >= 0)
+        within[rows, exclude[rows]] = False
+    return [np.flatnonzero(row) for row in within]
+
+
+def check(X, Y, radius, exclude=None, L=None, **maps):
+    both = {"U": L, "V": L} if L is not None else maps
+    distances, indices, starts = mf.radius_neighbors(
+        X, Y, radius, exclude=exclude, L=L, n_jobs=2, **maps
+    )
+    D = np.sqrt(squared_distances(X, Y, **both))
+    assert distances.dtype == np.result_type(X, Y)
+    assert indices.dtype == starts.dtype == np.int64
+    rows = np.split(indices, starts[1:-1])
+    for found, wanted in zip(rows, expected(X, Y, radius, exclude, **both), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_allclose(distances, D[np.repeat(np.arange(len(X)), np.diff(starts)), indices])
+    ordered = mf.radius_neighbors(
+        X, Y, radius, exclude=exclude, L=L, sort_results=True, n_jobs=1, **maps
+    )
+    for i, row in enumerate(np.split(ordered[1], ordered[2][1:-1])):
+        np.testing.assert_array_equal(row, sorted(rows[i], key=lambda j: (D[i, j], j)))
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("make", [points, grid, far, outlier])
+@pytest.mark.parametrize(("n", "m", "d"), [(1, 1, 1), (30, 70, 1), (260, 90, 4), (20, 700, 33)])
+def test_against_all_distances(make, dtype, n, m, d):
+    X, Y = make(n, d, dtype), make(m, d, dtype, 1)
+    Y[: min(n, m) // 2] = X[: min(n, m) // 2]
+    D = np.sqrt(squared_distances(X, Y))
+    some = np.quantile(D[D < 1e5], [0.02, 0.5]) if (D < 1e5).any() else [1.0]
+    for radius in (0.0, 1.0, *some, float(D.max())):  # each of the quantiles is a distance
+        check(X, Y, float(radius))
+
+
+@pytest.mark.parametrize(
+    "maps", [{"L": points(3, 4, float)}, {"U": points(3, 4, float), "V": points(3, 4, float, 5)}]
+)
+def test_maps_and_exclusions(maps):
+    X, Y = points(40, 4, np.float64), points(60, 4, np.float64, 1)
+    exclude = np.random.default_rng(2).integers(-1, 60, 40)
+    check(X, Y, 2.0, exclude, **maps)
+
+
+@pytest.mark.parametrize("scale", [1e-160, 1e150])
+def test_units_in_which_squares_overflow_or_vanish(scale):
+    X = grid(50, 3, np.float64)
+    found = mf.radius_neighbors(X * scale, radius=np.sqrt(2) * scale * (1 + 1e-9))
+    wanted = mf.radius_neighbors(X, radius=np.sqrt(2) * (1 + 1e-9))
+    np.testing.assert_array_equal(found[1], wanted[1])
+    np.testing.assert_allclose(found[0], wanted[0] * scale)
+
+
+def test_a_distance_that_was_found_is_within():
+    X = points(300, 7, np.float64)
+    distances, indices = mf.kneighbors(X, n_neighbors=4)
+    for i in range(40):
+        found, within, _ = mf.radius_neighbors(X[i : i + 1], X, distances[i, -1], exclude=[i],
+                                               sort_results=True)  # fmt: skip
+        np.testing.assert_array_equal(within, indices[i])
+        np.testing.assert_array_equal(found, distances[i])
+
+
+def test_points_leave_themselves_out_and_the_result_is_a_sparse_matrix():
+    X = points(200, 3, np.float64)
+    graph = csr_array(mf.radius_neighbors(X, radius=0.7), shape=(200, 200))
+    wanted = NearestNeighbors(radius=0.7).fit(X).radius_neighbors_graph(mode="distance")
+    np.testing.assert_allclose(graph.toarray(), wanted.toarray())
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"radius": -1.0}, "radius must be a finite number from 0, got -1.0"),
+        ({"radius": np.inf}, "radius must be a finite number"),
+        ({"radius": np.nan}, "radius must be a finite number"),
+        ({"radius": "1"}, "radius must be a finite number"),
+        ({"sort_results": 1}, "sort_results must be True or False"),
+        ({"database": np.ones((3, 2))}, "database must have 3 columns; found 2"),
+        ({"exclude": [0]}, "exclude must hold one database index"),
+        ({"n_jobs": 0}, "n_jobs must be"),
+    ],
+)
+def test_wrong_arguments(given, message):
+    with pytest.raises(ValueError, match=message):
+        mf.radius_neighbors(points(5, 3, float), **given)
+
+
+def test_the_kernel_checks_once_more():
+    X = points(5, 3, float)
+    for y, radius, exclude in ((X[:, :2].copy(), 1.0, None), (X, -1.0, None), (X, np.nan, None),
+                               (X, 1.0, np.zeros(4, np.int64))):  # fmt: skip
+        with pytest.raises(ValueError, match=r"radius_neighbors|exclude"):
+            get_kernels().radius_neighbors(X, y, radius, None, None, exclude, False, False, 1)
