@@ -61,6 +61,7 @@ CASES = {
     "k-large": lambda: mf.kneighbors(P, P, n_neighbors=7),
     "k-large-self": lambda: mf.kneighbors(P, n_neighbors=6),
     "k-float": lambda: mf.kneighbors(P, n_neighbors=2.5),
+    "radius": lambda: mf.radius_neighbors(P, radius=-1.0),
     "exclude-range": lambda: mf.kneighbors(P, P, 1, exclude=np.arange(6) + 1),
     "exclude-shape": lambda: mf.kneighbors(P, P, 1, exclude=np.arange(5)),
     "labels-length": lambda: mf.kneighbors_per_class(P, None, LABELS[:5], 1),
@@ -89,6 +90,7 @@ def every_function(points: np.ndarray, L: np.ndarray = L) -> list[np.ndarray]:
         mf.paired_distances(points, points[::-1], L=L),
         mf.kneighbors(points, n_neighbors=2, L=L)[0],
         mf.kneighbors_per_class(points, None, LABELS, 1, L=L)[0],
+        mf.radius_neighbors(points, radius=2.0, L=L)[0],
         mf.metric_gradient(points, W, L=L),
     ]
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from reference_losses import NAMES
 
-from metricfast import losses
+from metricfast import kneighbors, losses
+from metricfast.metrics import map_at_r, precision_at_1
 
 torch = pytest.importorskip("torch")
 
@@ -138,3 +139,42 @@ def test_labels_of_half_precision(dtype):
         )
     module = bridge.ProxyLoss(losses.ProxyNCA(), 4, 2)
     assert module(Z, y.to(dtype)) == module(Z, y)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_neighbours_for_other_tools(dtype):
+    points = torch.tensor(np.random.default_rng(0).normal(size=(40, 3))).to(dtype)
+    known = points.float().numpy() if dtype == torch.bfloat16 else points.numpy()
+    L = np.random.default_rng(1).normal(size=(2, 3))
+    for how in ({}, {"L": L}, {"L": torch.tensor(L)}):
+        maps = {"L": L} if how else {}
+        queries = points[:30].requires_grad_()
+        distances, indices = bridge.knn_func(queries, 3, points, True, **how)
+        expected = kneighbors(known[:30], known, 3, exclude=np.arange(30), **maps)
+        np.testing.assert_array_equal(indices, expected[1])
+        np.testing.assert_allclose(distances.float(), expected[0], rtol=1e-2)
+        assert distances.dtype == dtype
+        assert not distances.requires_grad
+    _, alone = bridge.knn_func(points, 2)
+    np.testing.assert_array_equal(alone, kneighbors(known, n_neighbors=2)[1])
+    with pytest.raises(ValueError, match="n_neighbors must be at most 40"):
+        bridge.knn_func(points, 41, points)
+
+
+def test_pytorch_metric_learning_takes_the_search():
+    module = pytest.importorskip(
+        "pytorch_metric_learning.utils.accuracy_calculator",
+        reason="pytorch-metric-learning is not installed",
+    )
+    Z, y = torch.randn(60, 4, generator=torch.Generator().manual_seed(0)), torch.arange(60) % 4
+    calculator = module.AccuracyCalculator(
+        include=("precision_at_1", "mean_average_precision_at_r"), k="max_bin_count",
+        knn_func=bridge.knn_func, device=torch.device("cpu"),
+    )  # fmt: skip
+    for given in ((Z, y), (Z[:20], y[:20], Z, y, True), (Z[:20], y[:20], Z[20:], y[20:])):
+        found = calculator.get_accuracy(*given)
+        exclude = np.arange(20) if len(given) == 5 else None
+        arrays = [part.numpy() for part in given[:4]]
+        assert found["precision_at_1"] == pytest.approx(precision_at_1(*arrays, exclude=exclude))
+        expected = map_at_r(*arrays, exclude=exclude)
+        assert found["mean_average_precision_at_r"] == pytest.approx(expected, abs=1e-6)

@@ -118,6 +118,28 @@ def neighbors(a: Arguments, result: Any) -> str | None:
     return _searched(a, *result, _distances(A, B), size, B, np.arange(len(B)))
 
 
+def within(a: Arguments, result: Any) -> str | None:
+    A, B, size = _sides(a, "queries", "database")
+    D, (distances, indices, starts) = _distances(A, B), result
+    radius, eps = a.get("radius", 1.0), np.finfo(np.asarray(distances).dtype).eps
+    room = 64 * (B.shape[1] + 2) * eps * (D + size) + 4 * np.finfo(float).tiny
+    exclude = a.get("exclude")
+    if exclude is None and a.get("database") is None:
+        exclude = np.arange(len(D))
+    rows = np.repeat(np.arange(len(D)), np.diff(starts))
+    found = np.zeros(D.shape, bool)
+    found[rows, indices] = True
+    allowed = np.ones(D.shape, bool)
+    if exclude is not None:
+        left_out = np.flatnonzero(np.asarray(exclude) >= 0)
+        allowed[left_out, np.asarray(exclude)[left_out]] = False
+    wrong = (found & (~allowed | (D - room > radius))) | (~found & allowed & (D + room < radius))
+    if wrong.any() or found.sum() != len(indices):
+        i = int(wrong.any(axis=1).argmax())
+        return f"row {i}: neighbours {np.flatnonzero(found[i]).tolist()} within {radius!r}"
+    return _off(distances, D[rows, indices], size[rows, indices], B.shape[1], False)
+
+
 def neighbors_per_class(a: Arguments, result: Any) -> str | None:
     A, B, size = _sides(a, "queries", "database")
     labels, D = np.asarray(a["labels"]), _distances(A, B)

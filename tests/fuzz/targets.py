@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 from reference_losses import NAMES
 
 import metricfast as mf
-from metricfast import constraints, embeddings, inference, learners, losses, metrics, samplers
+from metricfast import (
+    LFDA,
+    constraints,
+    embeddings,
+    inference,
+    learners,
+    losses,
+    metrics,
+    neighbors,
+    samplers,
+)
 from metricfast.learners.base import thresholds
 from metricfast.plotting import plot_before_after
 
@@ -32,6 +42,7 @@ from .arguments import (
     roles_of,
     weights,
 )  # fmt: skip
+from .values import Made
 
 Oracle = Callable[[dict[str, Any], Any], str | None]
 CONTINUOUS = ("MLKR", "NeighborhoodGerrymanderingRegressor", "LogRatioLearner")
@@ -112,6 +123,7 @@ def of_functions() -> list[Target]:
         (mf.paired_distances, oracles.paired, index_pairs),
         (mf.kneighbors, oracles.neighbors, {}),
         (mf.kneighbors_per_class, oracles.neighbors_per_class, {"labels": lambda w: classes(w.m)}),
+        (mf.radius_neighbors, oracles.within, {"radius": one_of(0, 0.5, 1.0, 2.0, 1e3)}),
         (mf.metric_gradient, oracles.gradient, gradient_weights),
         (inference.targeted, oracles.targeted, votes),
         (inference.loss_augmented, oracles.augmented, votes),
@@ -275,6 +287,34 @@ def of_learners() -> list[Target]:
     return found
 
 
+def of_predictors() -> list[Target]:
+    """What neighbours say, each of points that it was fitted to."""
+    found = []
+    for name in neighbors.__all__:
+        owner = getattr(neighbors, name)
+        if not isinstance(owner, type):
+            continue
+        given: dict[str, Factory] = {
+            "metric": lambda w: array(w.p, w.d) | st.sampled_from(
+                ("euclidean", "euclidean", Made(LFDA, {}))),
+            "y": lambda w, name=name: classes(w.n) if "Classifier" in name else array(w.n),
+            "outlier_label": one_of(None, "most_frequent"),
+            "radius": one_of(0.5, 2.0, 1e3),
+        }  # fmt: skip
+        made, called = roles_of(owner, **given), roles_of(owner.fit, **given)
+
+        def call(_owner: type = owner, _made: Any = made, **arguments: Any) -> Any:
+            model = _owner(**{k: arguments.pop(k) for k in _made if k in arguments})
+            model.fit(**arguments)
+            say = next(each for each in ("predict", "transform", "kneighbors")
+                       if hasattr(model, each))  # fmt: skip
+            return getattr(model, say)(arguments["X"])
+
+        holds = "nan" if name == "RadiusNeighborsRegressor" else "inf"
+        found.append(Target(f"{name}.fit", call, made | called, may_hold=holds, unread=("y",)))
+    return found
+
+
 def fitted(learner: type) -> Any:
     """A learner that was fitted to thirty points, always the same."""
     return pickle.loads(_pickled(learner))
@@ -324,7 +364,7 @@ def of_files() -> list[Target]:
 def every_target() -> dict[str, Target]:
     """The targets by name; there are five methods of learners for each function or loss."""
     often = [replace(target, turns=5) for target in (*of_functions(), *of_losses())]
-    others = (*of_embeddings(), *of_samplers(), *of_learners(), *of_files())
+    others = (*of_embeddings(), *of_samplers(), *of_learners(), *of_predictors(), *of_files())
     return {target.name: target for target in (*often, *others)}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -133,7 +132,7 @@ def resolve(estimator: Any, X: Any, y: Any) -> Metric:
 
 def _matrix(given: Any, name: str, width: int) -> Array:
     """Return a copy of a map of points of a width."""
-    if as_array(given, name).dtype.kind not in "biufO" or np.ndim(given) != 2:
+    if as_array(given, name).ndim != 2:
         raise ValueError(f"{_WANTED}; {name} is {given!r}.")
     matrix: Array = as_points(given, name, width=width).copy()
     return matrix

@@ -55,8 +55,9 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase):
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> search = NearestNeighbors(n_neighbors=3, metric=LFDA(n_components=2)).fit(X, y)
-    >>> search.kneighbors(X[:1], return_distance=False)
-    array([[ 0, 17, 39]])
+    >>> distances, indices = search.kneighbors(X[:5])
+    >>> indices[:, 0]  # each point is its own nearest
+    array([0, 1, 2, 3, 4])
     """
 
     def __init__(
