@@ -173,6 +173,10 @@ def test_leaving_one_out_takes_one_search(name, monkeypatch):
     predicted = cross_val_predict(expected, IRIS[:, :3], y, cv=LeaveOneOut())
     score = np.mean(predicted == y) if "Classifier" in name else r2_score(y, predicted)
     assert model.loo_score_ == pytest.approx(score)
+    assert len(searches) == 1
+    model.set_params(**{"radius" if "Radius" in name else "n_neighbors": 3})
+    assert model.loo_score_ > 0.5
+    assert len(searches) == 2
 
 
 def test_queries_without_neighbours():
@@ -202,6 +206,7 @@ def test_equal_points_have_all_the_weight():
 
 
 WRONG = [
+    ({"weights": np.ones(3)}, ValueError, "weights must be 'uniform', 'distance'"),
     ({"weights": "near"}, ValueError, "weights must be 'uniform', 'distance'"),
     ({"weights": lambda d: d[:, :1]}, ValueError, "weights must return one weight a distance"),
     ({"weights": lambda d: d - 1}, ValueError, "weights must return finite numbers from 0"),

@@ -202,9 +202,13 @@ def test_wrong_metrics(params, error, message):
         ours.KNeighborsClassifier(**params).fit(IRIS, y)
 
 
-def test_a_fit_that_fails_leaves_what_was_learned():
+def test_after_a_fit_that_fails():
     model = ours.KNeighborsClassifier().fit(IRIS, SPECIES)
     before = model.predict(IRIS)
+    with pytest.raises(ValueError, match="n_neighbors"):
+        model.set_params(n_neighbors=0).fit(IRIS[:, :2], SPECIES)
+    np.testing.assert_array_equal(model.set_params(n_neighbors=5).predict(IRIS), before)
     with pytest.raises(ValueError, match="metric"):
-        model.set_params(metric=np.eye(3)).fit(IRIS, SPECIES)
-    np.testing.assert_array_equal(model.predict(IRIS), before)
+        model.set_params(metric=np.eye(3)).fit(IRIS[:, :2], SPECIES)
+    with pytest.raises(NotFittedError):
+        model.predict(IRIS)

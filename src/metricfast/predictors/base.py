@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,29 +43,35 @@ class NeighborsBase(BaseEstimator):  # type: ignore[misc]
     _space: Metric
     _database: Array
     _as_queries: Array | None  # the database, where that is embedded differently as queries
+    _score: tuple[dict[str, Any], float] | None  # of leaving one out, and with which parameters
 
     def _check_parameters(self) -> None:
         """Refuse parameters that cannot be used, before anything is learned."""
 
     def _fit_points(self, X: Any, y: Any = None) -> None:
-        """Choose the metric, fitting it if need be, and keep the points to search."""
+        """Choose the metric, fitting it if need be, and keep the points to search.
+
+        Parameters that are refused leave what was fitted before; after other errors nothing is.
+        """
         self._check_parameters()
+        self.__dict__.pop("metric_", None)
         space = resolve(self, X, y)
-        self._database = space.points(self, X, "database", reset=True)
+        points = space.points(self, X, "database", reset=True)
         self._as_queries = space.points(self, X, "query") if space.two_sided else None
-        if space.own_database is not None:
-            self._database = space.own_database[0]
+        self._search_among(points if space.own_database is None else space.own_database[0])
         self._space, self.metric_ = space, space.public
-        self.n_samples_fit_ = len(self._database)
+
+    def _search_among(self, points: Array) -> None:
+        self._database, self._score = points, None
+        self.n_samples_fit_ = len(points)
 
     def _append_points(self, X: Any) -> None:
         """Add points to those that are searched; the metric stays as it is."""
         added = self._space.points(self, X, "database")
-        self._database = np.concatenate([self._database, added])
         if self._as_queries is not None:
             as_queries = self._space.points(self, X, "query")
             self._as_queries = np.concatenate([self._as_queries, as_queries])
-        self.n_samples_fit_ = len(self._database)
+        self._search_among(np.concatenate([self._database, added]))
 
     def _queries(self, X: Any) -> tuple[Array, Integers | None]:
         """Return queries, and what each leaves out; without X, the points of `fit`."""
@@ -96,6 +103,17 @@ class NeighborsBase(BaseEstimator):  # type: ignore[misc]
             n_jobs=self.n_jobs, **maps,
         )  # fmt: skip
         return Neighborhoods(*found)
+
+    def _scored_once(self, score: Callable[[], float]) -> float:
+        """Return a score of the points of `fit`, computed once for each choice of parameters."""
+        check_is_fitted(self, "metric_")
+        now = self.get_params(deep=False)
+        if self._score is None or any(self._score[0][name] is not now[name] for name in now):
+            self._score = now, score()
+        return self._score[1]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "metric_")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

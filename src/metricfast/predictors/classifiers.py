@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.types import Array, Floats
 from metricfast._core.warn import warn_user
@@ -35,7 +34,6 @@ class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
     weights: Weights
     _found: Any
     _labels: Classes
-    _loo: float | None
 
     def _check_parameters(self) -> None:
         check_weights(self.weights)
@@ -93,17 +91,22 @@ class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
         return self
 
     def _keep(self, labels: Classes) -> None:
-        self._labels, self._loo = labels, None
+        self._labels = labels
         self.outputs_2d_ = labels.several
         self.classes_ = labels.known if labels.several else labels.known[0]
 
-    def _shares(self, X: Any) -> tuple[Neighborhoods, list[Floats]]:
-        """Return the neighbours, and of each output the share of each class in their votes."""
-        check_is_fitted(self, "metric_")
-        found = self._found(X)
-        weight = found.weigh(self.weights)
-        labels = self._labels
-        return found, [
+    def _winners(self, found: Neighborhoods) -> Array:
+        weight, labels = found.weigh(self.weights), self._labels
+        codes = [
+            found.winners(weight, codes, len(known))
+            for codes, known in zip(labels.codes.T, labels.known, strict=True)
+        ]
+        return labels.labels(np.stack(codes, axis=1))
+
+    def _shares(self, found: Neighborhoods) -> list[Floats]:
+        """Return the share of each class in the votes, of each output."""
+        weight, labels = found.weigh(self.weights), self._labels
+        return [
             found.votes(weight, codes, len(known))
             for codes, known in zip(labels.codes.T, labels.known, strict=True)
         ]
@@ -120,10 +123,7 @@ class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
         -------
         ndarray of shape (n_queries,) or (n_queries, n_outputs)
         """
-        return self._winners(self._shares(X)[1])
-
-    def _winners(self, shares: list[Floats]) -> Array:
-        return self._labels.labels(np.stack([each.argmax(axis=1) for each in shares], axis=1))
+        return self._winners(self._found(X))
 
     def predict_proba(self, X: Any) -> Floats | list[Floats]:
         """Return the share of each class in the weights of the neighbours.
@@ -137,7 +137,7 @@ class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
         -------
         ndarray of shape (n_queries, n_classes), or list of them where y has several outputs
         """
-        shares = self._shares(X)[1]
+        shares = self._shares(self._found(X))
         return shares if self.outputs_2d_ else shares[0]
 
     @property
@@ -147,11 +147,12 @@ class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
         Of several outputs all must be right. One search tells, at the first access. A learned
         metric has seen the points, so that this judges `n_neighbors` and `weights`, not the metric.
         """
-        check_is_fitted(self, "metric_")
-        if self._loo is None:
+
+        def score() -> float:
             right = self.predict(None) == self._labels.labels(self._labels.codes)
-            self._loo = float(np.mean(right.reshape(len(right), -1).all(axis=1)))
-        return self._loo
+            return float(np.mean(right.reshape(len(right), -1).all(axis=1)))
+
+        return self._scored_once(score)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -320,9 +321,9 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes):
         ValueError
             If a query has no neighbours, and there is no `outlier_label`.
         """
-        found, shares = self._shares(X)
+        found = self._found(X)
         outliers, of_outliers = self._outliers(found)
-        labels = self._winners(shares)
+        labels = self._winners(found)
         if outliers.any():
             label = np.array(of_outliers if self.outputs_2d_ else of_outliers[0])
             labels = labels.astype(np.result_type(labels, label))
@@ -343,8 +344,9 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes):
             Where there are no neighbours 1 for `outlier_label`; if that is no class of `fit`, 0
             throughout, and a UserWarning.
         """
-        found, shares = self._shares(X)
+        found = self._found(X)
         outliers, of_outliers = self._outliers(found)
+        shares = self._shares(found)
         if outliers.any():
             for known, share, label in zip(self._labels.known, shares, of_outliers, strict=True):
                 share[np.ix_(outliers, known == label)] = 1.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ Weights = str | Callable[[Array], Any] | None
 
 def check_weights(weights: Weights) -> None:
     """Refuse weights that are neither named nor a function."""
-    if not (callable(weights) or weights is None or weights in ("uniform", "distance")):
+    named = isinstance(weights, str) and weights in ("uniform", "distance")
+    if not (named or weights is None or callable(weights)):
         raise ValueError(
             f"weights must be 'uniform', 'distance', None or a function of distances, got "
             f"{weights!r}."
@@ -54,7 +56,7 @@ class Neighborhoods:
         """How many neighbours each query has."""
         return np.diff(self.row_starts)
 
-    @property
+    @cached_property
     def rows(self) -> Integers:
         """The query of each neighbour."""
         return np.repeat(np.arange(len(self.row_starts) - 1), self.sizes)
@@ -131,6 +133,19 @@ class Neighborhoods:
     def sum(self, values: Array) -> Floats:
         """Return the sum over the neighbours of each query."""
         return _sums(self.rows, values, len(self.row_starts) - 1)
+
+    def winners(self, weight: Floats, codes: Integers, n_classes: int) -> Integers:
+        """Return the class of the largest weight of each query, of equals the first; else 0.
+
+        Memory does not grow with the number of classes.
+        """
+        places, at = np.unique(self.rows * n_classes + codes[self.indices], return_inverse=True)
+        rows, classes = np.divmod(places, n_classes)
+        order = np.lexsort((classes, -_sums(at, weight, len(places)), rows))
+        queries, first = np.unique(rows[order], return_index=True)
+        found = np.zeros(len(self.row_starts) - 1, np.int64)
+        found[queries] = classes[order][first]
+        return found
 
     def votes(self, weight: Floats, codes: Integers, n_classes: int) -> Floats:
         """Return the share of each class, of shape (n_queries, n_classes); 0 without neighbours."""

@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.types import Floats
 from metricfast._core.warn import warn_user
@@ -28,7 +27,6 @@ class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
     weights: Weights
     _found: Any
     _values: Floats
-    _loo: float | None
 
     def _check_parameters(self) -> None:
         check_weights(self.weights)
@@ -56,7 +54,7 @@ class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
         values = as_numbers(y)
         self._fit_points(X, y)
         own = self._space.own_database
-        self._values, self._loo = values if own is None else as_numbers(own[1]), None
+        self._values = values if own is None else as_numbers(own[1])
         return self
 
     def partial_fit(self: _Self, X: Any, y: Any) -> _Self:
@@ -81,7 +79,7 @@ class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
                 f"{values.shape}."
             )
         self._append_points(X)
-        self._values, self._loo = np.concatenate([self._values, values]), None
+        self._values = np.concatenate([self._values, values])
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -97,7 +95,6 @@ class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
         ndarray of shape (n_queries,) or (n_queries, n_outputs)
             NaN, and a UserWarning, where there are no neighbours within a radius.
         """
-        check_is_fitted(self, "metric_")
         found = self._found(X)
         alone = int((found.sizes == 0).sum())
         if alone:
@@ -116,12 +113,13 @@ class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
         One search tells, at the first access. A learned metric has seen the points, so that this
         judges `n_neighbors` and `weights`, not the metric. NaN where a point has no neighbours.
         """
-        check_is_fitted(self, "metric_")
-        if self._loo is None:
+
+        def score() -> float:
             predicted = self.predict(None)
             missing = bool(np.isnan(predicted).any())
-            self._loo = float("nan") if missing else float(r2_score(self._values, predicted))
-        return self._loo
+            return float("nan") if missing else float(r2_score(self._values, predicted))
+
+        return self._scored_once(score)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -1,8 +1,6 @@
 /// All neighbours within a radius, exactly, without an n x m matrix.
 #pragma once
 
-#include <numeric>
-
 #include "metricfast/distance/neighbors.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -66,6 +64,7 @@ class RadiusSearch {
             -std::numeric_limits<S>::infinity());
         // The sums of exact distances are rounded too.
         const double reach = reach_ * (1 + 1e-15 * static_cast<double>(database_.cols() + 16));
+        const std::size_t before = coarse.size();
         for (Index i = 0; i < count; ++i) {
             const double norm = queries.norm(i);
             if (std::is_same_v<S, float> && !(8 * width(screen, norm) <= reach))
@@ -73,6 +72,8 @@ class RadiusSearch {
             else
                 thresholds[i] = above<S>(reach - norm * (1 - 2 * screen.error()));
         }
+        if (static_cast<Index>(coarse.size() - before) == count)
+            return;
         screen.sweep(0, packed.panels(), queries, thresholds.data(),
                      [&](Index i, Index position, S) {
                          const std::int64_t row = packed.id(position);
