@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -144,7 +145,48 @@ def test_points_are_the_database_s_own():
     database = mf.Database(X)
     before = database.kneighbors(X[:5], 3)[1]
     X[:] = 0
-    np.testing.assert_array_equal(database.kneighbors(np.array(database._points[:5]), 3)[1], before)
+    np.testing.assert_array_equal(database.kneighbors(np.array(database.points_[:5]), 3)[1], before)
+
+
+@pytest.mark.parametrize("d", [3, 64])
+@pytest.mark.parametrize("maps", ["", "L", "UV"])
+def test_files_are_mapped(d, maps, tmp_path):
+    rng = np.random.default_rng(0)
+    X, queries, path = normal(rng, 3000, d), normal(rng, 9, d), tmp_path / "database"
+    given = {name: normal(rng, 2 * d, d) for name in maps}
+    database = mf.Database(X, **given)
+    database.remove([5, 7])
+    database.save(path)
+    for verify in (True, False):
+        loaded = mf.Database.load(path, verify=verify)
+        assert not loaded.points_.flags.owndata
+        for same in (loaded, pickle.loads(pickle.dumps(loaded))):
+            for found, expected in zip(
+                same.kneighbors(queries, 6), database.kneighbors(queries, 6), strict=True
+            ):
+                np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(loaded.add(X[:1]), [3000])
+    assert maps == "UV" or loaded.kneighbors(X[:1], 2)[1].tolist() == [[0, 3000]]
+
+
+def test_damaged_files_are_refused(tmp_path):
+    path = tmp_path / "database"
+    mf.Database(normal(np.random.default_rng(0), 300, 16)).save(path)
+    content = bytearray(path.read_bytes())
+    rng = np.random.default_rng(0)
+    for place in rng.integers(0, len(content), 60):
+        damaged = content.copy()
+        damaged[place] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="database"):
+            mf.Database.load(path)
+    for size in (0, 4, 100, len(content) - 1):
+        path.write_bytes(content[:size])
+        with pytest.raises(ValueError, match="database"):
+            mf.Database.load(path, verify=False)
+    mf.save(mf.NCA(max_iter=1).fit(rng.normal(size=(20, 2)), np.arange(20) % 2), path)
+    with pytest.raises(ValueError, match="not a database"):
+        mf.Database.load(path)
 
 
 @pytest.mark.parametrize("d", [3, 64])

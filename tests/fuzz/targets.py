@@ -292,7 +292,7 @@ def of_predictors() -> list[Target]:
     found = []
     for name in neighbors.__all__:
         owner = getattr(neighbors, name)
-        if not isinstance(owner, type):
+        if not hasattr(owner, "get_params"):
             continue
         given: dict[str, Factory] = {
             "metric": lambda w: array(w.p, w.d) | st.sampled_from(

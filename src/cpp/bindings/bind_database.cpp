@@ -32,6 +32,7 @@ class SharedDatabase {
         const auto numbers = of_state<double>("frame");
         require(numbers.size() == 3, "frame must have three numbers");
         const auto centre = of_state<double>("centre"), origin = of_state<double>("origin");
+        require(origin.size() == maps_.query.cols(), "origin does not fit the maps");
         origin_.assign(origin.begin(), origin.end());
         database_ = std::make_unique<Database>(
             points(source_), DatabaseState{{{centre.begin(), centre.end()}, numbers[0], numbers[1]},
@@ -144,6 +145,7 @@ void register_database(py::module_ &m) {
                                  bool integers, int threads) {
         return std::make_unique<SharedDatabase>(std::move(points), U, V, integers, threads);
     });
+    m.def("has_int8", &has_int8);
     m.def("restore_database", [](const py::object &U, const py::object &V, py::dict state) {
         return std::make_unique<SharedDatabase>(U, V, std::move(state));
     });

@@ -6,6 +6,8 @@ import contextlib
 import hashlib
 import importlib
 import json
+import math
+import mmap
 import os
 import struct
 import uuid
@@ -21,12 +23,15 @@ try:
 except ImportError:  # on Windows, where orphans stay
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["read_tensors", "safetensors_module", "write_tensors"]
+__all__ = ["map_tensors", "read_tensors", "safetensors_module", "write_tensors"]
 
 FORMAT_VERSION = "1"
 # What the digest is computed with in its own place. Within a text of JSON these quotes are escaped.
 _BLANK = "0" * 64
 _PLACE = b'"checksum":"'
+_DTYPES = {"F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U8": "u1"}
+
+Content = bytes | mmap.mmap
 
 
 def safetensors_module() -> ModuleType:
@@ -65,6 +70,48 @@ def read_tensors(
         metadata = json.loads(content[8 : 8 + size]).get("__metadata__") or {}
     except (module.SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is not a readable safetensors file: {error}") from error
+    _check(path, content, metadata, kind, what, True)
+    return metadata, tensors
+
+
+def map_tensors(
+    path: str | os.PathLike[str], kind: str, what: str, verify: bool
+) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """Map what `write_tensors` wrote into memory, read-only; see :func:`read_tensors`.
+
+    `verify`: compare the digest, for which all is read once.
+    """
+    module = safetensors_module()
+    try:
+        with module.safe_open(path, "np") as file:  # which checks the structure
+            metadata = file.metadata() or {}
+        with Path(path).open("rb") as opened:
+            content = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+        (size,) = struct.unpack("<Q", content[:8])
+        tensors = {
+            name: np.frombuffer(
+                content,
+                _DTYPES[entry["dtype"]],
+                math.prod(entry["shape"]),
+                8 + size + entry["data_offsets"][0],
+            ).reshape(entry["shape"])
+            for name, entry in json.loads(content[8 : 8 + size]).items()
+            if name != "__metadata__"
+        }
+    except (module.SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is not a readable safetensors file: {error}") from error
+    _check(path, content, metadata, kind, what, verify)
+    return metadata, tensors
+
+
+def _check(
+    path: str | os.PathLike[str],
+    content: Content,
+    metadata: dict[str, str],
+    kind: str,
+    what: str,
+    verify: bool,
+) -> None:
     if metadata.get("format") != kind:
         raise ValueError(f"{path} is a safetensors file, but not {what} of metricfast.")
     if metadata.get("format_version") != FORMAT_VERSION:
@@ -72,17 +119,16 @@ def read_tensors(
             f"{path} has format version {metadata.get('format_version')}, "
             f"this metricfast reads {FORMAT_VERSION}."
         )
-    if _PLACE not in content or metadata.get("checksum") != _digest(content):
+    if verify and (content.find(_PLACE) < 0 or metadata.get("checksum") != _digest(content)):
         raise ValueError(f"{path} is damaged: its checksum does not match its content.")
-    return metadata, tensors
 
 
-def _around_digest(content: bytes) -> tuple[memoryview, memoryview]:
-    start = content.index(_PLACE) + len(_PLACE)
+def _around_digest(content: Content) -> tuple[memoryview, memoryview]:
+    start = content.find(_PLACE) + len(_PLACE)
     return memoryview(content)[:start], memoryview(content)[start + len(_BLANK) :]
 
 
-def _digest(content: bytes) -> str:
+def _digest(content: Content) -> str:
     before, after = _around_digest(content)
     digest = hashlib.sha256(before)
     digest.update(_BLANK.encode())

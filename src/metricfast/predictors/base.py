@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import check_bool, check_choice, check_count, check_range
 from metricfast._core.types import Array, Integers
-from metricfast.distances.neighbors import kneighbors
+from metricfast.distances.database import Database
 from metricfast.distances.radius import radius_neighbors
 from metricfast.predictors.metric import Metric, is_learner, resolve
 from metricfast.predictors.neighborhoods import Neighborhoods
@@ -41,7 +41,7 @@ class NeighborsBase(BaseEstimator):  # type: ignore[misc]
     metric_: Any
     n_samples_fit_: int
     _space: Metric
-    _database: Array
+    _database: Database
     _as_queries: Array | None  # the database, where that is embedded differently as queries
     _score: tuple[dict[str, Any], float] | None  # of leaving one out, and with which parameters
 
@@ -58,12 +58,14 @@ class NeighborsBase(BaseEstimator):  # type: ignore[misc]
         space = resolve(self, X, y)
         points = space.points(self, X, "database", reset=True)
         self._as_queries = space.points(self, X, "query") if space.two_sided else None
-        self._search_among(points if space.own_database is None else space.own_database[0])
+        searched = points if space.own_database is None else space.own_database[0]
+        maps: dict[str, Any] = space.maps
+        self._database = Database(searched, n_jobs=self.n_jobs, **maps)
+        self._count()
         self._space, self.metric_ = space, space.public
 
-    def _search_among(self, points: Array) -> None:
-        self._database, self._score = points, None
-        self.n_samples_fit_ = len(points)
+    def _count(self) -> None:
+        self._score, self.n_samples_fit_ = None, len(self._database)
 
     def _append_points(self, X: Any) -> None:
         """Add points to those that are searched; the metric stays as it is."""
@@ -71,7 +73,8 @@ class NeighborsBase(BaseEstimator):  # type: ignore[misc]
         if self._as_queries is not None:
             as_queries = self._space.points(self, X, "query")
             self._as_queries = np.concatenate([self._as_queries, as_queries])
-        self._search_among(np.concatenate([self._database, added]))
+        self._database.add(added, n_jobs=self.n_jobs)
+        self._count()
 
     def _queries(self, X: Any) -> tuple[Array, Integers | None]:
         """Return queries, and what each leaves out; without X, the points of `fit`."""
@@ -83,23 +86,20 @@ class NeighborsBase(BaseEstimator):  # type: ignore[misc]
                 "X may be left out only where the points of fit are searched, not the X_database "
                 "of a FixedDatabase: give X."
             )
-        queries = self._database if self._as_queries is None else self._as_queries
+        queries = self._database.points_ if self._as_queries is None else self._as_queries
         return queries, np.arange(len(queries))
 
     def _nearest(self, X: Any, n_neighbors: int) -> tuple[Array, Integers]:
         """Search for the nearest points: the one place that does."""
         queries, exclude = self._queries(X)
-        maps: dict[str, Any] = self._space.maps
-        return kneighbors(
-            queries, self._database, n_neighbors, exclude=exclude, n_jobs=self.n_jobs, **maps
-        )
+        return self._database.kneighbors(queries, n_neighbors, exclude=exclude, n_jobs=self.n_jobs)
 
     def _within(self, X: Any, radius: float, sort_results: bool = False) -> Neighborhoods:
         """Search for the points within a radius: the one place that does."""
         queries, exclude = self._queries(X)
         maps: dict[str, Any] = self._space.maps
         found = radius_neighbors(
-            queries, self._database, radius, exclude=exclude, sort_results=sort_results,
+            queries, self._database.points_, radius, exclude=exclude, sort_results=sort_results,
             n_jobs=self.n_jobs, **maps,
         )  # fmt: skip
         return Neighborhoods(*found)

@@ -51,6 +51,10 @@ class Database {
         require(QuantizedDatabase::serves(points_), "this processor has no products of integers");
         require(static_cast<Index>(state.frame.centre.size()) == points_.cols(),
                 "the centre does not fit the points");
+        bool ordinary = state.frame.scale > 0 && state.frame.fine > 0;
+        for (const double c : state.frame.centre)
+            ordinary = ordinary && std::isfinite(c * state.frame.scale);
+        require(ordinary && std::isfinite(state.frame.fine), "the frame is not of points");
         prepared_ = std::make_unique<PreparedDatabase>(
             points_, state.frame, Segments{identity_order(points_.rows()), {0}}, true,
             Control{1, {}, {}}, &state.parts);
