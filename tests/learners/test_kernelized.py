@@ -254,6 +254,7 @@ def test_random_state():
         ({"method": "pca"}, ValueError, "method must be"),
         ({"kernel": "precomputed"}, ValueError, "kernel must be computed from points"),
         ({"kernel": "round"}, ValueError, "kernel"),
+        ({"kernel_params": 3j}, ValueError, "kernel_params must be a dict or None, got 3j"),
         ({"learner": "NCA"}, TypeError, "learner must be a metric learner"),
         ({"gamma": -1}, ValueError, "gamma"),
         ({"gamma": "auto"}, ValueError, "gamma must be a number, 'scale' or None, got 'auto'"),

@@ -175,6 +175,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
             raise ValueError(f"kernel must be a name or a function, got {self.kernel!r}.")
         if self.kernel == "precomputed":
             raise ValueError("kernel must be computed from points, got 'precomputed'.")
+        if not isinstance(self.kernel_params, Mapping | None):
+            raise ValueError(f"kernel_params must be a dict or None, got {self.kernel_params!r}.")
         if self.n_components is not None:
             check_count("n_components", self.n_components)
         if not isinstance(self.learner, BaseMetricLearner):
