@@ -28,6 +28,9 @@ from .values import (
 
 Strategy = st.SearchStrategy[Any]
 SEEDS = st.integers(0, 2**16)
+# Numbers of features; searches by bounds in 8 bits need twelve.
+NARROW = (3, 3, 2, 1, 5, 0)
+WIDE = (*NARROW, 12, 13, 16, 33)
 
 
 class World(NamedTuple):
@@ -54,14 +57,14 @@ class Role(NamedTuple):
 
 
 @st.composite
-def worlds(draw: Any, width: int | None = None) -> World:
+def worlds(draw: Any, widths: tuple[int, ...] = NARROW) -> World:
     n, m = (draw(st.sampled_from((12, 12, 12, 9, 20, 6, 3, 2, 1, 0))) for _ in range(2))
-    own = draw(st.booleans())
+    own, d = draw(st.booleans()), draw(st.sampled_from(widths))
     return World(
         n=n,
         m=n if own else m,
-        d=width or draw(st.sampled_from((3, 3, 2, 1, 5, 0))),
-        p=draw(st.sampled_from((2, 2, 1, 3))),
+        d=d,
+        p=draw(st.sampled_from((2, 2, 1, 3) if d < 12 else (2, 12, d))),
         r=draw(st.sampled_from((10, 10, 20, 3, 1, 0))),
         own=own,
         maps=draw(st.sampled_from(("", "", "L", "L", "UV", "M"))),

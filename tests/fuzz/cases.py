@@ -22,7 +22,7 @@ class Case(NamedTuple):
 
 @st.composite
 def cases(draw: Any, target: Target) -> Case:
-    world = draw(worlds(target.width))
+    world = draw(worlds(target.widths))
     # Of many parameters, a few are given.
     given, some = (draw(st.integers(0, 2 ** len(target.roles) - 1)) for _ in range(2))
     if len(target.roles) > 12:

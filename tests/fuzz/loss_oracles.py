@@ -94,6 +94,8 @@ def _reference(name: str, a: Arguments) -> Any:
     if make is None or any(a.get(eps) is None for eps in _EPS.get(name, ())):
         return None
     given = {k: v for k, v in a.items() if k not in _OF_CALL}
+    # Numbers of Python: NumPy would compute with a float32 in float32.
+    given |= {k: v.item() for k, v in given.items() if isinstance(v, np.generic)}
     if name in _SUMS and given.pop("reduction", "sum") != "sum":
         return None
     if "label_distance" in given:

@@ -103,10 +103,11 @@ def _searched(
         away = [abs(row[g] - row[w]) > room[g] + room[w] for g, w in zip(got, want, strict=True)]
         if any(away) or (exact and got != want):
             return f"row {i}: neighbours {got}, should be {want}"
-        for j in got:  # equal rows are found in their order
-            for same in (s for s in left if s < j and (rows[s] == rows[j]).all()):
-                if same not in got[: got.index(j)]:
-                    return f"row {i}: neighbours {got}, where {same} is equal to {j}"
+        for place, j in enumerate(got):  # equal rows are found in their order
+            same = np.flatnonzero((rows[:j] == rows[j]).all(axis=1)).tolist()
+            before = set(same) & set(left) - set(got[:place])
+            if before:
+                return f"row {i}: neighbours {got}, where {min(before)} is equal to {j}"
         complaint = _off(found[i][: len(got)], row[got], size[i][got], B.shape[1], a.get("squared"))
         if complaint:
             return f"row {i}: {complaint}"
@@ -116,6 +117,14 @@ def _searched(
 def neighbors(a: Arguments, result: Any) -> str | None:
     A, B, size = _sides(a, "queries", "database")
     return _searched(a, *result, _distances(A, B), size, B, np.arange(len(B)))
+
+
+def of_database(a: Arguments, result: Any) -> str | None:
+    """Neighbours among the points of a database, of which some came later and some have gone."""
+    points = np.concatenate([_points(a[k]) for k in ("X", "more") if k in a])
+    A, B, size = _sides(a := {**a, "database": points}, "queries", "database")
+    left = np.delete(np.arange(len(B)), np.asarray(a.get("ids", []), int))
+    return _searched(a, *result, _distances(A, B), size, B, left)
 
 
 def within(a: Arguments, result: Any) -> str | None:

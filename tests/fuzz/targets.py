@@ -31,6 +31,8 @@ from metricfast.plotting import plot_before_after
 
 from . import files, loss_oracles, oracles
 from .arguments import (
+    NARROW,
+    WIDE,
     Factory,
     Role,
     array,
@@ -65,7 +67,7 @@ class Target:
 
     `words` may be in clear errors, `may_hold` tells which of "nan" and "inf" a result may hold,
     `written` names arguments that are there to be changed, `unread` those that a call may leave
-    alone, `width` is the only number of features, and `turns` is how often it is called for each
+    alone, `widths` are numbers of features, and `turns` is how often it is called for each
     call of others.
     """
 
@@ -76,7 +78,7 @@ class Target:
     may_hold: str = ""
     written: tuple[str, ...] = ("out",)
     unread: tuple[str, ...] = ()
-    width: int | None = None
+    widths: tuple[int, ...] = NARROW
     turns: int = 1
     words: frozenset[str] = field(init=False)
 
@@ -139,9 +141,10 @@ def of_functions() -> list[Target]:
         (thresholds.check_calibration_params, None, {"params": one_of(None, {"beta": 1.0})}),
     ]
     found = [
-        Target(f.__name__, f, roles_of(f, **given), oracle, _MAY_HOLD.get(f, ""))
+        Target(f.__name__, f, roles_of(f, **given), oracle, _MAY_HOLD.get(f, ""),
+               widths=WIDE if f in _SEARCHES else NARROW)
         for f, oracle, given in table
-    ]
+    ]  # fmt: skip
     search = roles_of(metrics.retrieval_report, **of_labels)
     for name in ("metrics", "k", "confidence", "baselines", "verbose"):
         del search[name]
@@ -158,6 +161,7 @@ _NO_METRICS = (
     *("CrossValidation", "RetrievalReport", "Score", "cross_validate_retrieval"),
     *("label_disjoint_folds", "retrieval_report", "retrieval_scorer"),
 )
+_SEARCHES = (mf.kneighbors, mf.kneighbors_per_class, mf.radius_neighbors)
 # Where there is no such neighbour, set or query, distances, values and metrics are not finite;
 # distances whose squares overflow are infinite.
 _INFINITE = (mf.pairwise_distances, mf.kneighbors, mf.kneighbors_per_class)
@@ -168,6 +172,27 @@ _MAY_HOLD: dict[Any, str] = dict.fromkeys(_INFINITE, "inf") | dict.fromkeys(
     ),
     "nan inf",
 )
+
+
+def of_databases() -> list[Target]:
+    def come_and_go(
+        more: Any, ids: Any, queries: Any, n_neighbors: Any = 5, exclude: Any = None,
+        squared: Any = False, **made: Any,
+    ) -> Any:  # fmt: skip
+        database = mf.Database(**made)
+        database.add(more)
+        database.remove(ids)
+        return database.kneighbors(queries, n_neighbors, exclude=exclude, squared=squared)
+
+    # Trees are made of 256 points and more.
+    large: dict[str, Factory] = {"X": lambda w: array(w.m, w.d) | array(300, w.d)}
+    of_own = method(mf.Database, "kneighbors", oracles.of_database, **large)
+    of_own = replace(of_own, may_hold="inf", widths=WIDE)
+    changes = {
+        "more": Role(lambda w: array(w.n, w.d)), "ids": Role(lambda w: indices(w.r, below=w.m))
+    }  # fmt: skip
+    return [of_own, replace(of_own, name="Database.remove", call=come_and_go,
+                            roles=of_own.roles | changes)]  # fmt: skip
 
 
 def of_losses() -> list[Target]:
@@ -216,7 +241,7 @@ def of_embeddings() -> list[Target]:
             roles.pop("cache", None)
             if step == "backward":
                 roles["upstream"] = Role(lambda w: array(9, w.p))
-            found.append(Target(f"{name}.{step}", call, roles, width=3))
+            found.append(Target(f"{name}.{step}", call, roles, widths=(3,)))
     return found
 
 
@@ -278,11 +303,11 @@ def of_learners() -> list[Target]:
                     return getattr(fitted(_learner), _step)(**arguments)
 
                 roles = roles_of(getattr(learner, step), **given)
-                found.append(Target(f"{name}.{step}", call, roles, width=3))
+                found.append(Target(f"{name}.{step}", call, roles, widths=(3,)))
         found.append(Target(
             f"{name}.get_metric",
             lambda u, v, learner=learner: fitted(learner).get_metric()(u, v),
-            dict.fromkeys("uv", Role(lambda w: array(w.d))), width=3,
+            dict.fromkeys("uv", Role(lambda w: array(w.d))), widths=(3,),
         ))  # fmt: skip
     return found
 
@@ -363,7 +388,9 @@ def of_files() -> list[Target]:
 
 def every_target() -> dict[str, Target]:
     """The targets by name; there are five methods of learners for each function or loss."""
-    often = [replace(target, turns=5) for target in (*of_functions(), *of_losses())]
+    often = [replace(target, turns=5) for target in (
+        *of_functions(), *of_databases(), *of_losses()
+    )]  # fmt: skip
     others = (*of_embeddings(), *of_samplers(), *of_learners(), *of_predictors(), *of_files())
     return {target.name: target for target in (*often, *others)}
 
