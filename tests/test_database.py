@@ -49,6 +49,12 @@ def outlier(rng, n, d):
     return X
 
 
+def sentinels(rng, n, d):
+    X = lattice(rng, n, d) + rng.integers(0, 9, (n, 1))
+    X[[3, n // 2]] = 1e30
+    return X
+
+
 def heavy_tails(rng, n, d):
     return rng.standard_cauchy((n, d))
 
@@ -70,7 +76,7 @@ def nearly_equal(rng, n, d):
 
 
 KINDS = [
-    normal, lattice, repeated, equal, outlier, heavy_tails, far_from_the_origin, clusters,
+    normal, lattice, repeated, equal, outlier, sentinels, heavy_tails, far_from_the_origin, clusters,
     subnormal, nearly_equal,
 ]  # fmt: skip
 
@@ -94,6 +100,14 @@ def test_neighbors(kind, d, dtype):
     distances, ids = database.kneighbors(queries, 5)
     np.testing.assert_array_equal(ids, nearest(D, 5))
     np.testing.assert_array_equal(distances, mf.kneighbors(queries, X, 5)[0])
+
+
+def test_sentinels_beyond_all_squares():
+    X = np.arange(9600.0).reshape(600, 16)
+    X[[0, 1]] = 1e199
+    np.testing.assert_array_equal(
+        mf.Database(X).kneighbors(np.zeros((1, 16)), 9)[1], [np.arange(2, 11)]
+    )
 
 
 @pytest.mark.parametrize("precision", ["auto", "float32"])

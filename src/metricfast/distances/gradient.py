@@ -117,8 +117,8 @@ def metric_gradient(
         sums = (grad_u, grad_v) if U is not None else (grad_u + grad_v,)
     if not all(map(kernels.all_finite, sums)):
         raise LossOverflowError(
-            f"The gradient overflows {np.dtype(dtype)}: X, Y or the maps are too large. Divide "
-            "them, or the weights."
+            "The gradient overflows float64: X, Y or the maps are too large. Divide them, or the "
+            "weights."
         )
     if U is not None:
         return grad_u, grad_v
