@@ -8,6 +8,9 @@
 /// The products are integers, so that a tile is compared with integer bounds.
 #pragma once
 
+#include <algorithm>
+#include <functional>
+
 #include "metricfast/simd/int8.hpp"
 #include "metricfast/simd/packing.hpp"
 
@@ -51,7 +54,7 @@ class Rounding {
         for (Index k = 0; k < depth; ++k)
             squares += static_cast<double>(integers_[k]) * static_cast<double>(integers_[k]);
         rounded = std::sqrt(squares) * step;
-        error += quantized_margin * std::sqrt(norm);
+        error += quantized_margin * std::sqrt(norm) + std::ldexp(1.0, -500); // squares may vanish
     }
 
     const std::vector<std::int8_t> &integers() const { return integers_; }
@@ -156,7 +159,7 @@ class QuantizedDatabase : public PanelLayout {
         const Index few = std::min(n - 1, n / 2000 + (n > 64 ? 2 : 0));
         std::nth_element(longest.begin(), longest.end() - 1 - few, longest.end());
         const double most = *(longest.end() - 1 - few);
-        return most > 0 ? most / 127 : 1;
+        return std::max(most / 127, std::ldexp(1.0, -400)); // whose square does not vanish
     }
 
     void pack(const Points &points, const Frame &frame, Index q, detail::Rounding &point) {
@@ -246,16 +249,54 @@ class QuantizedQueries {
                b.base[r] + b.error[r] * database.error(q) + b.norm[r] * database.norm(q);
     }
 
+    /// Lets queries look no farther than the `count`-th nearest of what is in the panels
+    /// [begin, end), for certain, and not much farther: of the points that share a lane, the
+    /// nearest counts.
+    void scout(const QuantizedDatabase &database, Index begin, Index end, Index count) {
+#ifdef METRICFAST_INT8
+        constexpr Index cols = Int8Tile::cols;
+        const Index sets = (2 * count + cols - 1) / cols;
+        scouted_.resize(static_cast<std::size_t>(rows * cols * sets));
+        std::vector<std::int32_t> &lanes = lanes_;
+        lanes.resize(static_cast<std::size_t>(cols * sets));
+        for (Index m = 0; m < micro_panels(); ++m) {
+            // The bound's sign is turned: sums are lessened by what they may err.
+            Int8Bounds pessimistic = bounds_[m];
+            for (Index r = 0; r < rows; ++r) {
+                pessimistic.base[r] = 2;
+                pessimistic.error[r] = -pessimistic.error[r];
+                pessimistic.norm[r] = -pessimistic.norm[r];
+            }
+            std::fill(scouted_.begin(), scouted_.end(), std::numeric_limits<std::int32_t>::min());
+            with_rows([&](auto r) {
+                for (Index q = begin; q < end; ++q)
+                    int8_largest<r>(groups_, data_.data() + m * groups_ * rows, database.panel(q),
+                                    database.start(q), pessimistic, database.error(q),
+                                    database.norm(q), &scouted_[q % sets * rows * cols]);
+            });
+            for (Index i = m * rows; i < std::min(count_, (m + 1) * rows); ++i) {
+                for (Index s = 0; s < sets; ++s)
+                    std::copy_n(&scouted_[(s * rows + i % rows) * cols], cols, &lanes[s * cols]);
+                std::nth_element(lanes.begin(), lanes.begin() + count - 1, lanes.end(),
+                                 std::greater<>());
+                const std::int32_t sum = lanes[count - 1];
+                // Below, sums may be of points so far away that their norms are cut off.
+                float &base = bounds_[m].base[i % rows];
+                if (sum > -Int8Bounds::largest_start / 2 && base < Int8Bounds::never)
+                    base = std::max(base, static_cast<float>(sum) -
+                                              1e-6f * std::abs(static_cast<float>(sum)) - 2);
+            }
+        }
+#else
+        (void)database, (void)begin, (void)end, (void)count;
+#endif
+    }
+
     /// Visits the panels [begin, end): hit(query, position, sum) for all that may be near enough.
     template <class Hit>
     void sweep(const QuantizedDatabase &database, Index begin, Index end, Hit &&hit) const {
 #ifdef METRICFAST_INT8
-        if (count_ == 1)
-            sweep_rows<1>(database, begin, end, hit);
-        else if (count_ <= 4)
-            sweep_rows<4>(database, begin, end, hit);
-        else
-            sweep_rows<rows>(database, begin, end, hit);
+        with_rows([&](auto r) { sweep_rows<r>(database, begin, end, hit); });
 #else
         (void)database, (void)begin, (void)end, (void)hit;
 #endif
@@ -268,6 +309,16 @@ class QuantizedQueries {
     };
 
 #ifdef METRICFAST_INT8
+    /// Calls f with how many rows of a micro-panel hold queries, at least.
+    template <class F> void with_rows(F &&f) const {
+        if (count_ == 1)
+            f(std::integral_constant<int, 1>());
+        else if (count_ <= 4)
+            f(std::integral_constant<int, 4>());
+        else
+            f(std::integral_constant<int, rows>());
+    }
+
     template <int Rows, class Hit>
     void sweep_rows(const QuantizedDatabase &database, Index begin, Index end, Hit &hit) const {
         Int8Tile tile;
@@ -297,6 +348,7 @@ class QuantizedQueries {
     AlignedVector<Int8Bounds> bounds_;
     AlignedVector<std::int32_t> data_;
     detail::Rounding point_;
+    std::vector<std::int32_t> scouted_, lanes_;
 };
 
 METRICFAST_NAMESPACE_END

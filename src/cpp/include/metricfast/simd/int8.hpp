@@ -63,33 +63,50 @@ METRICFAST_INLINE inline void integer_bounds(const Int8Bounds &bounds, float e, 
     limits = _mm512_fmadd_ps(_mm512_load_ps(bounds.error), _mm512_set1_ps(e), limits);
     limits = _mm512_fmadd_ps(_mm512_load_ps(bounds.norm), _mm512_set1_ps(x), limits);
     limits = _mm512_max_ps(limits, _mm512_set1_ps(Int8Bounds::always));
+    limits = _mm512_min_ps(limits, _mm512_set1_ps(Int8Bounds::never));
     constexpr int down = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
     _mm512_store_si512(out, _mm512_cvt_roundps_epi32(limits, down));
 }
 } // namespace detail
 
-/// start[c] + sum_k a[r][k] b[k][c] for `Rows` rows of signed a and 32 columns of unsigned b, into
-/// the tile where any of them is above its row's bound. Returns the rows of which any is, one bit
-/// each.
+namespace detail {
+/// start[c] - bounds[r] + sum_k a[r][k] b[k][c] for `Rows` rows of signed a and 32 columns of
+/// unsigned b.
+template <int Rows>
+METRICFAST_INLINE inline void accumulate_products(Index groups, const std::int32_t *a,
+                                                  const std::uint8_t *b, const std::int32_t *start,
+                                                  const std::int32_t *bounds,
+                                                  __m512i (&out)[Rows][2]) {
+    __m512i sum[Rows][2];
+    const __m512i s0 = _mm512_loadu_si512(start), s1 = _mm512_loadu_si512(start + 16);
+    ::metricfast::unrolled<Rows>([&](auto r) METRICFAST_INLINE {
+        const __m512i bound = _mm512_set1_epi32(bounds[r]);
+        sum[r][0] = _mm512_sub_epi32(s0, bound);
+        sum[r][1] = _mm512_sub_epi32(s1, bound);
+    });
+    for (Index g = 0; g < groups; ++g, a += Int8Tile::rows, b += 4 * Int8Tile::cols) {
+        const __m512i b0 = _mm512_loadu_si512(b), b1 = _mm512_loadu_si512(b + 64);
+        ::metricfast::unrolled<Rows>([&](auto r) METRICFAST_INLINE {
+            add_products(sum[r][0], b0, a + r);
+            add_products(sum[r][1], b1, a + r);
+        });
+    }
+    ::metricfast::unrolled<Rows>([&](auto r) METRICFAST_INLINE {
+        out[r][0] = sum[r][0];
+        out[r][1] = sum[r][1];
+    });
+}
+} // namespace detail
+
+/// Sums of products of `Rows` queries and a panel, into the tile where any of them is above its
+/// row's bound. Returns the rows of which any is, one bit each.
 template <int Rows>
 METRICFAST_NOINLINE unsigned
 int8_products(Index groups, const std::int32_t *a, const std::uint8_t *b, const std::int32_t *start,
               const Int8Bounds &bounds, float e, float x, Int8Tile &tile) {
     detail::integer_bounds(bounds, e, x, tile.bounds);
     __m512i sum[Rows][2];
-    const __m512i s0 = _mm512_loadu_si512(start), s1 = _mm512_loadu_si512(start + 16);
-    unrolled<Rows>([&](auto r) METRICFAST_INLINE {
-        const __m512i bound = _mm512_set1_epi32(tile.bounds[r]);
-        sum[r][0] = _mm512_sub_epi32(s0, bound);
-        sum[r][1] = _mm512_sub_epi32(s1, bound);
-    });
-    for (Index g = 0; g < groups; ++g, a += Int8Tile::rows, b += 4 * Int8Tile::cols) {
-        const __m512i b0 = _mm512_loadu_si512(b), b1 = _mm512_loadu_si512(b + 64);
-        unrolled<Rows>([&](auto r) METRICFAST_INLINE {
-            detail::add_products(sum[r][0], b0, a + r);
-            detail::add_products(sum[r][1], b1, a + r);
-        });
-    }
+    detail::accumulate_products<Rows>(groups, a, b, start, tile.bounds, sum);
     __m512i most[2] = {sum[0][0], sum[0][1]};
     unrolled<Rows>([&](auto r) METRICFAST_INLINE {
         most[0] = _mm512_max_epi32(most[0], sum[r][0]);
@@ -110,6 +127,23 @@ int8_products(Index groups, const std::int32_t *a, const std::uint8_t *b, const 
         }
     });
     return hit;
+}
+
+/// Raises largest[r][c] to the sum of products of query r and column c less its bound.
+template <int Rows>
+METRICFAST_NOINLINE void int8_largest(Index groups, const std::int32_t *a, const std::uint8_t *b,
+                                      const std::int32_t *start, const Int8Bounds &bounds, float e,
+                                      float x, std::int32_t *largest) {
+    alignas(64) std::int32_t bound[16];
+    detail::integer_bounds(bounds, e, x, bound);
+    __m512i sum[Rows][2];
+    detail::accumulate_products<Rows>(groups, a, b, start, bound, sum);
+    unrolled<Rows>([&](auto r) METRICFAST_INLINE {
+        std::int32_t *row = largest + r * Int8Tile::cols;
+        const __m512i low = _mm512_loadu_si512(row), high = _mm512_loadu_si512(row + 16);
+        _mm512_storeu_si512(row, _mm512_max_epi32(low, sum[r][0]));
+        _mm512_storeu_si512(row + 16, _mm512_max_epi32(high, sum[r][1]));
+    });
 }
 
 #endif
