@@ -102,14 +102,6 @@ def test_neighbors(kind, d, dtype):
     np.testing.assert_array_equal(distances, mf.kneighbors(queries, X, 5)[0])
 
 
-def test_sentinels_beyond_all_squares():
-    X = np.arange(9600.0).reshape(600, 16)
-    X[[0, 1]] = 1e199
-    np.testing.assert_array_equal(
-        mf.Database(X).kneighbors(np.zeros((1, 16)), 9)[1], [np.arange(2, 11)]
-    )
-
-
 @pytest.mark.parametrize("precision", ["auto", "float32"])
 @pytest.mark.parametrize("maps", ["L", "UV"])
 def test_maps(maps, precision):

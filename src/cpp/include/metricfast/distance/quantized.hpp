@@ -328,6 +328,7 @@ class QuantizedQueries {
                 unsigned some = int8_products<Rows>(groups_, data_.data() + m * groups_ * rows,
                                                     panel, database.start(q), bounds_[m],
                                                     database.error(q), database.norm(q), tile);
+                some &= (1u << std::min<Index>(rows, count_ - m * rows)) - 1;
                 for (; some != 0; some &= some - 1) {
                     const int r = lowest_bit(some);
                     for (unsigned mask = tile.mask[r]; mask != 0; mask &= mask - 1) {
