@@ -128,6 +128,18 @@ def test_queries_from_far_away(d):
     np.testing.assert_array_equal(ids, mf.kneighbors(queries, X, 4)[1])
 
 
+@pytest.mark.parametrize("d", [2, 20])
+def test_a_point_from_far_away(d):
+    rng = np.random.default_rng(0)
+    X, queries = normal(rng, 3000, d), normal(rng, 40, d)
+    X[7] = 1e200
+    with np.errstate(over="ignore"):
+        expected = nearest(exact(queries, X), 4)
+    for count in (1, 40):
+        _, ids = mf.Database(X).kneighbors(queries[:count], 4)
+        np.testing.assert_array_equal(ids, expected[:count])
+
+
 def test_points_come_and_go():
     rng = np.random.default_rng(0)
     X, more, queries = normal(rng, 600, 16), normal(rng, 300, 16), normal(rng, 50, 16)

@@ -87,6 +87,8 @@ def _searched(
     exclude = a.get("exclude")
     if exclude is None and a.get("database") is None:
         exclude = np.arange(len(D))
+    # Distances far below the largest vanish beside it, as squares do in float64.
+    size = size + D.max(initial=0) * 2.0**-900
     D = np.where(math.sqrt(np.finfo(float).max) < D, np.inf, D)  # squares overflow
     rows = np.asarray(a["queries"] if a.get("database") is None else a["database"])
     squares = D.astype(float) ** 2
