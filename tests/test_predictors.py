@@ -208,6 +208,7 @@ def test_equal_points_have_all_the_weight():
 WRONG = [
     ({"weights": np.ones(3)}, ValueError, "weights must be 'uniform', 'distance'"),
     ({"weights": "near"}, ValueError, "weights must be 'uniform', 'distance'"),
+    ({"weights": float}, ValueError, "weights must be 'uniform', 'distance'"),
     ({"weights": lambda d: d[:, :1]}, ValueError, "weights must return one weight a distance"),
     ({"weights": lambda d: d - 1}, ValueError, "weights must return finite numbers from 0"),
     ({"weights": lambda d: 0 * d}, ValueError, "weights leaves query 0 without a neighbour"),

@@ -20,7 +20,8 @@ Weights = str | Callable[[Array], Any] | None
 def check_weights(weights: Weights) -> None:
     """Refuse weights that are neither named nor a function."""
     named = isinstance(weights, str) and weights in ("uniform", "distance")
-    if not (named or weights is None or callable(weights)):
+    function = callable(weights) and not isinstance(weights, type)
+    if not (named or weights is None or function):
         raise ValueError(
             f"weights must be 'uniform', 'distance', None or a function of distances, got "
             f"{weights!r}."

@@ -137,7 +137,7 @@ class ThresholdMixin:
         check_is_fitted(self, "preprocessor_")
         check_calibration(strategy, min_rate, beta)
         check_labels(y_valid, "y_valid")
-        y = column_or_1d(y_valid, warn=True)
+        y = column_or_1d(np.asarray(y_valid), warn=True)
         distances = -self._pair_decisions(pairs_valid)
         check_consistent_length(distances, y)
         check_pair_labels(y)
