@@ -6,11 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("resource", reason="calls are limited in time and memory as POSIX has it")
 from fuzz.report import Report
 from fuzz.runner import BLOCK, Plan, Worker, cases_of, run
+from fuzz.targets import TARGETS
 
 ROOT = Path(__file__).parents[1]
 SABOTEURS = Plan(table="saboteurs", seconds=0.1)
@@ -24,6 +26,23 @@ def test_every_verdict_is_given_where_it_is_deserved(tmp_path):
     assert sorted(finding.target for finding in found) == sorted(names)
     for finding in found:
         assert finding.target.startswith(finding.verdict)
+
+
+def test_oracles_tell_what_is_nearly_right():
+    rng = np.random.default_rng(0)
+    loss, search = TARGETS["losses.MultiSimilarity"], TARGETS["Database.remove"]
+    Z, y = rng.integers(-3, 4, (12, 3)), rng.integers(0, 2, 12)
+    single = {"alpha": np.float32(2), "base": 1.0, "Z": Z, "y": y}
+    value, grad = loss.call(**single)
+    assert loss.oracle(single, (value, grad)) is None
+    assert "slope" in loss.oracle(single, (value, 1.03 * grad))
+    X, more, queries = (rng.normal(size=(n, 16)) for n in (300, 12, 4))
+    changed = {"X": X, "more": more, "ids": np.array([1, 2]), "queries": queries}
+    distances, ids = search.call(**changed)
+    assert search.oracle(changed, (distances, ids)) is None
+    for wrong in ((distances, ids[:, ::-1]), ((1 + 1e-9) * distances, ids)):
+        assert search.oracle(changed, wrong).startswith("row 0")
+    assert "should be" in search.oracle(changed | {"ids": ids[0, :1]}, (distances, ids))
 
 
 def test_a_call_can_be_repeated():
