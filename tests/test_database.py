@@ -76,8 +76,8 @@ def nearly_equal(rng, n, d):
 
 
 KINDS = [
-    normal, lattice, repeated, equal, outlier, sentinels, heavy_tails, far_from_the_origin, clusters,
-    subnormal, nearly_equal,
+    normal, lattice, repeated, equal, outlier, sentinels, heavy_tails, far_from_the_origin,
+    clusters, subnormal, nearly_equal,
 ]  # fmt: skip
 
 
