@@ -11,9 +11,10 @@ from scipy.spatial.distance import cdist
 from scipy.stats import spearmanr
 from sklearn.metrics import average_precision_score, ndcg_score
 
+import metricfast as mf
 from metricfast import losses, metrics
 from metricfast._labels import distance as label_blocks
-from metricfast.metrics import _ranking, retrieval_report
+from metricfast.metrics import retrieval_report
 from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
 
@@ -132,14 +133,14 @@ def test_blocks_change_nothing_and_bound_memory(name, monkeypatch):
     arguments = (queries, labels, queries, labels)
     whole = retrieval_report(*arguments, metrics=name, k=K, exclude=exclude)[name]
     rows = []
-    search = _ranking.kneighbors
+    search = mf.Database.kneighbors
 
-    def watched(queries, *rest, **options):
+    def watched(self, queries, *rest, **options):
         rows.append(len(queries))
-        return search(queries, *rest, **options)
+        return search(self, queries, *rest, **options)
 
     monkeypatch.setattr(label_blocks, "_MEMORY", 7 * 40 * label_blocks._ENTRY)
-    monkeypatch.setattr(_ranking, "kneighbors", watched)
+    monkeypatch.setattr(mf.Database, "kneighbors", watched)
     parts = retrieval_report(*arguments, metrics=name, k=K, exclude=exclude)[name]
     np.testing.assert_array_equal(parts.values, whole.values)
     assert (parts.chance, parts.oracle) == (whole.chance, whole.oracle)

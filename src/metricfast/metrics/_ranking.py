@@ -11,7 +11,7 @@ import numpy as np
 from metricfast._core.progress import Progress
 from metricfast._core.types import Array, Integers
 from metricfast._labels.distance import block_rows
-from metricfast.distances.neighbors import kneighbors
+from metricfast.distances.database import Database
 
 __all__ = ["Block", "Search"]
 
@@ -35,7 +35,7 @@ class Search:
     database: Array
     exclude: Integers | None
     k: int  # the largest
-    options: dict[str, Any]  # the maps and `n_jobs` of `kneighbors`
+    options: dict[str, Any]  # the maps and `n_jobs` of a `Database`
     verbose: bool
 
     def blocks(self, depth: int, width: int) -> Iterator[Block]:
@@ -45,6 +45,9 @@ class Search:
         """
         n, m = len(self.queries), len(self.database)
         out = np.full(n, -1) if self.exclude is None else self.exclude
+        points = self.database.view()
+        points.flags.writeable = False  # so that no copy is made
+        database = Database(points, **self.options)
         step, done = block_rows(width), 0
         with Progress("retrieval", n, "queries", shown=self.verbose) as progress:
             for leaves_out in (False, True):
@@ -53,9 +56,9 @@ class Search:
                 for start in range(0, len(members), step):
                     rows = members[start : start + step]
                     left_out = out[rows] if leaves_out else None
-                    found = kneighbors(
-                        self.queries[rows], self.database, min(depth, n_candidates),
-                        exclude=left_out, **self.options,
+                    found = database.kneighbors(
+                        self.queries[rows], min(depth, n_candidates), exclude=left_out,
+                        n_jobs=self.options.get("n_jobs"),
                     )  # fmt: skip
                     yield Block(rows, *found, left_out, n_candidates)
                     done += len(rows)
