@@ -55,8 +55,8 @@ class KdTree {
     }
 
   private:
-    static constexpr Index leaf = 16;  ///< a leaf has no more points
-    static constexpr Index lanes = 16; ///< of distances computed at a time
+    static constexpr Index leaf = 32;  ///< a leaf has no more points
+    static constexpr Index lanes = 32; ///< of distances computed at a time
 
     struct Search {
         const KdTree &tree;

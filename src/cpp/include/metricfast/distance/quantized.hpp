@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 
 #include "metricfast/simd/int8.hpp"
@@ -98,7 +99,7 @@ class QuantizedDatabase : public PanelLayout {
                     "the quantized points do not fit the points");
             return;
         }
-        parts_.step = step(points, frame, order, control);
+        parts_.step = step(points, frame, order);
         data_.resize(n * static_cast<std::size_t>(4 * groups()));
         start_.resize(n);
         error_.resize(static_cast<std::size_t>(panels()));
@@ -138,33 +139,29 @@ class QuantizedDatabase : public PanelLayout {
 
   private:
     /// So that 127 steps are as long as the longest coordinate of all but a few points, which are
-    /// too few to spoil the bounds of many panels.
+    /// too few to spoil the bounds of many panels; judged by some of the points.
     static double step(const Points &points, const Frame &frame,
-                       const std::vector<std::int64_t> &order, const Control &control) {
-        const Index n = static_cast<Index>(order.size());
-        std::vector<double> longest(order.size());
-        constexpr Index block = 512;
-        parallel_blocks((n + block - 1) / block, control, [&](Index b, Worker &) {
-            for (Index o = b * block; o < std::min(n, (b + 1) * block); ++o)
-                longest[o] = points.visit([&](auto v) {
-                    const auto *x = v.row(static_cast<Index>(order[o]));
-                    double most = 0;
-                    for (Index k = 0; k < v.cols; ++k)
-                        most = std::max(most, std::abs(frame.apply(static_cast<double>(x[k]), k)));
-                    return most;
-                });
-        });
-        if (n == 0)
-            return 1;
-        const Index few = std::min(n - 1, n / 2000 + (n > 64 ? 2 : 0));
-        std::nth_element(longest.begin(), longest.end() - 1 - few, longest.end());
-        const double most = *(longest.end() - 1 - few);
+                       const std::vector<std::int64_t> &order) {
+        const Index n = static_cast<Index>(order.size()), count = std::min<Index>(n, 4096);
+        std::vector<double> longest(static_cast<std::size_t>(count));
+        for (Index i = 0; i < count; ++i)
+            longest[i] = points.visit([&](auto v) {
+                const auto *x = v.row(static_cast<Index>(order[i * n / count]));
+                double most = 0;
+                for (Index k = 0; k < v.cols; ++k)
+                    most = std::max(most, std::abs(frame.apply(static_cast<double>(x[k]), k)));
+                return most;
+            });
+        std::sort(longest.begin(), longest.end());
+        const Index few = count / 2000 + (count > 64 ? 2 : 0);
+        const double most = count > 0 ? longest[count - 1 - few] : 0;
         return std::max(most / 127, std::ldexp(1.0, -400)); // whose square does not vanish
     }
 
     void pack(const Points &points, const Frame &frame, Index q, detail::Rounding &point) {
         std::uint8_t *out = data_.data() + q * cols * 4 * groups();
-        std::fill(out, out + cols * 4 * groups(), std::uint8_t(128));
+        if (count(q) < cols)
+            std::fill(out, out + cols * 4 * groups(), std::uint8_t(128));
         const Index size = count(q);
         double error = 0, norm = 0;
         for (Index lane = 0; lane < cols; ++lane) {
@@ -173,9 +170,12 @@ class QuantizedDatabase : public PanelLayout {
             if (lane >= size)
                 continue;
             point.round(points, static_cast<Index>(ids(q)[lane]), frame, parts_.step);
-            for (Index k = 0; k < depth_; ++k)
-                out[(k / 4 * cols + lane) * 4 + k % 4] =
-                    static_cast<std::uint8_t>(point.integers()[k] + 128);
+            for (Index g = 0; g < groups(); ++g) {
+                std::uint32_t four;
+                std::memcpy(&four, point.integers().data() + 4 * g, 4);
+                four ^= 0x80808080u; // adds 128 to each
+                std::memcpy(out + (g * cols + lane) * 4, &four, 4);
+            }
             const double half =
                 point.norm * (1 - detail::quantized_margin) / (2 * parts_.step * parts_.step);
             if (half < static_cast<double>(Int8Bounds::largest_start))
