@@ -158,12 +158,27 @@ def test_points_come_and_go():
     np.testing.assert_array_equal(found, nearest(D, 9, exclude))
 
 
-def test_points_are_the_database_s_own():
-    X = normal(np.random.default_rng(0), 500, 16)
-    database = mf.Database(X)
-    before = database.kneighbors(X[:5], 3)[1]
-    X[:] = 0
-    np.testing.assert_array_equal(database.kneighbors(np.array(database.points_[:5]), 3)[1], before)
+def test_points_and_maps_are_the_database_s_own():
+    rng = np.random.default_rng(0)
+    X, L, more = normal(rng, 500, 16), normal(rng, 3, 16), normal(rng, 9, 16)
+    seen = X.view()
+    seen.flags.writeable = False
+    databases = [mf.Database(points, L=L) for points in (X, seen)]
+    expected = mf.kneighbors(more, np.concatenate([X, more]), 3, L=L)[1]
+    X[:] = L[:] = 0
+    for database in databases:
+        database.add(more)
+        np.testing.assert_array_equal(database.kneighbors(more, 3)[1], expected)
+        again = pickle.loads(pickle.dumps(database))
+        for array in (again.points_, again.ids_, database.points_, database.ids_):
+            assert not array.flags.writeable
+        np.testing.assert_array_equal(again.kneighbors(more, 3)[1], expected)
+
+
+def test_read_only_points_are_not_copied(tmp_path):
+    np.save(tmp_path / "X.npy", normal(np.random.default_rng(0), 500, 16))
+    X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    assert np.shares_memory(mf.Database(X).points_, X)
 
 
 @pytest.mark.parametrize("d", [3, 64])
@@ -177,7 +192,7 @@ def test_files_are_mapped(d, maps, tmp_path):
     database.save(path)
     for verify in (True, False):
         loaded = mf.Database.load(path, verify=verify)
-        assert not loaded.points_.flags.owndata
+        assert not loaded.points_.flags.owndata and loaded.nbytes_ == database.nbytes_
         for same in (loaded, pickle.loads(pickle.dumps(loaded))):
             for found, expected in zip(
                 same.kneighbors(queries, 6), database.kneighbors(queries, 6), strict=True
@@ -215,6 +230,29 @@ def test_many_threads_search_at_once(d):
     with ThreadPoolExecutor(8) as pool:
         parts = pool.map(lambda i: database.kneighbors(X[i : i + 10], 5)[1], range(0, 800, 10))
     np.testing.assert_array_equal(np.concatenate(list(parts)), expected)
+
+
+def test_a_search_sees_the_points_before_a_change_or_those_after_it(monkeypatch):
+    X = normal(np.random.default_rng(0), 500, 16)
+    database = mf.Database(X)
+    expected = database.kneighbors(X, 3, exclude=np.arange(500))[1]
+    with monkeypatch.context() as patch:  # in the midst of a search
+        patch.setattr(
+            "metricfast.distances.database.check_neighbors", lambda *_: database.remove([0, 1])
+        )
+        found = database.kneighbors(X, 3, exclude=np.arange(500))[1]
+    np.testing.assert_array_equal(found, expected)
+    assert database.ids_[0] == 2
+
+
+def test_threads_change_it_in_turn():
+    X = normal(np.random.default_rng(0), 200, 16)
+    database = mf.Database(X)
+    with ThreadPoolExecutor(8) as pool:
+        ids = np.concatenate(list(pool.map(lambda i: database.add(X[i : i + 2]), range(0, 200, 2))))
+        list(pool.map(lambda i: database.remove([i]), range(100)))
+    np.testing.assert_array_equal(database.ids_, np.arange(100, 400))
+    np.testing.assert_array_equal(database.points_[ids - 100], X)
 
 
 @pytest.mark.parametrize(

@@ -98,8 +98,11 @@ class SharedDatabase {
             return "float32";
         }
     }
+    /// Of embedded points too, wherever they are.
     std::size_t bytes() const {
-        return database_->bytes() + sizeof(double) * static_cast<std::size_t>(embedded_.size());
+        const Points &points = database_->points();
+        const Index embedded = maps_.any() ? points.rows() * points.cols() : 0;
+        return database_->bytes() + sizeof(double) * static_cast<std::size_t>(embedded);
     }
 
   private:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from copy import deepcopy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,14 +15,26 @@ from metricfast._core.arguments import as_array, check_bool, check_choice
 from metricfast._core.arrays import as_exclude, as_maps, as_points, as_threads, common_precision
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.files import map_tensors, write_tensors
+from metricfast._core.types import Array
 from metricfast.distances.neighbors import check_neighbors
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from metricfast._core.kernels import PreparedDatabase
+
 __all__ = ["Database"]
 
 _FORMAT = "metricfast.database"
+
+
+class _Held(NamedTuple):
+    """What a search sees; a change replaces it as a whole."""
+
+    points: NDArray[Any]
+    ids: NDArray[np.int64]
+    next: int  # id of the next point
+    prepared: PreparedDatabase
 
 
 class Database:
@@ -32,8 +46,8 @@ class Database:
     Parameters
     ----------
     X : array-like of shape (m, d)
-        The points, of which a copy is kept, or the array itself where it is read-only (a memory
-        map). float32 points and queries give float32 distances.
+        The points, of which a copy is kept, or the array itself where nobody can write to it (a
+        memory map that is opened to be read). float32 points and queries give float32 distances.
     L : array-like of shape (p, d), optional
         Linear map of a Mahalanobis distance, for instance ``learner.components_``.
     U, V : array-like of shape (p, d), optional
@@ -49,17 +63,26 @@ class Database:
     points_ : ndarray of shape (m, d)
         Read-only.
     ids_ : ndarray of int64 of shape (m,)
-        Of each point what a search names it by, ascending: 0 to m - 1 at first.
+        Of each point what a search names it by, ascending: 0 to m - 1 at first. Read-only.
     route_ : {"tree", "int8", "float32"}
         How a search tells what is too far: by boxes where points have up to five coordinates, or by
         bounds in 8-bit integers or in float32.
     nbytes_ : int
-        Bytes held beside the points; a copy in float32 comes to them when a search first needs it.
+        Bytes held beside the points, or mapped from a file; a copy in float32 comes to them when a
+        search first needs it.
 
     Raises
     ------
     ValueError
         If an array has the wrong shape, is empty, or holds NaN or infinity; the message names it.
+
+    Notes
+    -----
+    Several threads may use one database. A search sees the points before a change or those after
+    it, and changes wait for each other: :meth:`kneighbors` is never held up. The attributes are
+    read one by one, so read them where nothing changes.
+
+    Pickles hold the points, not what searches are made ready with, which is made anew.
 
     Examples
     --------
@@ -88,38 +111,61 @@ class Database:
     ) -> None:
         check_choice("precision", precision, ("auto", "float32"))
         points = as_points(X, "X")
-        if points.flags.writeable:  # changes would not be told of
+        if _may_change(points):
             points = points.copy()
-            points.flags.writeable = False
-        self._maps = as_maps(L, U, V, points.shape[1])
-        self._precision: str = precision
-        self._next = len(points)  # id of the next point
-        self._hold(points, np.arange(len(points)), n_jobs)
+        # L stands for both maps: of one object there is one copy.
+        self._begin(deepcopy(as_maps(L, U, V, points.shape[1])), precision)
+        self._hold(points, np.arange(len(points)), len(points), n_jobs)
+
+    def _begin(self, maps: tuple[Array | None, Array | None], precision: str) -> None:
+        self._maps, self._precision = maps, precision
+        self._changing = Lock()
 
     def _hold(
         self,
         points: NDArray[Any],
         ids: NDArray[np.int64],
+        following: int,
         n_jobs: int | None,
         ready: dict[str, Any] | None = None,
     ) -> None:
+        points.flags.writeable = ids.flags.writeable = False
         kernels = get_kernels()
         if ready and kernels.has_int8():
-            self._prepared = kernels.restore_database(*self._maps, {"points": points, **ready})
+            prepared = kernels.restore_database(*self._maps, {"points": points, **ready})
         else:
-            self._prepared = kernels.prepare_database(
+            prepared = kernels.prepare_database(
                 points, *self._maps, self._precision == "auto", as_threads(n_jobs)
             )
-        self.points_, self.ids_ = points, ids
-        self.route_ = self._prepared.route()
-        self.nbytes_ = self._prepared.bytes()
+        self._held = _Held(points, ids, following, prepared)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_prepared"}
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self._maps, self._precision, *self._held[:3]
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._hold(self.points_, self.ids_, None)
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        maps, precision, points, ids, following = state
+        self._begin(maps, precision)
+        self._hold(points, ids, following, None)
+
+    @property
+    def points_(self) -> NDArray[Any]:
+        """The points, read-only."""
+        return self._held.points
+
+    @property
+    def ids_(self) -> NDArray[np.int64]:
+        """What a search names each point by, read-only."""
+        return self._held.ids
+
+    @property
+    def route_(self) -> Literal["tree", "int8", "float32"]:
+        """How a search tells what is too far."""
+        return self._held.prepared.route()
+
+    @property
+    def nbytes_(self) -> int:
+        """Bytes held beside the points."""
+        return self._held.prepared.bytes()
 
     def __len__(self) -> int:
         return len(self.points_)
@@ -137,7 +183,7 @@ class Database:
         squared: bool = False,
         n_jobs: int | None = None,
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """The nearest points of each query, exactly; several threads may ask at once.
+        """The nearest points of each query, exactly.
 
         Parameters
         ----------
@@ -156,32 +202,46 @@ class Database:
             Nearest first.
         ids : ndarray of int64 of shape (n, n_neighbors)
             In the order of (distance, id), as those of :func:`kneighbors`.
+
+        Raises
+        ------
+        ValueError
+            If ``n_neighbors`` exceeds the number of points to choose from, or an array is not as
+            above.
         """
         check_bool("squared", squared)
-        query = as_points(queries, "queries", width=self.points_.shape[1])
-        left_out = as_exclude(exclude, len(query), self._next)
+        held = self._held
+        query = as_points(queries, "queries", width=held.points.shape[1])
+        left_out = as_exclude(exclude, len(query), held.next)
         if left_out is not None:
-            left_out = self._rows(left_out)
-        check_neighbors(n_neighbors, len(self), left_out)
-        distances = np.empty((len(query), n_neighbors), common_precision(query, self.points_))
+            left_out = _rows(left_out, held.ids)
+        check_neighbors(n_neighbors, len(held.points), left_out)
+        distances = np.empty((len(query), n_neighbors), common_precision(query, held.points))
         rows = np.empty((len(query), n_neighbors), np.int64)
-        self._prepared.search(
+        held.prepared.search(
             query, n_neighbors, left_out, squared, distances, rows, as_threads(n_jobs)
         )
-        return distances, self.ids_[rows]
+        return distances, held.ids[rows]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to a safetensors file, also what searches are made ready with.
+        """Write everything to a file, also the copy in 8-bit integers.
 
-        Needs the package safetensors: ``pip install 'metricfast[io]'``.
+        It appears under its name when it is whole. Where it replaces a file that a database is
+        mapped from, that database goes on with the old one, but on Windows, which refuses that.
+
+        Parameters
+        ----------
+        path : str or path
+            A safetensors file. Needs that package: ``pip install 'metricfast[io]'``.
         """
-        tensors = {"points": self.points_, "ids": self.ids_}
+        held = self._held
+        tensors = {"points": held.points, "ids": held.ids}
         query, database = self._maps
         if query is not None and database is not None:
             tensors |= {"L": query} if query is database else {"U": query, "V": database}
-        ready = self._prepared.state() or {}
+        ready = held.prepared.state() or {}
         tensors |= {f"ready.{k}": v for k, v in ready.items() if k != "points" or query is not None}
-        metadata = {"format": _FORMAT, "precision": self._precision, "next": str(self._next)}
+        metadata = {"format": _FORMAT, "precision": self._precision, "next": str(held.next)}
         write_tensors(
             Path(path), metadata, {k: np.ascontiguousarray(v) for k, v in tensors.items()}
         )
@@ -193,7 +253,7 @@ class Database:
         Parameters
         ----------
         path : str or path
-            The file must stay as it is for as long as the database is in use.
+            Nothing may write into the file for as long as the database is in use.
         verify : bool, default=True
             Compare the checksum, for which all is read once. Without, searches begin at once, and a
             damaged file gives wrong neighbours.
@@ -202,61 +262,104 @@ class Database:
         ------
         ValueError
             If it is no such file, or damaged.
+
+        Notes
+        -----
+        A tree, and what this processor needs where it is not what the file holds, is made anew, for
+        which the points are read.
         """
         check_bool("verify", verify)
         metadata, tensors = map_tensors(path, _FORMAT, "a database", verify)
         try:
             self = cls.__new__(cls)
-            self._precision = metadata["precision"]
-            self._next = int(metadata["next"])
             points, ids = tensors["points"], tensors["ids"]
             if points.ndim != 2 or ids.shape != (len(points),) or ids.dtype != np.int64:
                 raise ValueError("points and ids do not fit.")
             L, U, V = (tensors.get(name) for name in "LUV")
-            self._maps = as_maps(L, U, V, points.shape[1])
+            self._begin(as_maps(L, U, V, points.shape[1]), metadata["precision"])
             prefix = "ready."
             ready = {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
             if len(ready.get("points", points)) != len(points):
                 raise ValueError("points and embedded points do not fit.")
-            self._hold(points, ids, None, ready)
+            self._hold(points, ids, int(metadata["next"]), None, ready)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is not a readable database: {error}") from error
         return self
 
-    def _rows(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows of ids, -1 where there is none."""
-        rows = np.minimum(np.searchsorted(self.ids_, ids), len(self) - 1)
-        return np.where(self.ids_[rows] == ids, rows, -1)
-
     def add(self, X: ArrayLike, *, n_jobs: int | None = None) -> NDArray[np.int64]:
-        """Add points of shape (n, d); return their ids, which nothing else has had.
+        """Add points.
 
         The database is made ready anew, as it is by :meth:`remove`: add many at a time.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            float64 points make a database of float32 points one of float64.
+        n_jobs : int, optional
+            As of the constructor.
+
+        Returns
+        -------
+        ids : ndarray of int64 of shape (n,)
+            Of these points; nothing else has had them.
         """
-        points = as_points(X, "X", width=self.points_.shape[1])
-        ids = np.arange(self._next, self._next + len(points))
-        dtype = common_precision(self.points_, points)
-        self._hold(
-            np.concatenate([self.points_, points]).astype(dtype, copy=False),
-            np.concatenate([self.ids_, ids]),
-            n_jobs,
-        )
-        self._next += len(points)
-        return ids
+        with self._changing:
+            points, ids, following, _ = self._held
+            added = as_points(X, "X", width=points.shape[1])
+            new = np.arange(following, following + len(added))
+            self._hold(
+                np.concatenate([points, added]),
+                np.concatenate([ids, new]),
+                following + len(added),
+                n_jobs,
+            )
+        return new
 
     def remove(self, ids: ArrayLike, *, n_jobs: int | None = None) -> None:
-        """Remove the points of these ids, of shape (n,); ValueError where one is not there."""
+        """Remove points; others keep their ids.
+
+        Parameters
+        ----------
+        ids : array-like of int of shape (n,)
+        n_jobs : int, optional
+            As of the constructor.
+
+        Raises
+        ------
+        ValueError
+            If a point is not there, or none would be left.
+        """
         array = as_array(ids, "ids")
         if array.ndim != 1 or array.dtype.kind not in "iu":
             raise ValueError(
                 f"ids must be integers of shape (n,); found shape {array.shape}, "
                 f"dtype {array.dtype}."
             )
-        rows = self._rows(array.astype(np.int64))
-        if (rows < 0).any():
-            raise ValueError(f"ids must be of points in the database; found {array[rows < 0][0]}.")
-        kept = np.ones(len(self), bool)
-        kept[rows] = False
-        if not kept.any():
-            raise ValueError("ids must leave a point in the database; found all of them.")
-        self._hold(self.points_[kept], self.ids_[kept], n_jobs)
+        with self._changing:
+            points, known, following, _ = self._held
+            rows = _rows(array.astype(np.int64), known)
+            if (rows < 0).any():
+                raise ValueError(
+                    f"ids must be of points in the database; found {array[rows < 0][0]}."
+                )
+            kept = np.ones(len(points), bool)
+            kept[rows] = False
+            if not kept.any():
+                raise ValueError("ids must leave a point in the database; found all of them.")
+            self._hold(points[kept], known[kept], following, n_jobs)
+
+
+def _may_change(array: NDArray[Any]) -> bool:
+    """Tell whether somebody can write to an array, or to one that it is a view of."""
+    base: object = array
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:
+            return True
+        base = base.base
+    return False
+
+
+def _rows(ids: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where ids are among those that are known, -1 where they are not."""
+    rows = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    return np.where(known[rows] == ids, rows, -1)

@@ -70,9 +70,9 @@ class Database {
     SearchRoute route() const { return route_; }
     /// What it holds beside the points, until a search needs more.
     std::size_t bytes() const {
-        return tree_                               ? tree_->bytes()
-               : prepared_->quantized() != nullptr ? prepared_->quantized()->bytes()
-                                                   : 0;
+        const QuantizedDatabase *quantized = prepared_->quantized();
+        return sizeof(std::int64_t) * prepared_->rows().order.size() +
+               (tree_ ? tree_->bytes() : 0) + (quantized != nullptr ? quantized->bytes() : 0);
     }
 
     /// \tparam T of the distances.

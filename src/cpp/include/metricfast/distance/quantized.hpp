@@ -134,7 +134,7 @@ class QuantizedDatabase : public PanelLayout {
     float norm(Index q) const { return parts_.norm[q]; }
     std::size_t bytes() const {
         return static_cast<std::size_t>(parts_.data.size() + 4 * parts_.start.size() +
-                                        8 * parts_.error.size());
+                                        8 * parts_.error.size() + 8 * positions());
     }
 
   private:
