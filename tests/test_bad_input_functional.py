@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from bad_input import changed, check, other_layouts, read_table
@@ -24,6 +26,11 @@ def read_only(array: np.ndarray) -> np.ndarray:
 
 def into_itself(points: np.ndarray) -> None:
     mf.pairwise_distances(points, out=points)
+
+
+def without_first(database: mf.Database) -> mf.Database:
+    database.remove([0])
+    return database
 
 
 CASES = {
@@ -64,6 +71,17 @@ CASES = {
     "radius": lambda: mf.radius_neighbors(P, radius=-1.0),
     "exclude-range": lambda: mf.kneighbors(P, P, 1, exclude=np.arange(6) + 1),
     "exclude-shape": lambda: mf.kneighbors(P, P, 1, exclude=np.arange(5)),
+    "database-precision": lambda: mf.Database(P, precision="int4"),
+    "database-nan": lambda: mf.Database(changed(np.nan, P)),
+    "database-queries-nan": lambda: mf.Database(P).kneighbors(changed(np.nan, P)),
+    "database-queries-width": lambda: mf.Database(P).kneighbors(P[:, :3]),
+    "database-k": lambda: without_first(mf.Database(P)).kneighbors(P, 6),
+    "database-exclude": lambda: mf.Database(P).kneighbors(P, 1, exclude=np.full(6, 6)),
+    "database-add-width": lambda: mf.Database(P).add(P[:, :3]),
+    "database-remove-kind": lambda: mf.Database(P).remove([0.5]),
+    "database-remove-missing": lambda: mf.Database(P).remove([0, 7]),
+    "database-remove-all": lambda: mf.Database(P).remove(np.arange(6)),
+    "database-load-missing": lambda: mf.Database.load("missing"),
     "labels-length": lambda: mf.kneighbors_per_class(P, None, LABELS[:5], 1),
     "weights-shape": lambda: mf.metric_gradient(P, W[:, :5], L=L),
     "weights-nan": lambda: mf.metric_gradient(P, W * np.nan, L=L),
@@ -171,6 +189,38 @@ def points_equal():
 
 
 @case
+def database_exclude_gone():
+    database = without_first(mf.Database(P))
+    _, ids = database.kneighbors(P, 5, exclude=np.zeros(6, int))
+    assert (np.sort(ids) == np.arange(1, 6)).all()
+
+
+@case
+def database_refused():
+    database = mf.Database(P)
+    for change in (database.add, database.remove):
+        with pytest.raises(ValueError, match="must"):
+            change([[7]])
+    np.testing.assert_array_equal(database.ids_, np.arange(6))
+    np.testing.assert_array_equal(database.add(P[:1]), [6])
+
+
+@case
+def database_load_damaged():
+    mf.Database(P).save("database")
+    content = bytearray(Path("database").read_bytes())
+    content[-1] ^= 1
+    Path("database").write_bytes(content)
+    mf.Database.load("database")
+
+
+@case
+def database_load_other():
+    mf.save(mf.Covariance().fit(P), "model")
+    mf.Database.load("model")
+
+
+@case
 def class_small():
     distances, indices = mf.kneighbors_per_class(P, P, LABELS, 3)
     assert np.isinf(distances[:, :, 2]).all()
@@ -188,7 +238,8 @@ def loss_coincident():
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_row(name):
+def test_row(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     check(TABLE[name], CASES[name])
 
 

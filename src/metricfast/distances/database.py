@@ -303,9 +303,9 @@ class Database:
         ids : ndarray of int64 of shape (n,)
             Of these points; nothing else has had them.
         """
+        added = as_points(X, "X", width=self.points_.shape[1])
         with self._changing:
             points, ids, following, _ = self._held
-            added = as_points(X, "X", width=points.shape[1])
             new = np.arange(following, following + len(added))
             self._hold(
                 np.concatenate([points, added]),
