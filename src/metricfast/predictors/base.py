@@ -26,6 +26,8 @@ _MODES = ("connectivity", "distance")
 class NeighborsBase(BaseEstimator):  # type: ignore[misc]
     """An estimator that searches points under a metric.
 
+    They are in a :class:`Database`, which is made ready once: by `fit`, and anew by `partial_fit`.
+
     Attributes
     ----------
     metric_ : estimator, str, ndarray or tuple of ndarray
@@ -141,7 +143,7 @@ class KNeighborsMixin:
     def kneighbors(
         self: Any, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True
     ) -> tuple[Array, Integers] | Integers:
-        """Return the nearest points of each query, exactly.
+        """Return the nearest points of each query, exactly, among those that `fit` made ready once.
 
         Parameters
         ----------

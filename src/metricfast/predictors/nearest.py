@@ -47,7 +47,14 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase):
 
     See Also
     --------
+    metricfast.Database : What `kneighbors` searches; it can be saved and mapped.
     metricfast.kneighbors, metricfast.radius_neighbors : The same for points that are searched once.
+
+    Notes
+    -----
+    `fit` makes a database of the points, once for all calls of `kneighbors`; `radius_neighbors`
+    makes them ready at each call. Several threads may search, each with `n_jobs` threads, but not
+    while another calls `fit` or `partial_fit`.
 
     Examples
     --------
@@ -96,6 +103,8 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase):
 
     def partial_fit(self, X: Any, y: Any = None) -> NearestNeighbors:
         """Add points to those that are searched; the metric stays that of the first call.
+
+        The database is made ready anew: add many points at a time.
 
         Parameters
         ----------
