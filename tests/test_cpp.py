@@ -186,7 +186,8 @@ def test_the_program_of_the_page(tmp_path: Path) -> None:
     (tmp_path / "CMakeLists.txt").write_text(blocks["cmake"])
     (tmp_path / "main.cpp").write_text(blocks["cpp"])
     run_as_printed(blocks["sh"], tmp_path)
-    assert "n_neighbors must be at least 1" in run(tmp_path / "build" / "consumer")
+    output = run(tmp_path / "build" / "consumer")
+    assert "\nall the same\n" in output and "n_neighbors must be at least 1" in output
 
 
 def test_missing_eigen_is_named(tmp_path: Path) -> None:
