@@ -45,8 +45,8 @@ class Search:
         """
         n, m = len(self.queries), len(self.database)
         out = np.full(n, -1) if self.exclude is None else self.exclude
-        points = self.database.view()
-        points.flags.writeable = False  # so that no copy is made
+        # Read-only, so that no copy is made.
+        points = np.asarray(memoryview(self.database).toreadonly())
         database = Database(points, **self.options)
         step, done = block_rows(width), 0
         with Progress("retrieval", n, "queries", shown=self.verbose) as progress:
