@@ -46,7 +46,7 @@ class Search:
         n, m = len(self.queries), len(self.database)
         out = np.full(n, -1) if self.exclude is None else self.exclude
         # Read-only, so that no copy is made.
-        points = np.asarray(memoryview(self.database).toreadonly())
+        points = np.asarray(self.database.data.toreadonly())
         database = Database(points, **self.options)
         step, done = block_rows(width), 0
         with Progress("retrieval", n, "queries", shown=self.verbose) as progress:
