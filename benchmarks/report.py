@@ -65,6 +65,8 @@ def machine() -> dict[str, Any]:
 def _seconds(value: float | None) -> str:
     if value is None:
         return "-"
+    if value < 0.01:
+        return f"{1e3 * value:.3f} ms"
     return f"{value:.3f} s" if value < 10 else f"{value:.1f} s"
 
 
