@@ -101,7 +101,8 @@ def main(argv: list[str] | None = None) -> int:
         f"{about['cpu']}, {about['cores']} cores\n"
         f"products {rates.gemm['float32'] / 1e9:.0f} GFLOP/s in float32, "
         f"{rates.gemm['float64'] / 1e9:.0f} in float64; memory written at "
-        f"{rates.write / 1e9:.1f} GB/s, first touched at {rates.first_touch / 1e9:.1f}\n"
+        f"{rates.write / 1e9:.1f} GB/s, first touched at {rates.first_touch / 1e9:.1f}, "
+        f"read at {rates.read / 1e9:.1f}\n"
     )
     rows = []
     for case in chosen:

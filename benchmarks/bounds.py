@@ -15,11 +15,12 @@ REPEATS = 7
 
 @dataclass
 class Rates:
-    """Flops per second of a matrix product by dtype; bytes per second written."""
+    """Flops per second of a matrix product by dtype; bytes per second written and read."""
 
     gemm: dict[str, float]
     write: float
     first_touch: float
+    read: float
 
 
 def _best(call: str, threads: int, **params: Any) -> float:
@@ -41,4 +42,5 @@ def measure(size: int = 2048, memory: int = 400_000_000) -> Rates:
         },
         write=memory / _best("baseline.write", threads, size=memory),
         first_touch=memory / _best("baseline.first_touch", threads, size=memory),
+        read=memory / _best("baseline.read", threads, size=memory),
     )

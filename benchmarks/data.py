@@ -132,9 +132,10 @@ def indexed_pairs() -> Arrays:
 
 
 def load(name: str) -> Arrays:
-    """Return a data set as it is, with its official split."""
+    """Return a data set as it is, with its official split; where it has none, all to train on."""
     with np.load(folder() / f"{name}.npz") as saved:
-        x, y, test = saved["X"], saved["y"], saved["split"] == 1
+        x, y = saved["X"], saved["y"]
+        test = saved["split"] == 1 if "split" in saved else np.zeros(len(x), bool)
     return {"X": x[~test], "y": y[~test], "X_test": x[test], "y_test": y[test]}
 
 

@@ -95,11 +95,16 @@ def fit(learner: str, n: int, when: Level, peer: Level, metric_learn: Level) -> 
         targets = [Speedup("scikit-learn", 12), MemoryAtMost(150)]
     else:
         targets = [Speedup("PyLMNN", 5), Speedup("metric-learn", 30)]
+    entries = contestants(learner, peer, metric_learn)
+    if learner == "NCA":
+        alike = {"max_iterations": 50, "tolerance": 1e-5, "num_basis": 10}
+        probe = {"max_iterations": 1}
+        entries.append(Entry("mlpack", "mlpack", "mlpack.nca", alike, probe, when="full", rounds=1))
     return Case(
         f"{learner.lower()}-{n}",
         f"{learner} fit, n={n}, d={d}, 10 classes, float64",
         partial(data.synthetic, n),
-        contestants(learner, peer, metric_learn),
+        entries,
         bound,
         targets,
         score=partial(scores, learner),

@@ -12,6 +12,7 @@ __all__ = [
     "Call",
     "Data",
     "distances_of_pairs",
+    "embedded",
     "fitting",
     "fitting_tuples",
     "found",
@@ -43,6 +44,11 @@ def sampled(distances: Any) -> Data:
     """Return a grid of entries of a matrix: a full copy would double the memory."""
     rows, columns = (np.linspace(0, size - 1, SAMPLE).astype(int) for size in distances.shape)
     return {"sample": np.asarray(distances[rows][:, columns], dtype=np.float64)}
+
+
+def embedded(data: Data, name: str) -> np.ndarray:
+    """Return points as a peer searches them: through L, where the case has one."""
+    return data[name] @ data["L"].T if "L" in data else data[name]
 
 
 def found(result: Any) -> Data:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["euclidean", "first_touch", "importing", "write"]
+__all__ = ["euclidean", "first_touch", "importing", "read", "read_points", "write"]
 
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 import numpy as np
 
@@ -20,9 +21,9 @@ print(perf_counter() - start)
 """
 
 
-def _fill(array: np.ndarray, threads: int) -> None:
+def _in_parts(work: Callable[..., object], array: np.ndarray, threads: int, *more: float) -> None:
     workers = [
-        threading.Thread(target=part.fill, args=(1.0,)) for part in np.array_split(array, threads)
+        threading.Thread(target=work, args=(part, *more)) for part in np.array_split(array, threads)
     ]
     for worker in workers:
         worker.start()
@@ -32,13 +33,25 @@ def _fill(array: np.ndarray, threads: int) -> None:
 
 def first_touch(data: Data, threads: int, size: int) -> Call:
     """Time writing a new array of `size` bytes: page faults included."""
-    return Call(lambda: _fill(np.empty(size // 8), threads))
+    return Call(lambda: _in_parts(np.ndarray.fill, np.empty(size // 8), threads, 1.0))
 
 
 def write(data: Data, threads: int, size: int) -> Call:
     """Time writing an array of `size` bytes that has been touched before."""
     array = np.ones(size // 8)
-    return Call(lambda: _fill(array, threads))
+    return Call(lambda: _in_parts(np.ndarray.fill, array, threads, 1.0))
+
+
+def read(data: Data, threads: int, size: int) -> Call:
+    """Time reading an array of `size` bytes: nothing that needs each once is faster than max."""
+    array = np.ones(size // 8)
+    return Call(lambda: _in_parts(np.max, array, threads))
+
+
+def read_points(data: Data, threads: int) -> Call:
+    """Time reading the database once."""
+    flat = data["database"].ravel()
+    return Call(lambda: _in_parts(np.max, flat, threads))
 
 
 def importing(data: Data, threads: int, name: str) -> Call:

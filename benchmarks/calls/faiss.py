@@ -7,7 +7,7 @@ __all__ = ["neighbors", "pairwise"]
 import faiss
 import numpy as np
 
-from benchmarks.calls import Call, Data, found, sampled
+from benchmarks.calls import Call, Data, embedded, found, sampled
 
 
 def pairwise(data: Data, threads: int) -> Call:
@@ -23,9 +23,10 @@ def pairwise(data: Data, threads: int) -> Call:
 def neighbors(data: Data, threads: int, k: int) -> Call:
     """Time the search of a flat index; adding the points to it is not counted."""
     faiss.omp_set_num_threads(threads)
-    index = faiss.IndexFlatL2(data["database"].shape[1])
-    index.add(data["database"])
+    database = embedded(data, "database")
+    index = faiss.IndexFlatL2(database.shape[1])
+    index.add(database)
     return Call(
-        lambda: index.search(data["queries"], k),
+        lambda: index.search(embedded(data, "queries"), k),
         lambda result: found((np.sqrt(result[0]), result[1])),
     )

@@ -10,10 +10,12 @@ __all__ = [
     "kernelized",
     "log_ratio_fit",
     "loss",
+    "map_at_r",
     "mlp_step",
     "neighbors",
     "pair_distance",
     "pairwise",
+    "search",
     "train",
     "vote_epoch",
 ]
@@ -52,6 +54,33 @@ def neighbors(data: Data, threads: int, k: int) -> Call:
     """Time the k nearest neighbours."""
     queries, database = data["queries"], data["database"]
     return Call(lambda: metricfast.kneighbors(queries, database, k, n_jobs=threads), found)
+
+
+def search(
+    data: Data, threads: int, k: int, precision: str = "auto", dtype: str | None = None
+) -> Call:
+    """Time the search of a database, which is made ready before; revisions without it pack anew."""
+    queries, database = (
+        data[name].astype(dtype or data[name].dtype, copy=False) for name in ("queries", "database")
+    )
+    linear = data.get("L")
+    if not hasattr(metricfast, "Database"):
+        return Call(
+            lambda: metricfast.kneighbors(queries, database, k, L=linear, n_jobs=threads), found
+        )
+    prepared = metricfast.Database(database, L=linear, precision=precision, n_jobs=threads)
+    return Call(
+        lambda: prepared.kneighbors(queries, k, n_jobs=threads),
+        lambda result: found(result) | {"bytes": np.asarray(prepared.nbytes_)},
+    )
+
+
+def map_at_r(data: Data, threads: int) -> Call:
+    """Time MAP@R of points among themselves."""
+    return Call(
+        lambda: [metricfast.metrics.map_at_r(data["X"], data["y"], n_jobs=threads)],
+        lambda result: {"value": np.asarray(result[0])},
+    )
 
 
 def inference(data: Data, threads: int, k: int) -> Call:
