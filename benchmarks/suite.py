@@ -12,6 +12,7 @@ from benchmarks.kernels import inference, inference_epoch, neighbors, pairwise
 from benchmarks.learners import fit, mnist, overlapping
 from benchmarks.losses import losses
 from benchmarks.quality import PROTOCOLS, quality
+from benchmarks.search import searches
 
 
 def cases(level: Level = "normal", only: list[str] | None = None) -> list[Case]:
@@ -19,6 +20,7 @@ def cases(level: Level = "normal", only: list[str] | None = None) -> list[Case]:
     found = [imports()]
     found += [pairwise(dtype) for dtype in ("float32", "float64")]
     found += [neighbors(dtype) for dtype in ("float32", "float64")]
+    found += searches()
     found += [inference("separate", 0.5), inference("overlapping", 0.0)]
     # Distances of the order of what a wrong answer costs.
     found += [inference("near", 0.5, 0.05), inference("near-overlapping", 0.0, 0.05)]

@@ -13,6 +13,7 @@ from benchmarks import (
     family,
     losses,
     objectives,
+    search,
     study_defaults,
     study_tables,
     timing,
@@ -149,6 +150,51 @@ def test_wrong_label_neighbours_are_found():
     right = {"anchors": np.array([0, 3]), "neighbors": np.array([[1, 2], [4, 2]])}
     wrong = right | {"neighbors": np.array([[1, 2], [4, 5]])}
     assert list(case.check(arrays, {"right": right, "wrong": wrong})) == ["wrong"]
+
+
+@pytest.mark.parametrize(("width", "queries"), [(3, 50), (20, 1)])
+def test_searches_agree(width, queries, tmp_path):
+    """All that are installed, on points of few and of many coordinates."""
+    case = search.search(search.Search(2000, width, queries, 4))
+    for entry in case.entries:
+        entry.threads = (1,)
+    outcomes = timing.run_case(case, tmp_path, rounds=1, level="full")
+    assert {outcome.status for outcome in outcomes} <= {"ok", "missing"}, outcomes
+    assert outcomes[0].status == "ok", outcomes
+    assert width <= search.TREE or outcomes[0].metrics["MB held"] >= 0
+
+
+def test_wrong_neighbours_are_found_equal_distances_aside():
+    case = search.search(search.Search(300, 8, 40, 3))
+    arrays = case.arrays()
+    arrays["database"][200:] = arrays["database"][:100]
+    gap = arrays["queries"][:, None].astype(float) - arrays["database"]
+    nearest = np.argsort((gap**2).sum(-1), axis=1, kind="stable")[:, :3]
+    twins = np.where(nearest < 100, nearest + 200, nearest)
+    wrong = nearest.copy()
+    wrong[7] = [290, 291, 292]
+    right, swapped, off = ({"indices": indices} for indices in (nearest, twins, wrong))
+    digests = {OURS: right, "peer": swapped, search.FLOATS: swapped, "off": off, "reading": {}}
+    complaints = case.check(arrays, digests)
+    assert set(complaints) == {search.FLOATS, "off"}
+    assert "2.50%" in complaints["off"]
+    assert set(case.check(arrays, {OURS: off})) == {OURS}
+
+
+def test_hard_points_are_what_they_are_called():
+    points = {kind: search.adversarial(kind, 50, 300, 4) for kind in search.ADVERSARIAL}
+    sizes = {kind: len(np.unique(arrays["database"], axis=0)) for kind, arrays in points.items()}
+    assert (sizes.pop("equal"), sizes.pop("duplicates") <= 200) == (1, True)
+    assert min(sizes.values()) == 300
+    assert np.abs(points["subnormal"]["database"]).max() < np.finfo(np.float32).tiny
+
+
+def test_map_at_r_agrees(tmp_path):
+    case = search.map_at_r(300, 60, d=16)
+    outcomes = timing.run_case(case, tmp_path, rounds=1)
+    assert outcomes[0].status == "ok", outcomes
+    assert 0 < outcomes[0].metrics["MAP@R"] < 0.2
+    assert set(case.check({}, {OURS: {"value": 0.5}, "other": {"value": 0.50001}})) == {OURS}
 
 
 @pytest.fixture

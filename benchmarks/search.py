@@ -1,0 +1,296 @@
+"""Cases: exact searches of a database that was made ready before, and MAP@R."""
+
+from __future__ import annotations
+
+__all__ = [
+    "ADVERSARIAL",
+    "FLOATS",
+    "TREE",
+    "Search",
+    "adversarial",
+    "map_at_r",
+    "search",
+    "searches",
+]
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from benchmarks import data
+from benchmarks.bounds import Rates
+from benchmarks.calls import embedded
+from benchmarks.case import OURS, Arrays, Case, Entry, Level, Target
+from benchmarks.targets import MemoryAtMost, SecondsAtMost, Speedup, TimesAtMost
+
+CORES = (os.cpu_count() or 1,)
+FLOATS = f"{OURS} float32"
+CONVERTED = f"{OURS} as float32"
+READING = "reading"
+FEW = 100  # queries, below which memory bounds a search and a peer may be faster on one thread
+MANY = 2 * 10**8  # pairs, of which usearch keeps all: 16 bytes each
+TREE = 5  # dimensions
+PACKAGES = {"sklearnex": "scikit-learn-intelex"}
+CHECKED_VALUES = 500_000_000
+EXACT, ROUNDED = 1e-12, 1e-5
+
+
+@dataclass
+class Search:
+    """A search among Gaussian points, and how many times as fast as others it is to be."""
+
+    points: int
+    width: int
+    queries: int
+    k: int
+    faster: dict[str, float] = field(default_factory=dict)
+    when: Level = "normal"
+    dtype: str = "float32"
+
+    @property
+    def name(self) -> str:
+        """Return what tells it from others."""
+        name = f"{self.points}x{self.width}-{self.queries}"
+        return name if self.dtype == "float32" else f"{name}-{self.dtype}"
+
+
+SEARCHES = [
+    Search(60_000, 64, 10_000, 10, {FLOATS: 2, "sklearnex": 3.5, "faiss": 10}),
+    Search(60_000, 64, 10_000, 10, {CONVERTED: 0.9}, dtype="float64"),
+    Search(60_000, 32, 10_000, 10, {FLOATS: 1.3}),
+    Search(100_000, 128, 1000, 10, {FLOATS: 2, "sklearnex": 3.5, "faiss": 10}, "quick"),
+    Search(100_000, 128, 32, 10, {"sklearnex": 2, "faiss": 2, "usearch": 2}),
+    Search(100_000, 128, 1, 10, {READING: 2, "sklearnex": 3, "faiss": 3, "usearch": 3}, "quick"),
+    Search(100_000, 128, 2000, 100, {FLOATS: 1.8}),
+    Search(20_000, 784, 2000, 10, {FLOATS: 2}),
+    Search(100_000, 2, 100_000, 5, {"cKDTree": 1}, "quick"),
+    Search(100_000, 3, 20_000, 5, {"cKDTree": 1}),
+    Search(100_000, 5, 20_000, 5, {"cKDTree": 1}),
+]
+REAL = ("mnist", "letter", "covtype_93k", "isolet")
+ADVERSARIAL: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
+    "equal": lambda x, rng: np.repeat(x[:1], len(x), axis=0),
+    "duplicates": lambda x, rng: x[rng.integers(200, size=len(x))],
+    "outlier": lambda x, rng: np.concatenate([x[:-1], 1e6 * x[-1:]]),
+    "offset": lambda x, rng: x + 1e6,
+    "subnormal": lambda x, rng: x * 1e-40,
+}
+
+
+def _gaussian(search: Search) -> Arrays:
+    rng = np.random.default_rng(0)
+    shapes = {"queries": search.queries, "database": search.points}
+    return {
+        name: rng.standard_normal((rows, search.width)).astype(search.dtype)
+        for name, rows in shapes.items()
+    }
+
+
+def adversarial(kind: str, n_queries: int = 2000, n: int = 20_000, d: int = 64) -> Arrays:
+    rng = np.random.default_rng(0)
+    x = ADVERSARIAL[kind](rng.standard_normal((n_queries + n, d)), rng).astype(np.float32)
+    return {"queries": x[:n_queries], "database": x[n_queries:]}
+
+
+def _real(name: str, learned: bool, n_queries: int = 2000) -> Arrays:
+    """Return a data set's test and training points, and its discriminants as L."""
+    arrays = data.load(name)
+    x, y, queries = arrays["X"].astype(np.float32), arrays["y"], arrays["X_test"]
+    if not len(queries):  # no official split
+        order = np.random.default_rng(0).permutation(len(x))
+        queries, x, y = x[order[:n_queries]], x[order[n_queries:]], y[order[n_queries:]]
+    found = {"queries": queries[:n_queries].astype(np.float32), "database": x}
+    if learned:
+        model = LinearDiscriminantAnalysis(solver="eigen", shrinkage=0.1).fit(x, y)
+        directions = model.scalings_[:, : len(model.classes_) - 1]
+        found["L"] = np.ascontiguousarray(directions.T, np.float32)
+    return found
+
+
+def _differ(arrays: Arrays, found: np.ndarray, nearest: np.ndarray, rounded: bool) -> float:
+    """Return the share of queries that got points of other distances, beyond what rounding does.
+
+    Peers compute products in float32, whose error grows with the norms of the points.
+    """
+    queries, database = arrays["queries"], arrays["database"]
+    rows = np.flatnonzero((found != nearest).any(axis=1))
+    theirs, right = (
+        ((queries[rows, None] - database[part[rows]]) ** 2).sum(axis=-1)
+        for part in (found, nearest)
+    )
+    allowed = EXACT * right
+    if rounded:
+        allowed = allowed + ROUNDED * (database**2).sum(axis=1).max()
+    return float((np.abs(theirs - right) > allowed).any(axis=1).sum() / len(found))
+
+
+def _check(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
+    """Ours must be the nearest of some queries by float64; all of a peer's must be as near as ours.
+
+    What the searches of this library find is the same, equal distances included.
+    """
+    found = {label: digest["indices"] for label, digest in digests.items() if "indices" in digest}
+    if OURS not in found:
+        return {}
+    wide = {name: array.astype(np.float64) for name, array in arrays.items()}
+    exact = {name: embedded(wide, name) for name in ("queries", "database")}
+    n, k = found[OURS].shape
+    count = min(n, max(5, min(100, CHECKED_VALUES // exact["database"].size)))
+    some = np.linspace(0, n - 1, count).astype(int)
+    checked = exact | {"queries": exact["queries"][some]}
+    nearest = [
+        np.argsort(((exact["database"] - query) ** 2).sum(axis=1), kind="stable")[:k]
+        for query in checked["queries"]
+    ]
+    wrong = {OURS: _differ(checked, found[OURS][some], np.stack(nearest), rounded=False)}
+    for label in found.keys() - {OURS, FLOATS}:
+        wrong[label] = _differ(exact, found[label], found[OURS], rounded=True)
+    if FLOATS in found:
+        wrong[FLOATS] = float((found[FLOATS] != found[OURS]).any(axis=1).mean())
+    return {
+        label: f"disagrees: other neighbours of {share:.2%} of the queries"
+        for label, share in wrong.items()
+        if share
+    }
+
+
+def _score(arrays: Arrays, digest: Arrays) -> dict[str, float]:
+    return {"MB held": float(digest["bytes"]) / 1e6} if "bytes" in digest else {}
+
+
+def _case(
+    name: str,
+    title: str,
+    arrays: Callable[[], Arrays],
+    entries: list[Entry],
+    targets: list[Target],
+    bound: Callable[[Rates], float] | None = None,
+    when: Level = "normal",
+) -> Case:
+    return Case(f"search-{name}", title, arrays, entries, bound, targets, _check, _score, when=when)
+
+
+def _ours(label: str, k: int, **params: str) -> Entry:
+    return Entry(label, OURS, "metricfast.search", {"k": k, **params}, threads=CORES)
+
+
+def _peers(points: int, queries: int, k: int) -> list[Entry]:
+    few, many = queries <= FEW, queries * points > MANY
+    levels: dict[str, Level] = {
+        "faiss": "quick",
+        "sklearnex": "quick",
+        "usearch": "full" if many else "normal",
+        "mlpack": "full",
+    }
+    return [
+        Entry(
+            label, PACKAGES.get(label, label), f"{label}.neighbors", {"k": k},
+            threads=() if few else CORES, when=when,
+            rounds=100 if few or label == "sklearnex" else 3,
+        )
+        for label, when in levels.items()
+    ]  # fmt: skip
+
+
+def _entries(search: Search) -> list[Entry]:
+    k, few = search.k, search.queries <= FEW
+    ours, peers = _ours(OURS, k), _peers(search.points, search.queries, k)
+    if search.width <= TREE:
+        return [
+            ours,
+            Entry("cKDTree", "scipy", "scipy.neighbors", {"k": k}, threads=CORES),
+            Entry("mlpack", "mlpack", "mlpack.neighbors", {"k": k}, threads=CORES, rounds=3),
+        ]
+    if search.dtype == "float64":  # which faiss has not
+        return [ours, _ours(CONVERTED, k, dtype="float32"), *peers[1:]]
+    entries = [ours, _ours(FLOATS, k, precision="float32"), *peers]
+    return entries + [Entry(READING, "numpy", "baseline.read_points", threads=CORES)] * few
+
+
+def search(search: Search) -> Case:
+    """Return the case of a search among Gaussian points.
+
+    Its bound is the products, four times as fast in 8 bits as in float32, or reading all points in
+    8 bits; a tree needs neither.
+    """
+
+    def bound(rates: Rates) -> float:
+        size = search.points * search.width
+        return max(size / rates.read, 2 * search.queries * size / (4 * rates.gemm["float32"]))
+
+    return _case(
+        search.name,
+        f"{search.k} nearest of {search.points}, {search.queries} queries, d={search.width}, "
+        f"{search.dtype}",
+        partial(_gaussian, search),
+        _entries(search),
+        [Speedup(label, factor) for label, factor in search.faster.items()],
+        None if search.width <= TREE else bound,
+        search.when,
+    )
+
+
+def _unit_vectors(n: int, classes: int, d: int) -> Arrays:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((n, d)).astype(np.float32)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    return {"X": x, "y": rng.integers(classes, size=n)}
+
+
+def _check_value(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
+    values = [digest["value"] for digest in digests.values()]
+    if OURS in digests and np.ptp(values) > 1e-6:
+        return {OURS: f"disagrees by {np.ptp(values):.1e}"}
+    return {}
+
+
+def map_at_r(n: int, classes: int, *targets: Target, peer: Level = "normal", d: int = 512) -> Case:
+    """Return the case of MAP@R of random unit vectors, beside pytorch-metric-learning."""
+    other = "pytorch-metric-learning"
+    return Case(
+        f"search-map-at-r-{n}",
+        f"MAP@R of {n} unit vectors of {classes} classes, d={d}, float32",
+        partial(_unit_vectors, n, classes, d),
+        [
+            Entry(OURS, OURS, "metricfast.map_at_r", threads=CORES, rounds=3),
+            Entry(other, other, "pml.map_at_r", threads=CORES, when=peer, rounds=1),
+        ],
+        lambda rates: 2 * n * n * d / (4 * rates.gemm["float32"]),
+        list(targets),
+        _check_value,
+        lambda arrays, digest: {"MAP@R": float(digest["value"])},
+        when="normal",
+    )
+
+
+def searches() -> list[Case]:
+    """Return the cases of Gaussian points, of real data and of what is hard to round; of MAP@R."""
+    hard = [
+        (
+            f"{name}-learned" if learned else name,
+            partial(_real, name, learned),
+            _peers(60_000, 2000, 10),
+        )
+        for name in REAL
+        for learned in (False, True)
+    ]
+    hard += [(kind, partial(adversarial, kind), []) for kind in ADVERSARIAL]
+    return [
+        *map(search, SEARCHES),
+        *(
+            _case(
+                name,
+                f"10 nearest, 2000 queries, float32: {name}",
+                arrays,
+                [_ours(OURS, 10), _ours(FLOATS, 10, precision="float32"), *peers],
+                [TimesAtMost(FLOATS, 1.2)],
+            )
+            for name, arrays, peers in hard
+        ),
+        map_at_r(6050, 1131),
+        map_at_r(60_502, 11_316, SecondsAtMost(20), MemoryAtMost(1000), peer="full"),
+    ]
