@@ -190,7 +190,7 @@ def _peers(points: int, queries: int, k: int) -> list[Entry]:
         Entry(
             label, PACKAGES.get(label, label), f"{label}.neighbors", {"k": k},
             threads=() if few else CORES, when=when,
-            rounds=100 if few or label == "sklearnex" else 3,
+            rounds=100 if few or label == "sklearnex" else 3 if label == "faiss" else 1,
         )
         for label, when in levels.items()
     ]  # fmt: skip
