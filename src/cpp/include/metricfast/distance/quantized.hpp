@@ -82,7 +82,7 @@ class QuantizedDatabase : public PanelLayout {
 
     /// Whether there are instructions for it, and it is worth while.
     static bool serves(const Points &points) {
-        return has_int8() && points.cols() >= 12 && points.cols() <= 8192;
+        return has_int8() && points.cols() >= 20 && points.cols() <= 8192;
     }
 
     /// \param ready what parts() of an equal database were; refers to them. Null: makes them.

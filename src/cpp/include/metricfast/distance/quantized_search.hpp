@@ -16,11 +16,18 @@ class QuantizedSearch {
         : database_(database), quantized_(*database.quantized()), queries_(queries), k_(k),
           exclude_(exclude), rough_(queries, database.points(), database.frame().fine) {}
 
-    /// Whether the database is large beside the lists of candidates, or there are so few queries
-    /// that reading the points matters more.
+    /// Whether products of integers save more than it costs that they leave more candidates: always
+    /// for few queries, where reading the points matters more.
     static bool serves(const QuantizedDatabase &database, Index queries, Index k) {
-        return database.positions() / std::max<Index>(1, database.segments()) >=
-               (queries <= Int8Tile::rows ? 0 : 8 * capacity(k));
+        const Index points = database.positions() / std::max<Index>(1, database.segments());
+        return queries <= Int8Tile::rows || affordable(points, database.depth(), 100 + 12 * k);
+    }
+
+    /// Whether so many candidates of a query cost less than products of floats instead.
+    static bool affordable(Index points, Index depth, Index candidates) {
+        constexpr double products = 5500; // as long as one candidate takes, measured
+        return static_cast<double>(points) * static_cast<double>(depth) >=
+               products * static_cast<double>(candidates);
     }
 
     const PanelLayout &layout() const { return quantized_; }
@@ -39,6 +46,7 @@ class QuantizedSearch {
         std::vector<Sum> sums;
         std::vector<Index> sizes; ///< of each query's list of sums
         std::vector<Index> full;  ///< the size at which it is looked through
+        Index candidates = 0;     ///< that there were, in all
         std::vector<double> row;
         std::vector<Neighbor> near;
     };
@@ -61,6 +69,7 @@ class QuantizedSearch {
         m.queries.sweep(quantized_, begin, end, [&](Index i, Index position, std::int32_t sum) {
             if (crowded[i])
                 return;
+            ++m.candidates;
             m.sums[i * capacity(k_) + m.sizes[i]] = {sum, static_cast<std::int32_t>(position), -1};
             if (++m.sizes[i] == m.full[i])
                 crowded[i] = !tighten(i, ids[i], m);

@@ -21,6 +21,7 @@ struct SearchMemory {
     };
     std::vector<Thread> threads;
     std::vector<std::int64_t> ids;            ///< queries that are still to be answered
+    std::vector<std::int64_t> rest;           ///< and some of them that come later
     std::vector<std::vector<Neighbor>> parts; ///< of the neighbours of each
 };
 
@@ -46,8 +47,7 @@ class SegmentSearch {
         Control now = control;
         if (const QuantizedDatabase *quantized = database_.quantized();
             quantized != nullptr && QuantizedSearch::serves(*quantized, queries_.rows(), k_)) {
-            const QuantizedSearch search(database_, queries_, k_, exclude_);
-            pass(search, &SearchMemory::Thread::quantized, 0.1, now, memory, emit);
+            by_integers(*quantized, now, memory, emit);
             now = control.silent();
         }
         if (memory.ids.empty())
@@ -67,6 +67,38 @@ class SegmentSearch {
     }
 
   private:
+    /// Leaves the queries that integers do not serve: where they do not serve the first few, all.
+    template <class Emit>
+    void by_integers(const QuantizedDatabase &quantized, const Control &control,
+                     SearchMemory &memory, Emit &emit) const {
+        constexpr std::size_t few = 24;
+        const QuantizedSearch search(database_, queries_, k_, exclude_);
+        const auto own = &SearchMemory::Thread::quantized;
+        auto &ids = memory.ids, &rest = memory.rest;
+        rest.clear();
+        if (ids.size() > 4 * few) {
+            rest.assign(ids.begin() + few, ids.end());
+            ids.resize(few);
+            for (auto &thread : memory.threads)
+                thread.quantized.candidates = 0;
+        }
+        pass(search, own, 0.1, control.silent(), memory, emit);
+        if (rest.empty())
+            return;
+        Index candidates = 0;
+        for (const auto &thread : memory.threads)
+            candidates += thread.quantized.candidates;
+        const bool serves =
+            4 * ids.size() <= few && QuantizedSearch::affordable(quantized.positions() * Index(few),
+                                                                 quantized.depth(), candidates / 2);
+        if (serves) {
+            rest.swap(ids);
+            pass(search, own, 0.1, control, memory, emit);
+        }
+        ids.insert(ids.end(), rest.begin(), rest.end());
+        std::sort(ids.begin(), ids.end());
+    }
+
     /// Keeping so many candidates in order costs more than computing every distance.
     static constexpr Index many = 256;
 
@@ -90,17 +122,14 @@ class SegmentSearch {
         const Index parts = part_count(layout, blocks, threads, products);
         if (parts > 1)
             memory.parts.resize(static_cast<std::size_t>(n * parts));
-        std::atomic<Index> tried{0}, failed{0};
         Control within = control;
         within.threads = threads;
         parallel_blocks(blocks * parts, within, [&](Index unit, Worker &worker) {
             const Index first = unit / parts * block, part = unit % parts;
             const Index count = std::min(block, n - first);
             SearchMemory::Thread &thread = memory.threads[worker.id()];
-            // Where most fail, the rest is not tried.
-            const bool hopeless = failed > 64 && 4 * failed > tried;
-            thread.crowded.assign(static_cast<std::size_t>(count), hopeless ? 1 : 0);
-            for (Index s = 0; s < layout.segments() && !hopeless; ++s) {
+            thread.crowded.assign(static_cast<std::size_t>(count), 0);
+            for (Index s = 0; s < layout.segments(); ++s) {
                 const Index begin = layout.segment_begin(s), size = layout.segment_end(s) - begin;
                 search.run(&ids[first], count, begin + size * part / parts,
                            begin + size * (part + 1) / parts, thread.crowded.data(), thread.*own,
@@ -112,11 +141,8 @@ class SegmentSearch {
                            });
             }
             for (Index i = 0; i < count; ++i)
-                if (thread.crowded[i]) {
+                if (thread.crowded[i])
                     thread.failed.push_back(ids[first + i]);
-                    ++failed;
-                }
-            tried += count;
         });
         for (Index i = 0; parts > 1 && i < n; ++i) {
             auto &found = memory.parts[i * parts];
