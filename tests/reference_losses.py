@@ -50,6 +50,16 @@ def rounding(y, yb, metric):
     return lambda a, b: unit * (math.sqrt(a) + math.sqrt(b) if metric == "sqeuclidean" else 1)
 
 
+def with_ties(t, near):
+    """The same label distance for ties: for all between two of which none is beyond rounding."""
+    order = sorted(t, key=t.get)
+    result = {}
+    for last, j in itertools.pairwise([None, *order]):
+        tied = last is not None and t[j] - t[last] <= near(t[j], t[last])
+        result[j] = result[last] if tied else t[j]
+    return result
+
+
 def mean(values):
     return float(np.mean(values)) if len(values) else 0.0
 
@@ -160,9 +170,9 @@ def triplet(margin=0.2, mining="all", dense=False, squared=True, reduction="mean
         for i, columns, D in rows(A, B, own):
             d = D if squared else np.sqrt(D)
             if dense:
-                t = [label_distance(y[i], label) for label in yb]
-                near = rounding(y, yb, "sqeuclidean")
-                pairs = [(p, n) for p in columns for n in columns if t[n] - t[p] > near(t[n], t[p])]
+                t = {j: label_distance(y[i], yb[j]) for j in columns}
+                t = with_ties(t, rounding(y, yb, "sqeuclidean"))
+                pairs = [(p, n) for p in columns for n in columns if t[n] > t[p]]
             else:
                 pairs = [(p, n) for p in columns for n in columns if yb[p] == y[i] != yb[n]]
             anchors += bool(pairs)
@@ -303,12 +313,9 @@ def rank_n_contrast(temperature=2.0, metric="cityblock"):
         anchors = []
         for i, columns, D in rows(A, B, own):
             t = {j: label_distance(y[i], yb[j], metric) for j in columns}
+            t = with_ties(t, rounding(y, yb, metric))
             x = {j: -math.sqrt(D[j]) / temperature for j in columns}
-            near = rounding(y, yb, metric)
-            terms = [
-                log_sum([x[k] for k in columns if t[k] >= t[j] - near(t[k], t[j])]) - x[j]
-                for j in columns
-            ]
+            terms = [log_sum([x[k] for k in columns if t[k] >= t[j]]) - x[j] for j in columns]
             if terms:
                 anchors.append(mean(terms))
         return mean(anchors)
