@@ -52,8 +52,8 @@ def rounding(y, yb, metric):
 
 def with_ties(t, near):
     """The same label distance for ties: for all between two of which none is beyond rounding."""
-    order = sorted(t, key=t.get)
-    result = {}
+    t = {j: 0.0 if value <= near(value, 0) else value for j, value in t.items()}
+    order, result = sorted(t, key=t.get), {}
     for last, j in itertools.pairwise([None, *order]):
         tied = last is not None and t[j] - t[last] <= near(t[j], t[last])
         result[j] = result[last] if tied else t[j]
