@@ -120,6 +120,16 @@ def single(Z):
     return Z.astype(np.float32).astype(np.float64)
 
 
+@every_case
+def test_a_loss_says_whether_it_depends_on_where_zero_is(loss, oracle):
+    del oracle
+    Z, y = problem(loss)
+    table = (Z[:4], np.arange(4)) if loss.learnable_database else ()
+    moved = (table[0] + 1, table[1]) if table else ()
+    changed = not np.isclose(loss(Z, y, *table)[0], loss(Z + 1, y, *moved)[0], rtol=1e-9)
+    assert loss.of_inner_products == changed
+
+
 @every_case_of_points
 def test_value_and_gradient(loss, oracle):
     Z, y = problem(loss)

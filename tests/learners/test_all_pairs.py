@@ -12,7 +12,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import scale
 
-from metricfast import LDML, MCML, MLKR, NCA, kneighbors
+from metricfast import LDML, MCML, MLKR, NCA, kneighbors, losses
+from metricfast.learners.linear.all_pairs import AllPairsLearner
 
 X, Y = load_iris(return_X_y=True)
 X = scale(X)
@@ -262,3 +263,13 @@ def test_validate_compares_squared_errors():
         model = MLKR(n_components=2).fit(scale(points), values, validate=True)
         assert model.validation_["measure"] == "3-NN mean squared error"
         assert model.validation_["learned"] < 0.5 * model.validation_["euclidean"]
+
+
+@pytest.mark.parametrize("loss", [losses.SupCon(), losses.Compiled(metric="inner_product")])
+def test_a_loss_that_depends_on_where_zero_is_cannot_be_that_of_a_linear_learner(loss):
+    class Learner(AllPairsLearner):
+        def _loss(self):
+            return loss
+
+    with pytest.raises(ValueError, match=r"is of inner products, .* derive from BaseEmbedding"):
+        Learner().fit(X, Y)

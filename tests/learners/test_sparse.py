@@ -104,10 +104,9 @@ def test_validate():
     assert model.validation_ == expected.validation_
 
 
-def test_gradient():
-    coordinates = Coordinates(40)
-    labels = LABELS[:30]
-    objective = Objective(SPARSE[:30], LinearMap(), Labelled(losses.NCA(), labels), coordinates)
+@pytest.mark.parametrize("loss", [losses.NCA(), losses.SupCon(5.0)])
+def test_gradient(loss):
+    objective = Objective(SPARSE[:30], LinearMap(), Labelled(loss, LABELS[:30]), Coordinates(40))
     x = np.random.default_rng(0).normal(size=80)
     expected = numeric_gradient(lambda v: objective(v)[0], x, 1e-5)
     np.testing.assert_allclose(objective(x)[1], expected, atol=1e-6)

@@ -30,6 +30,9 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
         Whether the database is a table of parameters, one row a class.
     has_anchors : bool
         Whether some points may be compared with others; if not, with each other alone.
+    of_inner_products : bool
+        Whether points are compared by inner products, which depend on where 0 is; if not, by
+        distances.
     counts_ : dict
         After a call: "terms" (active ones), "anchors" (that took part), "skipped" (anchors without
         a neighbour that they could use) and "dropped" (neighbours left out because of ties).
@@ -38,6 +41,7 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
     labels: str = "class"
     learnable_database: bool = False
     has_anchors: bool = True
+    of_inner_products: bool = False
     _reductions: tuple[str, ...] = ("sum", "mean")
     _weighs_columns: bool = False
     # Of losses of continuous labels that have a parameter `label_distance`.

@@ -93,6 +93,10 @@ class Compiled(Loss):
         function = _address(function)
         take_parameters(self, locals())
 
+    @property
+    def of_inner_products(self) -> bool:  # type: ignore[override]
+        return bool(self.metric == "inner_product")
+
     def _run(self, call: Call) -> Totals:
         check_choice("metric", self.metric, ("sqeuclidean", "euclidean", "inner_product"))
         check_choice("labels", self.labels, ("class", "continuous"))

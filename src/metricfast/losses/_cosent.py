@@ -60,6 +60,7 @@ class CoSENT(Loss):
 
     labels = "continuous"
     has_anchors = False
+    of_inner_products = True
 
     def __init__(self, scale: float = 20.0, label_distance: SaidDistance | None = None) -> None:
         take_parameters(self, locals())

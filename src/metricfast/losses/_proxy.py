@@ -106,6 +106,7 @@ class ProxyAnchor(Loss):
     """
 
     learnable_database = True
+    of_inner_products = True
 
     def __init__(self, margin: float = 0.1, alpha: float = 32.0) -> None:
         take_parameters(self, locals())

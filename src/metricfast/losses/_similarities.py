@@ -53,6 +53,8 @@ class Circle(Loss):
     1.357
     """
 
+    of_inner_products = True
+
     def __init__(self, margin: float = 0.25, gamma: float = 256.0, reduction: str = "mean") -> None:
         take_parameters(self, locals())
 
@@ -99,6 +101,8 @@ class MultiSimilarity(Loss):
     >>> round(value, 3)
     0.213
     """
+
+    of_inner_products = True
 
     def __init__(
         self, alpha: float = 2.0, beta: float = 50.0, base: float = 0.5, reduction: str = "mean"
@@ -150,6 +154,8 @@ class SupCon(Loss):
     0.348
     """
 
+    of_inner_products = True
+
     def __init__(self, temperature: float = 0.1, reduction: str = "mean") -> None:
         take_parameters(self, locals())
 
@@ -196,6 +202,7 @@ class NTXent(Loss):
     0.348
     """
 
+    of_inner_products = True
     _reductions = ("mean_nonzero", "mean", "sum")
 
     def __init__(self, temperature: float = 0.07, reduction: str = "mean_nonzero") -> None:
@@ -242,6 +249,8 @@ class SmoothAP(Loss):
     >>> round(value, 3)
     0.053
     """
+
+    of_inner_products = True
 
     def __init__(self, temperature: float = 0.01, reduction: str = "mean") -> None:
         take_parameters(self, locals())
@@ -292,6 +301,8 @@ class RecallAtK(Loss):
     >>> round(value, 3)
     0.515
     """
+
+    of_inner_products = True
 
     def __init__(
         self,

@@ -85,7 +85,9 @@ class LinearMap:
         if not len(used):
             return [np.zeros(parameters[0].shape)]
         if issparse(X):
-            return [sparse_gradient(upstream, X)]
+            # All points were centred: those without a gradient have a part in the mean, too.
+            total = upstream.sum(axis=0, dtype=np.float64)
+            return [sparse_gradient(upstream, X) - np.outer(total, cache.mean(axis=0))]
         return [np.asarray(get_kernels().linear_backward(upstream, X, as_threads(n_jobs)))]
 
 

@@ -58,8 +58,15 @@ class AllPairsLearner(LinearLearner):
 
     def _objective(self, data: TrainingSet, L: NDArray[Any]) -> Objective:
         del L
-        loss = Labelled(self._loss(), data.labels, data.weight, n_jobs=self.n_jobs)
-        return Objective(data.X, LinearMap(), loss, self._coordinates(data), n_jobs=self.n_jobs)
+        loss = self._loss()
+        if getattr(loss, "of_inner_products", False):
+            raise ValueError(
+                f"{type(loss).__name__} is of inner products, which depend on where 0 is, and a "
+                "metric does not: derive from BaseEmbeddingLearner, with Linear(normalize=True), "
+                "or take a loss of distances."
+            )
+        labelled = Labelled(loss, data.labels, data.weight, n_jobs=self.n_jobs)
+        return Objective(data.X, LinearMap(), labelled, self._coordinates(data), n_jobs=self.n_jobs)
 
     def _coordinates(self, data: TrainingSet) -> Coordinates:
         """Return the coordinates of the solver."""
