@@ -23,6 +23,8 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from sklearn.utils.validation import has_fit_parameter
 
 import metricfast as mf
+from metricfast.learners.base.trained import TrainedLearner
+from metricfast.learners.embedding.input import EmbeddingInput
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.linear.base import LinearLearner
 
@@ -92,6 +94,16 @@ every_learner = pytest.mark.parametrize("learner", learners(), ids=lambda each: 
 
 def test_every_learner_is_in_the_registry():
     assert set(REGISTRY) == set(mf.learners.__all__)
+
+
+@every_learner
+def test_a_learner_that_is_trained_has_all_parameters_of_training(learner):
+    """The tests of all learners set them."""
+    bases = {TrainedLearner, LinearLearner, EmbeddingInput}.intersection(learner.__mro__)
+    names = {name for base in bases for name in base.__annotations__}
+    names -= {"tol", "database", "label_distance", "proxy_rate"}  # which are not of all losses
+    lacking = sorted(n for n in names - {*signature(learner).parameters} if n[0] != "_")
+    assert not lacking, f"{learner.__name__} lacks parameters of its base: {lacking}"
 
 
 def checks():

@@ -24,7 +24,7 @@ MODELS = [make(each) for each in learners()]
 MODELS += [
     make(type(model), solver=OTHER_SOLVER[model.solver])
     for model in MODELS
-    if hasattr(model, "solver")
+    if "solver" in model.get_params()
 ]
 MODELS += [
     *LEARNERS,
