@@ -34,7 +34,7 @@ class OwnLoss:
 
     ``loss(Z, y)`` returns value and gradient. Where anchors are compared with other points than
     each other, ``loss(Z, y, Z_database, y_database, exclude=...)`` returns the value and two
-    gradients. `n_jobs` is given where it is taken.
+    gradients. `n_jobs` is given where it is taken. What it is given, it cannot change.
     """
 
     def __init__(self, loss: Any) -> None:
@@ -55,6 +55,7 @@ class OwnLoss:
         if not all(get_kernels().all_finite(points) for points in (Z, *database[:1])):
             raise LossOverflowError("Embedded points are not finite.")
         options |= _taken(self._loss, n_jobs=n_jobs)
+        Z, y, database = _read_only(Z), _read_only(y), tuple(map(_read_only, database))
         try:
             inspect.signature(self._loss).bind(Z, y, *database, **options)
         except TypeError as error:
@@ -189,6 +190,12 @@ def _taken(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
         return options
     return {name: value for name, value in options.items() if name in known}
+
+
+def _read_only(array: Array) -> Array:
+    view: Array = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _name(part: Any) -> str:

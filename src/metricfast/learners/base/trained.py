@@ -236,7 +236,8 @@ class TrainedLearner(BaseMetricLearner):
         """Raise where nothing was learned before a training diverged, else warn."""
         if not monitor.curve:
             raise ValueError(
-                "The loss is not finite at the start: rescale X, or choose another `init`."
+                "The loss is not finite at the start: rescale X, choose another `init`, or see "
+                "that your own loss is finite, and its gradient."
             ) from None
         warn_user(
             f"Training diverged in epoch {len(monitor.curve) + 1}: the best parameters are kept. "

@@ -92,7 +92,7 @@ class EmbeddingInput(TrainedLearner, EmbeddedMetricMixin):
                 f"loss must be an object, not a class: give {loss.__name__}(), found {loss!r}."
             )
         if not callable(loss):
-            raise TypeError(f"loss must be one of metricfast.losses, got {loss!r}.")
+            raise TypeError(f"loss must be one of metricfast.losses or a function, got {loss!r}.")
         check_labels(loss)
         for name, part, base in (
             ("embedding", embedding, Embedding),
