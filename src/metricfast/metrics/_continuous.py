@@ -89,8 +89,8 @@ def _spearman(given: LabelDistances, k: int) -> Array:
     """Pearson's correlation of ranks, ties sharing their mean rank."""
     if np.isinf(given.block.distances).any():
         raise ValueError(
-            "queries and database are so far apart that distances overflow: divide them by a "
-            "number that makes their spread about 1."
+            "X, or queries and database, are so far apart that distances overflow: divide them by "
+            "a number that makes their spread about 1."
         )
     centre = (given.block.n_candidates + 1) / 2
     by_distance = rankdata(given.block.distances, axis=1) - centre
