@@ -19,7 +19,6 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from metricfast import (
     LFDA,
     MLKR,
-    Covariance,
     EmbeddingLearner,
     KernelizedMetricLearner,
     LogRatioLearner,
@@ -292,9 +291,3 @@ def test_a_fold_of_one_class_is_warned_of():
     X, y = RNG.normal(size=(30, 2)), np.arange(30) % 3
     with pytest.warns(UserWarning, match="one class alone"):
         cross_validate_retrieval(LFDA(), X, y, folds=3, metrics="precision_at_1")
-
-
-def test_points_too_far_apart_are_told():
-    X = np.random.default_rng(0).normal(size=(12, 2)) * 1e200
-    with pytest.raises(ValueError, match="^X, or queries and database, are so far apart"):
-        cross_validate_retrieval(Covariance(), X, np.arange(12.0), folds=2, metrics="spearman")
