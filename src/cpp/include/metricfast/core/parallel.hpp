@@ -150,6 +150,40 @@ inline bool can_throw() {
     return std::uncaught_exceptions() == 0;
 }
 
+/// work(id) on this thread, whose id is 0, and on others.
+inline void work_together(int threads, const Control &control, Crew &crew,
+                          const std::function<void(int)> &work) {
+    const auto gate = std::make_shared<Gate>();
+    const auto help = [gate, &work](int id) {
+        {
+            const std::lock_guard<std::mutex> lock(gate->mutex);
+            if (!gate->open)
+                return;
+            ++gate->inside;
+        }
+        if (can_throw())
+            work(id);
+        const std::lock_guard<std::mutex> lock(gate->mutex);
+        --gate->inside;
+        gate->left.notify_one();
+    };
+    std::vector<std::thread> helpers;
+    helpers.reserve(static_cast<std::size_t>(threads - 1));
+    for (int id = 1; id < threads; ++id)
+        try {
+            if (control.executor)
+                control.executor([help, id] { help(id); });
+            else
+                helpers.emplace_back(help, id);
+        } catch (...) {
+            break; // There are no more threads: the ones there are do all of the work.
+        }
+    work(0);
+    crew.wait(*gate);
+    for (auto &helper : helpers)
+        helper.join();
+}
+
 } // namespace detail
 
 /// One thread's part in a parallel_blocks call.
@@ -199,39 +233,10 @@ void parallel_blocks(Index blocks, const Control &control, F &&f, Index units = 
             crew.fail(std::current_exception());
         }
     };
-    if (threads == 1) {
+    if (threads == 1)
         work(0);
-    } else {
-        const auto gate = std::make_shared<detail::Gate>();
-        const auto help = [gate, &work](int id) {
-            {
-                const std::lock_guard<std::mutex> lock(gate->mutex);
-                if (!gate->open)
-                    return;
-                ++gate->inside;
-            }
-            if (detail::can_throw())
-                work(id);
-            const std::lock_guard<std::mutex> lock(gate->mutex);
-            --gate->inside;
-            gate->left.notify_one();
-        };
-        std::vector<std::thread> helpers;
-        helpers.reserve(static_cast<std::size_t>(threads - 1));
-        for (int id = 1; id < threads; ++id)
-            try {
-                if (control.executor)
-                    control.executor([help, id] { help(id); });
-                else
-                    helpers.emplace_back(help, id);
-            } catch (...) {
-                break; // There are no more threads: the ones there are do all of the work.
-            }
-        work(0);
-        crew.wait(*gate);
-        for (auto &helper : helpers)
-            helper.join();
-    }
+    else
+        detail::work_together(threads, control, crew, work);
     if (crew.error)
         std::rethrow_exception(crew.error);
 }

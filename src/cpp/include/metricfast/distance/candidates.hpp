@@ -17,6 +17,26 @@ struct Neighbor {
     }
 };
 
+/// A reference to who is told of a query, a segment, and sorted neighbours; to be called while what
+/// it was made of lives.
+class Emit {
+  public:
+    template <class F>
+    Emit(const F &f)
+        : what_(&f), call_([](const void *what, Index query, Index segment,
+                              const std::vector<Neighbor> &found) {
+              (*static_cast<const F *>(what))(query, segment, found);
+          }) {}
+
+    void operator()(Index query, Index segment, const std::vector<Neighbor> &found) const {
+        call_(what_, query, segment, found);
+    }
+
+  private:
+    const void *what_;
+    void (*call_)(const void *, Index, Index, const std::vector<Neighbor> &);
+};
+
 /// The candidates of one query in one segment: those whose lower bound does not exceed the k-th
 /// smallest upper bound seen.
 template <class S> class CandidateList {

@@ -130,7 +130,6 @@ class Database {
         return most <= std::ldexp(1.0, reach);
     }
 
-    template <class Emit>
     void by_tree(const Points &queries, Index k, Codes exclude, const Control &control,
                  DatabaseMemory &memory, const Emit &emit) const {
         require_each(exclude, queries.rows(), "kneighbors: exclude must have one entry a query");

@@ -38,8 +38,7 @@ class SegmentSearch {
 
     /// emit(query, segment, sorted neighbours): k, or fewer where the segment has fewer. More than
     /// once for some; the last holds.
-    template <class Emit>
-    void run(const Control &control, SearchMemory &memory, Emit &&emit) const {
+    void run(const Control &control, SearchMemory &memory, const Emit &emit) const {
         memory.ids.resize(static_cast<std::size_t>(queries_.rows()));
         std::iota(memory.ids.begin(), memory.ids.end(), 0);
         if (k_ > many && k_ > database_.points().rows() / 16)
@@ -68,9 +67,8 @@ class SegmentSearch {
 
   private:
     /// Leaves the queries that integers do not serve: where they do not serve the first few, all.
-    template <class Emit>
     void by_integers(const QuantizedDatabase &quantized, const Control &control,
-                     SearchMemory &memory, Emit &emit) const {
+                     SearchMemory &memory, const Emit &emit) const {
         constexpr std::size_t few = 24;
         const QuantizedSearch search(database_, queries_, k_, exclude_);
         const auto own = &SearchMemory::Thread::quantized;
@@ -103,9 +101,9 @@ class SegmentSearch {
     static constexpr Index many = 256;
 
     /// Searches for memory.ids, of which those remain that were crowded. \param cost of a product.
-    template <class Search, class Memory, class Emit>
+    template <class Search, class Memory>
     void pass(const Search &search, Memory SearchMemory::Thread::*own, double cost,
-              const Control &control, SearchMemory &memory, Emit &emit) const {
+              const Control &control, SearchMemory &memory, const Emit &emit) const {
         const PanelLayout &layout = search.layout();
         const auto &ids = memory.ids;
         const Index n = static_cast<Index>(ids.size());
@@ -186,9 +184,8 @@ class SegmentSearch {
 
     /// Every distance computed directly: for queries with too many (near-)equal neighbours, and
     /// where most points are asked for.
-    template <class Emit>
     void exhaustive(const Segments &segments, const Copies &copies, const Control &control,
-                    SearchMemory &memory, Emit &emit) const {
+                    SearchMemory &memory, const Emit &emit) const {
         const auto &ids = memory.ids;
         parallel_blocks(static_cast<Index>(ids.size()), control, [&](Index b, Worker &) {
             const Points &points = database_.points();
