@@ -40,7 +40,7 @@ PYTHON_LAYERS = [
     ["learners/votes/", "learners/kernel/"],
     ["predictors/"],
     ["learners/__init__"],
-    ["__init__", "neighbors", "inference", "solvers"],
+    ["__init__", "neighbors", "inference", "solvers", "sources"],
     ["io", "plotting", "torch", "_paths"],
     ["__main__"],
 ]

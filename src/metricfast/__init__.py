@@ -13,6 +13,7 @@ from typing import Any
 # What each module has to offer here.
 _NAMES = {
     "_core.dispatch": "build_info",
+    "_core.memory": "config_context get_config set_config",
     "_paths": "get_cmake_dir get_include",
     "constraints": "Constraints",
     "distances.database": "Database",
@@ -57,7 +58,7 @@ _NAMES = {
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 _SUBMODULES = (
     *("constraints", "embeddings", "exceptions", "inference", "io", "learners", "losses"),
-    *("metrics", "neighbors", "plotting", "samplers", "solvers", "torch"),
+    *("metrics", "neighbors", "plotting", "samplers", "solvers", "sources", "torch"),
 )
 # What needs a package that may not be there is public where it is.
 _NEEDS = {"plotting": "matplotlib", "torch": "torch"}

@@ -12,8 +12,12 @@ from metricfast import neighbors as neighbors
 from metricfast import plotting as plotting
 from metricfast import samplers as samplers
 from metricfast import solvers as solvers
+from metricfast import sources as sources
 from metricfast import torch as torch
 from metricfast._core.dispatch import build_info as build_info
+from metricfast._core.memory import config_context as config_context
+from metricfast._core.memory import get_config as get_config
+from metricfast._core.memory import set_config as set_config
 from metricfast._paths import get_cmake_dir as get_cmake_dir
 from metricfast._paths import get_include as get_include
 from metricfast.constraints import Constraints as Constraints

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import as_array, as_real
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.stores import in_memory
 from metricfast._core.targets import as_label_array, check_comparable, encode
 from metricfast._core.types import Array, Floats, Integers
 
@@ -44,7 +45,7 @@ def aligned_empty(shape: tuple[int, int], dtype: type[np.floating[Any]]) -> Arra
 
 def as_points(X: ArrayLike, name: str, *, width: int | None = None) -> Array:
     """Finite points, one a row; ``width`` is the number of columns they must have."""
-    array = as_real(X, name)
+    array = as_real(in_memory(X, name, "give fewer points"), name)
     if array.ndim != 2:
         raise ValueError(
             f"{name} must be a 2-dimensional array (points, features); "

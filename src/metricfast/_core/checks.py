@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
 from metricfast._core.arguments import as_array
 from metricfast._core.preprocessors import Preprocessor, form
+from metricfast._core.sources import Source
 from metricfast._core.sparse import check_structure
+from metricfast._core.stores import as_source, in_memory
 from metricfast._core.targets import as_label_array
 from metricfast._core.types import Array
 
@@ -32,6 +34,7 @@ def check_points(
     preprocessor: Preprocessor | None,
     reset: bool,
     name: str = "X",
+    accept_sources: bool = False,
     **params: Any,
 ) -> Any:
     """Form and check points, and labels if `y` is given.
@@ -39,12 +42,19 @@ def check_points(
     `estimator`: whose name errors carry, and whose `n_features_in_` and `feature_names_in_` are set
         (`reset`, in `fit`) or compared with.
     `X`: a table of points, also a sparse one, or indicators for the preprocessor; errors call it
-        `name`.
+        `name`. Points that are not in memory are read, unless `accept_sources`: they are returned
+        as a source, which checks what it reads.
     `**params`: of :func:`sklearn.utils.check_array`.
     Returns X, or (X, y); X in native float32 if it was float32, otherwise float64; never modified
     in place.
     """
+    source = as_source(X)
     with _naming(name):
+        if source is not None and accept_sources:
+            return _checked_source(estimator, source, y, reset, **params)
+        if source is not None:
+            needing = f"{name}, which {type(estimator).__name__} needs in memory,"
+            X = _with_names(in_memory(X, needing, "give fewer points"), source)
         X = _formed(_with_shape(X), 2, "points", preprocessor, estimator)
         if issparse(X):
             check_structure(X)
@@ -56,6 +66,44 @@ def check_points(
     if not isinstance(checked, tuple):
         return _as_native(checked)
     return _as_native(checked[0]), checked[1]
+
+
+def _checked_source(
+    estimator: BaseEstimator,
+    source: Source,
+    y: Any,
+    reset: bool,
+    *,
+    ensure_min_samples: int = 1,
+    y_numeric: bool = False,
+    **_: Any,
+) -> Any:
+    """Check what is known of points before any is read, and their labels."""
+    few = _with_names(np.zeros((1, source.shape[1])), source)
+    validate_data(estimator, few, reset=reset, skip_check_array=True)
+    if len(source) < ensure_min_samples:
+        raise ValueError(
+            f"Found array with {len(source)} sample(s) (shape={source.shape}) while a minimum of "
+            f"{ensure_min_samples} is required by {type(estimator).__name__}."
+        )
+    if isinstance(y, str):
+        return source
+    check_labels(y)
+    checked = check_array(
+        y, ensure_2d=False, dtype="numeric" if y_numeric else None, input_name="y",
+        estimator=estimator,
+    )  # fmt: skip
+    check_consistent_length(source, checked)
+    return source, checked
+
+
+def _with_names(X: Array, source: Source) -> Any:
+    """Return points of a source, with the names of its features if it has any."""
+    if source.feature_names is None:
+        return X
+    from pandas import DataFrame
+
+    return DataFrame(X, columns=source.feature_names)
 
 
 def check_tuples(

@@ -1,0 +1,166 @@
+"""Points that are not in memory: read by blocks of rows, never copied whole."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from metricfast._core.dispatch import get_kernels
+from metricfast._core.memory import block_rows
+from metricfast._core.scaling import times_power_of_two
+from metricfast._core.types import Array, Integers
+
+__all__ = ["Part", "Scaled", "Source", "parts"]
+
+# Rows nearer to each other than this are read together with what lies between them.
+_GAP = 64
+
+
+class Source(ABC):
+    """A table of points that is read by blocks of rows: base class of all of them.
+
+    Learners and functions take one in place of an array. A subclass sets `shape` and `dtype`, and
+    defines :meth:`read`.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Number of points, and of features.
+    dtype : numpy.dtype
+        float32 or float64: what blocks are given in.
+    feature_names : list of str or None
+        Names of the features, where they have any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import metricfast as mf
+    >>> class Squares(mf.sources.Source):
+    ...     shape, dtype = (1000, 2), np.dtype(np.float64)
+    ...     def read(self, start, stop):
+    ...         numbers = np.arange(start, stop, dtype=float)
+    ...         return np.column_stack([numbers, numbers**2])
+    >>> Squares()[3:5]
+    array([[ 3.,  9.],
+           [ 4., 16.]])
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    feature_names: list[str] | None = None
+    ndim = 2
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> Array:
+        """Return rows from `start` up to `stop`, as an array of `dtype` that nobody else has.
+
+        One thread reads at a time.
+        """
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> Array:
+        """Return rows of a slice, an array of indices or a mask, checked to be finite."""
+        if isinstance(rows, slice):
+            start, stop, step = rows.indices(len(self))
+            if step == 1:
+                return self._checked(start, max(start, stop))
+            rows = np.arange(start, stop, step)
+        rows = np.asarray(rows)
+        if rows.dtype == bool:
+            rows = np.flatnonzero(rows)
+        return self._gather(rows)
+
+    def _checked(self, start: int, stop: int) -> Array:
+        wanted = stop - start, self.shape[1]
+        if not stop > start:
+            return np.empty(wanted, self.dtype)
+        found = np.ascontiguousarray(self.read(start, stop), self.dtype)
+        if found.shape != wanted:
+            raise ValueError(
+                f"X: rows {start} to {stop - 1} must have shape {wanted}; found {found.shape}."
+            )
+        if not get_kernels().all_finite(found):
+            raise ValueError(
+                f"X contains NaN or infinity in rows {start} to {stop - 1}; remove or impute these "
+                "values."
+            )
+        return found
+
+    def _gather(self, rows: Integers) -> Array:
+        """Return some rows, reading blocks in ascending order."""
+        found = np.empty((len(rows), self.shape[1]), self.dtype)
+        order = np.argsort(rows, kind="stable")
+        ascending = rows[order]
+        if len(rows) and not 0 <= ascending[0] <= ascending[-1] < len(self):
+            raise IndexError(f"rows must be from 0 to {len(self) - 1}.")
+        most = block_rows(self.dtype.itemsize * self.shape[1])
+        first = 0
+        while first < len(rows):
+            start = ascending[first]
+            end = first + int(np.searchsorted(ascending[first:], start + most))
+            gaps = np.flatnonzero(np.diff(ascending[first:end]) > _GAP)
+            end = first + int(gaps[0]) + 1 if len(gaps) else end
+            block = self._checked(int(start), int(ascending[end - 1]) + 1)
+            found[order[first:end]] = block[ascending[first:end] - start]
+            first = end
+        return found
+
+
+class Scaled(Source):
+    """Points of another less a mean, times ``2**-exponent``."""
+
+    def __init__(self, source: Source, mean: Array, exponent: int) -> None:
+        self._source, self._mean, self._exponent = source, mean.astype(source.dtype), exponent
+        self.shape, self.dtype = source.shape, source.dtype
+
+    def read(self, start: int, stop: int) -> Array:
+        """Return rows."""
+        return self._moved(self._source.read(start, stop))
+
+    def _gather(self, rows: Integers) -> Array:
+        return self._moved(self._source._gather(rows))
+
+    def _moved(self, block: Array) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            block = block - self._mean
+        return times_power_of_two(block, -self._exponent) if self._exponent else block
+
+
+class Part(Source):
+    """Some points of another, in ascending order."""
+
+    def __init__(self, source: Source, rows: Integers) -> None:
+        self._source, self._rows = source, rows
+        self.shape, self.dtype = (len(rows), source.shape[1]), source.dtype
+
+    def read(self, start: int, stop: int) -> Array:
+        """Return rows."""
+        return self._source._gather(self._rows[start:stop])
+
+    def _gather(self, rows: Integers) -> Array:
+        return self._source._gather(self._rows[rows])
+
+
+def parts(X: Any, n_rows: int | None = None) -> Iterator[tuple[slice, Array]]:
+    """Return the rows of X block by block, with where they are.
+
+    The next block of a source is read while the last one is in use.
+    """
+    size = block_rows(X.dtype.itemsize * X.shape[1]) if n_rows is None else n_rows
+    rows = [slice(start, min(start + size, X.shape[0])) for start in range(0, X.shape[0], size)]
+    if not isinstance(X, Source) or len(rows) < 2:
+        yield from ((part, X[part]) for part in rows)
+        return
+    with ThreadPoolExecutor(1, thread_name_prefix="metricfast-reads") as reader:
+        coming = reader.submit(X.__getitem__, rows[0])
+        for part, following in zip(rows, [*rows[1:], None], strict=True):
+            block = coming.result()
+            if following is not None:
+                coming = reader.submit(X.__getitem__, following)
+            yield part, block

@@ -1,0 +1,312 @@
+"""Where points may be that are not in memory: stores that are read by blocks of rows."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from metricfast._core.arguments import as_real
+from metricfast._core.memory import refuse_beyond
+from metricfast._core.sources import Source
+from metricfast._core.types import Array
+
+__all__ = ["Batches", "Columns", "Rows", "as_source", "in_memory"]
+
+# Rows of a piece, and what reads them.
+_Piece = tuple[int, Callable[[], Any]]
+
+
+class Rows(Source):
+    """A table that is read as ``table[start:stop]``: a memory map, a zarr array, an HDF5 dataset.
+
+    Memory maps, and arrays of zarr and h5py, are taken as they are wherever points are; this is for
+    other kinds.
+
+    Parameters
+    ----------
+    table : object
+        With `shape` and `dtype`, and rows by slice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import metricfast as mf
+    >>> mf.sources.Rows(np.arange(6).reshape(3, 2)).dtype
+    dtype('float64')
+    """
+
+    def __init__(self, table: Any) -> None:
+        shape: tuple[int, ...] = tuple(getattr(table, "shape", ()))
+        dtype = getattr(table, "dtype", None)
+        if len(shape) != 2 or dtype is None:
+            raise ValueError(
+                f"table must have two dimensions and a dtype; found {type(table).__name__} of "
+                f"shape {shape}."
+            )
+        self._table = table
+        self.shape = int(shape[0]), int(shape[1])
+        self.dtype = _real(dtype)
+
+    def read(self, start: int, stop: int) -> Array:
+        """Return rows; of a memory map, without keeping its pages in memory."""
+        table = self._table
+        found = np.array(table[start:stop], self.dtype, order="C")
+        if isinstance(table, np.memmap):
+            _release(table, start, stop)
+        return found
+
+
+class Columns(Source):
+    """Columns of an Arrow table or data set, or of a Parquet file.
+
+    Parameters
+    ----------
+    data : pyarrow.dataset.Dataset, pyarrow.parquet.ParquetFile or pyarrow.Table
+        For the path of a Parquet file or folder: ``pyarrow.dataset.dataset(path)``.
+    columns : list of str, optional
+        Features, in this order; all columns by default. They hold numbers, and no missing values.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import metricfast as mf
+    >>> table = pa.table({"a": [1.0, 2.0], "b": [3.0, 4.0], "label": ["x", "y"]})
+    >>> source = mf.sources.Columns(table, ["a", "b"])
+    >>> source.feature_names, source[1:]
+    (['a', 'b'], array([[2., 4.]]))
+    """
+
+    def __init__(self, data: Any, columns: list[str] | None = None) -> None:
+        import pyarrow as pa
+
+        schema = data.schema_arrow if hasattr(data, "schema_arrow") else data.schema
+        names = list(schema.names if columns is None else columns)
+        single = True
+        for name in names:
+            if schema.get_field_index(name) < 0:
+                raise ValueError(f"columns: there is no column {name!r}; found {schema.names}.")
+            kind = schema.field(name).type
+            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+                raise ValueError(
+                    f"columns: {name!r} must hold numbers; found {kind}. Name the features alone."
+                )
+            single = single and kind == pa.float32()
+        self.feature_names, self._pieces = names, _arrow_pieces(data, names)
+        self._ends = np.cumsum([n_rows for n_rows, _ in self._pieces], dtype=np.int64)
+        self._last: tuple[int, Array] | None = None
+        self.shape = int(self._ends[-1]) if len(self._ends) else 0, len(names)
+        self.dtype = np.dtype(np.float32 if single else np.float64)
+
+    def read(self, start: int, stop: int) -> Array:
+        """Return rows; the piece that they end in, a row group of a file, is kept for the next."""
+        found = np.empty((stop - start, self.shape[1]), self.dtype)
+        first = np.searchsorted(self._ends, start, side="right")
+        for number in range(int(first), int(np.searchsorted(self._ends, stop)) + 1):
+            n_rows, load = self._pieces[number]
+            if self._last is None or self._last[0] != number:
+                self._last = None
+                table, block = load(), np.empty((n_rows, self.shape[1]), self.dtype)
+                for column, name in enumerate(self.feature_names or ()):
+                    block[:, column] = table.column(name).to_numpy(zero_copy_only=False)
+                self._last = number, block
+            offset = int(self._ends[number]) - n_rows
+            low, high = max(start, offset), min(stop, offset + n_rows)
+            found[low - start : high - start] = self._last[1][low - offset : high - offset]
+        return found
+
+
+class Batches(Source):
+    """Points that come in batches, from an iterator that can be started again.
+
+    All batches are gone through once at first, to count the points and to keep their labels; rows
+    before those read last mean another start.
+
+    Parameters
+    ----------
+    make : callable or object
+        ``make()`` returns an iterator of arrays, or of pairs of points and labels, the same in
+        each call. Or an iterator as ``xgboost.DataIter`` is one: ``reset()`` starts it, and
+        ``next(input_data)`` calls ``input_data(data=..., label=...)`` and returns whether it did.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_points,) or None
+        The labels of all points, where batches have any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import metricfast as mf
+    >>> def make():
+    ...     for start in range(0, 100, 10):
+    ...         X = np.arange(start, start + 10.0)[:, None]
+    ...         yield X, (X[:, 0] > 50).astype(int)
+    >>> source = mf.sources.Batches(make)
+    >>> source.shape, source.labels.sum()
+    ((100, 1), np.int64(49))
+    """
+
+    def __init__(self, make: Any) -> None:
+        if not callable(make) and not (hasattr(make, "reset") and hasattr(make, "next")):
+            raise TypeError(
+                "make must be a function that returns an iterator of batches, or have reset() and "
+                f"next(input_data); found {type(make).__name__}."
+            )
+        self._make: Callable[[], Iterator[Any]] = (
+            make if callable(make) else lambda: _data_iter(make)
+        )
+        n_rows, width, single, labels = 0, None, True, []
+        for X, y in map(_pair, self._make()):
+            block = _as_block(X, width)
+            width, n_rows = block.shape[1], n_rows + len(block)
+            single = single and block.dtype == np.float32
+            if y is not None:
+                labels.append(np.asarray(y))
+                if len(labels[-1]) != len(block):
+                    raise ValueError(
+                        f"A batch of {len(block)} points must have as many labels; found "
+                        f"{len(labels[-1])}."
+                    )
+        if width is None:
+            raise ValueError("make() gave no batch: an iterator must start again in every call.")
+        self.labels = np.concatenate(labels) if labels else None
+        if self.labels is not None and len(self.labels) != n_rows:
+            raise ValueError("Either all batches must have labels, or none.")
+        self.shape, self.dtype = (n_rows, width), np.dtype(np.float32 if single else np.float64)
+        self._coming: Iterator[Any] = iter(())
+        self._block, self._from = np.empty((0, width), self.dtype), n_rows
+
+    def read(self, start: int, stop: int) -> Array:
+        """Return rows, going on from where the last call ended, or anew."""
+        if start < self._from:
+            self._coming, self._from = iter(self._make()), 0
+            self._block = self._block[:0]
+        found = np.empty((stop - start, self.shape[1]), self.dtype)
+        filled = start
+        while filled < stop:
+            end = self._from + len(self._block)
+            if filled >= end:
+                try:
+                    X, _ = _pair(next(self._coming))
+                except StopIteration:
+                    raise ValueError(
+                        f"make() gave {self.shape[0]} points at first, and now {end}: it must give "
+                        "the same in every call."
+                    ) from None
+                self._from, self._block = end, _as_block(X, self.shape[1])
+                continue
+            upto = min(stop, end)
+            found[filled - start : upto - start] = self._block[
+                filled - self._from : upto - self._from
+            ]
+            filled = upto
+        return found
+
+
+def as_source(X: Any) -> Source | None:
+    """Return what reads X by blocks; None where X is something in memory."""
+    if isinstance(X, Source):
+        return X
+    package = type(X).__module__.partition(".")[0]
+    if package == "pyarrow" and hasattr(X, "schema"):
+        return Columns(X)
+    if isinstance(X, np.memmap) or package in ("zarr", "h5py"):
+        return Rows(X) if len(X.shape) == 2 else None
+    return None
+
+
+def in_memory(X: Any, what: str, instead: str) -> Any:
+    """Return all points of a source, where they may be held; other points as they are.
+
+    `what` needs them, and errors say what to do `instead`.
+    """
+    source = as_source(X)
+    if source is None or isinstance(X, np.memmap):  # which is an array, of pages that come and go
+        return X
+    refuse_beyond(2 * source.shape[0] * source.shape[1] * source.dtype.itemsize, what, instead)
+    return source[:]
+
+
+def _real(dtype: Any) -> np.dtype[Any]:
+    """Return what numbers of a dtype are read as."""
+    kind = np.dtype(dtype)
+    if kind.kind not in "biuf":
+        raise ValueError(f"X must hold numbers; found dtype {kind}.")
+    return np.dtype(np.float32 if kind.kind == "f" and kind.itemsize == 4 else np.float64)
+
+
+def _release(table: Any, start: int, stop: int) -> None:
+    """Let go of the pages of a shared mapping, which stay in the file and in its cache."""
+    mapping, shared = getattr(table, "_mmap", None), table.mode in ("r", "r+", "w+")
+    if mapping is None or not shared or not hasattr(mapping, "madvise"):
+        return
+    if not table.flags.c_contiguous:
+        return
+    base = np.frombuffer(mapping, np.uint8).__array_interface__["data"][0]
+    first = table[start:stop].__array_interface__["data"][0] - base
+    page = mmap.PAGESIZE
+    low, high = first // page * page, first + (stop - start) * table.strides[0]
+    if 0 <= low < high <= len(mapping):
+        mapping.madvise(mmap.MADV_DONTNEED, low, high - low)
+
+
+def _arrow_pieces(data: Any, names: list[str]) -> list[_Piece]:
+    """Return the pieces that Arrow data are read in."""
+    if hasattr(data, "read_row_group"):
+        groups = range(data.num_row_groups)
+        read = data.read_row_group
+        return [(data.metadata.row_group(i).num_rows, partial(read, i, names)) for i in groups]
+    if not hasattr(data, "get_fragments"):
+        batches = data.select(names).to_batches()
+        return [(len(batch), partial(_same, batch)) for batch in batches]
+    how = {"schema": data.schema, "columns": names}
+    pieces: list[_Piece] = []
+    for fragment in data.get_fragments():
+        if hasattr(fragment, "split_by_row_group"):
+            for part in fragment.split_by_row_group():
+                n_rows = sum(group.num_rows for group in part.row_groups)
+                pieces.append((n_rows, partial(part.to_table, **how)))
+        else:
+            pieces.append((fragment.count_rows(), partial(fragment.to_table, **how)))
+    if sum(n_rows for n_rows, _ in pieces) != data.count_rows():
+        raise ValueError("X is a data set with a filter: write what it leaves to a file first.")
+    return pieces
+
+
+def _same(batch: Any) -> Any:
+    return batch
+
+
+def _data_iter(batches: Any) -> Iterator[Any]:
+    """Go through an iterator as xgboost.DataIter is one."""
+    given: list[Any] = []
+
+    def input_data(*, data: Any, label: Any = None, **_: Any) -> None:
+        given.append((data, label))
+
+    batches.reset()
+    while batches.next(input_data):
+        yield given.pop()
+
+
+def _as_block(X: Any, width: int | None) -> Array:
+    block = as_real(X, "X of a batch")
+    if block.ndim != 2 or (width is not None and block.shape[1] != width):
+        columns = "columns" if width is None else f"{width} columns"
+        raise ValueError(
+            f"X of a batch must have two dimensions and {columns}; found shape {block.shape}."
+        )
+    return block
+
+
+def _pair(batch: Any) -> tuple[Any, Any]:
+    """Return points and labels, None where a batch has none."""
+    if isinstance(batch, tuple):
+        if len(batch) != 2:
+            raise ValueError(f"A batch must be points, or points and labels; found {len(batch)}.")
+        return batch[0], batch[1]
+    return batch, None

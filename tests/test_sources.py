@@ -1,0 +1,205 @@
+"""Points that are not in memory: each store gives the rows that an array gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import metricfast as mf
+from metricfast import sources
+from metricfast._core.memory import block_rows
+from metricfast._core.sources import Part, Scaled, parts
+from metricfast._core.stores import as_source
+
+Array = NDArray[Any]
+
+
+def memory_map(X: Array, folder: Path) -> Any:
+    np.save(folder / "X.npy", X)
+    return np.load(folder / "X.npy", mmap_mode="r")
+
+
+def zarr_array(X: Array, folder: Path) -> Any:
+    zarr = pytest.importorskip("zarr")
+    return zarr.create_array(folder / "X.zarr", data=X, chunks=(7, X.shape[1]))
+
+
+def hdf5(X: Array, folder: Path) -> Any:
+    h5py = pytest.importorskip("h5py")
+    file = h5py.File(folder / "X.h5", "w")
+    return file.create_dataset("X", data=X)
+
+
+def arrow(X: Array) -> Any:
+    pa = pytest.importorskip("pyarrow")
+    return pa.table({f"x{i}": column for i, column in enumerate(X.T)})
+
+
+def parquet(X: Array, folder: Path) -> Any:
+    table, pq = arrow(X), pytest.importorskip("pyarrow.parquet")
+    half = len(X) // 2
+    (folder / "set").mkdir()
+    for i, part in enumerate((table[:half], table[half:])):
+        pq.write_table(part, folder / "set" / f"{i}.parquet", row_group_size=9)
+    return pytest.importorskip("pyarrow.dataset").dataset(folder / "set")
+
+
+def parquet_file(X: Array, folder: Path) -> Any:
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(arrow(X), folder / "X.parquet", row_group_size=9)
+    return pq.ParquetFile(folder / "X.parquet")
+
+
+class DataIter:
+    """As xgboost.DataIter."""
+
+    def __init__(self, X: Array) -> None:
+        self.X, self.at = X, 0
+
+    def reset(self) -> None:
+        self.at = 0
+
+    def next(self, input_data: Callable[..., None]) -> bool:
+        if self.at >= len(self.X):
+            return False
+        block = self.X[self.at : self.at + 13]
+        input_data(data=block, label=block[:, 0] > 0)
+        self.at += 13
+        return True
+
+
+class Own(sources.Source):
+    def __init__(self, X: Array) -> None:
+        self.X, self.shape, self.dtype = X, X.shape, X.dtype
+
+    def read(self, start: int, stop: int) -> Array:
+        return self.X[start:stop].copy()
+
+
+STORES: dict[str, Callable[[Array, Path], Any]] = {
+    "memory map": memory_map,
+    "zarr": zarr_array,
+    "HDF5": hdf5,
+    "Arrow": lambda X, _: arrow(X),
+    "Parquet": parquet,
+    "Parquet file": parquet_file,
+    "batches": lambda X, _: sources.Batches(lambda: iter(np.array_split(X, 7))),
+    "DataIter": lambda X, _: sources.Batches(DataIter(X)),
+    "rows": lambda X, _: sources.Rows(X),
+    "own": lambda X, _: Own(X),
+}
+
+
+@pytest.fixture(params=STORES)
+def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Array, Any]]:
+    X = np.random.RandomState(0).randn(100, 3).astype(np.float32)
+    store = STORES[request.param](X, tmp_path)
+    yield X, store
+    if hasattr(store, "file"):
+        store.file.close()
+
+
+def test_a_store_gives_the_rows_of_an_array(stored: tuple[Array, Any]) -> None:
+    X, store = stored
+    source = as_source(store)
+    assert source is not None and source.shape == X.shape and source.dtype == X.dtype
+    rng = np.random.RandomState(1)
+    for rows in (
+        slice(None),
+        slice(20, 63),
+        slice(5, 5),
+        slice(90, 3, -7),
+        rng.randint(0, 100, 50),
+        X[:, 0] > 0,
+        np.array([99, 0, 99]),
+    ):
+        found = source[rows]
+        np.testing.assert_array_equal(found, X[rows])
+        assert found.flags.c_contiguous and not np.may_share_memory(found, X)
+    for size in (1, 30, 100, 1000):
+        found = [block for _, block in parts(source, size)]
+        assert all(len(block) <= size for block in found)
+        np.testing.assert_array_equal(np.concatenate(found), X)
+
+
+def test_learners_and_functions_take_each_store(stored: tuple[Array, Any]) -> None:
+    X, store = stored
+    y = (X[:, 0] > 0).astype(int)
+    np.testing.assert_allclose(
+        mf.MCML(tol=1e-2).fit(store, y).components_, mf.MCML(tol=1e-2).fit(X, y).components_
+    )
+    np.testing.assert_array_equal(mf.kneighbors(store)[1], mf.kneighbors(X)[1])
+
+
+def test_views_of_a_source() -> None:
+    X = np.random.RandomState(0).randn(50, 2) + 7
+    rows = np.arange(3, 50, 4)
+    scaled = Scaled(Part(Own(X), rows), X.mean(axis=0), 3)
+    expected = (X[rows] - X.mean(axis=0)) / 8
+    np.testing.assert_array_equal(scaled[:], expected)
+    np.testing.assert_array_equal(scaled[np.array([4, 1])], expected[[4, 1]])
+
+
+def test_labels_come_with_batches() -> None:
+    X = np.arange(40.0)[:, None]
+    source = sources.Batches(DataIter(X))
+    np.testing.assert_array_equal(source.labels, X[:, 0] > 0)
+
+
+def test_pages_of_a_memory_map_are_let_go(tmp_path: Path) -> None:
+    X = np.arange(200_000.0).reshape(-1, 2)
+    for mode, offset in (("r", 0), ("r+", 1000), ("c", 0)):
+        np.save(tmp_path / "X.npy", X)
+        view = np.load(tmp_path / "X.npy", mmap_mode=mode)[offset:]
+        if mode != "r":
+            view[7] = -1  # also what is in no file yet is read, twice
+        for _ in range(2):
+            np.testing.assert_array_equal(sources.Rows(view)[:], np.array(view))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: sources.Rows(np.arange(3.0)), ValueError, "two dimensions"),
+        (lambda: sources.Rows(np.array([["a"]])), ValueError, "must hold numbers"),
+        (lambda: sources.Rows(np.array([[1.0], [np.nan]]))[:], ValueError, "NaN or infinity in ro"),
+        (lambda: sources.Rows(np.eye(3))[np.array([3])], IndexError, "from 0 to 2"),
+        (lambda: sources.Batches([1]), TypeError, "make must be a function"),
+        (lambda: sources.Batches(lambda: []), ValueError, "gave no batch"),
+        (lambda: sources.Batches(lambda: [np.eye(3), np.eye(2)]), ValueError, "3 columns"),
+        (lambda: sources.Batches(lambda: [(np.eye(3), [1])]), ValueError, "as many labels"),
+        (
+            lambda: sources.Batches(iter([iter([np.eye(3)]), iter([])]).__next__)[:],
+            ValueError,
+            "the same in every call",
+        ),
+        (lambda: sources.Columns(arrow(np.eye(2)), ["z"]), ValueError, "no column 'z'"),
+        (lambda: mf.Covariance().fit(sources.Rows(np.eye(1))), ValueError, "minimum of 2"),
+        (lambda: mf.NCA().fit(sources.Rows(np.eye(3)), [0, 1]), ValueError, "inconsistent"),
+        (lambda: mf.set_config(memory_limit="lots"), ValueError, "memory_limit must be"),
+    ],
+)
+def test_bad_stores(make: Callable[[], object], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        make()
+
+
+def test_memory_limit() -> None:
+    default = mf.get_config()["memory_limit"]
+    assert default > 1e8
+    with mf.config_context(memory_limit="1 MiB"):
+        assert mf.get_config() == {"memory_limit": 1 << 20}
+        assert block_rows(1024) == 128
+        with mf.config_context():
+            assert mf.get_config() == {"memory_limit": 1 << 20}
+        big = sources.Rows(np.broadcast_to(np.float32(0), (10**6, 100)))
+        with pytest.raises(MemoryError, match="800,000,000 bytes"):
+            mf.NCA().fit(big, np.arange(10**6) % 2)
+        with pytest.raises(MemoryError, match="give fewer points"):
+            mf.kneighbors(big)
+    assert mf.get_config()["memory_limit"] == default
