@@ -238,6 +238,12 @@ def test_what_overflows_the_parameters_is_not_finite():
     embedding, points = Linear(2), X.astype(np.float32)
     with pytest.raises(ValueError, match="what overflows float32"):
         embedding.forward(embedding.initialize(points), 1e300 * X)
+    large = [np.full((2, X.shape[1]), 1e200)]
+    for each, form in itertools.product(
+        (Linear(2), Linear(2, normalize=True)), (np.array, csr_array)
+    ):
+        with pytest.raises(ValueError, match="embedded points overflow float64"):
+            each.forward(large, form(1e200 * np.abs(X)))
 
 
 def test_learners_check_points_once(monkeypatch):

@@ -148,7 +148,7 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
         ------
         ValueError
             If X has no points, another width than the parameters, NaN or infinity, or is a damaged
-            sparse matrix.
+            sparse matrix; or if embedded points overflow.
         """
 
     def _forward(
@@ -204,7 +204,14 @@ class CheckedEmbedding(Embedding):
         self._check_parameters(parameters)
         weight = self._first(parameters, side)
         X = as_embeddable(X, weight.dtype, weight.shape[1])
-        return self._forward(parameters, X, side=side, n_jobs=n_jobs)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self._forward(parameters, X, side=side, n_jobs=n_jobs)
+        if not get_kernels().all_finite(found[0]):
+            raise ValueError(
+                f"X or the parameters are so large that embedded points overflow {weight.dtype}: "
+                "scale them."
+            )
+        return found
 
     @abstractmethod
     def _forward(
