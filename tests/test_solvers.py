@@ -76,6 +76,10 @@ def test_smooth_at_a_minimum_keeps_it():
     monitor = Monitor(minimum)
     minimize_smooth(least_squares, minimum, monitor, max_iter=100)
     assert monitor.best_value == pytest.approx(least_squares(minimum)[0])
+    monitor(9.0, START)
+    monitor.restart(minimum)
+    minimize_smooth(least_squares, minimum, monitor, max_iter=100)
+    assert monitor.best_objective == pytest.approx(least_squares(minimum)[0])
 
 
 @pytest.mark.parametrize("hinge", [False, True])
@@ -134,6 +138,12 @@ def test_hinge_ends_where_there_is_no_gradient():
     )
     assert monitor.curve == []
     assert monitor.best_value == 0
+    monitor(9.0, START)
+    monitor.restart(START)
+    minimize_hinge(
+        lambda x: (5.0, np.zeros_like(x)), START, monitor, min_iter=50, max_iter=100, tol=0
+    )
+    assert monitor.best_objective == 5
 
 
 def test_hinge_reaches_zero_of_a_sum_of_hinges_and_ends():

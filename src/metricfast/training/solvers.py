@@ -53,7 +53,7 @@ def minimize_smooth(
         callback=report,
         options={"maxiter": max_iter, "maxfun": math.inf},
     )
-    if not monitor.curve:
+    if math.isinf(monitor.best_objective):
         if not math.isfinite(result.fun):
             raise DivergedError
         monitor.settle(result.fun, result.x)
@@ -126,7 +126,7 @@ def minimize_hinge(
             return
         if iteration >= min_iter and converged():
             return
-    if not monitor.curve:
+    if math.isinf(monitor.best_objective):
         monitor.settle(value, x)
     if iteration == max_iter:
         _warn(f"No convergence in {max_iter} iterations: raise max_iter or the tolerance.")
