@@ -63,9 +63,9 @@ class QuantizedSearch {
         for (Index i = 0; i < count; ++i)
             if (!crowded[i])
                 m.queries.look(i, std::numeric_limits<double>::infinity());
-        const Index scouted = begin + std::max<Index>(48, k_);
-        if (scouted < begin + (end - begin) / 8)
-            m.queries.scout(quantized_, begin, scouted, exclude_ != nullptr ? k_ + 1 : k_);
+        const Index scouted = std::min(std::max<Index>(128, k_), (end - begin) / 8);
+        if (scouted >= std::max<Index>(48, k_))
+            m.queries.scout(quantized_, begin, begin + scouted, exclude_ != nullptr ? k_ + 1 : k_);
         m.queries.sweep(quantized_, begin, end, [&](Index i, Index position, std::int32_t sum) {
             if (crowded[i])
                 return;

@@ -50,10 +50,10 @@ struct Int8Bounds {
 #ifdef METRICFAST_INT8
 
 namespace detail {
-/// sum[c] += <4 unsigned of b[c], 4 signed of *a>. In assembly, since the module's target need not
-/// have the instruction, and compilers keep the sums in registers.
-METRICFAST_INLINE inline void add_products(__m512i &sum, __m512i b, const std::int32_t *a) {
-    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(b), "m"(*a));
+/// sum[c] += <4 unsigned of b[c], 4 signed of a[c]>. In assembly, since the module's target need
+/// not have the instruction, and compilers keep the sums in registers.
+METRICFAST_INLINE inline void add_products(__m512i &sum, __m512i b, __m512i a) {
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(b), "v"(a));
 }
 
 /// What the sums of 16 queries must exceed.
@@ -87,8 +87,9 @@ METRICFAST_INLINE inline void accumulate_products(Index groups, const std::int32
     for (Index g = 0; g < groups; ++g, a += Int8Tile::rows, b += 4 * Int8Tile::cols) {
         const __m512i b0 = _mm512_loadu_si512(b), b1 = _mm512_loadu_si512(b + 64);
         ::metricfast::unrolled<Rows>([&](auto r) METRICFAST_INLINE {
-            add_products(sum[r][0], b0, a + r);
-            add_products(sum[r][1], b1, a + r);
+            const __m512i four = _mm512_set1_epi32(a[r]);
+            add_products(sum[r][0], b0, four);
+            add_products(sum[r][1], b1, four);
         });
     }
     ::metricfast::unrolled<Rows>([&](auto r) METRICFAST_INLINE {
