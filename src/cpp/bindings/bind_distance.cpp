@@ -49,6 +49,70 @@ void pairwise(const py::array &x, const py::array &y, const py::object &U, const
     });
 }
 
+/// (largest coordinate, largest offset from a point, both times `unit`).
+py::tuple extent(const py::array &x, const py::array &from, double unit) {
+    const Points all = points(x);
+    const auto origin = elements<double>(from, all.cols(), "from");
+    std::vector<double> scaled(origin.begin(), origin.end());
+    for (double &value : scaled)
+        value *= unit;
+    return py::make_tuple(detail::largest_magnitude(all),
+                          detail::largest_offset(all, scaled, unit));
+}
+
+/// (centre, scale) of the frame of all points. \param some of the database: see middle().
+py::tuple frame_of(const py::array &some, double unit, double spread) {
+    const std::vector<double> centre = middle(points(some));
+    return py::make_tuple(
+        py::array_t<double>(static_cast<py::ssize_t>(centre.size()), centre.data()),
+        difference_scale(unit, spread));
+}
+
+void pairwise_of_part(const py::array &x, const py::array &y, const py::array &centre, double scale,
+                      Index columns, bool squared, py::array out, const py::object &cancelled,
+                      int threads) {
+    const Points queries = points(x), part = points(y);
+    const auto middle = elements<double>(centre, part.cols(), "centre");
+    const Frame frame = Frame::at({middle.begin(), middle.end()}, scale);
+    Span<std::int64_t> counts = nullptr;
+    if (!cancelled.is_none()) {
+        auto array = py::cast<py::array>(cancelled);
+        counts = writable_elements<std::int64_t>(array, array.size(), "cancelled");
+    }
+    by_precision(out, [&](auto zero) {
+        using T = decltype(zero);
+        const View<T> result = writable<T>(out);
+        const Control run = control(threads);
+        const py::gil_scoped_release release;
+        pairwise_distances_of_part<T>(queries, part, frame, columns, squared, result, counts, run);
+    });
+}
+
+/// How many rows pairwise_of_part() decides on together, in the precision of an array.
+Index pairwise_rows(const py::array &out) {
+    return by_precision(out, [](auto zero) { return AllPairs<decltype(zero)>::block; });
+}
+
+py::array_t<double> origin_of(const py::array &x) {
+    const std::vector<double> origin = detail::exact_origin(points(x));
+    return py::array_t<double>(static_cast<py::ssize_t>(origin.size()), origin.data());
+}
+
+/// out = (x - origin) L^T.
+void embed_points(const py::array &x, const py::array &L, const py::array &origin,
+                  py::array_t<double> out, int threads) {
+    const Points all = points(x);
+    const auto from = elements<double>(origin, all.cols(), "origin");
+    const View<double> result = writable<double>(out);
+    const Control run = control(threads);
+    const py::gil_scoped_release release;
+    const RowMatrix<double> z =
+        embed_finite(all, to_double(points(L)), {from.begin(), from.end()}, run);
+    require(result.rows == z.rows() && result.cols == z.cols(), "embed: out has the wrong shape");
+    for (Index i = 0; i < z.rows(); ++i)
+        std::copy(z.row(i).data(), z.row(i).data() + z.cols(), result.row(i));
+}
+
 void paired(const py::array &x, const py::array &y, const py::object &pairs, const py::object &U,
             const py::object &V, bool squared, py::array out, int threads) {
     const Maps maps(U, V);
@@ -77,6 +141,12 @@ void register_distance(py::module_ &m) {
     m.def("all_finite", &all_finite, py::arg("x").noconvert());
     m.def("pairwise_distances", &pairwise);
     m.def("paired_distances", &paired);
+    m.def("extent", &extent);
+    m.def("frame", &frame_of);
+    m.def("pairwise_distances_of_part", &pairwise_of_part);
+    m.def("pairwise_rows", &pairwise_rows);
+    m.def("embedding_origin", &origin_of);
+    m.def("embed", &embed_points);
     py::register_exception_translator([](std::exception_ptr error) {
         try {
             if (error)

@@ -78,8 +78,8 @@ template <class T> py::array_t<T> owning(std::vector<T> values) {
 
 /// (distances, indices, row_starts); distances in float32 where `single`.
 py::object within_radius(const py::array &x, const py::array &y, double radius, const py::object &U,
-                         const py::object &V, const py::object &exclude, bool sorted, bool single,
-                         int threads) {
+                         const py::object &V, const py::object &exclude, bool sorted, bool squared,
+                         bool single, int threads) {
     const Maps maps(U, V);
     const Points queries = points(x), database = points(y);
     const auto excluded = elements<std::int64_t>(exclude, queries.rows(), "exclude");
@@ -89,7 +89,8 @@ py::object within_radius(const py::array &x, const py::array &y, double radius, 
             const Control run = control(threads);
             const py::gil_scoped_release release;
             with_embedded(queries, database, maps, run, [&](const Points &q, const Points &d) {
-                lists = radius_neighbors<decltype(zero)>(q, d, radius, excluded, sorted, run);
+                lists =
+                    radius_neighbors<decltype(zero)>(q, d, radius, excluded, sorted, run, squared);
             });
         }
         return py::make_tuple(owning(std::move(lists.distances)), owning(std::move(lists.indices)),

@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import as_array, as_real
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.stores import in_memory
+from metricfast._core.memory import block_rows
+from metricfast._core.sources import Named, Source
+from metricfast._core.stores import as_source, in_memory
 from metricfast._core.targets import as_label_array, check_comparable, encode
 from metricfast._core.types import Array, Floats, Integers
 
@@ -22,6 +24,7 @@ __all__ = [
     "as_maps",
     "as_numbers",
     "as_points",
+    "as_points_or_source",
     "as_real",
     "as_threads",
     "as_vector",
@@ -51,11 +54,24 @@ def as_points(X: ArrayLike, name: str, *, width: int | None = None) -> Array:
             f"{name} must be a 2-dimensional array (points, features); "
             f"found {array.ndim} dimension(s), shape {array.shape}."
         )
-    if array.shape[0] == 0 or array.shape[1] == 0:
-        raise ValueError(f"{name} is empty: found shape {array.shape}.")
-    if width is not None and array.shape[1] != width:
-        raise ValueError(f"{name} must have {width} columns; found {array.shape[1]}.")
+    _check_shape(array, name, width)
     return _finite(array, name)
+
+
+def as_points_or_source(X: ArrayLike, name: str, *, width: int | None = None) -> Any:
+    """As `as_points`, but points of more than a block that are not in memory are a source."""
+    source = as_source(X)
+    if source is None or len(source) <= block_rows(source.row_bytes):
+        return as_points(X, name, width=width)
+    _check_shape(source, name, width)
+    return Named(source, name)
+
+
+def _check_shape(X: Array | Source, name: str, width: int | None) -> None:
+    if 0 in X.shape:
+        raise ValueError(f"{name} is empty: found shape {X.shape}.")
+    if width is not None and X.shape[1] != width:
+        raise ValueError(f"{name} must have {width} columns; found {X.shape[1]}.")
 
 
 def as_numbers(values: ArrayLike, name: str, size: int) -> Floats:
@@ -165,7 +181,7 @@ def as_maps(
     return query, database
 
 
-def common_precision(*arrays: Map) -> type[np.floating[Any]]:
+def common_precision(*arrays: Map | Source) -> type[np.floating[Any]]:
     """float32 if every point array is; maps follow the points."""
     return np.float32 if all(a is None or a.dtype == np.float32 for a in arrays) else np.float64
 

@@ -14,7 +14,7 @@ from metricfast._core.memory import block_rows
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.types import Array, Integers
 
-__all__ = ["Part", "Scaled", "Source", "parts"]
+__all__ = ["Named", "Part", "Scaled", "Source", "parts", "row_bytes"]
 
 # Rows nearer to each other than this are read together with what lies between them.
 _GAP = 64
@@ -53,6 +53,7 @@ class Source(ABC):
     dtype: np.dtype[Any]
     feature_names: list[str] | None = None
     ndim = 2
+    _name = "X"
 
     @abstractmethod
     def read(self, start: int, stop: int) -> Array:
@@ -60,6 +61,11 @@ class Source(ABC):
 
         One thread reads at a time.
         """
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes that a point takes while it is read."""
+        return int(self.dtype.itemsize * self.shape[1])
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -83,12 +89,13 @@ class Source(ABC):
         found = np.ascontiguousarray(self.read(start, stop), self.dtype)
         if found.shape != wanted:
             raise ValueError(
-                f"X: rows {start} to {stop - 1} must have shape {wanted}; found {found.shape}."
+                f"{self._name}: rows {start} to {stop - 1} must have shape {wanted}; found "
+                f"{found.shape}."
             )
         if not get_kernels().all_finite(found):
             raise ValueError(
-                f"X contains NaN or infinity in rows {start} to {stop - 1}; remove or impute these "
-                "values."
+                f"{self._name} contains NaN or infinity in rows {start} to {stop - 1}; remove or "
+                "impute these values."
             )
         return found
 
@@ -99,7 +106,7 @@ class Source(ABC):
         ascending = rows[order]
         if len(rows) and not 0 <= ascending[0] <= ascending[-1] < len(self):
             raise IndexError(f"rows must be from 0 to {len(self) - 1}.")
-        most = block_rows(self.dtype.itemsize * self.shape[1])
+        most = block_rows(self.row_bytes)
         first = 0
         while first < len(rows):
             start = ascending[first]
@@ -112,12 +119,29 @@ class Source(ABC):
         return found
 
 
+class Named(Source):
+    """Points of another, that errors call by a name."""
+
+    def __init__(self, source: Source, name: str) -> None:
+        self._source, self._name = source, name
+        self.shape, self.dtype = source.shape, source.dtype
+
+    def read(self, start: int, stop: int) -> Array:
+        """Return rows."""
+        return self._source.read(start, stop)
+
+
 class Scaled(Source):
     """Points of another less a mean, times ``2**-exponent``."""
 
     def __init__(self, source: Source, mean: Array, exponent: int) -> None:
         self._source, self._mean, self._exponent = source, mean.astype(source.dtype), exponent
         self.shape, self.dtype = source.shape, source.dtype
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes that a point takes while it is read."""
+        return self._source.row_bytes
 
     def read(self, start: int, stop: int) -> Array:
         """Return rows."""
@@ -152,7 +176,7 @@ def parts(X: Any, n_rows: int | None = None) -> Iterator[tuple[slice, Array]]:
 
     The next block of a source is read while the last one is in use.
     """
-    size = block_rows(X.dtype.itemsize * X.shape[1]) if n_rows is None else n_rows
+    size = block_rows(row_bytes(X)) if n_rows is None else n_rows
     rows = [slice(start, min(start + size, X.shape[0])) for start in range(0, X.shape[0], size)]
     if not isinstance(X, Source) or len(rows) < 2:
         yield from ((part, X[part]) for part in rows)
@@ -164,3 +188,8 @@ def parts(X: Any, n_rows: int | None = None) -> Iterator[tuple[slice, Array]]:
             if following is not None:
                 coming = reader.submit(X.__getitem__, following)
             yield part, block
+
+
+def row_bytes(X: Any) -> int:
+    """Return how many bytes a point of an array or a source takes."""
+    return X.row_bytes if isinstance(X, Source) else int(X.dtype.itemsize * X.shape[1])

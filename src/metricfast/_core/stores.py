@@ -14,7 +14,7 @@ from metricfast._core.memory import refuse_beyond
 from metricfast._core.sources import Source
 from metricfast._core.types import Array
 
-__all__ = ["Batches", "Columns", "Rows", "as_source", "in_memory"]
+__all__ = ["Batches", "Columns", "Rows", "as_source", "in_memory", "release"]
 
 # Rows of a piece, and what reads them.
 _Piece = tuple[int, Callable[[], Any]]
@@ -55,8 +55,7 @@ class Rows(Source):
         """Return rows; of a memory map, without keeping its pages in memory."""
         table = self._table
         found = np.array(table[start:stop], self.dtype, order="C")
-        if isinstance(table, np.memmap):
-            _release(table, start, stop)
+        release(table, start, stop)
         return found
 
 
@@ -239,8 +238,10 @@ def _real(dtype: Any) -> np.dtype[Any]:
     return np.dtype(np.float32 if kind.kind == "f" and kind.itemsize == 4 else np.float64)
 
 
-def _release(table: Any, start: int, stop: int) -> None:
-    """Let go of the pages of a shared mapping, which stay in the file and in its cache."""
+def release(table: Any, start: int, stop: int) -> None:
+    """Let go of the pages of rows of a memory map, which stay in the file and in its cache."""
+    if not isinstance(table, np.memmap):
+        return
     mapping, shared = getattr(table, "_mmap", None), table.mode in ("r", "r+", "w+")
     if mapping is None or not shared or not hasattr(mapping, "madvise"):
         return

@@ -7,6 +7,7 @@ duplicate points are excluded by index only, never because their distance is zer
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,24 @@ from metricfast._core.arrays import (
     as_codes,
     as_exclude,
     as_maps,
-    as_points,
+    as_points_or_source,
     as_threads,
     common_precision,
 )
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.memory import refuse_beyond
+from metricfast._core.sources import Source
+from metricfast._core.types import Array
+from metricfast.distances.blocks import (
+    Block,
+    Points,
+    fit_memory,
+    nearest,
+    nearest_in_part,
+    search_by_blocks,
+    write_distances,
+)
+from metricfast.distances.tiles import paired_by_blocks, pairwise_by_blocks
 
 __all__ = ["kneighbors", "kneighbors_per_class", "paired_distances", "pairwise_distances"]
 
@@ -79,21 +93,28 @@ def pairwise_distances(
     array([[3.]])
     """
     check_bool("squared", squared)
-    queries = as_points(X, "X")
-    database = queries if Y is None else as_points(Y, "Y", width=queries.shape[1])
-    query_map, database_map = as_maps(L, U, V, queries.shape[1])
+    queries = as_points_or_source(X, "X")
+    database = queries if Y is None else as_points_or_source(Y, "Y", width=queries.shape[1])
+    maps, threads = as_maps(L, U, V, queries.shape[1]), as_threads(n_jobs)
     shape = (len(queries), len(database))
     if out is None:
-        out = aligned_empty(shape, common_precision(queries, database))
+        dtype = common_precision(queries, database)
+        refuse_beyond(
+            shape[0] * shape[1] * dtype().itemsize,
+            f"the distances of {shape[0]} points to {shape[1]}",
+            "give out=, an np.memmap for instance",
+        )
+        out = aligned_empty(shape, dtype)
     else:
         _check_out(out, shape, (queries, database))
-    get_kernels().pairwise_distances(
-        queries, database, query_map, database_map, squared, out, as_threads(n_jobs)
-    )
+    if not isinstance(out, np.memmap) and fit_memory(queries, database, maps):
+        get_kernels().pairwise_distances(queries, database, *maps, squared, out, threads)
+    else:
+        pairwise_by_blocks(queries, database, maps, squared, out, threads)
     return out
 
 
-def _check_out(out: object, shape: tuple[int, int], inputs: tuple[NDArray[Any], ...]) -> None:
+def _check_out(out: object, shape: tuple[int, int], inputs: tuple[Points, ...]) -> None:
     if not isinstance(out, np.ndarray) or out.dtype not in (np.float32, np.float64):
         raise ValueError("out must be a float32 or float64 numpy array.")
     if out.shape != shape:
@@ -103,7 +124,7 @@ def _check_out(out: object, shape: tuple[int, int], inputs: tuple[NDArray[Any], 
     rows_fit = out.strides[0] >= out.itemsize * shape[1] or shape[0] == 1
     if (shape[1] > 1 and out.strides[1] != out.itemsize) or not rows_fit:
         raise ValueError("out must have contiguous rows (C order).")
-    if any(np.may_share_memory(out, array) for array in inputs):
+    if any(not isinstance(x, Source) and np.may_share_memory(out, x) for x in inputs):
         raise ValueError("out must not overlap X or Y.")
 
 
@@ -146,20 +167,21 @@ def paired_distances(
     array([5., 0.])
     """
     check_bool("squared", squared)
-    left = as_points(X, "X")
+    left = as_points_or_source(X, "X")
     if Y is None and pairs is None:
         raise ValueError("Give Y, or pairs of indices into X.")
-    right = left if Y is None else as_points(Y, "Y", width=left.shape[1])
-    query_map, database_map = as_maps(L, U, V, left.shape[1])
+    right = left if Y is None else as_points_or_source(Y, "Y", width=left.shape[1])
+    maps, threads = as_maps(L, U, V, left.shape[1]), as_threads(n_jobs)
     index = None if pairs is None else _as_pairs(pairs, len(left), len(right))
     if index is None and len(left) != len(right):
         raise ValueError(
             f"X and Y must have the same number of rows; found {len(left)} and {len(right)}."
         )
     out = np.empty(len(left) if index is None else len(index), common_precision(left, right))
-    get_kernels().paired_distances(
-        left, right, index, query_map, database_map, squared, out, as_threads(n_jobs)
-    )
+    if fit_memory(left, right, maps):
+        get_kernels().paired_distances(left, right, index, *maps, squared, out, threads)
+    else:
+        paired_by_blocks(left, right, index, maps, squared, out, threads)
     return out
 
 
@@ -230,13 +252,18 @@ def kneighbors(
     check_bool("squared", squared)
     query, base, left_out = _search_arguments(queries, database, exclude)
     check_neighbors(n_neighbors, len(base), left_out)
-    query_map, database_map = as_maps(L, U, V, query.shape[1])
-    distances = np.empty((len(query), n_neighbors), common_precision(query, base))
-    indices = np.empty((len(query), n_neighbors), np.int64)
-    get_kernels().kneighbors(
-        query, base, n_neighbors, query_map, database_map, left_out, squared, distances, indices,
-        as_threads(n_jobs),
-    )  # fmt: skip
+    maps, threads = as_maps(L, U, V, query.shape[1]), as_threads(n_jobs)
+    shape = len(query), n_neighbors
+    distances, indices = _results(shape, common_precision(query, base), "n_neighbors")
+    if fit_memory(query, base, maps):
+        get_kernels().kneighbors(
+            query, base, n_neighbors, *maps, left_out, squared, distances, indices, threads
+        )
+        return distances, indices
+    for part in search_by_blocks(query, base, maps, left_out, 64 * n_neighbors, threads):
+        found = (nearest_in_part(block, n_neighbors, threads) for block in part.blocks)
+        keys, indices[part.rows] = nearest(found, n_neighbors)
+        write_distances(distances[part.rows], keys, part.exponent, squared)
     return distances, indices
 
 
@@ -281,22 +308,43 @@ def kneighbors_per_class(
     query, base, left_out = _search_arguments(queries, database, exclude)
     check_neighbors(n_neighbors)
     classes, codes = as_codes(labels, "labels", len(base))
-    query_map, database_map = as_maps(L, U, V, query.shape[1])
+    maps, threads = as_maps(L, U, V, query.shape[1]), as_threads(n_jobs)
     shape = (len(query), len(classes), n_neighbors)
-    distances, indices = np.empty(shape, common_precision(query, base)), np.empty(shape, np.int64)
-    get_kernels().kneighbors_per_class(
-        query, base, codes, len(classes), n_neighbors, query_map, database_map, left_out, squared,
-        distances, indices, as_threads(n_jobs),
-    )  # fmt: skip
+    distances, indices = _results(shape, common_precision(query, base), "n_neighbors or classes")
+    size, search = shape[1:], get_kernels().kneighbors_per_class
+    if fit_memory(query, base, maps):
+        search(query, base, codes, *size, *maps, left_out, squared, distances, indices, threads)
+        return distances, indices
+
+    def of_block(block: Block) -> tuple[Array, Array]:
+        keys = np.empty((len(block.queries), *size))
+        rows = np.empty(keys.shape, np.int64)
+        search(
+            block.queries, block.points, codes[block.rows], *size, None, None, block.exclude, True,
+            keys, rows, threads,
+        )  # fmt: skip
+        rows[rows >= 0] += block.rows.start
+        return keys, rows
+
+    for part in search_by_blocks(query, base, maps, left_out, 64 * size[0] * size[1], threads):
+        keys, indices[part.rows] = nearest(map(of_block, part.blocks), n_neighbors)
+        write_distances(distances[part.rows], keys, part.exponent, squared)
     return distances, indices
+
+
+def _results(shape: tuple[int, ...], dtype: Any, less: str) -> tuple[Array, NDArray[np.int64]]:
+    """Return memory for distances and indices, where it may hold so many."""
+    needed = math.prod(shape) * (np.dtype(dtype).itemsize + 8)
+    refuse_beyond(needed, f"neighbors of shape {shape}", f"give fewer queries, or less {less}")
+    return np.empty(shape, dtype), np.empty(shape, np.int64)
 
 
 def _search_arguments(
     queries: ArrayLike, database: ArrayLike | None, exclude: ArrayLike | None
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64] | None]:
-    query = as_points(queries, "queries")
+) -> tuple[Any, Any, NDArray[np.int64] | None]:
+    query = as_points_or_source(queries, "queries")
     if database is not None:
-        base = as_points(database, "database", width=query.shape[1])
+        base = as_points_or_source(database, "database", width=query.shape[1])
     else:
         base = query
         exclude = np.arange(len(query)) if exclude is None else exclude

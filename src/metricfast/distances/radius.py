@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from metricfast._core.arguments import check_bool, check_range
 from metricfast._core.arrays import as_maps, as_threads, common_precision
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.types import Array, Integers
+from metricfast.distances.blocks import fit_memory, search_by_blocks, write_distances
 from metricfast.distances.neighbors import _search_arguments
 
 __all__ = ["radius_neighbors"]
@@ -67,9 +69,32 @@ def radius_neighbors(
     check_range("radius", radius)
     check_bool("sort_results", sort_results)
     query, base, left_out = _search_arguments(queries, database, exclude)
-    query_map, database_map = as_maps(L, U, V, query.shape[1])
-    single = common_precision(query, base) is np.float32
-    return get_kernels().radius_neighbors(
-        query, base, float(radius), query_map, database_map, left_out, sort_results, single,
-        as_threads(n_jobs),
-    )  # fmt: skip
+    maps, threads = as_maps(L, U, V, query.shape[1]), as_threads(n_jobs)
+    dtype = common_precision(query, base)
+    search = get_kernels().radius_neighbors
+    if fit_memory(query, base, maps):
+        return search(
+            query, base, float(radius), *maps, left_out, sort_results, False, dtype is np.float32,
+            threads,
+        )  # fmt: skip
+
+    found: list[tuple[Array, Integers, Integers]] = []
+    for part in search_by_blocks(query, base, maps, left_out, 0, threads):
+        keys, indices, rows = [], [], []
+        for block in part.blocks:
+            squared, near, starts = search(
+                block.queries, block.points, float(np.ldexp(radius, -part.exponent)), None, None,
+                block.exclude, False, True, False, threads,
+            )  # fmt: skip
+            keys.append(squared)
+            indices.append(near + block.rows.start)
+            rows.append(np.repeat(np.arange(len(starts) - 1), np.diff(starts)))
+        key, of_query = np.concatenate(keys), np.concatenate(rows)
+        # Both are stable: what they leave equal stays in the order of the indices.
+        order = np.lexsort((key, of_query)) if sort_results else np.argsort(of_query, kind="stable")
+        distances = np.empty(len(key), dtype)
+        write_distances(distances, key[order], part.exponent, squared=False)
+        counts = np.bincount(of_query, minlength=part.rows.stop - part.rows.start)
+        found.append((distances, np.concatenate(indices)[order], counts))
+    distances, indices_found, counts = (np.concatenate(each) for each in zip(*found, strict=True))
+    return distances, indices_found, np.concatenate([[0], np.cumsum(counts)])

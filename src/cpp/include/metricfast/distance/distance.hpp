@@ -29,8 +29,12 @@ inline double exact_squared_distance(const double *query, const Points &database
 template <class T> class AllPairs {
   public:
     AllPairs(const Points &queries, const Points &database, const Control &control)
-        : queries_(queries), database_(database), frame_(Frame::of(database, queries)),
-          raw_(frame_), packed_(database, frame_, identity_order(database.rows()), {0}, control) {
+        : AllPairs(queries, database, Frame::of(database, queries), control) {}
+
+    /// \param frame that of all points, where these are some of them.
+    AllPairs(const Points &queries, const Points &database, Frame frame, const Control &control)
+        : queries_(queries), database_(database), frame_(std::move(frame)), raw_(frame_),
+          packed_(database, frame_, identity_order(database.rows()), {0}, control) {
         std::fill(raw_.centre.begin(), raw_.centre.end(), 0.0);
         raw_.scale = frame_.fine;
         norms_.resize(static_cast<std::size_t>(packed_.positions()));
@@ -46,21 +50,33 @@ template <class T> class AllPairs {
     /// out(r, j) = distance from query first + r to database row j, for r < out.rows and j from
     /// `column` on; earlier columns may be written or not. `large`: nobody needs them in a cache.
     void fill(Index first, View<T> out, bool squared, Index column = 0, bool large = false) const {
+        const Index limit = most_cancelled(out.rows, database_.rows() - column);
+        if (fill_by_products(first, out, squared, limit, column, large) > limit)
+            fill_by_differences(first, out, squared, column);
+    }
+
+    /// So many entries are computed again, of some rows; where more cancel, all are.
+    static Index most_cancelled(Index rows, Index columns) { return 4 + rows * columns / 100; }
+
+    /// How many entries cancelled: where these are above `limit`, nothing is finished.
+    Index fill_by_products(Index first, View<T> out, bool squared, Index limit, Index column = 0,
+                           bool large = false) const {
+        const Finish finish{squared, frame_.scale};
+        if (!finish.ordinary())
+            return limit + 1;
         PackedQueries<T> queries(packed_.depth());
         queries.pack(queries_, frame_, nullptr, first, out.rows);
-        const Finish finish{squared, frame_.scale}, of_differences{squared, raw_.scale};
-        const Index limit = 4 + out.rows * (database_.rows() - column) / 100;
         std::vector<std::pair<Index, Index>> cancelled;
-        bool products = finish.ordinary();
-        for (Index begin = column / cols; products && begin < packed_.panels();
-             begin += panels_in_cache_)
-            products =
-                by_products(queries, begin, std::min(begin + panels_in_cache_, packed_.panels()),
-                            out, large, finish, limit, cancelled);
-        if (products)
-            by_differences(first, cancelled, out, of_differences);
-        else
-            by_difference_tiles(first, column / cols * cols, out, of_differences);
+        for (Index begin = column / cols; begin < packed_.panels(); begin += panels_in_cache_)
+            if (!by_products(queries, begin, std::min(begin + panels_in_cache_, packed_.panels()),
+                             out, large, finish, limit, cancelled))
+                return limit + 1;
+        by_differences(first, cancelled, out, Finish{squared, raw_.scale});
+        return static_cast<Index>(cancelled.size());
+    }
+
+    void fill_by_differences(Index first, View<T> out, bool squared, Index column = 0) const {
+        by_difference_tiles(first, column / cols * cols, out, Finish{squared, raw_.scale});
     }
 
   private:
@@ -220,6 +236,36 @@ void pairwise_distances(const Points &queries, const Points &database, bool squa
     parallel_blocks((out.rows + block - 1) / block, control, [&](Index b, Worker &) {
         const Index first = b * block, count = std::min(block, out.rows - first);
         pairs.fill(first, View<T>(out.row(first), count, out.cols, out.stride), squared, 0, large);
+        end_streams();
+    });
+}
+
+/// The same of a part of a database of `columns` points, whose frame is that of them all, so that
+/// every entry is what pairwise_distances() makes of the whole.
+/// \param cancelled for each AllPairs<T>::block queries, what is added up over the parts; where it
+///   exceeds most_cancelled() in the end, their distances are of differences, in every part. Null:
+///   all are.
+template <class T>
+void pairwise_distances_of_part(const Points &queries, const Points &part, const Frame &frame,
+                                Index columns, bool squared, View<T> out,
+                                Span<std::int64_t> cancelled, const Control &control = {}) {
+    require(queries.cols() == part.cols() &&
+                static_cast<Index>(frame.centre.size()) == part.cols() &&
+                out.rows == queries.rows() && out.cols == part.rows(),
+            "pairwise_distances: shapes of a part do not fit");
+    constexpr Index block = AllPairs<T>::block;
+    const Index blocks = (out.rows + block - 1) / block;
+    require(cancelled == nullptr || cancelled.size() == blocks,
+            "pairwise_distances: cancelled must have one entry a block");
+    const AllPairs<T> pairs(queries, part, frame, control);
+    parallel_blocks(blocks, control, [&](Index b, Worker &) {
+        const Index first = b * block, count = std::min(block, out.rows - first);
+        const View<T> rows(out.row(first), count, out.cols, out.stride);
+        const Index limit = AllPairs<T>::most_cancelled(count, columns);
+        if (cancelled == nullptr)
+            pairs.fill_by_differences(first, rows, squared);
+        else if (cancelled[b] <= limit)
+            cancelled[b] += pairs.fill_by_products(first, rows, squared, limit);
         end_streams();
     });
 }

@@ -122,7 +122,8 @@ class RadiusSearch {
 /// \param exclude per query a database row to leave out, -1 for none, or null.
 template <class T>
 NeighborLists<T> radius_neighbors(const Points &queries, const Points &database, double radius,
-                                  Codes exclude, bool sorted, const Control &control = {}) {
+                                  Codes exclude, bool sorted, const Control &control = {},
+                                  bool squared = false) {
     require(queries.cols() == database.cols(),
             "radius_neighbors: queries and database differ in width");
     require(radius >= 0 && std::isfinite(radius),
@@ -140,7 +141,7 @@ NeighborLists<T> radius_neighbors(const Points &queries, const Points &database,
     for (auto &list : found) {
         for (const Neighbor &n : list) {
             lists.indices.push_back(n.index);
-            lists.distances.push_back(unscaled<T>(n.distance, search.scale(), false));
+            lists.distances.push_back(unscaled<T>(n.distance, search.scale(), squared));
         }
         list = {};
     }

@@ -86,6 +86,13 @@ inline double magnitude_scale(const Points &x, const Points &y) {
 
 /// A power of two that brings the largest difference of coordinates to about 1, so that its square
 /// neither overflows nor vanishes, whatever the units and wherever the origin.
+/// \param spread the largest offset from some point, of coordinates times `unit`.
+inline double difference_scale(double unit, double spread) {
+    // Coordinates times the scale are finite too.
+    const double factor = std::min(1.0 / detail::power_of_two_above(spread), std::ldexp(1.0, 1000));
+    return std::min(unit * factor, std::ldexp(1.0, 1020));
+}
+
 inline double difference_scale(const Points &x, const Points &y) {
     const double unit = magnitude_scale(x, y);
     if (y.rows() == 0)
@@ -94,11 +101,8 @@ inline double difference_scale(const Points &x, const Points &y) {
     y.read_row(0, origin.data());
     for (double &value : origin)
         value *= unit;
-    const double spread =
-        std::max(detail::largest_offset(x, origin, unit), detail::largest_offset(y, origin, unit));
-    // Coordinates times the scale are finite too.
-    const double factor = std::min(1.0 / detail::power_of_two_above(spread), std::ldexp(1.0, 1000));
-    return std::min(unit * factor, std::ldexp(1.0, 1020));
+    return difference_scale(unit, std::max(detail::largest_offset(x, origin, unit),
+                                           detail::largest_offset(y, origin, unit)));
 }
 
 /// The distance, or its square, of points whose squared distance is d after scaling.
@@ -135,9 +139,11 @@ struct Frame {
 
     /// Centred in the middle of `database`; no centred coordinate exceeds 2.
     static Frame of(const Points &database, const Points &queries) {
-        Frame frame;
-        frame.scale = difference_scale(queries, database);
-        frame.centre = middle(database);
+        return at(middle(database), difference_scale(queries, database));
+    }
+
+    static Frame at(std::vector<double> centre, double scale) {
+        Frame frame{std::move(centre), scale};
         double largest = 0;
         for (const double c : frame.centre)
             largest = std::max(largest, std::abs(c));

@@ -1,0 +1,189 @@
+"""Searches by blocks: of points that are not in memory, or whose search would not fit into it.
+
+What they find is what a search of all points at once finds, to the last bit: points are embedded
+by the same arithmetic, and what the blocks have is merged by squared distances in float64, which
+are what neighbours are chosen by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from metricfast._core.dispatch import get_kernels
+from metricfast._core.memory import block_rows, memory_limit
+from metricfast._core.scaling import times_power_of_two
+from metricfast._core.sources import Source, parts, row_bytes
+from metricfast._core.types import Array, Floats, Integers
+
+__all__ = [
+    "Block", "Embedded", "Maps", "Queries", "embedded", "fit_memory", "nearest", "nearest_in_part",
+    "search_by_blocks", "write_distances",
+]  # fmt: skip
+
+Points = Array | Source
+Maps = tuple[Array | None, Array | None]
+
+# Squares of coordinates up to two to this, and of what they differ by, are ordinary in float64.
+_ORDINARY = 200
+_FEW = 256  # points that show the unit of the others
+
+
+class Embedded(Source):
+    """Points as a map embeds them for a search, in float64."""
+
+    def __init__(self, points: Points, L: Array, origin: Floats, threads: int) -> None:
+        self._points, self._L, self._origin, self._threads = points, L, origin, threads
+        self.shape, self.dtype = (points.shape[0], L.shape[0]), np.dtype(np.float64)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes that a point takes, before and after."""
+        return row_bytes(self._points) + 8 * self.shape[1]
+
+    def read(self, start: int, stop: int) -> Array:
+        """Return rows."""
+        return self._embed(self._points[start:stop])
+
+    def _gather(self, rows: Integers) -> Array:
+        return self._embed(self._points[rows])
+
+    def _embed(self, points: Array) -> Array:
+        found = np.empty((len(points), self.shape[1]))
+        get_kernels().embed(points, self._L, self._origin, found, self._threads)
+        return found
+
+
+class Block(NamedTuple):
+    """Some points of a database that some queries are compared with."""
+
+    rows: slice
+    queries: Array
+    points: Array
+    exclude: Integers | None  # rows of `points`
+
+
+class Queries(NamedTuple):
+    """Some queries, and the blocks of the database, which are read one after the other."""
+
+    rows: slice
+    exponent: int  # points are divided by two to this
+    blocks: Iterator[Block]
+
+
+def fit_memory(queries: Points, database: Points, maps: Maps) -> bool:
+    """Tell whether both are in memory, and what a search at once makes of them may be too."""
+    if isinstance(queries, Source) or isinstance(database, Source):
+        return False
+    width, both = database.shape[1], len(queries) + len(database)
+    images = 0 if maps[0] is None else 8 * both * len(maps[0])
+    packed = database.itemsize * len(database) * (width if maps[0] is None else len(maps[0]))
+    return images + packed <= memory_limit()
+
+
+def embedded(queries: Points, database: Points, maps: Maps, threads: int) -> tuple[Points, Points]:
+    """Return both as the maps embed them, block by block."""
+    U, V = maps
+    if U is None or V is None:
+        return queries, database
+    origin = _origin(database) if U is V else np.zeros(U.shape[1])
+    return Embedded(queries, U, origin, threads), Embedded(database, V, origin, threads)
+
+
+def _origin(points: Points) -> Floats:
+    """Return what points are shifted by before one map embeds them.
+
+    It depends on the least and the greatest value of each column; more points can only make it
+    zero. Mostly a block is enough to see that it is.
+    """
+    extremes = points[:1]
+    origin = np.zeros(points.shape[1])
+    for _, block in parts(points):
+        extremes = np.stack(
+            [extremes.min(axis=0), block.min(axis=0), extremes.max(axis=0), block.max(axis=0)]
+        )
+        origin = get_kernels().embedding_origin(extremes)
+        if not origin.any():
+            break
+    return origin
+
+
+def search_by_blocks(
+    queries: Points, database: Points, maps: Maps, exclude: Integers | None, found: int,
+    threads: int,
+) -> Iterator[Queries]:  # fmt: skip
+    """Go through the queries, as many at a time as memory holds, and for these the database.
+
+    `found`: bytes that a query needs for what is found.
+    """
+    queries, database = embedded(queries, database, maps, threads)
+    exponent = 0
+    if np.float64 in (queries.dtype, database.dtype):
+        largest = max(float(np.abs(points[:_FEW]).max()) for points in (queries, database))
+        exponent = int(np.frexp(largest)[1])
+        exponent = exponent if abs(exponent) > _ORDINARY else 0
+    size = block_rows(row_bytes(queries) + found, most=memory_limit())
+    for start in range(0, len(queries), size):
+        rows = slice(start, min(start + size, len(queries)))
+        some = _divided(queries[rows], exponent)
+        left_out = None if exclude is None else exclude[rows]
+        yield Queries(rows, exponent, _blocks(some, database, left_out, exponent))
+
+
+def _blocks(
+    queries: Array, database: Points, exclude: Integers | None, exponent: int
+) -> Iterator[Block]:
+    # Points in memory need no small blocks, which are for reading ahead.
+    most = None if isinstance(database, Source) else block_rows(
+        row_bytes(database), most=memory_limit()
+    )  # fmt: skip
+    for rows, points in parts(database, most):
+        inside = None
+        if exclude is not None:
+            within = (exclude >= rows.start) & (exclude < rows.stop)
+            inside = np.where(within, exclude - rows.start, -1)
+        yield Block(rows, queries, _divided(points, exponent), inside)
+
+
+def _divided(points: Array, exponent: int) -> Array:
+    return times_power_of_two(points.astype(np.float64), -exponent) if exponent else points
+
+
+def nearest_in_part(block: Block, k: int, threads: int) -> tuple[Floats, Integers]:
+    """Return squared distances and rows of the nearest of a block, or of all where it has fewer."""
+    shape = len(block.queries), min(k, len(block.points))
+    squared, found = np.empty(shape), np.empty(shape, np.int64)
+    get_kernels().kneighbors(
+        block.queries, block.points, shape[1], None, None, block.exclude, True, squared, found,
+        threads,
+    )  # fmt: skip
+    found[found >= 0] += block.rows.start
+    return squared, found
+
+
+def nearest(blocks: Iterator[tuple[Floats, Integers]], k: int) -> tuple[Floats, Integers]:
+    """Merge what blocks, in the order of their rows, have: the k nearest, along the last axis."""
+    held: list[tuple[Floats, Integers]] = []
+    for block in blocks:
+        held.append(block)
+        if sum(squared.shape[-1] for squared, _ in held) >= 2 * k:
+            held = [_merged(held, k)]
+    return _merged(held, k)
+
+
+def _merged(held: list[tuple[Floats, Integers]], k: int) -> tuple[Floats, Integers]:
+    squared, rows = (np.concatenate(each, axis=-1) for each in zip(*held, strict=True))
+    # Stable: of equal distances the lower row is first.
+    order = np.argsort(squared, axis=-1, kind="stable")[..., :k]
+    return np.take_along_axis(squared, order, -1), np.take_along_axis(rows, order, -1)
+
+
+def write_distances(out: Array, distances: Floats, exponent: int, squared: bool) -> None:
+    """Write what are squared distances, of points divided by two to `exponent`."""
+    found: Any = distances if squared else np.sqrt(distances)
+    if exponent:
+        found = times_power_of_two(found, 2 * exponent if squared else exponent)
+    with np.errstate(over="ignore"):
+        out[...] = found

@@ -1,0 +1,100 @@
+"""Distances of given pairs and of all pairs, by blocks: see `metricfast.distances.blocks`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from metricfast._core.dispatch import get_kernels
+from metricfast._core.memory import block_rows, memory_limit
+from metricfast._core.sources import Source, parts, row_bytes
+from metricfast._core.stores import release
+from metricfast._core.types import Array, Integers
+from metricfast.distances.blocks import Maps, Points, embedded
+
+__all__ = ["paired_by_blocks", "pairwise_by_blocks"]
+
+_PAIRS = 256  # that the kernel embeds by one product, whose rounding depends on their number
+_SAMPLE = 63  # points that show the middle of the others
+_ORDINARY = 60  # coordinates up to two to this neither overflow nor vanish in float32
+
+
+def pairwise_by_blocks(
+    X: Points, Y: Points, maps: Maps, squared: bool, out: Array, threads: int
+) -> None:
+    """Write the distances of every row of X to every row of Y, which is read once for a block of X.
+
+    Each is what it is of all points at once: the unit and the middle of the points are those of
+    all, and so are the counts of distances that products would round too much.
+    """
+    kernels = get_kernels()
+    queries, database = embedded(X, Y, maps, threads)
+    frame = _frame(queries, database)
+    together = kernels.pairwise_rows(out)
+    columns = block_rows(row_bytes(database))
+    most = memory_limit() // 8 // (out.itemsize * min(columns, len(database)))
+    n_rows = max(1, min(block_rows(row_bytes(queries)), most) // together) * together
+
+    def write(points: Array, first: int, cancelled: Integers | None) -> None:
+        for part, block in parts(database, columns):
+            tile = out[first : first + len(points), part]
+            kernels.pairwise_distances_of_part(
+                points, block, *frame, len(database), squared, tile, cancelled, threads
+            )
+            release(out, first, first + len(points))
+
+    for start in range(0, len(queries), n_rows):
+        points = queries[start : start + n_rows]
+        starts = np.arange(0, len(points), together)
+        cancelled = np.zeros(len(starts), np.int64)
+        write(points, start, cancelled)
+        sizes = np.minimum(len(points) - starts, together)
+        for first in starts[cancelled > 4 + sizes * len(database) // 100]:
+            write(points[first : first + together], start + int(first), None)
+
+
+def _frame(queries: Points, database: Points) -> tuple[Array, float]:
+    """Return the middle of the database, and the scale of both."""
+    kernels = get_kernels()
+    count = min(len(database), _SAMPLE)
+    some = database[np.arange(count) * len(database) // count]
+    origin = database[:1][0].astype(np.float64)
+
+    def extent(unit: float) -> tuple[float, float]:
+        found = [
+            kernels.extent(block, origin, unit)
+            for points in (queries, database)
+            for _, block in parts(points)
+        ]
+        magnitude, offset = np.max(found, axis=0)
+        return float(magnitude), float(offset)
+
+    magnitude, offset = extent(1.0)
+    exponent = int(np.clip(np.frexp(magnitude)[1], -1020, 1020)) if magnitude > 0 else 0
+    unit = float(np.ldexp(1.0, -exponent))
+    offset = extent(unit)[1] if abs(exponent) > _ORDINARY else offset * unit
+    return kernels.frame(some, unit, offset)
+
+
+def paired_by_blocks(
+    left: Points, right: Points, pairs: Integers | None, maps: Maps, squared: bool, out: Array,
+    threads: int,
+) -> None:  # fmt: skip
+    """Write the distances of pairs, whose points are looked up some at a time."""
+    if maps[0] is not None and pairs is not None and len(pairs) > len(left) + len(right):
+        # Points that are in many pairs are embedded by themselves.
+        left, right = embedded(left, right, maps, threads)
+        maps = None, None
+    size = max(1, block_rows(row_bytes(left) + row_bytes(right)) // _PAIRS) * _PAIRS
+    for start in range(0, len(out), size):
+        rows: Any = slice(start, min(start + size, len(out)))
+        of_left, of_right = (rows, rows) if pairs is None else pairs[rows].T
+        get_kernels().paired_distances(
+            _rows(left, of_left), _rows(right, of_right), None, *maps, squared, out[rows], threads
+        )
+
+
+def _rows(points: Points, rows: Any) -> Array:
+    found = points[rows]
+    return found if isinstance(points, Source) else np.ascontiguousarray(found)
