@@ -132,4 +132,6 @@ def test_the_kernel_checks_once_more():
     for y, radius, exclude in ((X[:, :2].copy(), 1.0, None), (X, -1.0, None), (X, np.nan, None),
                                (X, 1.0, np.zeros(4, np.int64))):  # fmt: skip
         with pytest.raises(ValueError, match=r"radius_neighbors|exclude"):
-            get_kernels().radius_neighbors(X, y, radius, None, None, exclude, False, False, 1)
+            get_kernels().radius_neighbors(
+                X, y, radius, None, None, exclude, False, False, False, 1
+            )

@@ -200,6 +200,6 @@ def test_memory_limit() -> None:
         big = sources.Rows(np.broadcast_to(np.float32(0), (10**6, 100)))
         with pytest.raises(MemoryError, match="800,000,000 bytes"):
             mf.NCA().fit(big, np.arange(10**6) % 2)
-        with pytest.raises(MemoryError, match="give fewer points"):
+        with pytest.raises(MemoryError, match="give fewer queries"):
             mf.kneighbors(big)
     assert mf.get_config()["memory_limit"] == default

@@ -9,6 +9,7 @@ namespace {
 
 bool all_finite(const py::array &a) {
     const Points all = points(a);
+    const py::gil_scoped_release release;
     try {
         detail::largest_magnitude(all);
     } catch (const std::invalid_argument &) {

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.memory import block_rows
+from metricfast._core.memory import block_rows, refuse_beyond
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.types import Array, Integers
 
-__all__ = ["Named", "Part", "Scaled", "Source", "parts", "row_bytes"]
+__all__ = ["Named", "Part", "Scaled", "Source", "in_one_array", "parts", "row_bytes"]
 
 # Rows nearer to each other than this are read together with what lies between them.
 _GAP = 64
@@ -193,3 +193,19 @@ def parts(X: Any, n_rows: int | None = None) -> Iterator[tuple[slice, Array]]:
 def row_bytes(X: Any) -> int:
     """Return how many bytes a point of an array or a source takes."""
     return X.row_bytes if isinstance(X, Source) else int(X.dtype.itemsize * X.shape[1])
+
+
+def in_one_array(X: Any, make: Callable[[Array], Array]) -> Array:
+    """Return what is made of points, a row of each; of a source, block by block."""
+    if not isinstance(X, Source):
+        return make(X)
+    found: Array | None = None
+    for rows, block in parts(X):
+        made = make(block)
+        if found is None:
+            shape = X.shape[0], *made.shape[1:]
+            needed = X.shape[0] * made.nbytes // len(made)
+            refuse_beyond(needed, f"an array of shape {shape}", "give fewer points")
+            found = np.empty(shape, made.dtype)
+        found[rows] = made
+    return make(X[:]) if found is None else found

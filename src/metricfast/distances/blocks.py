@@ -124,7 +124,7 @@ def search_by_blocks(
         largest = max(float(np.abs(points[:_FEW]).max()) for points in (queries, database))
         exponent = int(np.frexp(largest)[1])
         exponent = exponent if abs(exponent) > _ORDINARY else 0
-    size = block_rows(row_bytes(queries) + found, most=memory_limit())
+    size = max(1, memory_limit() // 2 // (row_bytes(queries) + found))
     for start in range(0, len(queries), size):
         rows = slice(start, min(start + size, len(queries)))
         some = _divided(queries[rows], exponent)

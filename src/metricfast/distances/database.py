@@ -12,9 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricfast._core.arguments import as_array, check_bool, check_choice
-from metricfast._core.arrays import as_exclude, as_maps, as_points, as_threads, common_precision
+from metricfast._core.arrays import (
+    as_exclude,
+    as_maps,
+    as_points,
+    as_points_or_source,
+    as_threads,
+    common_precision,
+)
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.files import map_tensors, write_tensors
+from metricfast._core.memory import refuse_beyond
+from metricfast._core.sources import Source, parts
 from metricfast._core.types import Array
 from metricfast.distances.neighbors import check_neighbors
 
@@ -26,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Database"]
 
 _FORMAT = "metricfast.database"
+_INSTEAD = "search X by metricfast.kneighbors, which goes over it in blocks"
 
 
 class _Held(NamedTuple):
@@ -112,6 +122,7 @@ class Database:
         check_choice("precision", precision, ("auto", "float32"))
         points = as_points(X, "X")
         if _may_change(points):
+            refuse_beyond(points.nbytes, "a copy of X", _INSTEAD)
             points = points.copy()
         # L stands for both maps: of one object there is one copy.
         self._begin(deepcopy(as_maps(L, U, V, points.shape[1])), precision)
@@ -131,6 +142,9 @@ class Database:
     ) -> None:
         points.flags.writeable = ids.flags.writeable = False
         kernels = get_kernels()
+        V = self._maps[1]
+        needed = points.size if V is None else 8 * len(points) * len(V)
+        refuse_beyond(needed, "what the database holds beside its points", _INSTEAD)
         if ready and kernels.has_int8():
             prepared = kernels.restore_database(*self._maps, {"points": points, **ready})
         else:
@@ -211,16 +225,19 @@ class Database:
         """
         check_bool("squared", squared)
         held = self._held
-        query = as_points(queries, "queries", width=held.points.shape[1])
+        query = as_points_or_source(queries, "queries", width=held.points.shape[1])
         left_out = as_exclude(exclude, len(query), held.next)
         if left_out is not None:
             left_out = _rows(left_out, held.ids)
         check_neighbors(n_neighbors, len(held.points), left_out)
         distances = np.empty((len(query), n_neighbors), common_precision(query, held.points))
         rows = np.empty((len(query), n_neighbors), np.int64)
-        held.prepared.search(
-            query, n_neighbors, left_out, squared, distances, rows, as_threads(n_jobs)
-        )
+        threads = as_threads(n_jobs)
+        for part, points in parts(query) if isinstance(query, Source) else [(slice(None), query)]:
+            out = None if left_out is None else left_out[part]
+            held.prepared.search(
+                points, n_neighbors, out, squared, distances[part], rows[part], threads
+            )
         return distances, held.ids[rows]
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from metricfast._core.memory import memory_limit
 from metricfast._core.progress import Progress
+from metricfast._core.sources import Source
 from metricfast._core.types import Array, Integers
 from metricfast._labels.distance import block_rows
 from metricfast.distances.database import Database
+from metricfast.distances.neighbors import kneighbors
 
 __all__ = ["Block", "Search"]
+
+# Bytes of an entry of a block, with what metrics make of it.
+_ENTRY = 256
 
 
 @dataclass
@@ -29,14 +36,17 @@ class Block:
 
 @dataclass
 class Search:
-    """Queries, and the database that they are searched in."""
+    """Queries, and the database that they are searched in; either may be on disk."""
 
-    queries: Array
-    database: Array
+    queries: Array | Source
+    database: Array | Source
     exclude: Integers | None
     k: int  # the largest
     options: dict[str, Any]  # the maps and `n_jobs` of a `Database`
     verbose: bool
+
+    def __post_init__(self) -> None:
+        self.nearest = np.zeros(len(self.queries), np.int64)  # of each, once it is searched
 
     def blocks(self, depth: int, width: int) -> Iterator[Block]:
         """Search the `depth` nearest references of all queries, or all, in bounded memory.
@@ -45,10 +55,9 @@ class Search:
         """
         n, m = len(self.queries), len(self.database)
         out = np.full(n, -1) if self.exclude is None else self.exclude
-        # Read-only, so that no copy is made.
-        points = np.asarray(self.database.data.toreadonly())
-        database = Database(points, **self.options)
-        step, done = block_rows(width), 0
+        step, done, find = block_rows(width), 0, self._made_ready()
+        if isinstance(self.database, Source):  # which is read once for each block
+            step = max(step, memory_limit() // (_ENTRY * width))
         with Progress("retrieval", n, "queries", shown=self.verbose) as progress:
             for leaves_out in (False, True):
                 members = np.flatnonzero((out >= 0) == leaves_out)
@@ -56,10 +65,21 @@ class Search:
                 for start in range(0, len(members), step):
                     rows = members[start : start + step]
                     left_out = out[rows] if leaves_out else None
-                    found = database.kneighbors(
-                        self.queries[rows], min(depth, n_candidates), exclude=left_out,
+                    found = find(
+                        self.queries[rows], n_neighbors=min(depth, n_candidates), exclude=left_out,
                         n_jobs=self.options.get("n_jobs"),
                     )  # fmt: skip
+                    self.nearest[rows] = found[1][:, 0]
                     yield Block(rows, *found, left_out, n_candidates)
                     done += len(rows)
                     progress(done, done)
+
+    def _made_ready(self) -> Callable[..., tuple[Array, Integers]]:
+        """Return a search of the database."""
+        if isinstance(self.database, Source):
+            among: dict[str, Any] = {name: self.options[name] for name in "LUV"}
+            among["database"] = self.database
+            return partial(kneighbors, **among)
+        # Read-only, so that no copy is made.
+        points = np.asarray(self.database.data.toreadonly())
+        return Database(points, **self.options).kneighbors

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 
-from metricfast._core.arrays import as_common_codes, as_exclude, as_points
+from metricfast._core.arrays import as_common_codes, as_exclude, as_points_or_source
+from metricfast._core.sources import Source
 from metricfast._core.types import Array
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import bind_labels, is_precomputed
@@ -138,7 +139,7 @@ def retrieval_report(
     >>> score.chance < score.interval[0] < score.mean < score.oracle
     True
     """
-    points = as_points(queries, "queries")
+    points = as_points_or_source(queries, "queries")
     given = is_precomputed(label_distance)
     if database is None and database_labels is None:
         references, database_labels = points, None if given else labels
@@ -146,7 +147,7 @@ def retrieval_report(
     elif database is None or (database_labels is None) != given:
         raise ValueError("database and database_labels must be given together.")
     else:
-        references = as_points(database, "database", width=points.shape[1])
+        references = as_points_or_source(database, "database", width=points.shape[1])
     if not isinstance(confidence, Real) or not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1; found {confidence!r}.")
     left_out = as_exclude(exclude, len(points), len(references))
@@ -170,7 +171,7 @@ def retrieval_report(
         _judge_classes(search, of_classes, labels, database_labels, baselines)
     if continuous := asked(CONTINUOUS_METRICS):
         _judge_continuous(search, continuous, labels, database_labels, label_distance, baselines)
-    if exclude is None and _among(points, references):
+    if exclude is None and _among(search):
         warn_user(
             "database holds the queries themselves, and nothing is excluded: each query finds "
             "itself. Leave database out, or give exclude=np.arange(n), the row of each query."
@@ -199,9 +200,12 @@ def report_of(estimator: Any, X: Any, labels: ArrayLike, **options: Any) -> Retr
     return retrieval_report(queries, labels, database, references, exclude=own, **options)
 
 
-def _among(points: Array, references: Array) -> bool:
+def _among(search: Search) -> bool:
     """Whether the queries, or 20 of them from first to last, are rows of the database."""
+    points, references = search.queries, search.database
     some = np.linspace(0, len(points) - 1, min(len(points), 20)).astype(np.int64)
+    if isinstance(references, Source):  # which is not read again
+        return bool((references[search.nearest[some]] == points[some]).all())
     return all((references == point).all(axis=1).any() for point in points[some])
 
 

@@ -55,8 +55,10 @@ class Metric:
         `side`: "database" or "query".
         `reset`: as of :func:`check_points`, of the estimator.
         """
-        del side
-        checked: Array = check_points(estimator, X, preprocessor=None, reset=reset, order="C")
+        checked: Array = check_points(
+            estimator, X, preprocessor=None, reset=reset, order="C",
+            accept_sources=side == "query",
+        )  # fmt: skip
         return checked
 
 
@@ -89,7 +91,7 @@ class Learned(Metric):
         if self.maps:
             found: Any = check_points(
                 self.learner, X, preprocessor=self.learner.preprocessor_, reset=False, order="C",
-                accept_sparse="csr",
+                accept_sparse="csr", accept_sources=side == "query",
             )  # fmt: skip
             dense: Array = found.toarray() if issparse(found) else found
             return dense
@@ -112,7 +114,7 @@ def resolve(estimator: Any, X: Any, y: Any) -> Metric:
     metric = estimator.metric
     if is_learner(metric):
         return Learned(_fitted(estimator, metric, X, y))
-    width = check_points(estimator, X, preprocessor=None, reset=True).shape[1]
+    width = check_points(estimator, X, preprocessor=None, reset=True, accept_sources=True).shape[1]
     if isinstance(metric, str):
         if metric != "euclidean":
             raise ValueError(f"{_WANTED}, got {metric!r}.")

@@ -19,6 +19,7 @@ from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import components_from_metric
 from metricfast._core.mahalanobis import MahalanobisMetric
 from metricfast._core.preprocessors import check_preprocessor
+from metricfast._core.sources import Source, in_one_array
 from metricfast._core.tuples import TupleSet, index_tuples
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
@@ -256,11 +257,15 @@ class DistanceMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
     def _points(self, X: Any, name: str = "X") -> Any:
         """Check points that a learner is asked about, once it is fitted."""
         check_is_fitted(self, ["preprocessor_", self._fitted])
-        how: dict[str, Any] = {"name": name, "accept_sparse": self._sparse_formats}
+        how: dict[str, Any] = {
+            "name": name, "accept_sparse": self._sparse_formats, "accept_sources": True
+        }  # fmt: skip
         return check_points(self, X, preprocessor=self.preprocessor_, reset=False, **how)
 
     def _embed(self, X: Any, side: str = "query") -> Array:
-        """Embed checked points."""
+        """Embed checked points, block by block where they are not in memory."""
+        if isinstance(X, Source):
+            return in_one_array(X, lambda block: self._embed(block, side))
         with np.errstate(over="ignore", invalid="ignore"):
             embedded = self._embed_or_overflow(X, side)
         if not get_kernels().all_finite(embedded):

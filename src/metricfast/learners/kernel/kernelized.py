@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from metricfast._core.arguments import check_choice, check_count
 from metricfast._core.checks import check_points
+from metricfast._core.sources import in_one_array
 from metricfast._core.types import Array, RandomState
 from metricfast.learners.base.learner import BaseMetricLearner, MetricTransformer
 from metricfast.learners.base.thresholds import ThresholdMixin
@@ -292,8 +293,10 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
 
     def _mapped_points(self, X: Any) -> Array:
         check_is_fitted(self, "learner_")
-        points = check_points(self, X, preprocessor=self.preprocessor_, reset=False)
-        return self._mapped(points)
+        points = check_points(
+            self, X, preprocessor=self.preprocessor_, reset=False, accept_sources=True
+        )
+        return in_one_array(points, self._mapped)
 
     def _mapped_tuples(self, tuples: ArrayLike, size: int) -> Array:
         found = self._look_up(tuples, size, "learner_")
