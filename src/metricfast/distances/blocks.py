@@ -28,7 +28,7 @@ Maps = tuple[Array | None, Array | None]
 
 # Squares of coordinates up to two to this, and of what they differ by, are ordinary in float64.
 _ORDINARY = 200
-_FEW = 256  # points that show the unit of the others
+_FEW = 64  # points that show the unit of the others
 
 
 class Embedded(Source):

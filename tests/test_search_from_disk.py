@@ -1,0 +1,228 @@
+"""Searches, distances and metrics of points on disk: as of points in memory, to the last bit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.datasets import load_iris
+
+import metricfast as mf
+from metricfast import metrics, sources
+
+Array = NDArray[Any]
+RNG = np.random.RandomState(0)
+N, D, QUERIES, K = 300, 128, 60, 30
+BASE = RNG.randn(N, D)
+COPIES = BASE[RNG.randint(0, 40, N)]
+POINTS: dict[str, Array] = {
+    "ordinary": BASE,
+    "copies": COPIES,
+    "near ties": COPIES + 1e-7 * RNG.randn(N, D),
+    "ties": RNG.randint(0, 2, (N, D)) * (RNG.rand(N, D) < 0.05),
+    "far from the origin": 1e-3 * COPIES + 100,
+    "tiny": 1e-200 * BASE,
+    "huge": 1e200 * BASE,
+}
+MAPS: dict[str, dict[str, Array]] = {
+    "Euclidean": {},
+    "L": {"L": RNG.randn(3, D)},
+    "U, V": {"U": RNG.randn(4, D), "V": RNG.randn(4, D)},
+}
+LABELS = RNG.randint(0, 3, N)
+EXCLUDE = np.where(RNG.rand(QUERIES) < 0.7, RNG.randint(0, N, QUERIES), -1)
+PAIRS = np.column_stack([RNG.randint(0, QUERIES, 3 * N), RNG.randint(0, N, 3 * N)])
+FEW = 3  # neighbours, and classes
+
+
+class Stored(sources.Source):
+    """Points that count how often they are read."""
+
+    def __init__(self, X: Array) -> None:
+        self.X, self.shape, self.dtype, self.rows_read = X, X.shape, X.dtype, 0
+
+    def read(self, start: int, stop: int) -> Array:
+        self.rows_read += stop - start
+        return self.X[start:stop].copy()
+
+
+def pairwise(X: Any, Y: Any, dtype: Any, **how: Any) -> Array:
+    out = np.empty((X.shape[0], Y.shape[0]), dtype)
+    return mf.pairwise_distances(X, Y, out=out, **how)
+
+
+def as_tuple(found: Any) -> tuple[Array, ...]:
+    return found if isinstance(found, tuple) else (found,)
+
+
+CALLS: dict[str, Callable[..., Any]] = {
+    "kneighbors": lambda q, x, maps, r: mf.kneighbors(q, x, K, exclude=EXCLUDE, **maps),
+    "squared": lambda q, x, maps, r: mf.kneighbors(q, x, K, squared=True, **maps),
+    "themselves": lambda q, x, maps, r: mf.kneighbors(x, n_neighbors=FEW, **maps),
+    "kneighbors_per_class": lambda q, x, maps, r: mf.kneighbors_per_class(
+        q, x, LABELS, K, exclude=EXCLUDE, **maps
+    ),
+    "radius_neighbors": lambda q, x, maps, r: mf.radius_neighbors(q, x, r, **maps),
+    "by distance": lambda q, x, maps, r: mf.radius_neighbors(
+        q, x, r, exclude=EXCLUDE, sort_results=True, **maps
+    ),
+    "pairwise_distances": lambda q, x, maps, r: pairwise(q, x, np.float32, **maps),
+    "all pairs": lambda q, x, maps, r: pairwise(x, x, np.float64, squared=True, **maps),
+    "paired_distances": lambda q, x, maps, r: mf.paired_distances(q, x, pairs=PAIRS, **maps),
+    "few pairs": lambda q, x, maps, r: mf.paired_distances(q, x, pairs=PAIRS[:N], **maps),
+    "rows": lambda q, x, maps, r: mf.paired_distances(x, x, **maps),
+}
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("maps", MAPS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("points", POINTS)
+def test_results_are_those_of_points_in_memory(points: str, dtype: type, maps: str) -> None:
+    if points in ("tiny", "huge") and dtype == np.float32:
+        pytest.skip("no float32")
+    X, how = POINTS[points].astype(dtype), MAPS[maps]
+    Q = X[np.random.RandomState(1).permutation(N)[:QUERIES]]
+    radius = float(np.median(mf.kneighbors(Q, X, K, **how)[0])) or 1e-3
+    for name, call in CALLS.items():
+        expected = call(Q, X, how, radius)
+        for queries, database in ((Stored(Q), Stored(X)), (Q, Stored(X)), (Q, X)):
+            with mf.config_context(memory_limit="100 kB"):  # blocks of 12 or 24 points
+                found = call(queries, database, how, radius)
+            for a, b in zip(as_tuple(expected), as_tuple(found), strict=True):
+                assert a.dtype == b.dtype
+                np.testing.assert_array_equal(b, a, err_msg=f"{name}, {type(database).__name__}")
+
+
+def test_a_database_is_read_once_for_a_block_of_queries() -> None:
+    X = BASE.astype(np.float32)
+    stored = Stored(X)
+    with mf.config_context(memory_limit="100 kB"):
+        mf.kneighbors(X[:50], stored, 5)
+        assert stored.rows_read == N
+        # The first block tells that no point need be shifted before it is embedded.
+        mf.kneighbors(X[:50], stored, 5, L=MAPS["L"]["L"])
+        assert N < stored.rows_read - N < 1.5 * N
+
+
+def test_bad_values_are_found_while_they_are_read() -> None:
+    X = BASE.copy()
+    X[200, 3] = np.nan
+    with mf.config_context(memory_limit="100 kB"):
+        for call in (mf.kneighbors, mf.pairwise_distances, mf.radius_neighbors):
+            with pytest.raises(ValueError, match=r"(database|Y) contains NaN or infinity in rows"):
+                call(BASE[:5], Stored(X))
+        with pytest.raises(ValueError, match="database must have 3 columns"):
+            mf.kneighbors([[1.0, 2.0, 3.0]], Stored(X))
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (mf.pairwise_distances, "360,000 bytes.*give out="),
+        (lambda X: mf.kneighbors(X, n_neighbors=100), "360,000 bytes.*give fewer queries"),
+        (lambda X: mf.kneighbors_per_class(X, X, LABELS, 50), "540,000 bytes.*give fewer queries"),
+        (mf.Database, r"153,600 bytes.*metricfast\.kneighbors"),
+        (lambda X: mf.Database(X[:100], L=np.eye(300, D)), "240,000 bytes.*kneighbors"),
+        (lambda X: mf.KNeighborsClassifier().fit(Stored(X), LABELS), "307,200 bytes"),
+    ],
+)
+def test_what_memory_cannot_hold_is_refused(call: Callable[[Array], object], text: str) -> None:
+    with mf.config_context(memory_limit="100 kB"), pytest.raises(MemoryError, match=text):
+        call(BASE.astype(np.float32))
+
+
+def test_learners_predictors_and_metrics() -> None:
+    X, y = load_iris(return_X_y=True)
+    X, y = np.tile(X, (10, 1)) + 1e-3 * RNG.randn(1500, 4), np.tile(y, 10)
+    learner = mf.LFDA(n_components=2).fit(X, y)
+    embedder = mf.EmbeddingLearner(mf.losses.NCA(), max_epochs=1, random_state=0).fit(X, y)
+    kernelized = mf.KernelizedMetricLearner(mf.LFDA(n_components=2), n_components=9).fit(X, y)
+    by_neighbors = mf.KNeighborsClassifier(metric=learner).fit(X[:99], y[:99])
+    by_radius = mf.RadiusNeighborsClassifier(5.0).fit(X[:99], y[:99])
+    votes = mf.NeighborhoodGerrymandering(max_iter=2, random_state=0).fit(X[:99], y[:99])
+    database = mf.Database(X[:99])
+    own = {"exclude": np.arange(60)}
+    calls: dict[str, Callable[[Any], Any]] = {
+        "transform": learner.transform,
+        "embeddings": embedder.transform,
+        "kernelized": kernelized.transform,
+        "kneighbors": lambda X_: embedder.kneighbors(X[:60], X_, 4)[1],
+        "score": lambda X_: embedder.score(X_, y),
+        "predict": by_neighbors.predict,
+        "predict_proba": by_radius.predict_proba,
+        "votes": votes.predict,
+        "Database": lambda X_: database.kneighbors(X_, 3)[1],
+        "report": lambda X_: means(metrics.retrieval_report(X_, y)),
+        "whole order": lambda X_: means(
+            metrics.retrieval_report(X[:60], y[:60], X_, y, L=learner.components_, **own)
+        ),
+        "recall": lambda X_: metrics.recall_at_k(X[:60], y[:60], X_, y, **own),
+        "folds": lambda X_: means(
+            metrics.cross_validate_retrieval(mf.LFDA(), X_, y, folds=HALVES, metrics="recall_at_k")
+        ),
+    }
+    for name, call in calls.items():
+        expected = call(X)
+        with mf.config_context(memory_limit="110 kB"):
+            found = call(Stored(X))
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12, err_msg=name)
+
+
+HALVES = [(np.arange(0, 1500, 2), np.arange(1, 1500, 2))]
+
+
+def means(report: metrics.RetrievalReport) -> list[float]:
+    return [score.mean for score in report.values()]
+
+
+def test_queries_that_are_in_the_database_are_told_of() -> None:
+    X, database = BASE.astype(np.float32), Stored(BASE.astype(np.float32))
+    with mf.config_context(memory_limit="100 kB"):
+        with pytest.warns(UserWarning, match="each query finds itself"):
+            metrics.recall_at_k(X[:50], LABELS[:50], database, LABELS, k=2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            metrics.recall_at_k(X[:50] + 1, LABELS[:50], database, LABELS, k=2)
+
+
+PROGRAM = """
+import resource, sys
+import numpy as np
+import metricfast as mf
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+def stored(name, n, m):
+    return np.lib.format.open_memmap(f"{sys.argv[1]}/{name}.npy", "w+", np.float32, (n, m))
+
+X = stored("X", 1 << 18, 64)
+for start in range(0, len(X), 4096):
+    X[start:start + 4096] = np.random.default_rng(start).normal(size=(4096, 64))
+    X._mmap.madvise(4)  # MADV_DONTNEED
+X, out = np.load(f"{sys.argv[1]}/X.npy", mmap_mode="r"), stored("out", 1024, len(X) >> 4)
+mf.set_config(memory_limit="12 MB")
+few = np.ones((999, 64), np.float32)
+mf.pairwise_distances(few[:99], mf.kneighbors(few, few, 64)[0])
+before = peak()
+mf.kneighbors(few[:500], X, 10)
+mf.pairwise_distances(X[:1024], X[:len(X) >> 4], out=out)
+mf.metrics.recall_at_k(few[:100], np.arange(100) % 2, X, np.arange(len(X)) % 2)
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of what that system counts as resident")
+def test_memory_maps_do_not_come_into_memory(tmp_path: Path) -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", PROGRAM, tmp_path], check=True, capture_output=True, text=True
+    )
+    assert float(found.stdout) < 16  # megabytes; both files are of 64
