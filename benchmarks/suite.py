@@ -12,6 +12,7 @@ from benchmarks.kernels import inference, inference_epoch, neighbors, pairwise
 from benchmarks.learners import fit, mnist, overlapping
 from benchmarks.losses import losses
 from benchmarks.quality import PROTOCOLS, quality
+from benchmarks.scale import GIGABYTES, SMALL, scale
 from benchmarks.search import searches
 
 
@@ -37,6 +38,7 @@ def cases(level: Level = "normal", only: list[str] | None = None) -> list[Case]:
     found += losses()
     found += embedding()
     found += [mnist(learner) for learner in ("NCA", "LMNN")]
+    found += scale(SMALL if level == "quick" else GIGABYTES)
     if only:
         return [case for case in found if any(part in case.name for part in only)]
     return [case for case in found if LEVELS.index(case.when) <= LEVELS.index(level)]

@@ -17,12 +17,15 @@ __all__ = [
     "fitting_tuples",
     "found",
     "moved",
+    "on_disk",
     "sampled",
     "valued",
 ]
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,6 +41,14 @@ class Call:
 
     run: Callable[[], Any]
     digest: Callable[[Any], Data] = field(default=lambda result: {})
+
+
+def on_disk(data: Data) -> Path:
+    """Return the path of a file, of which the system holds nothing in memory any more."""
+    path = Path(str(data["path"]))
+    with path.open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return path
 
 
 def sampled(distances: Any) -> Data:

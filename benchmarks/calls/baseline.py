@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["euclidean", "first_touch", "importing", "read", "read_points", "write"]
+__all__ = ["euclidean", "first_touch", "importing", "read", "read_file", "read_points", "write"]
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.calls import Call, Data
+from benchmarks.calls import Call, Data, on_disk
 
 PROGRAM = """
 from time import perf_counter
@@ -52,6 +52,18 @@ def read_points(data: Data, threads: int) -> Call:
     """Time reading the database once."""
     flat = data["database"].ravel()
     return Call(lambda: _in_parts(np.max, flat, threads))
+
+
+def read_file(data: Data, threads: int) -> Call:
+    """Time reading a file into the same memory again and again."""
+    block = bytearray(32 << 20)
+
+    def run() -> None:
+        with on_disk(data).open("rb", buffering=0) as file:
+            while file.readinto(block):
+                pass
+
+    return Call(run)
 
 
 def importing(data: Data, threads: int, name: str) -> Call:

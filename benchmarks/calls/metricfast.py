@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = [
     "dense_triplets",
     "fit",
+    "fit_file",
     "fit_tuples",
     "inference",
     "kernelized",
@@ -16,6 +17,7 @@ __all__ = [
     "pair_distance",
     "pairwise",
     "search",
+    "search_file",
     "train",
     "vote_epoch",
 ]
@@ -36,6 +38,7 @@ from benchmarks.calls import (
     fitting_tuples,
     found,
     moved,
+    on_disk,
     sampled,
     valued,
 )
@@ -73,6 +76,33 @@ def search(
         lambda: prepared.kneighbors(queries, k, n_jobs=threads),
         lambda result: found(result) | {"bytes": np.asarray(prepared.nbytes_)},
     )
+
+
+def search_file(data: Data, threads: int, k: int, memory: str) -> Call:
+    """Time a search of points on disk."""
+    metricfast.set_config(memory_limit=memory)
+
+    def run() -> Any:
+        points = np.load(on_disk(data), mmap_mode="r")
+        return metricfast.kneighbors(data["queries"], points, k, n_jobs=threads)
+
+    return Call(run, found)
+
+
+def fit_file(
+    data: Data, threads: int, learner: str, memory: str, labels: bool = False, **params: Any
+) -> Call:
+    """Time `fit` to points on disk."""
+    metricfast.set_config(memory_limit=memory)
+    fitted = getattr(metricfast, learner)(**params)
+    if "n_jobs" in fitted.get_params():
+        fitted.set_params(n_jobs=threads)
+
+    def run() -> Any:
+        points = np.load(on_disk(data), mmap_mode="r")
+        return fitted.fit(points, data["y"]) if labels else fitted.fit(points)
+
+    return Call(run)
 
 
 def map_at_r(data: Data, threads: int) -> Call:

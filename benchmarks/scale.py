@@ -1,0 +1,117 @@
+"""Cases: points on disk, read block by block, beside reading the file."""
+
+from __future__ import annotations
+
+__all__ = ["GIGABYTES", "SMALL", "scale", "stored"]
+
+import atexit
+import os
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import metricfast
+from benchmarks.bounds import Rates
+from benchmarks.case import OURS, Arrays, Case, Entry, Target
+from benchmarks.targets import MemoryAtMost, Speedup
+
+CORES = (os.cpu_count() or 1,)
+READING = "reading"
+WIDTH, CLASSES = 128, 10
+ROW = 4 * WIDTH  # bytes
+# Points of a full run, and of a quick one.
+GIGABYTES, SMALL = 10_240_000_000 // ROW, 204_800_000 // ROW
+QUERIES, K = 1000, 10
+MEMORY = "500 MB"
+CHECKED = 200_000  # points
+
+
+@cache
+def stored(n_points: int) -> Path:
+    """Return a file of float32 points around the means of classes, gone when the program ends."""
+    folder = Path(tempfile.mkdtemp(prefix="metricfast-scale-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / "X.npy"
+    points = np.lib.format.open_memmap(path, "w+", np.float32, (n_points, WIDTH))
+    labels, means = classes(n_points), np.random.default_rng(0).normal(size=(CLASSES, WIDTH))
+    for start in range(0, n_points, 50_000):
+        some = labels[start : start + 50_000]
+        noise = np.random.default_rng(start).standard_normal((len(some), WIDTH), np.float32)
+        points[start : start + 50_000] = noise + means[some] / 4
+        points.flush()
+    return path
+
+
+def classes(n_points: int) -> np.ndarray:
+    """Return the class of each point."""
+    return np.random.default_rng(1).integers(0, CLASSES, n_points, np.int8)
+
+
+def _arrays(n_points: int) -> Arrays:
+    queries = np.random.default_rng(2).standard_normal((QUERIES, WIDTH), np.float32)
+    return {"path": np.array(str(stored(n_points))), "queries": queries, "y": classes(n_points)}
+
+
+def _check(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
+    """Compare those that are among the first points with a search of these in memory."""
+    some = np.load(str(arrays["path"]), mmap_mode="r")[:CHECKED]
+    expected = metricfast.kneighbors(arrays["queries"], np.array(some), K)[1]
+    found = digests.get(OURS, {}).get("indices", np.empty((0, K)))
+    for row, nearest in zip(found, expected, strict=False):
+        among = row[row < len(some)]
+        if not np.array_equal(among, nearest[: len(among)]):
+            return {OURS: "finds other neighbours than a search in memory"}
+    return {}
+
+
+def _case(
+    name: str, title: str, n_points: int, call: str, share: float | None, arithmetic: float = 0,
+    **params: Any,
+) -> Case:  # fmt: skip
+    """Return a case that should run at a share of the rate of reading.
+
+    `arithmetic`: products for each number that is read.
+    """
+    ours = Entry(
+        OURS, OURS, f"metricfast.{call}", {"memory": MEMORY, **params}, threads=CORES, rounds=3
+    )
+    reading = Entry(READING, "numpy", "baseline.read_file", threads=(1,), rounds=3)
+    numbers = n_points * WIDTH
+
+    def bound(rates: Rates) -> float:
+        return 2 * arithmetic * numbers / (4 * rates.gemm["float32"])
+
+    targets: list[Target] = [MemoryAtMost(1000)]
+    if share is not None:
+        targets.append(Speedup(READING, share))
+    return Case(
+        f"scale-{name}",
+        f"{title}, {n_points * ROW / 1e9:g} GB of float32 points on disk, d={WIDTH}",
+        lambda: _arrays(n_points),
+        [ours, reading],
+        bound if arithmetic else None,
+        targets,
+        _check if call == "search_file" else lambda arrays, digests: {},
+        warm=call == "search_file",
+        when="quick" if n_points == SMALL else "full",
+    )
+
+
+def scale(n_points: int) -> list[Case]:
+    """Return the cases of a file of so many points."""
+    return [
+        _case(
+            "search", f"{K} nearest of {QUERIES} queries", n_points, "search_file", 0.8, QUERIES,
+            k=K,
+        ),
+        _case("covariance", "Covariance", n_points, "fit_file", 0.8, learner="Covariance"),
+        _case(
+            "nca", "an epoch of NCA to 16 dimensions", n_points, "fit_file", 0.5, learner="NCA",
+            labels=True, solver="sgd", max_epochs=1, n_components=16, init="identity",
+            random_state=0,
+        ),
+    ]  # fmt: skip
