@@ -1,0 +1,224 @@
+"""Weight, mean and scatter of groups of points, summed over blocks that are never held together."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from metricfast._core.memory import refuse_beyond
+from metricfast._core.scaling import center_and_rescale, times_power_of_two
+from metricfast._core.scatter import blocks, group_means, scatter_matrix
+from metricfast._core.sources import Source, parts
+from metricfast._core.targets import check_comparable
+from metricfast._core.types import Array, Floats, Integers
+
+__all__ = ["Sums"]
+
+# Origins that are apart by no more than this power of two, or its inverse, need no other unit.
+_ORDINARY = 200
+
+
+class Sums:
+    """What scatter learners need of points: sums that add up, over blocks and over machines.
+
+    Blocks are summed around their own means, and merged by what these are apart, so that nothing
+    cancels, however far from zero the points are: the sums of parts are those of the whole within
+    rounding. An object can be pickled, and takes the memory of its arrays.
+
+    Parameters
+    ----------
+    n_features : int
+        Features of a point.
+    groups : ndarray of shape (n_groups,), optional
+        Groups that are known to come, sorted; others may come as well, which takes longer.
+    per_group : bool, default=False
+        Keep the scatter of each group, not their sum alone.
+
+    Attributes
+    ----------
+    groups : ndarray of shape (n_groups,)
+        Names of groups, sorted.
+    weights : ndarray of shape (n_groups,)
+        Sums of weights.
+    origin : ndarray of shape (n_features,)
+        A point, as given.
+    exponent : int
+        The unit of what follows is ``2**exponent``.
+    means : ndarray of shape (n_groups, n_features)
+        Mean of each group, less the origin.
+    scatters : ndarray of shape (1 or n_groups, n_features, n_features)
+        Weighted sums of the outer products of points less the mean of their group.
+    n_points, whole : int, bool
+        Number of points of positive weight, and whether all weights are whole numbers.
+    dtype : dtype
+        float32 if all points are, else float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricfast._core.sums import Sums
+    >>> X = np.array([[1.0, 2.0], [3.0, 2.0], [8.0, 5.0]])
+    >>> halves = Sums(2).add(X[:1]).merge(Sums(2).add(X[1:]))
+    >>> (halves.origin + halves.means).tolist(), halves.within.tolist()
+    ([[4.0, 3.0]], [[26.0, 12.0], [12.0, 6.0]])
+    """
+
+    def __init__(
+        self, n_features: int, groups: Array | None = None, *, per_group: bool = False
+    ) -> None:
+        self.per_group = per_group
+        self.origin, self.exponent = np.zeros(n_features), 0
+        self.n_points, self.whole, self.dtype = 0, True, np.dtype(np.float32)
+        self.groups: Array = np.empty(0, np.int64)
+        self.weights: Floats = np.zeros(0)
+        self.means: Floats = np.zeros((0, n_features))
+        self.scatters: Floats = np.zeros((0 if per_group else 1, n_features, n_features))
+        if groups is not None:
+            self._know(groups)
+
+    def add(self, X: Any, weights: Floats | None = None, group: Array | None = None) -> Sums:
+        """Add points, an array as one block, or a source, which is read once.
+
+        `X`: of shape (n_points, n_features); finite.
+        `weights`: ndarray of shape (n_points,), non-negative; 1 by default.
+        `group`: ndarray of shape (n_points,); names of groups; all are of group 0 by default.
+        Returns this.
+        """
+        for rows, block in _blocks_of(X):
+            w = np.ones(len(block)) if weights is None else weights[rows]
+            g = np.zeros(len(block), np.int64) if group is None else group[rows]
+            seen = w > 0
+            if seen.all():
+                self.merge(self._of(block, w, g))
+            elif seen.any():
+                self.merge(self._of(block[seen], w[seen], g[seen]))
+        return self
+
+    def merge(self, other: Sums) -> Sums:
+        """Add other sums, which stay as they are; return this."""
+        if not other.n_points:
+            return self
+        if not self.n_points:
+            self.origin, self.exponent = other.origin, other.exponent
+        self._know(other.groups)
+        apart = self._to_one_unit(other)
+        shift = other.exponent - self.exponent
+        rows = np.searchsorted(self.groups, other.groups)
+        before, more = self.weights[rows], other.weights
+        after = before + more
+        between = before * more / after
+        apart = times_power_of_two(other.means, shift) + apart - self.means[rows]
+        self.weights[rows] = after
+        self.means[rows] += (more / after)[:, None] * apart
+        gained = times_power_of_two(other.scatters, 2 * shift)
+        if self.per_group:
+            gained += np.einsum("i,ij,ik->ijk", between, apart, apart)
+            self.scatters[rows] += gained
+        else:
+            self.scatters += gained + scatter_matrix(
+                apart, between, np.zeros(len(apart), np.int64), np.zeros((1, apart.shape[1]))
+            )
+        self.n_points += other.n_points
+        self.whole = self.whole and other.whole
+        self.dtype = np.promote_types(self.dtype, other.dtype)
+        return self
+
+    def counted(self) -> Sums:
+        """Return these, fractional weights being scaled as :func:`repetitions` does."""
+        if self.whole:
+            return self
+        found, factor = copy.copy(self), self.n_points / self.weights.sum()
+        found.weights, found.scatters = self.weights * factor, self.scatters * factor
+        return found
+
+    @property
+    def within(self) -> Floats:
+        """The sum of the scatters of all groups."""
+        return np.asarray(self.scatters.sum(axis=0) if self.per_group else self.scatters[0])
+
+    @property
+    def spread(self) -> Floats:
+        """Means of groups less the mean of all, times the root of weights: their outer product."""
+        total = self.weights @ self.means / self.weights.sum()
+        deviations = (self.means - total) * np.sqrt(self.weights)[:, None]
+        return np.asarray(deviations.T @ deviations)
+
+    def _of(self, X: Array, weights: Floats, group: Array) -> Sums:
+        """Return the sums of one block, whose points are of positive weight."""
+        groups, code = np.unique(group, return_inverse=True)
+        block, exponent = center_and_rescale(X)
+        found = Sums(X.shape[1], per_group=self.per_group)
+        found.groups, found.weights = groups, np.bincount(code, weights)
+        found.exponent, found.dtype = exponent, X.dtype
+        found.origin = X[0] - times_power_of_two(block[0].astype(np.float64), exponent)
+        found.means = means = group_means(block, weights, code, len(groups))
+        if self.per_group:
+            found.scatters = np.empty((len(groups), X.shape[1], X.shape[1]))
+            for label, members in _members(code, len(groups)):
+                zeros = np.zeros(len(members), np.int64)
+                found.scatters[label] = scatter_matrix(
+                    block[members], weights[members], zeros, means[label : label + 1]
+                )
+        else:
+            found.scatters = scatter_matrix(block, weights, code, means)[None]
+        found.n_points, found.whole = len(X), bool((weights == np.floor(weights)).all())
+        return found
+
+    def _know(self, groups: Array) -> None:
+        """Make room for groups."""
+        if len(groups) == len(self.groups) and (groups == self.groups).all():
+            return
+        check_comparable(groups, self.groups, "y")
+        known = np.union1d(self.groups, groups) if len(self.groups) else groups
+        if len(known) == len(self.groups):
+            return
+        d = len(self.origin)
+        needed = 8 * len(known) * d * (d + 1 if self.per_group else 1)
+        refuse_beyond(needed, f"The sums of {len(known)} groups of points", "give fewer groups")
+        rows = np.searchsorted(known, self.groups)
+        for name in ("weights", "means", *(("scatters",) if self.per_group else ())):
+            old = getattr(self, name)
+            new = np.zeros((len(known), *old.shape[1:]))
+            new[rows] = old
+            setattr(self, name, new)
+        self.groups = known
+
+    def _to_one_unit(self, other: Sums) -> Floats:
+        """Take a unit in which nothing overflows; return what the origins are apart in it."""
+        with np.errstate(over="ignore"):
+            apart = other.origin - self.origin
+        size = float(np.abs(apart).max())
+        if not math.isfinite(size):
+            raise ValueError("X is so large that differences of its points overflow: scale it.")
+        units = [sums.exponent for sums in (self, other) if sums.means.any() or sums.within.any()]
+        if size:
+            power = math.frexp(size)[1]
+            units.append(power if abs(power) > _ORDINARY else 0)
+        shift = self.exponent - max(units, default=self.exponent)
+        if shift:
+            self.means = times_power_of_two(self.means, shift)
+            self.scatters = times_power_of_two(self.scatters, 2 * shift)
+            self.exponent -= shift
+        return times_power_of_two(apart, -self.exponent)
+
+
+def _blocks_of(X: Any) -> Iterator[tuple[slice, Array]]:
+    """Return an array whole, and a source by blocks that suit the cache."""
+    if not isinstance(X, Source):
+        yield slice(None), X
+        return
+    for part, block in parts(X):
+        for rows in blocks(block):
+            first, last, _ = rows.indices(len(block))
+            yield slice(part.start + first, part.start + last), block[rows]
+
+
+def _members(code: Integers, n_groups: int) -> Iterator[tuple[int, Integers]]:
+    """Return the rows of each group."""
+    order = np.argsort(code, kind="stable")
+    ends = np.cumsum(np.bincount(code, minlength=n_groups))
+    return enumerate(np.split(order, ends[:-1]))
