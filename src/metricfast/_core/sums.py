@@ -152,7 +152,8 @@ class Sums:
         groups, code = np.unique(group, return_inverse=True)
         block, exponent = center_and_rescale(X)
         found = Sums(X.shape[1], per_group=self.per_group)
-        found.groups, found.weights = groups, np.bincount(code, weights)
+        found.groups = groups
+        found.weights = np.bincount(code, weights).astype(np.float64)
         found.exponent, found.dtype = exponent, X.dtype
         found.origin = X[0] - times_power_of_two(block[0].astype(np.float64), exponent)
         found.means = means = group_means(block, weights, code, len(groups))
