@@ -11,6 +11,7 @@ from scipy.sparse import csr_matrix, issparse
 
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.sources import Source, parts, take
 from metricfast._core.sparse import dense, is_wide, principal_axes
 from metricfast._core.types import Array, Floats, Integers
 
@@ -19,6 +20,7 @@ __all__ = [
     "discriminant_components",
     "group_means",
     "pair_scatter",
+    "pieces",
     "principal_components",
     "repetitions",
     "scatter_matrix",
@@ -76,7 +78,7 @@ def discriminant_components(X: Array, y: Array, weights: Floats, n_components: i
     means, the principal components are returned.
     """
     seen = weights > 0
-    X, weights = (X, weights) if seen.all() else (X[seen], weights[seen])
+    X, weights = (X, weights) if seen.all() else (take(X, seen), weights[seen])
     classes, group = np.unique(y[seen], return_inverse=True)
     n_samples, n_classes = weights.sum(), len(classes)
     if n_components > min(X.shape[1], n_classes - 1):
@@ -103,7 +105,7 @@ def within_scatter(X: Any, y: Integers, weights: Floats | None, *, diagonal: boo
     """Sum of outer products of the samples less their class means, or the sum's diagonal."""
     weights = np.ones(len(y)) if weights is None else weights
     seen = weights > 0
-    X, weights = (X, weights) if seen.all() else (X[seen], weights[seen])
+    X, weights = (X, weights) if seen.all() else (take(X, seen), weights[seen])
     classes, group = np.unique(y[seen], return_inverse=True)
     means = group_means(X, weights, group, len(classes))
     if not diagonal:
@@ -134,12 +136,12 @@ def scatters_of_all_pairs(X: Array, group: Integers, weights: Floats) -> tuple[F
     spread = (means - counts @ means / counts.sum()) * np.sqrt(counts)[:, None]
     within = np.zeros((X.shape[1], X.shape[1]))
     across = counts.sum() * (spread.T @ spread)
-    for rows in blocks(X):
-        residual = X[rows] - means[group[rows]]
+    for rows, block in pieces(X):
+        residual = block - means[group[rows]]
         size = counts[group[rows]]
         for total, weight in ((within, size), (across, counts.sum() - size)):
-            block = residual * np.sqrt(weights[rows] * weight)[:, None]
-            total[:] += block.T @ block
+            scaled = residual * np.sqrt(weights[rows] * weight)[:, None]
+            total[:] += scaled.T @ scaled
     return within, across
 
 
@@ -150,25 +152,35 @@ def blocks(X: Array, n_rows: int | None = None) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
-def group_means(X: Array, weights: Floats, group: Integers, n_groups: int) -> Floats:
+def pieces(X: Any) -> Iterator[tuple[slice, Array]]:
+    """Return the same parts of points of any kind, each an array, with where it is."""
+    if not isinstance(X, Source):
+        yield from ((rows, dense(X[rows])) for rows in blocks(X))
+        return
+    for part, block in parts(X):
+        for rows in blocks(block):
+            found = block[rows]
+            start = part.start + rows.start
+            yield slice(start, start + len(found)), found
+
+
+def group_means(X: Any, weights: Floats, group: Integers, n_groups: int) -> Floats:
     """Return the weighted mean of each group of samples, one per row."""
-    if n_groups == 1 and not issparse(X):
+    if n_groups == 1 and isinstance(X, np.ndarray):
         return np.asarray(np.einsum("i,ij->j", weights, X) / weights.sum())[None]
     sums = np.zeros((n_groups, X.shape[1]))
-    for rows in blocks(X):
+    for rows, block in pieces(X):
         members = group[rows]
         shape = n_groups, len(members)
-        sums += csr_matrix((weights[rows], (members, np.arange(len(members)))), shape) @ dense(
-            X[rows]
-        )
+        sums += csr_matrix((weights[rows], (members, np.arange(len(members)))), shape) @ block
     return sums / np.bincount(group, weights)[:, None]
 
 
-def _squares(X: Array, weights: Floats, group: Integers, means: Floats) -> Floats:
+def _squares(X: Any, weights: Floats, group: Integers, means: Floats) -> Floats:
     """Return the diagonal of the scatter matrix."""
     squares = np.zeros(X.shape[1])
-    for rows in blocks(X):
-        squares += weights[rows] @ (dense(X[rows]) - means[group[rows]]) ** 2
+    for rows, block in pieces(X):
+        squares += weights[rows] @ (block - means[group[rows]]) ** 2
     return squares
 
 
@@ -180,15 +192,16 @@ def _deviation(X: Array, weights: Floats, group: Integers, means: Floats) -> Flo
 
 
 def scatter_matrix(
-    X: Array, weights: Floats, group: Integers, means: Floats, *, scale: Floats | float = 1.0
+    X: Any, weights: Floats, group: Integers, means: Floats, *, scale: Floats | float = 1.0
 ) -> Floats:
     """Return the weighted sum of the outer products of deviations from the mean of the group."""
     scatter = np.zeros((X.shape[1], X.shape[1]))
     scale = np.broadcast_to(scale, X.shape[1]).astype(np.float64)
-    for rows in blocks(X) if issparse(X) or not len(X) else [slice(None)]:
+    whole = isinstance(X, np.ndarray) and len(X)
+    for rows, block in [(slice(None), X)] if whole else pieces(X):
         part = np.empty_like(scatter)
         get_kernels().group_scatter(
-            np.ascontiguousarray(dense(X[rows])),
+            np.ascontiguousarray(block),
             np.ascontiguousarray(weights[rows], dtype=np.float64),
             np.ascontiguousarray(group[rows], dtype=np.int64),
             means,
@@ -251,7 +264,7 @@ def _axes(
     n_samples, n_features = X.shape
 
     if at_least <= n_samples < n_features:
-        deviations = (dense(X) - means[group]) / scale * np.sqrt(weights)[:, None]
+        deviations = (dense(X[:]) - means[group]) / scale * np.sqrt(weights)[:, None]
         _, sizes, axes = svd(deviations, full_matrices=False)
         return sizes**2, axes
     scatter = scatter_matrix(X, weights, group, means, scale=scale)

@@ -14,7 +14,7 @@ from metricfast._core.memory import block_rows, refuse_beyond
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.types import Array, Integers
 
-__all__ = ["Named", "Part", "Scaled", "Source", "in_one_array", "parts", "row_bytes"]
+__all__ = ["Named", "Part", "Scaled", "Source", "in_one_array", "parts", "row_bytes", "take"]
 
 # Rows nearer to each other than this are read together with what lies between them.
 _GAP = 64
@@ -157,7 +157,7 @@ class Scaled(Source):
 
 
 class Part(Source):
-    """Some points of another, in ascending order."""
+    """Some points of another; those in ascending order are read fastest."""
 
     def __init__(self, source: Source, rows: Integers) -> None:
         self._source, self._rows = source, rows
@@ -169,6 +169,13 @@ class Part(Source):
 
     def _gather(self, rows: Integers) -> Array:
         return self._source._gather(self._rows[rows])
+
+
+def take(X: Any, rows: Any) -> Any:
+    """Return some points, of a mask or of indices: of a source a source, that reads nothing yet."""
+    if not isinstance(X, Source):
+        return X[rows]
+    return Part(X, np.flatnonzero(rows) if rows.dtype == bool else rows)
 
 
 def parts(X: Any, n_rows: int | None = None) -> Iterator[tuple[slice, Array]]:

@@ -11,8 +11,8 @@ import numpy as np
 
 from metricfast._core.memory import refuse_beyond
 from metricfast._core.scaling import center_and_rescale, times_power_of_two
-from metricfast._core.scatter import blocks, group_means, scatter_matrix
-from metricfast._core.sources import Source, parts
+from metricfast._core.scatter import group_means, pieces, scatter_matrix
+from metricfast._core.sources import Source
 from metricfast._core.targets import check_comparable
 from metricfast._core.types import Array, Floats, Integers
 
@@ -88,7 +88,8 @@ class Sums:
         `group`: ndarray of shape (n_points,); names of groups; all are of group 0 by default.
         Returns this.
         """
-        for rows, block in _blocks_of(X):
+        whole = [(slice(None), X)]
+        for rows, block in pieces(X) if isinstance(X, Source) else whole:
             w = np.ones(len(block)) if weights is None else weights[rows]
             g = np.zeros(len(block), np.int64) if group is None else group[rows]
             seen = w > 0
@@ -205,17 +206,6 @@ class Sums:
             self.scatters = times_power_of_two(self.scatters, 2 * shift)
             self.exponent -= shift
         return times_power_of_two(apart, -self.exponent)
-
-
-def _blocks_of(X: Any) -> Iterator[tuple[slice, Array]]:
-    """Return an array whole, and a source by blocks that suit the cache."""
-    if not isinstance(X, Source):
-        yield slice(None), X
-        return
-    for part, block in parts(X):
-        for rows in blocks(block):
-            first, last, _ = rows.indices(len(block))
-            yield slice(part.start + first, part.start + last), block[rows]
 
 
 def _members(code: Integers, n_groups: int) -> Iterator[tuple[int, Integers]]:
