@@ -80,13 +80,13 @@ def _checked_source(
 ) -> Any:
     """Check what is known of points before any is read, and their labels."""
     few = _with_names(np.zeros((1, source.shape[1])), source)
-    validate_data(estimator, few, reset=reset, skip_check_array=True)
+    validate_data(estimator, few, y, reset=reset, skip_check_array=True)
     if len(source) < ensure_min_samples:
         raise ValueError(
             f"Found array with {len(source)} sample(s) (shape={source.shape}) while a minimum of "
             f"{ensure_min_samples} is required by {type(estimator).__name__}."
         )
-    if isinstance(y, str):
+    if y is None or isinstance(y, str):
         return source
     check_labels(y)
     checked = check_array(

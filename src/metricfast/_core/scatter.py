@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh, qr, svd
-from scipy.sparse import csr_matrix, issparse
+from scipy.sparse import csr_matrix
 
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels

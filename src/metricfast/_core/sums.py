@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from metricfast._core.memory import refuse_beyond
-from metricfast._core.scaling import center_and_rescale, times_power_of_two
+from metricfast._core.scaling import ORDINARY, center_and_rescale, times_power_of_two
 from metricfast._core.scatter import group_means, pieces, scatter_matrix
-from metricfast._core.sources import Source
+from metricfast._core.sources import Scaled, Source
 from metricfast._core.targets import check_comparable
 from metricfast._core.types import Array, Floats, Integers
 
-__all__ = ["Sums"]
+__all__ = ["Sums", "centered"]
 
 # Origins that are apart by no more than this power of two, or its inverse, need no other unit.
 _ORDINARY = 200
@@ -52,8 +52,9 @@ class Sums:
         Mean of each group, less the origin.
     scatters : ndarray of shape (1 or n_groups, n_features, n_features)
         Weighted sums of the outer products of points less the mean of their group.
-    n_points, whole : int, bool
-        Number of points of positive weight, and whether all weights are whole numbers.
+    n_points, total, whole : int, float, bool
+        Number of points of positive weight, the sum of weights, and whether all weights are whole
+        numbers.
     dtype : dtype
         float32 if all points are, else float64.
 
@@ -72,7 +73,8 @@ class Sums:
     ) -> None:
         self.per_group = per_group
         self.origin, self.exponent = np.zeros(n_features), 0
-        self.n_points, self.whole, self.dtype = 0, True, np.dtype(np.float32)
+        self.n_points, self.total, self.whole = 0, 0.0, True
+        self.dtype: np.dtype[Any] = np.dtype(np.float32)
         self.groups: Array = np.empty(0, np.int64)
         self.weights: Floats = np.zeros(0)
         self.means: Floats = np.zeros((0, n_features))
@@ -80,12 +82,35 @@ class Sums:
         if groups is not None:
             self._know(groups)
 
-    def add(self, X: Any, weights: Floats | None = None, group: Array | None = None) -> Sums:
+    @classmethod
+    def of_scatters(
+        cls, groups: Array, weights: Floats, scatters: Floats, exponent: int, dtype: np.dtype[Any]
+    ) -> Sums:
+        """Return sums around zero, as of differences, that are known; without groups of no weight.
+
+        `scatters` are in units of ``2**exponent``; the other arguments are as the attributes.
+        """
+        found, kept = cls(scatters.shape[-1], per_group=True), weights > 0
+        found.groups, found.weights = groups[kept], weights[kept].astype(np.float64)
+        found.means, found.scatters = np.zeros((int(kept.sum()), len(found.origin))), scatters[kept]
+        found.n_points, found.total = int(kept.sum()), float(weights.sum())
+        found.exponent, found.dtype = exponent, dtype
+        return found
+
+    def add(
+        self,
+        X: Any,
+        weights: Floats | None = None,
+        group: Array | None = None,
+        exponent: int | None = None,
+    ) -> Sums:
         """Add points, an array as one block, or a source, which is read once.
 
         `X`: of shape (n_points, n_features); finite.
         `weights`: ndarray of shape (n_points,), non-negative; 1 by default.
         `group`: ndarray of shape (n_points,); names of groups; all are of group 0 by default.
+        `exponent`: where X is what :func:`center_and_rescale` returned, as it returned it; points
+            of other calls are not comparable then.
         Returns this.
         """
         whole = [(slice(None), X)]
@@ -93,10 +118,10 @@ class Sums:
             w = np.ones(len(block)) if weights is None else weights[rows]
             g = np.zeros(len(block), np.int64) if group is None else group[rows]
             seen = w > 0
-            if seen.all():
-                self.merge(self._of(block, w, g))
-            elif seen.any():
-                self.merge(self._of(block[seen], w[seen], g[seen]))
+            if not seen.all():
+                block, w, g = block[seen], w[seen], g[seen]  # noqa: PLW2901
+            if len(block):
+                self.merge(self._of(block, w, g, exponent))
         return self
 
     def merge(self, other: Sums) -> Sums:
@@ -124,6 +149,7 @@ class Sums:
                 apart, between, np.zeros(len(apart), np.int64), np.zeros((1, apart.shape[1]))
             )
         self.n_points += other.n_points
+        self.total += other.total
         self.whole = self.whole and other.whole
         self.dtype = np.promote_types(self.dtype, other.dtype)
         return self
@@ -132,8 +158,9 @@ class Sums:
         """Return these, fractional weights being scaled as :func:`repetitions` does."""
         if self.whole:
             return self
-        found, factor = copy.copy(self), self.n_points / self.weights.sum()
+        found, factor = copy.copy(self), self.n_points / self.total
         found.weights, found.scatters = self.weights * factor, self.scatters * factor
+        found.total = float(self.n_points)
         return found
 
     @property
@@ -144,19 +171,34 @@ class Sums:
     @property
     def spread(self) -> Floats:
         """Means of groups less the mean of all, times the root of weights: their outer product."""
-        total = self.weights @ self.means / self.weights.sum()
-        deviations = (self.means - total) * np.sqrt(self.weights)[:, None]
+        mean = self.weights @ self.means / self.weights.sum()
+        deviations = (self.means - mean) * np.sqrt(self.weights)[:, None]
         return np.asarray(deviations.T @ deviations)
 
-    def _of(self, X: Array, weights: Floats, group: Array) -> Sums:
+    def of_group(self, group: Any) -> tuple[float, Floats]:
+        """Return the weight and the scatter of a group, zero where there is none."""
+        places = np.flatnonzero(self.groups == group)
+        if not len(places):
+            return 0.0, np.zeros(self.scatters.shape[1:])
+        return float(self.weights[places[0]]), self.scatters[places[0]]
+
+    def scatters_in(self, exponent: int) -> Floats:
+        """Return the scatters in units of another power of two."""
+        return times_power_of_two(self.scatters, 2 * (self.exponent - exponent))
+
+    def _of(self, X: Array, weights: Floats, group: Array, exponent: int | None) -> Sums:
         """Return the sums of one block, whose points are of positive weight."""
         groups, code = np.unique(group, return_inverse=True)
-        block, exponent = center_and_rescale(X)
         found = Sums(X.shape[1], per_group=self.per_group)
-        found.groups = groups
+        found.groups, found.dtype = groups, X.dtype
+        if exponent is None:
+            block, found.exponent = center_and_rescale(X)
+            first = times_power_of_two(block[0].astype(np.float64), found.exponent)
+            found.origin = X[0] - first
+        else:
+            block, found.exponent = X, exponent
         found.weights = np.bincount(code, weights).astype(np.float64)
-        found.exponent, found.dtype = exponent, X.dtype
-        found.origin = X[0] - times_power_of_two(block[0].astype(np.float64), exponent)
+        found.total = float(weights.sum())
         found.means = means = group_means(block, weights, code, len(groups))
         if self.per_group:
             found.scatters = np.empty((len(groups), X.shape[1], X.shape[1]))
@@ -206,6 +248,23 @@ class Sums:
             self.scatters = times_power_of_two(self.scatters, 2 * shift)
             self.exponent -= shift
         return times_power_of_two(apart, -self.exponent)
+
+
+def centered(X: Any) -> tuple[Any, int, Sums]:
+    """Subtract the mean, and bring data of unusual units to a spread of about 1.
+
+    An array becomes what :func:`center_and_rescale` makes of it; a source is read once, and becomes
+    a source. Returns also the exponent, and the sums of the points as given.
+    """
+    sums = Sums(X.shape[1]).add(X)
+    if not isinstance(X, Source):
+        return *center_and_rescale(X), sums
+    mean = sums.origin + times_power_of_two(sums.means[0], sums.exponent)
+    exponent, largest = 0, float(np.diag(sums.within).max()) / len(X)
+    if largest > 0:
+        log = math.floor(math.log2(largest) / 2) + sums.exponent
+        exponent = log if abs(log) > ORDINARY else 0
+    return Scaled(X, mean, exponent), exponent, sums
 
 
 def _members(code: Integers, n_groups: int) -> Iterator[tuple[int, Integers]]:

@@ -67,7 +67,7 @@ class ConstraintLearner(BaseMetricLearner):
     ) -> Self:
         """Fit to what is drawn from classes; what else `fit` was given is passed on to `_learn`."""
         known = self._checked() or {}
-        points, labels = self._prepare_inputs(X, y, ensure_min_samples=2)
+        points, labels = self._prepare_inputs(X, y, ensure_min_samples=2, accept_sources=True)
         rng = check_random_state(getattr(self, "random_state", None))
         drawn, found = self._draw(points, labels, sample_weight, rng)
         self._learn(drawn, rng, **known, **found, **given)
@@ -98,8 +98,10 @@ class FromClasses(ConstraintLearner):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
-            Points. float32 is kept, everything else becomes float64.
+        X : array-like or source of shape (n_samples, n_features), or (n_samples,)
+            Points, or indicators for the preprocessor. float32 is kept, everything else becomes
+            float64. Points that are not in memory may be a memory map, an array of zarr or h5py, an
+            Arrow table, or a `metricfast.sources.Source`.
         y : array-like of shape (n_samples,)
             Class labels, of at least two classes. For the learners whose names end in
             "_Supervised", numbers below 0 mean that the class is unknown.

@@ -8,10 +8,10 @@ import numpy as np
 
 from metricfast._core.arguments import check_count
 from metricfast._core.initialize import check_n_components
-from metricfast._core.scaling import center_and_rescale
-from metricfast._core.targets import check_classification_target
-from metricfast._core.types import RandomState
-from metricfast.learners.closed.base import ClosedFormOfClasses, Labelled, neighborhood_scatters
+from metricfast._core.sums import Sums
+from metricfast._core.types import Floats
+from metricfast.learners.base.one_pass import ONE_CLASS, Summed, as_class_codes
+from metricfast.learners.closed.base import ClosedFormOfClasses, neighborhood_scatters
 
 __all__ = ["ANMM"]
 
@@ -60,7 +60,8 @@ class ANMM(ClosedFormOfClasses):
     Notes
     -----
     `sample_weight` is that of the points whose neighbours are looked at. As neighbours all points
-    count alike, so a weight of 2 is not the same as a repeated point.
+    count alike, so a weight of 2 is not the same as a repeated point. In `partial_fit`, neighbours
+    are sought among the points of the same call.
 
     References
     ----------
@@ -94,22 +95,25 @@ class ANMM(ClosedFormOfClasses):
         check_count("n_friends", self.n_friends)
         check_count("n_enemies", self.n_enemies)
 
-    def _learn(self, data: Labelled, rng: RandomState) -> None:
-        X, y, weight = data
-        _, labels = check_classification_target(y)
-        X, exponent = center_and_rescale(X)
-        most = check_n_components(X.shape[1], self.n_components)
-        compact, scattered, totals = neighborhood_scatters(
-            X, labels, weight, self.n_friends, self.n_enemies, self.n_jobs
-        )
-        margins, directions = np.linalg.eigh((scattered - compact) / totals[1])
+    def _sums_of(self, data: Any, labels: Any, weight: Floats | None) -> Summed:
+        how = as_class_codes(labels), weight, self.n_friends, self.n_enemies, self.n_jobs
+        return neighborhood_scatters(data, *how), {}
+
+    def _learn_sums(self, sums: tuple[Sums, ...], **found: Any) -> None:
+        differences = sums[0]
+        most = check_n_components(len(differences.origin), self.n_components)
+        _, compact = differences.of_group(0)
+        total, scattered = differences.of_group(1)
+        if not total:
+            raise ValueError(ONE_CLASS)
+        margins, directions = np.linalg.eigh((scattered - compact) / total)
         if self.n_components is None:
             most = max(1, int((margins > 0).sum()))
         with np.errstate(over="ignore"):
-            self.margins_ = np.ldexp(margins[::-1][:most], 2 * exponent)
+            self.margins_ = np.ldexp(margins[::-1][:most], 2 * differences.exponent)
         if not np.isfinite(self.margins_).all():
             raise ValueError(
                 "X is so large that margins, which are squared distances, overflow: scale its "
                 "features."
             )
-        self.components_ = directions.T[::-1][:most].astype(X.dtype)
+        self.components_ = directions.T[::-1][:most].astype(differences.dtype)

@@ -9,13 +9,16 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh, qr
 
 from metricfast._core.initialize import check_n_components
-from metricfast._core.scatter import group_means, scatter_matrix, whitening, with_signs
+from metricfast._core.scatter import whitening, with_signs
+from metricfast._core.sums import Sums
+from metricfast._core.types import Floats
+from metricfast.learners.base.one_pass import OnePass, Summed
 from metricfast.learners.closed.base import ClosedFormLearner, weighted
 
 __all__ = ["Covariance"]
 
 
-class Covariance(ClosedFormLearner):
+class Covariance(OnePass, ClosedFormLearner):
     r"""The distance of the inverse covariance.
 
     M is the pseudo-inverse of the covariance :math:`\frac{1}{n - 1} \sum_i (x_i - m)(x_i - m)^T` of
@@ -79,8 +82,9 @@ class Covariance(ClosedFormLearner):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples,)
-            Points, or indicators for the preprocessor.
+        X : array-like or source of shape (n_samples, n_features), or (n_samples,)
+            Points, or indicators for the preprocessor. Points that are not in memory may be a
+            memory map, an array of zarr or h5py, an Arrow table, or a `metricfast.sources.Source`.
         y : array-like of shape (n_samples,), optional
             Not used, except by `validate`.
         sample_weight : array-like of shape (n_samples,), optional
@@ -100,15 +104,48 @@ class Covariance(ClosedFormLearner):
         ValueError
             If the input is not as above, or all points are equal.
         """
-        checked = self._prepare_inputs(X, ensure_min_samples=2)
+        checked = self._prepare_inputs(X, ensure_min_samples=2, accept_sources=True)
         points, _, weights, exponent = weighted(checked, None, sample_weight)
-        n_features = points.shape[1]
+        self._learn_sums((Sums(points.shape[1]).add(points, weights, exponent=exponent),))
+        if validate:
+            self._validate_fit(X, y, sample_weight=sample_weight)
+        return self
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Covariance:
+        """Learn from these points and from those of earlier calls, as `fit` from all of them.
+
+        Parameters
+        ----------
+        X : array-like or source of shape (n_samples, n_features)
+            Points, as for `fit`.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            As for `fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As of `fit`, and after `fit`, which keeps no sums. What the calls before have learned
+            stays.
+        """
+        return self._add_points(X, None, sample_weight)
+
+    def _sums_of(self, data: Any, labels: Any, weight: Floats | None) -> Summed:
+        return (Sums(data.shape[1]).add(data, weight),), {}
+
+    def _learn_sums(self, sums: tuple[Sums, ...], **found: Any) -> None:
+        (points,) = sums
+        n_features = len(points.origin)
         n_components = check_n_components(n_features, self.n_components)
-        group = np.zeros(len(points), np.int64)
-        if not points.any():
+        if not points.within.any():
             raise ValueError("X must hold at least 2 different points of positive weight.")
-        means = group_means(points, weights, group, 1)
-        covariance = scatter_matrix(points, weights, group, means) / (weights.sum() - 1)
+        covariance = points.within / (points.total - 1)
         if n_components < n_features:
             values, vectors = eigh(covariance)
             kept = np.flatnonzero(values > values[-1] * n_features * np.finfo(float).eps)
@@ -117,7 +154,4 @@ class Covariance(ClosedFormLearner):
         else:
             rows = qr(whitening(covariance, points.dtype), mode="economic")[1]
             rows = rows * np.where(np.diag(rows) < 0, -1.0, 1.0)[:, None]
-        self._keep(rows, n_components, exponent, points.dtype)
-        if validate:
-            self._validate_fit(X, y, sample_weight=sample_weight)
-        return self
+        self._keep(rows, n_components, points.exponent, points.dtype)

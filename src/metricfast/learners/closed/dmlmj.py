@@ -9,10 +9,11 @@ from scipy.linalg import eigh
 
 from metricfast._core.arguments import check_count, check_range
 from metricfast._core.initialize import check_n_components
-from metricfast._core.scaling import center_and_rescale, undo_scale
-from metricfast._core.targets import check_classification_target
-from metricfast._core.types import Floats, RandomState
-from metricfast.learners.closed.base import ClosedFormOfClasses, Labelled, neighborhood_scatters
+from metricfast._core.scaling import undo_scale
+from metricfast._core.sums import Sums
+from metricfast._core.types import Floats
+from metricfast.learners.base.one_pass import ONE_CLASS, Summed, as_class_codes
+from metricfast.learners.closed.base import ClosedFormOfClasses, neighborhood_scatters
 
 __all__ = ["DMLMJ"]
 
@@ -62,7 +63,8 @@ class DMLMJ(ClosedFormOfClasses):
     Notes
     -----
     `sample_weight` is that of the points whose neighbours are looked at. As neighbours all points
-    count alike, so a weight of 2 is not the same as a repeated point.
+    count alike, so a weight of 2 is not the same as a repeated point. In `partial_fit`, neighbours
+    are sought among the points of the same call.
 
     References
     ----------
@@ -96,16 +98,20 @@ class DMLMJ(ClosedFormOfClasses):
         check_count("n_neighbors", self.n_neighbors)
         check_range("reg", self.reg, high=1)
 
-    def _learn(self, data: Labelled, rng: RandomState) -> None:
-        X, y, weight = data
-        _, labels = check_classification_target(y)
-        X, exponent = center_and_rescale(X)
-        d = X.shape[1]
-        n_components = check_n_components(d, self.n_components)
+    def _sums_of(self, data: Any, labels: Any, weight: Floats | None) -> Summed:
         k = int(self.n_neighbors)
-        within, between, totals = neighborhood_scatters(X, labels, weight, k, k, self.n_jobs)
-        varies = np.flatnonzero(X.any(axis=0))  # less their mean, constant features are zero
-        within, between = (scatter[np.ix_(varies, varies)] for scatter in (within, between))
+        how = as_class_codes(labels), weight, k, k, self.n_jobs
+        return neighborhood_scatters(data, *how), {}
+
+    def _learn_sums(self, sums: tuple[Sums, ...], **found: Any) -> None:
+        differences, points = sums
+        d = len(points.origin)
+        n_components = check_n_components(d, self.n_components)
+        varies = np.flatnonzero(np.diag(points.within))
+        totals, scatters = zip(*map(differences.of_group, (0, 1)), strict=True)
+        if not totals[1]:
+            raise ValueError(ONE_CLASS)
+        within, between = (scatter[np.ix_(varies, varies)] for scatter in scatters)
         positive, negative = within / max(totals[0], 1), between / totals[1]
         trace = float(np.trace(positive + negative))
         if not trace > 0:
@@ -119,7 +125,7 @@ class DMLMJ(ClosedFormOfClasses):
         self.eigenvalues_, components = np.ones(n_components), np.zeros((n_components, d))
         self.eigenvalues_[: len(order)] = values[order]
         components[: len(order), varies] = vectors.T[order]
-        self.components_ = undo_scale(components, exponent, X.dtype)
+        self.components_ = undo_scale(components, differences.exponent, points.dtype)
 
 
 def _shrunk(kind: str, covariance: Floats, variance: float, reg: float) -> Floats:

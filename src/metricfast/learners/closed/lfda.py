@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,30 @@ from metricfast._core.arguments import check_count
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components
-from metricfast._core.scatter import group_means, scatter_matrix, whitening, with_signs
-from metricfast._core.targets import check_classification_target
+from metricfast._core.scaling import center_and_rescale
+from metricfast._core.scatter import (
+    group_means,
+    repetitions,
+    scatter_matrix,
+    whitening,
+    with_signs,
+)
+from metricfast._core.sources import Source, take
+from metricfast._core.sums import Sums
+from metricfast._core.targets import (
+    as_label_array,
+    check_class_labels,
+    check_classification_target,
+    encode,
+)
 from metricfast._core.types import Array, Floats, Integers, RandomState
-from metricfast.learners.closed.base import ClosedFormOfClasses, Labelled, weighted
+from metricfast.learners.base.one_pass import ONE_CLASS, Summed
+from metricfast.learners.closed.base import (
+    ClosedFormOfClasses,
+    Labelled,
+    classes_in_turn,
+    weighted,
+)
 from metricfast.learners.closed.shrinkage import (
     check_shrinkage,
     least_error,
@@ -102,9 +124,12 @@ class LFDA(ClosedFormOfClasses):
     nearest neighbours may become worse than in the Euclidean distance. An `n_components` that
     leaves out what does not separate helps as well.
 
-    Memory is proportional to the number of points. Whole numbers as `sample_weight` mean the same
-    as repeated points; others are scaled to a mean of 1, and the local scale is where the weights
-    of nearer points reach k.
+    Memory is proportional to the number of points; where these are not in memory, to that of the
+    largest class. In `partial_fit`, the local scatter of a class is the sum of those of its points
+    in each call, so that neighbours are those of the same call.
+
+    Whole numbers as `sample_weight` mean the same as repeated points; others are scaled to a mean
+    of 1, and the local scale is where the weights of nearer points reach k.
 
     References
     ----------
@@ -147,29 +172,87 @@ class LFDA(ClosedFormOfClasses):
         return _NEIGHBORS if self.k is None else self.k
 
     def _learn(self, data: Labelled, rng: RandomState) -> None:
-        X, y, weight = data
-        points, labels, weights, exponent = weighted(X, y, weight)
+        if isinstance(data[0], Source):
+            super()._learn(data, rng)
+            return
+        points, labels, weights, exponent = weighted(*data)
         classes, codes = check_classification_target(labels)
-        n_components = check_n_components(points.shape[1], self.n_components)
         mixed, within = self._scatters(points, codes, weights, len(classes), self._k)
+        around_means = mixed  # which only "auto" looks at
+        if check_shrinkage(self.shrinkage) is None:
+            means = group_means(points, weights, codes, len(classes))
+            around_means = scatter_matrix(points, weights, codes, means)
+        self._solve(
+            mixed, within, around_means, exponent or 0, points.dtype,
+            partial(neighbor_error, points, codes, weights), partial(_collapsed, points, codes),
+        )  # fmt: skip
+
+    def _sums_of(self, data: Any, labels: Any, weight: Floats | None) -> Summed:
+        X, weights = data, repetitions(weight, len(data))
+        seen = weights > 0
+        if not seen.all():
+            X, labels, weights = take(X, seen), labels[seen], weights[seen]
+        check_class_labels(labels)
+        classes, codes = encode(as_label_array(labels, "y"), "y")
+        points, local = (Sums(X.shape[1], classes, per_group=True) for _ in range(2))
+        for label, rows, block in classes_in_turn(X, codes):
+            w, name = weights[rows], classes[label : label + 1]
+            scatter = np.empty((X.shape[1], X.shape[1]))
+            points.add(block, w, np.repeat(name, len(rows)))
+            deviations, exponent = center_and_rescale(block)
+            deviations = deviations - w @ deviations / w.sum()
+            get_kernels().local_scatter(
+                deviations.astype(np.float64), w, self._k, scatter, as_threads(self.n_jobs)
+            )
+            count = np.array([w.sum()])
+            local.merge(Sums.of_scatters(name, count, scatter[None] / count, exponent, X.dtype))
+        return (points, local), {
+            "judge": partial(neighbor_error, X, codes, weights),
+            "reason": partial(_collapsed, X, codes),
+        }
+
+    def _learn_sums(self, sums: tuple[Sums, ...], **found: Any) -> None:
+        points, local = sums
+        if len(points.groups) < 2:
+            raise ValueError(ONE_CLASS)
+        shares = (points.weights / points.total)[:, None, None]
+        inner = local.scatters_in(points.exponent)
+        mixed = ((1 - shares) * points.scatters + shares * inner).sum(axis=0) + points.spread
+        self._solve(mixed, inner.sum(axis=0), points.within, points.exponent, points.dtype, **found)
+
+    def _solve(
+        self,
+        mixed: Floats,
+        within: Floats,
+        around_means: Floats,
+        exponent: int,
+        precision: np.dtype[Any],
+        judge: Callable[[], Callable[[Floats], float]],
+        reason: Callable[[int], str],
+    ) -> None:
+        """Find the directions, of scatters in units of ``2**exponent``.
+
+        `judge` makes what judges maps, for shrinkage "auto"; `reason` tells of why there is no
+        scatter within classes.
+        """
+        n_components = check_n_components(len(mixed), self.n_components)
         if not np.trace(within) > 0:
-            raise ValueError(_collapsed(points, codes, self._k))
+            raise ValueError(reason(self._k))
 
         def directions(scatter: Floats) -> Floats:
-            rows = self._directions(mixed, scatter, points.dtype)[:n_components]
+            rows = self._directions(mixed, scatter, precision)[:n_components]
             if self.embedding_type == "orthonormalized":
                 return np.asarray(with_signs(np.linalg.qr(rows.T)[0].T))
             return rows
 
         fraction = check_shrinkage(self.shrinkage)
         if fraction is None:
-            means = group_means(points, weights, codes, len(classes))
             targets = {
                 "identity": (np.eye(len(within)), (0.0, 0.03, 0.3)),
-                "within": (scatter_matrix(points, weights, codes, means), (0.1, 0.3, 1.0)),
+                "within": (around_means, (0.1, 0.3, 1.0)),
                 "total": (mixed, (0.1, 0.3, 0.6)),
             }
-            error = neighbor_error(points, codes, weights)
+            error = judge()
             self.shrinkage_target_, self.shrinkage_, shrunken = least_error(
                 within, targets, lambda scatter: error(directions(scatter))
             )
@@ -179,7 +262,7 @@ class LFDA(ClosedFormOfClasses):
         rows = directions(shrunken)
         if self.embedding_type == "orthonormalized":
             exponent = 0
-        self._keep(rows, n_components, exponent, points.dtype)
+        self._keep(rows, n_components, exponent, precision)
 
     def _scatters(
         self, points: Array, codes: Integers, weights: Floats, n_classes: int, k: int

@@ -9,15 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import eigh, svd
 
-from metricfast._core.arguments import check_count
+from metricfast._core.arguments import check_count, check_random_state
 from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.initialize import check_n_components
-from metricfast._core.scatter import group_means, repetitions, scatter_matrix, whitening, with_signs
+from metricfast._core.scatter import repetitions, whitening, with_signs
+from metricfast._core.sources import take
+from metricfast._core.sums import Sums
 from metricfast._core.targets import as_label_array, check_partial_target
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.constraints import Constraints
-from metricfast.learners.base.constraints import ConstraintLearner, Drawn, FromClasses, Weight
+from metricfast.learners.base.constraints import ConstraintLearner, Drawn, Weight
+from metricfast.learners.base.one_pass import OnePass, OnePassOfClasses, Summed
 from metricfast.learners.closed.base import ClosedFormLearner, weighted
 from metricfast.learners.closed.shrinkage import (
     check_shrinkage,
@@ -33,7 +36,7 @@ __all__ = ["RCA", "RCA_Supervised"]
 _FRACTIONS = (1.0, 0.3, 0.1, 0.01, 0.001)
 
 
-class RCA(ConstraintLearner, ClosedFormLearner):
+class RCA(ConstraintLearner, OnePass, ClosedFormLearner):
     r"""Relevant components analysis.
 
     Chunks are small groups of points that are known to belong together. M is the inverse of the
@@ -99,6 +102,7 @@ class RCA(ConstraintLearner, ClosedFormLearner):
     _requires_y = True
     _partial_labels = True
     _on_chunks = True
+    _no_difference = "At least one of the chunks must hold two different points."
     shrinkage: float | str | None
 
     def __init__(
@@ -122,8 +126,9 @@ class RCA(ConstraintLearner, ClosedFormLearner):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples,)
-            Points, or indicators for the preprocessor.
+        X : array-like or source of shape (n_samples, n_features), or (n_samples,)
+            Points, or indicators for the preprocessor. Points that are not in memory may be a
+            memory map, an array of zarr or h5py, an Arrow table, or a `metricfast.sources.Source`.
         chunks : array-like of int of shape (n_samples,)
             The chunk of each point; negative for a point in no chunk.
         sample_weight : array-like of shape (n_samples,), optional
@@ -146,52 +151,87 @@ class RCA(ConstraintLearner, ClosedFormLearner):
             If the input is not as above, no chunk holds two different points, or, with `validate`,
             fewer than three chunks hold two or more points.
         """
-        if chunks is None:
-            raise ValueError(
-                "chunks: Expected array-like (array or non-string sequence), got None. Give the "
-                "chunk of each point, negative for a point in none."
-            )
-        chunks = as_label_array(chunks, "chunks")
-        if chunks.ndim != 1:
-            raise ValueError(f"chunks must have one dimension, got shape {chunks.shape}.")
-        points, ids = self._prepare_inputs(X, chunks, ensure_min_samples=2)
+        chunks = _chunks(chunks)
+        points, ids = self._prepare_inputs(X, chunks, ensure_min_samples=2, accept_sources=True)
         points, ids, weights, exponent = weighted(points, ids, sample_weight)
         self._learn((points, _whole(ids), weights, exponent))
         if validate:
             self._validate_fit(X, chunks, sample_weight=sample_weight)
         return self
 
+    def partial_fit(
+        self, X: ArrayLike, chunks: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> RCA:
+        """Learn from these points and from those of earlier calls, as `fit` from all of them.
+
+        Parameters
+        ----------
+        X : array-like or source of shape (n_samples, n_features)
+            Points, as for `fit`.
+        chunks : array-like of int of shape (n_samples,)
+            As for `fit`. A chunk may have points in several calls. The mean of each is kept.
+        sample_weight : array-like of shape (n_samples,), optional
+            As for `fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As of `fit`, and after `fit`, which keeps no sums. What the calls before have learned
+            stays.
+        """
+        return self._add_points(X, _chunks(chunks), sample_weight)
+
+    def _sums_of(self, data: Any, labels: Any, weight: Floats | None) -> Summed:
+        weights = np.ones(data.shape[0]) if weight is None else weight
+        return (self._chunk_sums(data, _whole(labels), weights, None),), {}
+
+    @staticmethod
+    def _chunk_sums(X: Any, chunks: Integers, weights: Floats, exponent: int | None) -> Sums:
+        """Sum the points that are in chunks."""
+        members = chunks >= 0
+        if not members.all():
+            X, chunks, weights = take(X, members), chunks[members], weights[members]
+        return Sums(X.shape[1], np.unique(chunks)).add(X, weights, chunks, exponent)
+
     def _learn(
         self,
-        data: tuple[Array, Integers, Floats, int],
+        data: tuple[Any, Integers, Floats, int | None],
         _: RandomState | None = None,
         error: Callable[[Floats], float] | None = None,
     ) -> None:
         """Learn from chunks; an `error` of maps, where given, chooses the shrinkage."""
         points, chunks, weights, exponent = data
-        n_features = points.shape[1]
-        n_components = check_n_components(n_features, self.n_components)
+        check_n_components(points.shape[1], self.n_components)
         members = chunks >= 0
         if not members.all():
-            points, chunks = points[members], chunks[members]
-            weights = repetitions(weights[members], len(points))
-        found, chunk = np.unique(chunks, return_inverse=True)
-        n_chunks = len(found)
-        means = group_means(points, weights, chunk, n_chunks)
-        within = scatter_matrix(points, weights, chunk, means)
+            weights = np.where(members, weights, 0)
+            weights[members] = repetitions(weights[members], int(members.sum()))
+        sums = self._chunk_sums(points, chunks, weights, exponent)
+        self._learn_sums((sums,), error=error)
+
+    def _learn_sums(
+        self,
+        sums: tuple[Sums, ...],
+        error: Callable[[Floats], float] | None = None,
+        **found: Any,
+    ) -> None:
+        (points,) = sums
+        if not points.n_points:
+            raise ValueError(self._no_difference)
+        n_features, n_chunks, within = len(points.origin), len(points.groups), points.within
+        n_components = check_n_components(n_features, self.n_components)
+        total, precision = points.total, points.dtype
         # The mean of equal points may differ from them by a rounding.
-        if not np.trace(within) > np.finfo(points.dtype).eps ** 2 * np.einsum(
-            "ij,ij", points, points
-        ):
-            raise ValueError(
-                "At least one of the chunks must hold two different points."
-                if self._on_chunks
-                else "No chunk that was drawn holds two different points. If the classes do, set "
-                "another random_state, or raise n_chunks or chunk_size."
-            )
-        within /= weights.sum()
+        rounding = np.finfo(precision).eps ** 2 * np.trace(within + points.spread)
+        if not np.trace(within) > 4 * rounding:
+            raise ValueError(self._no_difference)
+        within = within / total
         if error is None:
-            self.shrinkage_ = self._choose_shrinkage(within, weights.sum() - n_chunks, points.dtype)
+            self.shrinkage_ = self._choose_shrinkage(within, total - n_chunks, precision)
             shrunken = shrunk(within, self.shrinkage_)
         else:
             targets = {
@@ -199,19 +239,16 @@ class RCA(ConstraintLearner, ClosedFormLearner):
                 "diagonal": (np.diag(np.diag(within)), (*_FRACTIONS, 0.0)),
             }
             self.shrinkage_target_, self.shrinkage_, shrunken = least_error(
-                within, targets, lambda scatter: error(whitening(scatter, points.dtype))
+                within, targets, lambda scatter: error(whitening(scatter, precision))
             )
-        W = whitening(shrunken, points.dtype)
+        W = whitening(shrunken, precision)
         if n_components == n_features:
             _, sizes, axes = svd(W, full_matrices=False)
             rows = (axes.T * sizes) @ axes
         else:
-            counts = np.bincount(chunk, weights)
-            spread = (means - counts @ means / counts.sum()) * np.sqrt(counts)[:, None]
-            total = within * weights.sum() + spread.T @ spread
-            _, vectors = eigh(W @ total @ W.T)
+            _, vectors = eigh(W @ (within * total + points.spread) @ W.T)
             rows = with_signs(vectors.T[::-1][:n_components] @ W)
-        self._keep(rows, n_components, exponent, points.dtype)
+        self._keep(rows, n_components, points.exponent, precision)
 
     def _choose_shrinkage(self, within: Floats, freedom: float, precision: np.dtype[Any]) -> float:
         """Return the fraction to use; `freedom` is how many points tell of differences."""
@@ -235,7 +272,7 @@ class RCA(ConstraintLearner, ClosedFormLearner):
         return 1.0 if share >= (freedom + 1) * excess else share / ((freedom + 1) * excess)
 
 
-class RCA_Supervised(FromClasses, RCA):  # noqa: N801
+class RCA_Supervised(OnePassOfClasses, RCA):  # noqa: N801
     """Relevant components analysis on chunks drawn from classes.
 
     Parameters
@@ -295,6 +332,10 @@ class RCA_Supervised(FromClasses, RCA):  # noqa: N801
     """
 
     _on_chunks = False
+    _no_difference = (
+        "No chunk that was drawn holds two different points. If the classes do, set another "
+        "random_state, or raise n_chunks or chunk_size."
+    )
     n_chunks: int
     chunk_size: int
 
@@ -311,10 +352,31 @@ class RCA_Supervised(FromClasses, RCA):  # noqa: N801
     ) -> None:
         self._take(locals())
 
-    def _draw(self, points: Array, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
-        n_chunks = check_count("n_chunks", self._current("n_chunks"))
+    def _checked(self) -> None:
+        check_count("n_chunks", self._current("n_chunks"))
         check_count("chunk_size", self.chunk_size, least=2)
+
+    def _draw(self, points: Array, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
         points, labels, weights, exponent = weighted(points, labels, sample_weight)
+        chunks, error = self._drawn_chunks(points, labels, weights, rng)
+        return (points, chunks, weights, exponent), {"error": error}
+
+    def _sums_of(self, data: Any, labels: Any, weight: Floats | None) -> Summed:
+        weights = np.ones(data.shape[0]) if weight is None else weight
+        seen = weights > 0
+        if not seen.all():
+            data, labels, weights = take(data, seen), labels[seen], weights[seen]
+        rng = check_random_state(self.random_state)
+        chunks, error = self._drawn_chunks(data, labels, weights, rng)
+        if self._sums:  # others than those of earlier calls
+            chunks[chunks >= 0] += 1 + int(self._sums[0].groups[-1])
+        return (self._chunk_sums(data, chunks, weights, None),), {"error": error}
+
+    def _drawn_chunks(
+        self, points: Any, labels: Array, weights: Floats, rng: RandomState
+    ) -> tuple[Integers, Callable[[Floats], float] | None]:
+        """Draw chunks of points of positive weight, and make what judges shrinkage by them."""
+        n_chunks = self._current("n_chunks")
         _, codes = check_partial_target(labels)
         counts = np.bincount(codes[codes >= 0])
         most = int((counts // self.chunk_size).sum())
@@ -330,10 +392,21 @@ class RCA_Supervised(FromClasses, RCA):  # noqa: N801
                 f"n_chunks={n_chunks}: all of these are used."
             )
         chunks = Constraints(codes).chunks(min(n_chunks, most), self.chunk_size, random_state=rng)
-        error = None
-        if self.shrinkage is not None and check_shrinkage(self.shrinkage) is None:
-            error = neighbor_error(points, codes, weights, chunks)
-        return (points, chunks, weights, exponent), {"error": error}
+        if self.shrinkage is None or check_shrinkage(self.shrinkage) is not None:
+            return chunks, None
+        return chunks, neighbor_error(points, codes, weights, chunks)
+
+
+def _chunks(chunks: ArrayLike) -> Array:
+    if chunks is None:
+        raise ValueError(
+            "chunks: Expected array-like (array or non-string sequence), got None. Give the "
+            "chunk of each point, negative for a point in none."
+        )
+    found = as_label_array(chunks, "chunks")
+    if found.ndim != 1:
+        raise ValueError(f"chunks must have one dimension, got shape {found.shape}.")
+    return found
 
 
 def _whole(chunks: Any) -> Integers:
