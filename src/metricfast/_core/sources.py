@@ -34,6 +34,9 @@ class Source(ABC):
         float32 or float64: what blocks are given in.
     feature_names : list of str or None
         Names of the features, where they have any.
+    in_order : bool
+        Whether rows before those read last take another start, as of an iterator. Mini-batches are
+        then drawn from neighbouring blocks, in order, else from blocks all over the source.
 
     Examples
     --------
@@ -52,6 +55,7 @@ class Source(ABC):
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     feature_names: list[str] | None = None
+    in_order = False
     ndim = 2
     _name = "X"
 
@@ -136,7 +140,7 @@ class Scaled(Source):
 
     def __init__(self, source: Source, mean: Array, exponent: int) -> None:
         self._source, self._mean, self._exponent = source, mean.astype(source.dtype), exponent
-        self.shape, self.dtype = source.shape, source.dtype
+        self.shape, self.dtype, self.in_order = source.shape, source.dtype, source.in_order
 
     @property
     def row_bytes(self) -> int:
@@ -162,6 +166,7 @@ class Part(Source):
     def __init__(self, source: Source, rows: Integers) -> None:
         self._source, self._rows = source, rows
         self.shape, self.dtype = (len(rows), source.shape[1]), source.dtype
+        self.in_order = source.in_order
 
     def read(self, start: int, stop: int) -> Array:
         """Return rows."""

@@ -149,6 +149,8 @@ class Batches(Source):
     ((100, 1), np.int64(49))
     """
 
+    in_order = True
+
     def __init__(self, make: Any) -> None:
         if not callable(make) and not (hasattr(make, "reset") and hasattr(make, "next")):
             raise TypeError(

@@ -12,14 +12,19 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
+from metricfast._core.sources import Source
+
 __all__ = ["fingerprint"]
 
+# Of points that are not in memory: so many parts of so many rows.
+_BLOCKS, _ROWS = 64, 16
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic)
 
 
 def fingerprint(*of: object) -> str:
     """Return a digest of values.
 
+    Of points that are not in memory, some rows stand for all.
     Functions are told apart by their code, defaults and the values they enclose, though not by the
     global names they use; classes of others than this package and scikit-learn by their methods.
 
@@ -43,6 +48,10 @@ class _Description:
         elif issparse(value):
             value = value.tocsr()
             self.add([value.shape, value.indptr, value.indices, value.data])
+        elif isinstance(value, Source):
+            self._name(f"{value.dtype.str}{value.shape}")
+            for start in np.linspace(0, len(value) - 1, _BLOCKS).astype(int):
+                self.add(value[start : start + _ROWS])
         elif isinstance(value, np.ndarray) and value.dtype != object:
             self._name(f"{value.dtype.str}{value.shape}")
             self.digest.update(np.ascontiguousarray(value).data)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -225,19 +226,20 @@ def run_epoch(
     values, epoch, moves = [], len(monitor.curve), False
     start, tried = monitor.x, monitor.x
     first: list[Any] = []
-    count = len(batches) if isinstance(batches, Sequence | np.ndarray) else math.inf
-    for number, batch in enumerate(batches):
-        if epoch == 0 and len(first) < _FIRST_BATCHES:
-            first.append(batch)
-        value, gradient = fun(monitor.x, batch)
-        if not (math.isfinite(value) and _finite(gradient)):
-            monitor.x = tried
-            raise DivergedError
-        values.append(value)
-        moves = moves or bool(gradient.any())
-        tried = monitor.x
-        monitor.step += 1
-        monitor.x = steps.moved(monitor, gradient, epoch + number / count)
+    count = len(batches) if isinstance(batches, Sized) else math.inf
+    with _closing(iter(batches)) as drawn:
+        for number, batch in enumerate(drawn):
+            if epoch == 0 and len(first) < _FIRST_BATCHES:
+                first.append(batch)
+            value, gradient = fun(monitor.x, batch)
+            if not (math.isfinite(value) and _finite(gradient)):
+                monitor.x = tried
+                raise DivergedError
+            values.append(value)
+            moves = moves or bool(gradient.any())
+            tried = monitor.x
+            monitor.step += 1
+            monitor.x = steps.moved(monitor, gradient, epoch + number / count)
     if not _finite(monitor.x):
         monitor.x = tried
         raise DivergedError
@@ -254,6 +256,16 @@ def run_epoch(
                 ConvergenceWarning,
             )
     return total
+
+
+@contextmanager
+def _closing(batches: Iterator[Any]) -> Iterator[Iterator[Any]]:
+    """End what reads ahead for an epoch, even of a training that is interrupted."""
+    try:
+        yield batches
+    finally:
+        if hasattr(batches, "close"):
+            batches.close()
 
 
 def _finite(vector: Vector) -> bool:

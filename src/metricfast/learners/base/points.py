@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,12 @@ from sklearn.utils import Tags
 
 from metricfast._core.checks import check_points
 from metricfast._core.scaling import center_and_rescale, log2_spread, times_power_of_two, undo_scale
+from metricfast._core.sources import Scaled, Source
 from metricfast._core.sparse import rescale
 from metricfast._core.targets import check_classification_target, check_sample_weight
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.training.chunks import Chunked, held, mean_and_exponent, rows_of
 
 __all__ = ["PointsLearner", "TrainingSet"]
 
@@ -31,6 +34,7 @@ class TrainingSet:
 
     `X`: {ndarray, csr_array} of shape (n_samples, n_features), C order; points less their mean, so
         that distances keep more digits, times ``2**-exponent``. Sparse points are not centred.
+        Too many points of a source are `Chunked`.
     `labels`: int64 codes into `classes`; or float64 numbers, where there are no classes.
     `exponent`: not 0 if the points are given in unusual units.
     `unit`: by which the objective is multiplied to be in the units of the numbers as given.
@@ -51,8 +55,30 @@ class TrainingSet:
 
     def take(self, rows: Any) -> TrainingSet:
         """Return some of the samples."""
+        return self._of(rows_of(self.X, rows), rows)
+
+    @cached_property
+    def few(self) -> TrainingSet:
+        """All samples; where these are not in memory, as many that represent them."""
+        if not isinstance(self.X, Chunked):
+            return self
+        classes = self.labels if self.labels.dtype.kind == "i" else None
+        rows = self.X.sample(classes, self.weight)
+        return self._of(self.X[rows], rows)
+
+    def judged(self, train: Any, test: Any) -> tuple[TrainingSet, Any, Any]:
+        """Return samples in memory, and which of them are judged by which."""
+        if not isinstance(self.X, Chunked):
+            return self, train, test
+        few = self.take(train).few
+        labels = np.concatenate([few.labels, self.labels[test]])
+        X, n = np.concatenate([few.X, self.X[test]]), len(few.labels)
+        both = replace(self, X=X, labels=labels, weight=None)
+        return both, np.arange(n), np.arange(n, len(labels))
+
+    def _of(self, X: Any, rows: Any) -> TrainingSet:
         weight = None if self.weight is None else self.weight[rows]
-        return replace(self, X=self.X[rows], labels=self.labels[rows], weight=weight)
+        return replace(self, X=X, labels=self.labels[rows], weight=weight)
 
     def undo_scale(self, L: Array) -> Array:
         """Turn a map of `X` into that of the points as given."""
@@ -85,6 +111,7 @@ class PointsLearner(MahalanobisMixin):
     ) -> TrainingSet:
         """Return the data to train on; of later calls, with the exponent of the first."""
         how: dict[str, Any] = {"ensure_min_samples": 2, "accept_sparse": self._accept_sparse}
+        how["accept_sources"] = True
         later = exponent is not None
         if exponent is None:
             X, y = self._prepare_inputs(X, y, **how)
@@ -93,7 +120,12 @@ class PointsLearner(MahalanobisMixin):
             X, y = check_points(self, X, y, **how)
         classes, labels, unit = self._check_target(y)
         weight = check_sample_weight(sample_weight, X.shape[0])
-        X = csr_array(X) if issparse(X) else X
+        X = csr_array(X) if issparse(X) else held(X, self)
+        if isinstance(X, Source):
+            mean, own = mean_and_exponent(X)
+            exponent = own if exponent is None else exponent
+            X = Chunked(Scaled(X, mean, exponent))
+            return TrainingSet(X, labels, classes, weight, exponent, unit)
         if exponent is None:
             X, exponent = rescale(X) if issparse(X) else center_and_rescale(X)
         elif issparse(X):

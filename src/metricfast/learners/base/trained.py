@@ -22,7 +22,9 @@ from metricfast._core.arguments import (
     check_range,
 )
 from metricfast._core.arrays import as_threads
+from metricfast._core.memory import block_rows
 from metricfast._core.progress import Progress
+from metricfast._core.sources import Source
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.samplers import Batch
@@ -121,15 +123,19 @@ class TrainedLearner(BaseMetricLearner):
         return {name: getattr(self, name) for name in sorted(names)}
 
     def _hold_out(
-        self, labels: NDArray[np.int64] | None, n: int, rng: np.random.RandomState
+        self, labels: NDArray[np.int64] | None, X: Any, rng: np.random.RandomState
     ) -> tuple[Any, NDArray[np.int64] | None]:
         """Return the rows to train on, and those to judge by, if early stopping needs any.
 
-        Of classes with two points or more, each has its share among both.
+        Of classes with two points or more, each has its share among both. Where X is not in memory,
+        rows to train on are in ascending order, and no more are judged by than a block has.
         """
         if not self.early_stopping:
             return slice(None), None
+        n = X.shape[0]
         n_held_out = max(1, round(self.validation_fraction * n))
+        if isinstance(X, Source):
+            n_held_out = min(n_held_out, block_rows(X.dtype.itemsize * X.shape[1]))
         counts = np.zeros(1) if labels is None else np.unique(labels, return_counts=True)[1]
         alike = labels is not None and counts.min() >= 2 and len(counts) <= n_held_out
         least = max(2, len(counts)) if alike else 2
@@ -142,6 +148,8 @@ class TrainedLearner(BaseMetricLearner):
         train, test = train_test_split(
             np.arange(n), test_size=n_held_out, stratify=labels if alike else None, random_state=rng
         )
+        if isinstance(X, Source):
+            train.sort()
         if labels is not None and not np.isin(labels[test], labels[train]).any():
             raise ValueError(
                 "early_stopping found no class both among the held-out points and the others: give "

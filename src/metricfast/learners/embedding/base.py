@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.arguments import check_random_state
+from metricfast._core.sources import Scaled, Source
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import is_precomputed
 from metricfast._labels.distance import LabelDistance
@@ -25,10 +26,11 @@ from metricfast.learners.embedding.training import (
     earlier_fit,
     initial_proxies,
 )
+from metricfast.training.chunks import Chunked, mean_and_exponent, rows_of
 from metricfast.training.coordinates import flat, parts
 from metricfast.training.monitor import Monitor
 from metricfast.training.objective import Objective, is_learnable
-from metricfast.training.own_parts import initial_parameters, prepared
+from metricfast.training.own_parts import initial_parameters
 from metricfast.training.solvers import minimize_smooth
 from metricfast.training.steps import RISE, run_epoch
 
@@ -103,23 +105,24 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         if kept is not None and known:
             self.mean_ = kept[1]
         X = self._centred(X, not known)
-        train, test = self._hold_out(y if self._has_classes else None, X.shape[0], rng)
+        train, test = self._hold_out(y if self._has_classes else None, X, rng)
         held_out = None if test is None else (X[test], y[test])
-        X, y = X[train], y[train]
+        X, y = rows_of(X, train), y[train]
         start = self._initialize(X, y, loss, embedding, rng, kept and kept[0])
         objective = self._objective(X, y, loss, start)
         monitor = Monitor(flat(start), rng=rng)
         if held_out is not None:
+            among = self._few(X, y)
             monitor.judge(
-                lambda x: -self._held_out_score(objective, *held_out, x, distance),
+                lambda x: -self._held_out_score(objective, *held_out, *among, x, distance),
                 self.n_iter_no_change,
             )
-        epochs: Any = None
+        batches: Any = None
         if self.solver != "lbfgs":
             seed = rng.randint(2**31 - 1)
-            epochs = prepared(sampler, y, self.batch_size, self.n_jobs, random_state=seed)
+            batches = self._batches(sampler, objective, monitor, random_state=seed)
         with self._keeping(monitor, objective, callbacks, checkpoint=checkpoint, found=found):
-            self._solve(objective, monitor, lambda: self._batches(epochs, objective, monitor))
+            self._solve(objective, monitor, batches)
             if not monitor.costs and 0 < RISE * monitor.first < (monitor.curve or [0.0])[-1]:
                 warn_user(
                     f"The loss has risen from {monitor.first:.3g} to {monitor.curve[-1]:.3g}: "
@@ -185,17 +188,18 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         if monitor is None or monitor.x.dtype != X.dtype:
             seed = check_random_state(self.random_state).randint(2**31 - 1)
             monitor = Monitor(flat(start), rng=np.random.RandomState(seed))
-        epochs = prepared(sampler, y, self.batch_size, self.n_jobs)
+        batches = self._batches(sampler, objective, monitor)
         with self._keeping(monitor, objective, callbacks):
-            batches = self._batches(epochs, objective, monitor)
             steps = self._steps(objective, monitor.x, None)
-            monitor(run_epoch(objective, batches, monitor, steps), monitor.x)
+            monitor(run_epoch(objective, batches(), monitor, steps), monitor.x)
         return self
 
     def _centred(self, X: Any, anew: bool) -> Any:
         """Return points less the mean, which is that of these where it is taken anew."""
         if anew:
             self.mean_ = np.zeros(X.shape[1], X.dtype) if issparse(X) else _mean(X)
+        if isinstance(X, Source):
+            return Chunked(Scaled(X, self.mean_, 0))
         return X if issparse(X) else X - self.mean_.astype(X.dtype, copy=False)
 
     def _initialize(
@@ -208,6 +212,7 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         kept: list[Array] | None = None,
     ) -> list[Array]:
         """Return what to start from, and set it as what is fitted so far."""
+        X, y = self._few(X, y)
         start = initial_parameters(embedding, X, y if self._has_classes else None, rng)
         embedding.decays(self.weight_decay)
         Z = embed(embedding, start, X, n_jobs=self.n_jobs)
@@ -224,6 +229,13 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         self.embedding_, self.n_components_ = embedding, Z.shape[1]
         self._set(start)
         return start
+
+    def _few(self, X: Any, y: Array) -> tuple[Any, Array]:
+        """Return all points; where these are not in memory, as many that represent them."""
+        if not isinstance(X, Chunked):
+            return X, y
+        rows = X.sample(y if self._has_classes else None)
+        return X[rows], y[rows]
 
     def _set(self, arrays: list[Array]) -> None:
         own = len(self.embedding_.decays(0.0))
@@ -285,17 +297,18 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         return chosen
 
     def _held_out_score(
-        self, objective: Objective, X: Any, y: Array, x: Array, distance: LabelDistance | None
-    ) -> float:
+        self, objective: Objective, X: Any, y: Array, X_database: Any, y_database: Array, x: Array,
+        distance: LabelDistance | None,
+    ) -> float:  # fmt: skip
         arrays = parts(x.astype(objective.X.dtype), objective.coordinates.shapes)
         arrays = arrays[: len(self.embedding_.decays(0.0))]
         queries = embed(self.embedding_, arrays, X, n_jobs=self.n_jobs)
-        database = embed(self.embedding_, arrays, objective.X, "database", self.n_jobs)
-        return self._retrieval_score(
-            queries, y, database, objective.loss.y, label_distance=distance
-        )
+        database = embed(self.embedding_, arrays, X_database, "database", self.n_jobs)
+        return self._retrieval_score(queries, y, database, y_database, label_distance=distance)
 
 
-def _mean(X: Array) -> Array:
+def _mean(X: Any) -> Array:
     """Return the mean, relative to a point, so that rounding is not taken for a spread."""
+    if isinstance(X, Source):
+        return mean_and_exponent(X)[0].astype(X.dtype)
     return np.asarray(X[0] + (X - X[0]).mean(axis=0, dtype=np.float64), X.dtype)

@@ -12,6 +12,7 @@ from sklearn.utils import check_array
 
 from metricfast._core.arguments import check_choice, check_range
 from metricfast._core.checks import check_points
+from metricfast._core.sources import Source
 from metricfast._core.targets import (
     check_class_labels,
     check_classification_target,
@@ -26,6 +27,7 @@ from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.losses import MLKR
 from metricfast.losses._call import Loss
 from metricfast.samplers import Sampler
+from metricfast.training.chunks import held
 from metricfast.training.objective import is_continuous, is_learnable
 from metricfast.training.own_parts import check_labels
 
@@ -150,7 +152,7 @@ class EmbeddingInput(TrainedLearner, EmbeddedMetricMixin):
         """
         continuous = is_continuous(loss)
         said = self._said_label_distance
-        how: dict[str, Any] = {"accept_sparse": "csr"}
+        how: dict[str, Any] = {"accept_sparse": "csr", "accept_sources": True}
         apart = said is not None and y is not None  # labels that scikit-learn may not know
         if not apart:
             how["multi_output"] = continuous
@@ -162,7 +164,12 @@ class EmbeddingInput(TrainedLearner, EmbeddedMetricMixin):
                 self, X, labels, preprocessor=self.preprocessor_, reset=False, order="C", **how
             )
         X, labels = (checked, y) if apart else checked
-        X = csr_array(X) if issparse(X) else X
+        X = csr_array(X) if issparse(X) else held(X, self)
+        if isinstance(X, Source) and self.database == "all":
+            raise ValueError(
+                "database must be 'batch' for points of which there are more than memory_limit "
+                "allows, or raise that by metricfast.set_config."
+            )
         if continuous:
             if not apart:
                 labels = _numbers(_one_column(labels, loss), reset)

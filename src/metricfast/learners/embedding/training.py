@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from metricfast.embeddings import Embedding
 from metricfast.learners.embedding.input import EmbeddingInput
 from metricfast.losses import Gerrymander
-from metricfast.samplers import Batch, Epoch
+from metricfast.samplers import Batch, Epoch, Sampler
+from metricfast.training.chunks import Chunked, batches_of
 from metricfast.training.coordinates import Parts
 from metricfast.training.fingerprint import fingerprint
 from metricfast.training.monitor import Monitor
 from metricfast.training.objective import Labelled, Objective, is_continuous, is_learnable
-from metricfast.training.own_parts import checked_batches
+from metricfast.training.own_parts import checked_batches, prepared
 from metricfast.training.steps import Adam, Momentum, Steps, runs_of
 
 __all__ = ["EmbeddingTraining", "check_continuation", "earlier_fit", "initial_proxies"]
@@ -60,12 +61,26 @@ class EmbeddingTraining(EmbeddingInput):
         self._seen += objective.X.shape[0] if batch is None else batch.n_anchors
         self._infeasible += getattr(objective.loss.loss, "n_infeasible_", 0)
 
-    def _batches(self, epochs: Epoch, objective: Objective, monitor: Monitor) -> Iterator[Batch]:
-        loss = objective.loss.loss
-        for batch in checked_batches(epochs, monitor.rng, objective.X.shape[0]):
-            if isinstance(loss, Gerrymander) and self.database == "batch":
-                _check_batch(loss, len(batch.rows))
-            yield batch
+    def _batches(
+        self, sampler: Sampler, objective: Objective, monitor: Monitor, **options: Any
+    ) -> Callable[[], Iterator[Batch]]:
+        """Return what draws the batches of an epoch, of points whose labels are those of a loss."""
+        loss, y = objective.loss.loss, objective.loss.y
+
+        def prepare(labels: Array) -> Epoch:
+            return prepared(sampler, labels, self.batch_size, self.n_jobs, **options)
+
+        whole = None if isinstance(objective.X, Chunked) else prepare(y)
+
+        def draw(rows: NDArray[np.int64]) -> Iterator[Batch]:
+            epoch = prepare(y[rows]) if whole is None else whole
+            for batch in checked_batches(epoch, monitor.rng, len(rows)):
+                if isinstance(loss, Gerrymander) and self.database == "batch":
+                    _check_batch(loss, len(batch.rows))
+                yield Batch(rows[batch.rows], batch.n_anchors)
+
+        batches = batches_of(objective.X, draw, monitor.rng, len(y))
+        return lambda: iter(batches())
 
     def _steps(self, objective: Objective, x0: Array, max_epochs: int | None) -> Steps:
         del x0, max_epochs

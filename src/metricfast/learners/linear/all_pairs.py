@@ -74,8 +74,8 @@ class AllPairsLearner(LinearLearner):
 
     def _within_scatter(self, data: TrainingSet) -> NDArray[np.float64]:
         """Return what makes the pull of classes on their points even, for `Coordinates`."""
-        wide = data.X.shape[1] > FULL_BASIS
-        return within_scatter(data.X, data.groups, data.weight, diagonal=wide)
+        few, wide = data.few, data.X.shape[1] > FULL_BASIS
+        return within_scatter(few.X, few.groups, few.weight, diagonal=wide)
 
     def _lowest(self, data: TrainingSet) -> float:
         """Return the lowest objective that the data allow."""

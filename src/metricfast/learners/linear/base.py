@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from metricfast.learners.base.points import PointsLearner, TrainingSet
 from metricfast.learners.base.trained import Callback, TrainedLearner, with_batches
 from metricfast.learners.base.validation import neighbor_error
 from metricfast.samplers import Batch, class_batches
+from metricfast.training.chunks import batches_of
 from metricfast.training.coordinates import Coordinates, best_scale
 from metricfast.training.monitor import Monitor
 from metricfast.training.objective import Objective, map_points
@@ -105,12 +106,13 @@ class LinearLearner(TrainedLearner, PointsLearner):
         self._exponent = data.exponent
         rng, checkpoint, found = self._begin(data.X, data.labels, data.weight)
         classes = data.labels if self._has_classes else None
-        train, test = self._hold_out(classes, len(data.labels), rng)
+        train, test = self._hold_out(classes, data.X, rng)
         part = data if test is None else data.take(train)
         objective, x0 = self._starting(part, rng, kept)
         monitor = self._monitor(part, objective, x0, rng)
         if test is not None:
-            monitor.judge(partial(self._cost, objective, data, train, test), self.n_iter_no_change)
+            judged = data.judged(train, test)
+            monitor.judge(partial(self._cost, objective, *judged), self.n_iter_no_change)
         try:
             self._watch(
                 data, objective, monitor, callbacks,
@@ -125,8 +127,8 @@ class LinearLearner(TrainedLearner, PointsLearner):
         self, data: TrainingSet, rng: np.random.RandomState, kept: Array | None
     ) -> tuple[Objective, Array]:
         """Return what is minimised, and from where, which is what is `kept` of an earlier fit."""
-        L = self._initialize(data, rng, kept)
-        L = self._start(data, L) if kept is None else L
+        L = self._initialize(data.few, rng, kept)
+        L = self._start(data.few, L) if kept is None else L
         objective = self._objective(data, L)
         if self.solver != "lbfgs" and kept is None:
             L = L * self._best_scale(objective, L, self._batches(data, objective, rng))
@@ -226,11 +228,19 @@ class LinearLearner(TrainedLearner, PointsLearner):
 
     def _batches(
         self, data: TrainingSet, objective: Objective, rng: np.random.RandomState
-    ) -> Callable[[], list[Batch]]:
+    ) -> Callable[[], Iterable[Batch]]:
         """Return what draws the batches of an epoch."""
-        classes = data.groups
-        size = self.batch_size or min(1000, max(100, len(classes) // 10))
-        return lambda: [Batch(rows, len(rows)) for rows in class_batches(classes, int(size), rng)]
+        classes, size = data.groups, self._anchors(data)
+
+        def draw(rows: NDArray[np.int64]) -> list[Batch]:
+            drawn = class_batches(classes[rows], size, rng)
+            return [Batch(rows[some], len(some)) for some in drawn]
+
+        return batches_of(objective.X, draw, rng, size)
+
+    def _anchors(self, data: TrainingSet) -> int:
+        """Return how many anchors a batch has."""
+        return int(self.batch_size or min(1000, max(100, len(data.labels) // 10)))
 
     def _start(self, data: TrainingSet, L: Array) -> Array:
         """Return the map to start from, given what `init` says."""
@@ -302,10 +312,10 @@ class LinearLearner(TrainedLearner, PointsLearner):
         return L
 
     def _best_scale(
-        self, objective: Objective, L: Array, batches: Callable[[], list[Batch]]
+        self, objective: Objective, L: Array, batches: Callable[[], Iterable[Batch]]
     ) -> float:
         """Return the factor of the map that mini-batches should start from."""
-        coordinates, first = objective.coordinates, batches()[0]
+        coordinates, first = objective.coordinates, next(iter(batches()))
         assert isinstance(coordinates, Coordinates)
         x0, value = coordinates.vector([L]), self._scale_objective(objective)
         return best_scale(lambda scale: value(coordinates.scaled(x0, scale), first)[0])

@@ -11,7 +11,7 @@ from metricfast import losses
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.points import TrainingSet
 from metricfast.samplers import Batch
-from metricfast.training.objective import Labelled
+from metricfast.training.objective import Labelled, map_points
 
 __all__ = ["MARGIN", "ImpostorLists", "TargetsAndImpostors"]
 
@@ -142,28 +142,52 @@ class ImpostorLists:
         return True
 
 
+def targets_among(
+    Z: NDArray[Any], labels: NDArray[np.int64], k: int, n_jobs: int | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the points of classes that are large enough, and their targets, as places there."""
+    able = np.flatnonzero(np.bincount(labels)[labels] > k)
+    if not len(able):
+        return able, np.empty((0, k), np.int64)
+    return able, losses.LMNN.find_targets(Z[able], labels[able], k, n_jobs=n_jobs)
+
+
+class _OfSome:
+    """Targets of some points, whose rows are in ascending order."""
+
+    def __init__(self, rows: NDArray[np.int64], targets: NDArray[np.int64]) -> None:
+        self._rows, self._targets = rows, targets
+
+    def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self._targets[np.searchsorted(self._rows, rows)]
+
+
 class TargetsAndImpostors(Labelled):
     """The loss of LMNN with its targets listed, and its impostors as far as they are known."""
 
     def __init__(
         self,
         data: TrainingSet,
-        targets: NDArray[np.int64],
+        n_neighbors: int,
         regularization: float,
         n_jobs: int | None,
     ) -> None:
-        self._regularization = regularization
-        self._n_jobs = n_jobs
-        super().__init__(
-            losses.LMNN(targets.shape[1], regularization, MARGIN), data.labels, data.weight,
-            n_jobs=n_jobs,
-        )  # fmt: skip
-        self.aim(targets)
+        self._k, self._regularization, self._n_jobs = n_neighbors, regularization, n_jobs
+        loss = losses.LMNN(n_neighbors, regularization, MARGIN)
+        super().__init__(loss, data.labels, data.weight, n_jobs=n_jobs)
+        self.map: NDArray[Any] | None = None
 
     def aim(self, targets: NDArray[np.int64]) -> None:
-        """Take other targets."""
-        self.targets = targets
+        """Take targets of all points."""
+        self.targets: Any = targets
         self._lists = ImpostorLists(self.y, targets, MARGIN, self._n_jobs)
+
+    def aim_among(self, rows: NDArray[np.int64], X: NDArray[Any]) -> NDArray[np.int64]:
+        """Take targets among some points, under `map` if there is one; return which have any."""
+        Z = X if self.map is None else map_points(X, self.map, self._n_jobs)
+        able, targets = targets_among(Z, self.y[rows], self._k, self._n_jobs)
+        self.targets = _OfSome(rows[able], rows[able][targets])
+        return rows[able]
 
     def with_targets(self, anchors: Batch) -> Batch:
         """Return a batch of anchors and their targets."""

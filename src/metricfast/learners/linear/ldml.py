@@ -120,6 +120,7 @@ class LDML(AllPairsLearner):
 
 def _mean_distance(data: TrainingSet, L: NDArray[Any]) -> float:
     """Return the mean squared distance of two points under a map."""
+    data = data.few
     Z = map_points(data.X, L).astype(np.float64)
     weight = np.ones(len(Z)) if data.weight is None else data.weight
     share = weight / weight.sum()

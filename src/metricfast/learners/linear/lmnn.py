@@ -18,9 +18,10 @@ from metricfast._core.warn import warn_user
 from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.base.trained import Callback
 from metricfast.learners.linear.base import LinearLearner
-from metricfast.learners.linear.impostors import MARGIN, TargetsAndImpostors
+from metricfast.learners.linear.impostors import MARGIN, TargetsAndImpostors, targets_among
 from metricfast.learners.linear.shared_docs import documented
-from metricfast.samplers import Batch
+from metricfast.samplers import Batch, class_batches
+from metricfast.training.chunks import POOL, Chunked, batches_of
 from metricfast.training.coordinates import FULL_BASIS, Coordinates
 from metricfast.training.monitor import Monitor, SolverState
 from metricfast.training.objective import LinearMap, Objective, map_points
@@ -172,18 +173,30 @@ class LMNN(LinearLearner):
         del L
         _check_class_sizes(data, self._k)
         self.labels_ = np.arange(len(data.classes))
-        find = nearest_of_class if issparse(data.X) else losses.LMNN.find_targets
-        targets = find(data.X, data.labels, self._k, n_jobs=self.n_jobs)
-        coordinates = Coordinates(data.X.shape[1], _target_scatter(data.X, targets))
-        loss = TargetsAndImpostors(data, targets, self.regularization, self.n_jobs)
+        loss = TargetsAndImpostors(data, self._k, self.regularization, self.n_jobs)
+        if isinstance(data.X, Chunked):
+            able, targets = targets_among(data.few.X, data.few.labels, self._k, self.n_jobs)
+            scatter = _target_scatter(data.few.X[able], targets)
+        else:
+            find = nearest_of_class if issparse(data.X) else losses.LMNN.find_targets
+            loss.aim(find(data.X, data.labels, self._k, n_jobs=self.n_jobs))
+            scatter = _target_scatter(data.X, loss.targets)
+        coordinates = Coordinates(data.X.shape[1], scatter)
         return Objective(data.X, LinearMap(), loss, coordinates, n_jobs=self.n_jobs)
 
     def _batches(
         self, data: TrainingSet, objective: Objective, rng: np.random.RandomState
-    ) -> Callable[[], list[Batch]]:
-        of_anchors, loss = super()._batches(data, objective, rng), objective.loss
+    ) -> Callable[[], Iterable[Batch]]:
+        size, loss = self._anchors(data), objective.loss
         assert isinstance(loss, TargetsAndImpostors)
-        return lambda: [loss.with_targets(batch) for batch in of_anchors()]
+
+        def draw(rows: NDArray[np.int64]) -> list[Batch]:
+            if isinstance(objective.X, Chunked):
+                rows = loss.aim_among(rows, objective.X[rows])
+            drawn = class_batches(data.labels[rows], size, rng) if len(rows) else []
+            return [loss.with_targets(Batch(rows[some], len(some))) for some in drawn]
+
+        return batches_of(objective.X, draw, rng, size, POOL)
 
     def _solve(
         self, objective: Objective, monitor: Monitor, batches: Callable[[], Iterable[Batch]]
@@ -194,8 +207,12 @@ class LMNN(LinearLearner):
                 break
             x, loss = monitor.best_x, objective.loss
             assert isinstance(loss, TargetsAndImpostors)
-            Z = map_points(objective.X, objective.coordinates.arrays(x)[0], self.n_jobs)
-            loss.aim(losses.LMNN.find_targets(Z, loss.y, self._k, n_jobs=self.n_jobs))
+            L = self._map(objective, x)
+            if isinstance(objective.X, Chunked):
+                loss.map = L
+            else:
+                Z = map_points(objective.X, L, self.n_jobs)
+                loss.aim(losses.LMNN.find_targets(Z, loss.y, self._k, n_jobs=self.n_jobs))
             monitor.restart(x)
             super()._solve(objective, monitor, batches)
 

@@ -21,6 +21,7 @@ from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.linear.base import LinearLearner
 from metricfast.learners.linear.shared_docs import documented
 from metricfast.samplers import Batch
+from metricfast.training.chunks import rows_of
 from metricfast.training.coordinates import Coordinates
 from metricfast.training.monitor import SolverState
 from metricfast.training.objective import Labelled, LinearMap, Objective, map_points
@@ -115,7 +116,7 @@ class NCMML(LinearLearner):
 
     def _batches(
         self, data: TrainingSet, objective: Objective, rng: np.random.RandomState
-    ) -> Callable[[], list[Batch]]:
+    ) -> Callable[[], Iterable[Batch]]:
         return super()._batches(replace(data, labels=objective.loss.y), objective, rng)
 
 
@@ -129,7 +130,7 @@ class _Likelihood(Objective):
     def __init__(self, data: TrainingSet, n_jobs: int | None) -> None:
         weights = repetitions(data.weight, data.X.shape[0])
         seen = weights > 0
-        X = data.X if seen.all() else data.X[seen]
+        X = data.X if seen.all() else rows_of(data.X, np.flatnonzero(seen))
         labels = np.unique(data.labels[seen], return_inverse=True)[1].astype(np.int64)
         self._weights = weights[seen] / weights.sum()
         self._means = group_means(X, weights[seen], labels, int(labels.max()) + 1)

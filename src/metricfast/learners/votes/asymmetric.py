@@ -218,7 +218,7 @@ class AsymmetricSimilarity(TwoSidedVotes):
             start = initial_maps(self, embedding, data, rng, kept, self._largest_cost())
             self.embedding_ = embedding
             self._keep_parameters(start)
-            train, test = self._hold_out(data.y, len(data.y), rng)
+            train, test = self._hold_out(data.y, data.X, rng)
             part = data if test is None else data.take(np.sort(train))
             objective = self._objective(part, start)
             monitor = self._monitor(part, objective, start, rng)
@@ -227,9 +227,7 @@ class AsymmetricSimilarity(TwoSidedVotes):
                 monitor.judge(cost, self.n_iter_no_change)
             try:
                 with self._keeping(monitor, objective, data, callbacks, checkpoint, found):
-                    self._solve(
-                        objective, monitor, lambda: self._batches_of(monitor.rng, monitor.n)
-                    )
+                    self._solve(objective, monitor, self._batches_of(monitor.rng, objective))
                 self._settle_on(
                     objective, monitor,
                     lambda x: self._keep_parameters(objective.coordinates.arrays(x)),
@@ -291,8 +289,8 @@ class AsymmetricSimilarity(TwoSidedVotes):
         course.look_at(objective, data.weight)
         steps = self._steps(objective, x0, None)
         with self._keeping(course, objective, data, callbacks, None, None):
-            batches = self._batches_of(course.rng, course.n)
-            course(run_epoch(objective, batches, course, steps), course.x)
+            batches = self._batches_of(course.rng, objective)
+            course(run_epoch(objective, batches(), course, steps), course.x)
         self._keep_voters(data)
         return self
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from metricfast._core.arguments import check_choice
 from metricfast._core.initialize import as_given_map
+from metricfast._core.sources import parts
+from metricfast._core.stores import as_source
 from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.base.trained import Callback
 from metricfast.learners.linear.base import LinearLearner
@@ -25,6 +27,7 @@ from metricfast.learners.votes.voting import (
 )
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch
+from metricfast.training.chunks import Chunked
 from metricfast.training.coordinates import Parts
 from metricfast.training.monitor import Monitor
 from metricfast.training.objective import Labelled, LinearMap, Objective, map_points
@@ -112,17 +115,19 @@ class MapOfVotes(VoteTraining, LinearLearner):
     def _start(self, data: TrainingSet, L: Array) -> Array:
         if not isinstance(self.init, str):
             return L
+        data = data.few
         Z, own = map_points(data.X, L, self.n_jobs), np.arange(data.X.shape[0])
         k = min(self.n_neighbors, len(Z) - 1)
         return L * unit_scale(Z, Z, own, k, largest_cost(self._loss(data)))
 
     def _best_scale(
-        self, objective: Objective, L: Array, batches: Callable[[], list[Batch]]
+        self, objective: Objective, L: Array, batches: Callable[[], Iterable[Batch]]
     ) -> float:
         return 1.0
 
     def _objective(self, data: TrainingSet, L: Array) -> Objective:
-        how: dict[str, Any] = {"C": self.C, "n_jobs": self.n_jobs}
+        database = "batch" if isinstance(data.X, Chunked) else "all"
+        how: dict[str, Any] = {"C": self.C, "n_jobs": self.n_jobs, "database": database}
         loss = Labelled(self._loss(data), data.labels, data.weight, n_jobs=self.n_jobs)
         if self.parameterization == "M":
             return MatrixObjective(
@@ -130,7 +135,7 @@ class MapOfVotes(VoteTraining, LinearLearner):
                 penalty=lambda arrays: penalty_of_matrix(self.regularizer, arrays), **how,
             )  # fmt: skip
         return Objective(
-            data.X, LinearMap(), loss, Parts([L.shape]), database="all",
+            data.X, LinearMap(), loss, Parts([L.shape]),
             penalty=lambda arrays: penalty(self.regularizer, arrays), **how,
         )  # fmt: skip
 
@@ -147,8 +152,8 @@ class MapOfVotes(VoteTraining, LinearLearner):
 
     def _batches(
         self, data: TrainingSet, objective: Objective, rng: np.random.RandomState
-    ) -> Callable[[], list[Batch]]:
-        return lambda: self._batches_of(rng, data.X.shape[0])
+    ) -> Callable[[], Iterable[Batch]]:
+        return self._batches_of(rng, objective)
 
     def _cost(
         self, objective: Objective, data: TrainingSet, train: Any, test: Any, x: Array
@@ -168,7 +173,10 @@ class MapOfVotes(VoteTraining, LinearLearner):
         self._settle_on(objective, monitor, keep)
 
     def _end(self, X: Any, data: TrainingSet, monitor: Monitor, objective: Objective) -> None:
-        self.database_embedding_ = self._embed(self._points(X))
+        source = as_source(X) if isinstance(data.X, Chunked) else None
+        points = [self._points(X)] if source is None else (block for _, block in parts(source))
+        embedded = [self._embed(block) for block in points]
+        self.database_embedding_ = embedded[0] if source is None else np.concatenate(embedded)
 
     @property
     def _accept_sparse(self) -> str | bool:  # type: ignore[override]

@@ -47,16 +47,19 @@ class OfMatrix(Positive):
 
 
 class MatrixObjective(Objective):
-    """The objective of M, of queries against all points."""
+    """The objective of M, of queries against all points, or those of their batch."""
 
     def of_loss(self, arrays: list[Array], batch: Batch | None) -> tuple[float, list[Array]]:
         """Return the loss and its gradient."""
-        (M,), X = arrays, self.X
-        rows = np.arange(len(X)) if batch is None else batch.rows
+        (M,), X, among = arrays, self.X, None
+        rows = np.arange(len(X)) if batch is None else batch.rows[: batch.n_anchors]
+        anchors = rows
+        if batch is not None and self.database == "batch":
+            X, among, anchors = X[batch.rows], batch.rows, np.arange(batch.n_anchors)
         Z = map_points(X, root(M), self.n_jobs)
         if not finite(Z):
             return float("nan"), []
-        call = self.loss.bound.call(Z[rows], Z, rows, None, rows)
+        call = self.loss.bound.call(Z[anchors], Z, rows, among, anchors)
         value, weights = self.loss.loss.of_distances(call)
-        gradient = metric_gradient(X[rows], weights, X, M=M, n_jobs=self.n_jobs)
+        gradient = metric_gradient(X[anchors], weights, X, M=M, n_jobs=self.n_jobs)
         return value, [np.asarray(gradient)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from metricfast.learners.votes.regularizers import REGULARIZERS
 from metricfast.learners.votes.voting import largest_cost
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch
+from metricfast.training.chunks import POOL, Chunked, batches_of
 from metricfast.training.monitor import Monitor
 from metricfast.training.objective import Objective
 from metricfast.training.solvers import minimize_hinge
@@ -129,11 +130,20 @@ class VoteTraining(TrainedLearner):
         max_iter = self.max_iter - len(monitor.curve)
         minimize_hinge(objective, monitor.x, monitor, min_iter=1, tol=self.tol, max_iter=max_iter)
 
-    def _batches_of(self, rng: np.random.RandomState, n: int) -> list[Batch]:
-        """Draw the batches of an epoch."""
-        size = self.batch_size or min(1000, max(32, n // 20))
-        rows = np.array_split(rng.permutation(n), -(-n // size))
-        return [Batch(some, len(some)) for some in rows]
+    def _batches_of(
+        self, rng: np.random.RandomState, objective: Objective
+    ) -> Callable[[], Iterable[Batch]]:
+        """Return what draws the batches of an epoch, with the points of a pool that vote."""
+        size = int(self.batch_size or min(1000, max(32, objective.X.shape[0] // 20)))
+        pooled = isinstance(objective.X, Chunked)
+
+        def draw(rows: NDArray[np.int64]) -> list[Batch]:
+            drawn = np.array_split(rng.permutation(len(rows)), -(-len(rows) // size))
+            others = [np.delete(rows, some) if pooled else rows[:0] for some in drawn]
+            pairs = zip(drawn, others, strict=True)
+            return [Batch(np.concatenate([rows[a], b]), len(a)) for a, b in pairs]
+
+        return batches_of(objective.X, draw, rng, size, POOL)
 
     def _keep_course(self, monitor: Monitor, last: bool, unit: float = 1.0) -> None:
         super()._keep_course(monitor, last, unit)
@@ -149,9 +159,9 @@ class VoteTraining(TrainedLearner):
         """Keep the best of the parameters around the best epoch and the start; warn, or raise.
 
         Epochs are judged by sums over batches between which parameters move: all points are looked
-        at once more.
+        at once more, where they are in memory.
         """
-        if monitor.curve:
+        if monitor.curve and not isinstance(objective.X, Chunked):
             candidates, cost = (monitor.best_x, monitor.before_best, monitor.start), monitor.cost
             with one_blas_thread():
                 judged = [

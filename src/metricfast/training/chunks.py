@@ -1,0 +1,208 @@
+"""Mini-batches of points that are not in memory: chunks of blocks from all over the source."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from threading import Event, Lock
+from typing import Any
+
+import numpy as np
+
+from metricfast._core.memory import block_rows, memory_limit
+from metricfast._core.scaling import ORDINARY, center_and_rescale, times_power_of_two
+from metricfast._core.scatter import blocks
+from metricfast._core.sources import Part, Source, parts
+from metricfast._core.stores import in_memory
+from metricfast._core.types import Array, Floats, Integers, RandomState
+from metricfast.samplers import Batch
+
+__all__ = ["POOL", "Chunked", "batches_of", "held", "mean_and_exponent", "rows_of"]
+
+# Of a block, which is read at once: small ones mix what is together in the source.
+_BLOCK = 1 << 20
+# A chunk takes a quarter of the memory, for the next one is read while it is in use.
+_SHARE, _LEAST_BLOCKS = 4, 16
+# Points that one is compared with where that takes a search among them.
+POOL = 1 << 15
+
+
+def held(X: Any, learner: Any) -> Any:
+    """Return points of a source in memory; the source itself where they are too many.
+
+    Raises MemoryError for these if the learner's solver looks at all points at a time.
+    """
+    if not isinstance(X, Source):
+        return X
+    name, others = type(learner).__name__, [s for s in learner._solvers if s != "lbfgs"]
+    try:
+        return in_memory(
+            X, f"X, which {name} needs in memory with solver={learner.solver!r},",
+            f"set solver={others[0]!r}, which reads parts of it",
+        )  # fmt: skip
+    except MemoryError:
+        if learner.solver == "lbfgs":
+            raise
+        return X
+
+
+def mean_and_exponent(X: Source) -> tuple[Floats, int]:
+    """Return what :func:`center_and_rescale` would subtract, and its exponent, reading X once."""
+    first = X[: min(len(X), block_rows(X.dtype.itemsize * X.shape[1]))]
+    exponent = center_and_rescale(first)[1]
+    origin = times_power_of_two(first[0].astype(np.float64), -exponent)
+    del first
+    n, mean, squares = 0, np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _, block in parts(X):
+            for rows in blocks(block):
+                apart = times_power_of_two(block[rows].astype(np.float64), -exponent) - origin
+                more, step = len(apart), apart.mean(axis=0) - mean
+                apart -= mean + step
+                mean += step * (more / (n + more))
+                squares += np.einsum("ij,ij->j", apart, apart) + step**2 * (n * more / (n + more))
+                n += more
+    largest = float(squares.max()) / n
+    if not math.isfinite(largest):
+        raise ValueError("X is spread too much for its squares: scale its features.")
+    mean = times_power_of_two(origin + mean, exponent)
+    if largest > 0:
+        spread = math.log2(largest) / 2
+        exponent = math.floor(exponent + spread) if abs(exponent + spread) > ORDINARY else 0
+    return mean, exponent
+
+
+class Chunked(Source):
+    """Points of a source, of which one chunk is held, and the next one is read.
+
+    Rows of the chunk come from memory; other rows are read.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.shape, self.dtype = source.shape, source.dtype
+        self._source, self._lock = source, Lock()
+        row = self.dtype.itemsize * self.shape[1]
+        most = memory_limit() // _SHARE
+        self._size = max(1, min(_BLOCK, most // _LEAST_BLOCKS) // row)
+        self._n_blocks = -(-self.shape[0] // self._size)
+        self._n_chunks = -(-self._n_blocks // max(2, most // (row * self._size)))
+        self._rows, self._points = np.empty(0, np.int64), np.empty((0, self.shape[1]), self.dtype)
+
+    def read(self, start: int, stop: int) -> Array:
+        """Return rows."""
+        with self._lock:
+            return self._source.read(start, stop)
+
+    def _gather(self, rows: Integers) -> Array:
+        at = np.searchsorted(self._rows, rows)
+        if at.max(initial=-1) < len(self._rows) and (self._rows[at] == rows).all():
+            return self._points[at]
+        with self._lock:
+            return self._source[rows]
+
+    def chunks(self, rng: RandomState) -> Iterator[Integers]:
+        """Go through all points, holding one chunk after the other; give its rows, ascending."""
+        order = np.arange(self._n_blocks)
+        if not self._source.in_order:
+            order = rng.permutation(order)
+        chunks = [np.sort(blocks) for blocks in np.array_split(order, self._n_chunks)]
+        self._rows, self._points = self._rows[:0], self._points[:0].copy()
+        ended = Event()
+        with ThreadPoolExecutor(1, thread_name_prefix="metricfast-reads") as reader:
+            try:
+                coming = reader.submit(copy_context().run, self._chunk, chunks[0], ended)
+                for following in [*chunks[1:], None]:
+                    self._rows, self._points = coming.result()
+                    if following is not None:
+                        coming = reader.submit(copy_context().run, self._chunk, following, ended)
+                    yield self._rows
+            finally:
+                ended.set()
+
+    def _chunk(self, numbers: Integers, ended: Event) -> tuple[Integers, Array]:
+        """Read blocks, unless their training has ended."""
+        starts = numbers * self._size
+        stops = np.minimum(starts + self._size, len(self))
+        points = np.empty((int((stops - starts).sum()), self.shape[1]), self.dtype)
+        filled = 0
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+            if ended.is_set():
+                break
+            with self._lock:
+                points[filled : filled + stop - start] = self._source[start:stop]
+            filled += stop - start
+        rows = [np.arange(*ends) for ends in zip(starts, stops, strict=True)]
+        return np.concatenate(rows), points
+
+    def sample(self, classes: Integers | None, weight: Floats | None = None) -> Integers:
+        """Return rows that represent all: of blocks at equal distances, and of every class."""
+        rows = np.arange(len(self)) if weight is None else np.flatnonzero(weight > 0)
+        most = block_rows(self.dtype.itemsize * self.shape[1])
+        n_blocks = -(-len(rows) // self._size)
+        some = np.unique(np.linspace(0, n_blocks - 1, max(1, most // self._size)).astype(int))
+        taken = np.concatenate([rows[i * self._size : (i + 1) * self._size] for i in some])
+        if classes is not None:
+            first = rows[np.unique(classes[rows], return_index=True)[1]]
+            taken = np.union1d(taken, first[~np.isin(classes[first], classes[taken])])
+        return taken
+
+
+class _Epoch:
+    """The batches of an epoch, drawn from one pool of a chunk after the other."""
+
+    def __init__(
+        self, X: Chunked, draw: Callable[[Integers], Iterable[Batch]], rng: RandomState,
+        size: int, pool: int | None,
+    ) -> None:  # fmt: skip
+        self._X, self._draw, self._rng, self._size, self._pool = X, draw, rng, size, pool
+
+    def __len__(self) -> int:
+        """Return about how many there are."""
+        return math.ceil(len(self._X) / self._size)
+
+    def __iter__(self) -> Iterator[Batch]:
+        none = True
+        for rows in self._X.chunks(self._rng):
+            for pool in self._pools(rows):
+                for batch in self._draw(pool):
+                    none = False
+                    yield batch
+        if none:
+            raise ValueError(
+                "Classes are too small: of none there are enough points among those that are in "
+                "memory at a time. Sort X by class, or raise the limit by metricfast.set_config("
+                f"memory_limit=...), which is {memory_limit()}."
+            )
+
+    def _pools(self, rows: Integers) -> Iterator[Integers]:
+        if self._pool is None or len(rows) <= self._pool:
+            yield rows
+            return
+        parts = -(-len(rows) // self._pool)
+        for part in np.array_split(self._rng.permutation(len(rows)), parts):
+            yield rows[np.sort(part)]
+
+
+def batches_of(
+    X: Any,
+    draw: Callable[[Integers], Iterable[Batch]],
+    rng: RandomState,
+    size: int,
+    pool: int | None = None,
+) -> Callable[[], Iterable[Batch]]:
+    """Return what gives the batches of an epoch, about `size` anchors each.
+
+    ``draw(rows)`` gives those of some points: of all; or where not all are in memory of each chunk,
+    or of random parts of it of at most `pool` points, which it ends with before the next are drawn.
+    """
+    if isinstance(X, Chunked):
+        return lambda: _Epoch(X, draw, rng, size, pool)
+    rows = np.arange(X.shape[0])
+    return lambda: draw(rows)
+
+
+def rows_of(X: Any, rows: Any) -> Any:
+    """Return some rows of points, in ascending order where these are not in memory."""
+    return Chunked(Part(X._source, rows)) if isinstance(X, Chunked) else X[rows]
