@@ -13,8 +13,8 @@ import numpy as np
 
 from metricfast._core.memory import block_rows, memory_limit
 from metricfast._core.scaling import ORDINARY, center_and_rescale, times_power_of_two
-from metricfast._core.scatter import blocks
-from metricfast._core.sources import Part, Source, parts
+from metricfast._core.scatter import pieces
+from metricfast._core.sources import Part, Source
 from metricfast._core.stores import in_memory
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.samplers import Batch
@@ -56,14 +56,13 @@ def mean_and_exponent(X: Source) -> tuple[Floats, int]:
     del first
     n, mean, squares = 0, np.zeros(X.shape[1]), np.zeros(X.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
-        for _, block in parts(X):
-            for rows in blocks(block):
-                apart = times_power_of_two(block[rows].astype(np.float64), -exponent) - origin
-                more, step = len(apart), apart.mean(axis=0) - mean
-                apart -= mean + step
-                mean += step * (more / (n + more))
-                squares += np.einsum("ij,ij->j", apart, apart) + step**2 * (n * more / (n + more))
-                n += more
+        for _, block in pieces(X):
+            apart = times_power_of_two(block.astype(np.float64), -exponent) - origin
+            more, step = len(apart), apart.mean(axis=0) - mean
+            apart -= mean + step
+            mean += step * (more / (n + more))
+            squares += np.einsum("ij,ij->j", apart, apart) + step**2 * (n * more / (n + more))
+            n += more
     largest = float(squares.max()) / n
     if not math.isfinite(largest):
         raise ValueError("X is spread too much for its squares: scale its features.")

@@ -106,8 +106,9 @@ class BaseEmbeddingLearner(EmbeddingTraining):
             self.mean_ = kept[1]
         X = self._centred(X, not known)
         train, test = self._hold_out(y if self._has_classes else None, X, rng)
-        held_out = None if test is None else (X[test], y[test])
-        X, y = rows_of(X, train), y[train]
+        held_out = None
+        if test is not None:
+            held_out, X, y = (X[test], y[test]), rows_of(X, train), y[train]
         start = self._initialize(X, y, loss, embedding, rng, kept and kept[0])
         objective = self._objective(X, y, loss, start)
         monitor = Monitor(flat(start), rng=rng)
