@@ -21,8 +21,8 @@ from metricfast.training.chunks import Chunked, mean_and_exponent
 
 Array = NDArray[Any]
 N, WIDTH = 6000, 8
-# A chunk, a quarter of this, has a ninth of the points.
-LIMIT = N * WIDTH * 4 // 2
+# A chunk, an eighth of this, has a ninth of the points.
+LIMIT = N * WIDTH * 4
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -119,7 +119,7 @@ def test_two_chunks_are_held_at_most_and_rows_of_all_are_given_once() -> None:
         alive = [ref for ref in alive if ref() is not None]
         assert not alive
         alive.append(weakref.ref(chunked._points))
-        assert chunked._points.nbytes <= LIMIT // 4
+        assert chunked._points.nbytes <= LIMIT // 8
         some = rows[np.random.RandomState(0).permutation(len(rows))[:20]]
         np.testing.assert_array_equal(chunked[some], X[some])
         np.testing.assert_array_equal(chunked[np.arange(N - 5, N)], X[-5:])

@@ -23,8 +23,8 @@ __all__ = ["POOL", "Chunked", "batches_of", "held", "mean_and_exponent", "rows_o
 
 # Of a block, which is read at once: small ones mix what is together in the source.
 _BLOCK = 1 << 20
-# A chunk takes a quarter of the memory, for the next one is read while it is in use.
-_SHARE, _LEAST_BLOCKS = 4, 16
+# A chunk takes an eighth of the memory: the next one is read while it is in use.
+_SHARE, _LEAST_BLOCKS = 8, 16
 # Points that one is compared with where that takes a search among them.
 POOL = 1 << 15
 
