@@ -54,7 +54,8 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
                 preprocessor
-            Points. float32 is computed with as it is, everything else as float64.
+            Points. float32 is computed with as it is, everything else as float64. Of a source that
+            does not fit into memory, such as a memory map, mini-batches hold a part at a time.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), or sequence of objects
             Class labels, of at least two classes; or labels, not all equal, where the loss is one
             of continuous labels: numbers, or whatever the label distance takes.

@@ -68,7 +68,8 @@ class LinearLearner(TrainedLearner, PointsLearner):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
                 preprocessor
-            Points. float32 is computed with as it is, everything else as float64.
+            Points. float32 is computed with as it is, everything else as float64. Of a source that
+            does not fit into memory, such as a memory map, "sgd" holds a part at a time.
         y : array-like of shape (n_samples,)
             Class labels, of at least two classes (of `LMNN`, each of more than `n_neighbors`
             points); for `MLKR` numbers, not all equal.

@@ -60,7 +60,8 @@ class MapOfVotes(VoteTraining, LinearLearner):
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
                 preprocessor
             Points. float32 is computed with as it is, everything else as float64. Sparse points, of
-            a map only, stay so.
+            a map only, stay so. Of a source that does not fit into memory, such as a memory map,
+            mini-batches hold a part at a time.
         y : array-like of shape (n_samples,)
             Class labels, of at least two classes; of a regressor numbers, not all equal.
         sample_weight : array-like of shape (n_samples,), optional
