@@ -93,6 +93,14 @@ def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validati
         X, y = X[known], y[known]
         weights = {name: values[known] for name, values in weights.items()}
     numeric = y is not None and (not kind._has_classes or type_of_target(y) == "continuous")
+    if numeric and on_points and not retrieves:
+        y = y.astype(np.float64)
+        with np.errstate(over="ignore"):
+            if not np.isfinite(4 * np.abs(y).max(initial=0) ** 2):
+                raise ValueError(
+                    "validate=True squares differences of y, and y is so large that these "
+                    "overflow: multiply it by a small number."
+                )
     if X.shape[0] < 2:
         raise ValueError(f"validate=True needs at least 2 {what}; found {X.shape[0]}.")
     if kind._on_chunks:
