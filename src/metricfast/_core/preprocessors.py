@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
+from metricfast._core.sources import Source
 from metricfast._core.sparse import check_structure
+from metricfast._core.stores import as_source
 from metricfast._core.types import Array
 from metricfast.exceptions import PreprocessorError
 
@@ -20,9 +21,16 @@ Preprocessor = Callable[[Array], Any]
 
 
 class ArrayIndexer:
-    """Looks indices up in an array of points, which are checked when they are used, not here."""
+    """Looks indices up in points, which are checked when they are used, not here.
 
-    def __init__(self, X: ArrayLike) -> None:
+    Of points that are not in memory, those looked up are read.
+    """
+
+    def __init__(self, X: Any) -> None:
+        source = as_source(X)
+        if source is not None:
+            self.X: Any = source
+            return
         if issparse(X):
             check_structure(X, "preprocessor")
         self.X = check_array(
@@ -41,6 +49,10 @@ class ArrayIndexer:
         largest = indices.max(initial=0) if indices.dtype.kind == "u" else 0
         if largest > np.iinfo(np.intp).max:
             raise IndexError(f"index {largest} is out of bounds for {self.X.shape[0]} points")
+        if isinstance(self.X, Source):
+            if indices.dtype.kind not in "iu":
+                raise IndexError(f"indices of points must be whole numbers; found {indices.dtype}")
+            indices = np.where(indices < 0, indices + len(self.X), indices)
         return self.X[indices]
 
 
@@ -49,8 +61,9 @@ def check_preprocessor(preprocessor: object) -> Preprocessor | None:
     if preprocessor is None:
         return None
     arraylike = any(hasattr(preprocessor, name) for name in ("__len__", "shape", "__array__"))
+    arraylike = arraylike or as_source(preprocessor) is not None
     if arraylike and not isinstance(preprocessor, (str, bytes)):
-        return ArrayIndexer(preprocessor)  # type: ignore[arg-type]
+        return ArrayIndexer(preprocessor)
     if callable(preprocessor):
         return preprocessor
     raise ValueError(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from metricfast._core.checks import check_labels, check_pair_labels, check_tuples
 from metricfast._core.preprocessors import ArrayIndexer, Preprocessor
 from metricfast._core.scatter import pair_scatter, repetitions
+from metricfast._core.sources import Source
+from metricfast._core.sparse import dense
 from metricfast._core.targets import check_sample_weight
 from metricfast._core.types import Array, Floats, Integers
 
@@ -30,6 +32,14 @@ class TupleSet:
     index: Integers  # (n_tuples, t) in C order: rows of `points`
     y: Array | None = None
     weight: Floats | None = None  # positive
+
+    @classmethod
+    def of_rows(cls, points: Any, index: Integers, y: Array | None = None) -> TupleSet:
+        """Return tuples of rows; of sparse points and of a source, only those used are held."""
+        if isinstance(points, np.ndarray):
+            return cls(points, index, y)
+        used, rows = np.unique(index, return_inverse=True)
+        return cls(dense(points[used]), rows.reshape(index.shape), y)
 
     def weighted(self, sample_weight: ArrayLike | None) -> TupleSet:
         """Return the tuples of positive weight."""
@@ -97,8 +107,8 @@ def index_tuples(
     Returns a TupleSet, which shares memory with the input where it can.
     """
     shared = _rows_of_array(tuples, preprocessor, tuple_size)
-    if shared is not None and (reset or shared[0].shape[1] == estimator.n_features_in_):
-        points, index = shared
+    if shared is not None and (reset or shared.points.shape[1] == estimator.n_features_in_):
+        points, index = shared.points, shared.index
         if reset:
             estimator.n_features_in_ = points.shape[1]
     else:
@@ -124,12 +134,11 @@ def index_tuples(
 
 def _rows_of_array(
     tuples: ArrayLike, preprocessor: Preprocessor | None, tuple_size: int | None
-) -> tuple[Array, Integers] | None:
-    """Points and tuples of rows of them, where `tuples` index an array that can serve as it is.
+) -> TupleSet | None:
+    """Tuples of rows of points, where `tuples` index an array that can serve as it is.
 
-    Forming the tuples would take more memory than the points do. Of sparse points, those in tuples
-    become dense. None wherever that is not so, or something is wrong with the input: then the
-    checks of formed tuples know what to say.
+    Forming the tuples would take more memory than the points do. None wherever that is not so, or
+    something is wrong with the input: then the checks of formed tuples know what to say.
     """
     if not isinstance(preprocessor, ArrayIndexer):
         return None
@@ -140,23 +149,21 @@ def _rows_of_array(
         return None
     if points.dtype not in (np.float32, np.float64) or points.ndim != 2 or points.shape[1] == 0:
         return None
-    n_points, sparse = points.shape[0], issparse(points)
-    if not sparse and (not points.flags.c_contiguous or not 0 < n_points <= index.size):
+    n_points, whole = points.shape[0], isinstance(points, np.ndarray)
+    if whole and (not points.flags.c_contiguous or not 0 < n_points <= index.size):
         return None
     if index.dtype.kind not in "iu" or index.ndim != 2 or index.size == 0:
         return None
     if tuple_size is not None and index.shape[1] != tuple_size:
         return None
-    with np.errstate(over="ignore", invalid="ignore"):
-        if not np.isfinite(points.sum()):
-            return None
+    if not isinstance(points, Source):
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not np.isfinite(points.sum()):
+                return None
     if index.max() >= n_points:  # before large unsigned numbers become negative
         return None
     index = index.astype(np.int64, order="C")
     index[index < 0] += n_points
     if index.min() < 0:
         return None
-    if sparse:
-        used, rows = np.unique(index, return_inverse=True)
-        return points[used].toarray(), rows.reshape(index.shape)
-    return points, index
+    return TupleSet.of_rows(points, index)

@@ -192,11 +192,13 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
             tuple_size=self._tuple_size,
         )
 
-    def _look_up(self, tuples: ArrayLike, tuple_size: int | None, *fitted: str) -> TupleSet:
-        """Check tuples that a learner is asked about, once it is fitted."""
+    def _look_up(
+        self, tuples: ArrayLike, tuple_size: int | None, *fitted: str, y: ArrayLike | None = None
+    ) -> TupleSet:
+        """Check tuples that a learner is asked about, once it is fitted, and labels if any."""
         check_is_fitted(self, ["preprocessor_", *fitted])
         return index_tuples(
-            self, tuples, preprocessor=self.preprocessor_, reset=False, tuple_size=tuple_size
+            self, tuples, y, preprocessor=self.preprocessor_, reset=False, tuple_size=tuple_size
         )
 
     def _validate_fit(self, X: Any, y: Any = None, **params: Any) -> None:

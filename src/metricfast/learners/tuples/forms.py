@@ -5,19 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_count
+from metricfast._core.prior import initialize_metric
+from metricfast._core.scaling import center_and_rescale
+from metricfast._core.scatter import pair_scatter
+from metricfast._core.stores import in_memory
+from metricfast._core.sums import Sums
 from metricfast._core.targets import check_partial_target, check_sample_weight
 from metricfast._core.tuples import TupleSet
-from metricfast._core.types import Array, Integers, RandomState
+from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.constraints import Constraints, wrap_indices
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.constraints import ConstraintLearner, Drawn, FromClasses, Weight
+from metricfast.learners.base.one_pass import OnePass, Summed
 
-__all__ = ["GivenPairs", "PairsFromClasses", "TripletsFromClasses"]
+__all__ = [
+    "GivenPairs",
+    "GivenPairsInParts",
+    "PairsFromClasses",
+    "TripletsFromClasses",
+    "pair_sums",
+    "prior_alone",
+]
 
 Self = TypeVar("Self", bound="GivenPairs")
+InParts = TypeVar("InParts", bound="GivenPairsInParts")
 
 
 class GivenPairs(ConstraintLearner, PairsClassifierMixin):
@@ -71,14 +86,85 @@ class GivenPairs(ConstraintLearner, PairsClassifierMixin):
         )
 
 
+class GivenPairsInParts(OnePass, GivenPairs):
+    """Base of those of the scatters of similar and of dissimilar pairs."""
+
+    def partial_fit(
+        self: InParts,
+        pairs: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+    ) -> InParts:
+        """Learn from these pairs and from those of earlier calls, as `fit` from all of them.
+
+        The threshold is that which classifies the pairs of this call best.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            As for `fit`, like the others. The preprocessor is that of the first call.
+        y : array-like of shape (n_pairs,)
+        sample_weight : array-like of shape (n_pairs,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As of `fit`; with ``prior="covariance"``, which needs all points at once; and after
+            `fit`, which keeps no sums. What the calls before have learned stays.
+        """
+        self._checked()
+        begun = self._goes_on()
+        given = self._look_up(pairs, 2, y=y) if begun else self._prepare_tuples(pairs, y)
+        self._add(given.weighted(sample_weight), None, None)
+        return self.calibrate_threshold(pairs, y, sample_weight=sample_weight)
+
+    def _sums_of(self, data: Any, labels: Any, weight: Floats | None) -> Summed:
+        return (pair_sums(data),), {}
+
+
+def pair_sums(tuples: TupleSet) -> Sums:
+    """Sum the outer products of differences, of groups -1, of dissimilar pairs, and 1."""
+    d, index, groups = tuples.points.shape[1], tuples.index, np.array([-1, 1])
+    weights = np.ones(len(index)) if tuples.weight is None else tuples.weight
+    points, exponent = center_and_rescale(tuples.points)
+    scatters, totals = np.zeros((2, d, d)), np.zeros(2)
+    for place, group in enumerate(groups):
+        chosen = tuples.y == group
+        scatters[place] = pair_scatter(points, index[chosen], weights[chosen])
+        totals[place] = weights[chosen].sum()
+    found = Sums.of_scatters(groups, totals, scatters, exponent, points.dtype)
+    found.n_points, found.whole = len(index), bool((weights == np.floor(weights)).all())
+    return found
+
+
+def prior_alone(learner: Any, n_features: int, *, strictly_positive: bool) -> Floats:
+    """Make the matrix that the prior of a learner names without points, which are not kept."""
+    if isinstance(learner.prior, str) and learner.prior == "covariance":
+        raise ValueError(
+            "prior='covariance' needs all points at once, and partial_fit keeps none: give the "
+            "matrix, as Covariance().fit(X).get_mahalanobis_matrix() does."
+        )
+    return initialize_metric(
+        np.empty((0, n_features)),
+        learner.prior,
+        learner.random_state,
+        strictly_positive=strictly_positive,
+    )
+
+
 class PairsFromClasses(FromClasses):
     """Base of learners that draw similar and dissimilar pairs."""
 
     n_constraints: int | None
     _needs_similar: bool = False
 
-    def _draw(self, points: Array, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
-        return TupleSet(points, *wrap_indices(self._pairs(labels, sample_weight, rng))), {}
+    def _draw(self, points: Any, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
+        drawn = wrap_indices(self._pairs(labels, sample_weight, rng))
+        return TupleSet.of_rows(points, *drawn), {}
 
     def _pairs(
         self, labels: Array, sample_weight: Weight, rng: RandomState, same_length: bool = False
@@ -106,7 +192,9 @@ class TripletsFromClasses(FromClasses):
     k_genuine: int
     k_impostor: int
 
-    def _draw(self, points: Array, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
+    def _draw(self, points: Any, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
+        what = f"X, all of which {type(self).__name__} makes triplets of,"
+        points = in_memory(points, what, "give fewer points, or triplets of some")
         _, codes = check_partial_target(labels)
         weight = check_sample_weight(sample_weight, len(points))
         index = Constraints(codes).generate_knntriplets(

@@ -12,13 +12,22 @@ from metricfast._core.arguments import check_range
 from metricfast._core.initialize import check_n_components
 from metricfast._core.scaling import center_and_rescale, moderate
 from metricfast._core.scatter import repetitions, scatters_of_all_pairs
-from metricfast._core.targets import check_partial_target, check_sample_weight
+from metricfast._core.sources import Source, take
+from metricfast._core.stores import in_memory
+from metricfast._core.sums import Sums
+from metricfast._core.targets import (
+    as_label_array,
+    check_class_labels,
+    check_partial_target,
+    check_sample_weight,
+)
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
-from metricfast.learners.base.constraints import ConstraintLearner, Drawn, FromClasses, Weight
+from metricfast.learners.base.constraints import ConstraintLearner, Drawn, Weight
 from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.base.one_pass import ONE_CLASS, OnePassOfClasses, Summed
 from metricfast.learners.tuples.factored import start_metric
-from metricfast.learners.tuples.forms import GivenPairs
+from metricfast.learners.tuples.forms import GivenPairsInParts, prior_alone
 
 __all__ = ["GMML", "GMML_Supervised"]
 
@@ -56,20 +65,34 @@ class _BaseGMML(ConstraintLearner, MahalanobisMixin):
         if scatters is None:
             tuples = replace(tuples, points=moderate(tuples.points))
             scatters = tuples.pair_scatter(1), tuples.pair_scatter(-1)
-        similar, dissimilar = scatters
-        check_n_components(len(similar), self.n_components)
+        check_n_components(len(scatters[0]), self.n_components)
         positive = self.reg > 0
         prior = start_metric(tuples, self.prior, self.random_state, strictly_positive=positive)
+        self._set_mean(*scatters, prior, tuples.points.dtype)
+
+    def _set_mean(
+        self, similar: Floats, dissimilar: Floats, prior: Floats, precision: np.dtype[Any]
+    ) -> None:
         inverse = prior
         if self.reg > 0:
             inverse = cho_solve(cho_factor(prior), np.eye(len(prior)))
         S = _blended("similar", similar, inverse, self.reg)
         D = _blended("dissimilar", dissimilar, prior, self.reg)
         M = _geometric_mean(S, D, float(self.t))
-        self._set_metric(M, self.n_components, tuples.points.dtype)
+        self._set_metric(M, self.n_components, precision)
+
+    def _learn_sums(self, sums: tuple[Sums, ...], **found: Any) -> None:
+        width = len(sums[0].origin)
+        check_n_components(width, self.n_components)
+        prior = prior_alone(self, width, strictly_positive=self.reg > 0)
+        self._set_mean(*self._scatters(sums[0]), prior, sums[0].dtype)
+
+    def _scatters(self, sums: Sums) -> tuple[Floats, Floats]:
+        """Return the scatters of similar and of dissimilar pairs."""
+        return sums.of_group(1)[1], sums.of_group(-1)[1]
 
 
-class GMML(_BaseGMML, GivenPairs):
+class GMML(_BaseGMML, GivenPairsInParts):
     r"""Geometric mean metric learning from similar and dissimilar pairs.
 
     Learns the metric M that makes similar pairs near and dissimilar pairs far in the sense of
@@ -130,7 +153,7 @@ class GMML(_BaseGMML, GivenPairs):
     """
 
 
-class GMML_Supervised(FromClasses, _BaseGMML):  # noqa: N801
+class GMML_Supervised(OnePassOfClasses, _BaseGMML):  # noqa: N801
     r"""Geometric mean metric learning from class labels.
 
     All pairs of points of one class are similar and all others dissimilar. Their scatters follow
@@ -149,7 +172,8 @@ class GMML_Supervised(FromClasses, _BaseGMML):  # noqa: N801
 
     Notes
     -----
-    A whole number as `sample_weight` means the same as a repeated point.
+    A whole number as `sample_weight` means the same as a repeated point. `partial_fit` keeps the
+    scatter of each class.
 
     References
     ----------
@@ -164,14 +188,41 @@ class GMML_Supervised(FromClasses, _BaseGMML):  # noqa: N801
     (150, 2)
     """
 
-    def _draw(self, points: Array, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
+    def _draw(self, points: Any, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
         weights = repetitions(check_sample_weight(sample_weight, len(points)), len(points))
         seen = np.flatnonzero(weights)
         _, codes = check_partial_target(labels[seen])
         seen, group = seen[codes >= 0], codes[codes >= 0]
-        points, _ = center_and_rescale(points[seen])
-        scatters = scatters_of_all_pairs(points, group, weights[seen])
+        points = take(points, seen)
+        if isinstance(points, Source):
+            sums = Sums(points.shape[1], per_group=True).add(points, weights[seen], group)
+            scatters = self._scatters(sums)
+            if isinstance(self.prior, str) and self.prior == "covariance":
+                points = in_memory(
+                    points, "X, for prior='covariance',", "give the prior as a matrix"
+                )
+        else:
+            points, _ = center_and_rescale(points)
+            scatters = scatters_of_all_pairs(points, group, weights[seen])
         return TupleSet(points, np.arange(len(points))), {"scatters": scatters}
+
+    def _sums_of(self, data: Any, labels: Any, weight: Floats | None) -> Summed:
+        check_class_labels(labels)
+        names = as_label_array(labels, "y")
+        weights = np.ones(len(data)) if weight is None else weight
+        if names.dtype.kind in "if":
+            weights = np.where(names < 0, 0, weights)  # whose class is unknown
+        return (Sums(data.shape[1], per_group=True).add(data, weights, names),), {}
+
+    def _scatters(self, sums: Sums) -> tuple[Floats, Floats]:
+        """Return the scatters of the differences of pairs within groups, and across groups."""
+        if len(sums.groups) < 2:
+            raise ValueError(ONE_CLASS)
+        counts = sums.weights
+        within, across = (
+            np.einsum("i,ijk->jk", w, sums.scatters) for w in (counts, counts.sum() - counts)
+        )
+        return within, across + counts.sum() * sums.spread
 
 
 def _blended(kind: str, scatter: Floats, target: Floats, reg: float) -> Floats:

@@ -249,9 +249,10 @@ class LSML_Supervised(PairsFromClasses, _BaseLSML):  # noqa: N801
     ) -> None:
         self._take(locals())
 
-    def _draw(self, points: Array, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
+    def _draw(self, points: Any, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
         pairs = self._pairs(labels, sample_weight, rng, same_length=True)
-        return TupleSet(points, np.column_stack(pairs)), {"weights": self.weights}
+        drawn = TupleSet.of_rows(points, np.column_stack(pairs))
+        return drawn, {"weights": self.weights}
 
 
 def _shares(weights: ArrayLike | None, n_quadruplets: int) -> Floats:

@@ -348,12 +348,14 @@ class SCML_Supervised(TripletsFromClasses, _BaseSCML):  # noqa: N801
     ) -> None:
         self._take(locals())
 
-    def _draw(self, points: Array, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
+    def _draw(self, points: Any, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
         triplets, found = super()._draw(points, labels, sample_weight, rng)
         if isinstance(self.basis, str) and self.basis == "lda":
             _, codes = check_partial_target(labels)
             known = codes >= 0
-            found["basis"] = local_discriminants(points[known], codes[known], self.n_basis, rng)
+            found["basis"] = local_discriminants(
+                triplets.points[known], codes[known], self.n_basis, rng
+            )
         return triplets, found
 
 

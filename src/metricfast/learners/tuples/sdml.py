@@ -8,16 +8,24 @@ import numpy as np
 from scipy.linalg import cholesky, inv
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._core.arguments import check_range
+from metricfast._core.arguments import check_random_state, check_range
 from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.progress import Progress
+from metricfast._core.scaling import times_power_of_two
+from metricfast._core.sums import Sums
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.constraints import ConstraintLearner
 from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.base.one_pass import OnePassOfClasses, Summed
 from metricfast.learners.tuples.factored import start_metric
-from metricfast.learners.tuples.forms import GivenPairs, PairsFromClasses
+from metricfast.learners.tuples.forms import (
+    GivenPairsInParts,
+    PairsFromClasses,
+    pair_sums,
+    prior_alone,
+)
 from metricfast.learners.tuples.graphical_lasso import MAX_ITER, graphical_lasso
 
 __all__ = ["SDML", "SDML_Supervised"]
@@ -41,8 +49,20 @@ class _BaseSDML(ConstraintLearner, MahalanobisMixin):
     def _learn(self, tuples: TupleSet, _: RandomState) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             loss = tuples.pair_scatter(1) - tuples.pair_scatter(-1)
-            _check_finite(loss)
-            prior = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
+        _check_finite(loss)
+        prior = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
+        self._minimize(loss, prior, tuples.points.dtype)
+
+    def _learn_sums(self, sums: tuple[Sums, ...], **found: Any) -> None:
+        (pairs,) = sums
+        prior = prior_alone(self, len(pairs.origin), strictly_positive=True)
+        loss = pairs.of_group(1)[1] - pairs.of_group(-1)[1]
+        loss = times_power_of_two(loss, 2 * pairs.exponent)
+        self._minimize(_check_finite(loss), prior, pairs.dtype)
+
+    def _minimize(self, loss: Floats, prior: Floats, precision: np.dtype[Any]) -> None:
+        """Learn from the scatter of similar pairs less that of dissimilar ones."""
+        with np.errstate(over="ignore", invalid="ignore"):
             self.balance_param_ = self._bounded_balance(loss, prior)
             matrix = _check_finite(inv(prior) + self.balance_param_ * loss)
         try:
@@ -53,7 +73,7 @@ class _BaseSDML(ConstraintLearner, MahalanobisMixin):
                 "The matrix that balance_param makes of the points has no inverse in float64: "
                 "lower it, or leave out points that are far from all others."
             ) from error
-        self._set_metric(M, self.n_components, tuples.points.dtype)
+        self._set_metric(M, self.n_components, precision)
 
     def _bounded_balance(self, loss: Floats, prior: Floats) -> float:
         """Return the largest balance, up to the one asked for, that leaves a minimum."""
@@ -80,7 +100,7 @@ def _check_finite(matrix: Floats) -> Floats:
     return matrix
 
 
-class SDML(_BaseSDML, GivenPairs):
+class SDML(_BaseSDML, GivenPairsInParts):
     r"""Sparse distance metric learning from pairs.
 
     Finds the matrix M, with few entries off its diagonal, that stays near a prior :math:`M_0` while
@@ -153,7 +173,7 @@ class SDML(_BaseSDML, GivenPairs):
         self._take(locals())
 
 
-class SDML_Supervised(PairsFromClasses, _BaseSDML):  # noqa: N801
+class SDML_Supervised(OnePassOfClasses, PairsFromClasses, _BaseSDML):  # noqa: N801
     """Sparse distance metric learning from pairs drawn from classes.
 
     Parameters
@@ -210,3 +230,7 @@ class SDML_Supervised(PairsFromClasses, _BaseSDML):  # noqa: N801
         n_components: int | None = None,
     ) -> None:
         self._take(locals())
+
+    def _sums_of(self, data: Any, labels: Any, weight: Floats | None) -> Summed:
+        tuples, _ = self._draw(data, labels, weight, check_random_state(self.random_state))
+        return (pair_sums(tuples),), {}

@@ -1,0 +1,246 @@
+"""Learners of points that are not in memory, and of points that come in parts."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+import metricfast as mf
+from metricfast import sources
+from metricfast._core.initialize import initialize_components
+from metricfast._core.sums import centered
+
+Array = NDArray[Any]
+N, D = 3000, 5
+RNG = np.random.RandomState(0)
+# Classes of several clusters, correlated features, far from the origin; one feature is constant.
+Y = RNG.randint(0, 4, N)
+X = np.hstack([RNG.randn(N, D - 1), np.full((N, 1), 0.3)])
+X[:, :2] += 3 * np.column_stack([Y % 2, Y // 2])
+X = X @ np.diag([1.0, 2, 3, 4, 1]) + 1e3
+CHUNKS = np.where(np.arange(N) % 3 > 0, np.arange(N) % 100, -1)
+ALL = slice(None)
+
+
+class Counted(sources.Source):
+    """Points that tell how many rows were read at most, and altogether."""
+
+    def __init__(self, X: Array) -> None:
+        self.X, self.shape, self.dtype = X, X.shape, X.dtype
+        self.largest = self.total = 0
+
+    def read(self, start: int, stop: int) -> Array:
+        self.largest, self.total = max(self.largest, stop - start), self.total + stop - start
+        return self.X[start:stop].copy()
+
+
+# Learners with labels, and how often they may read all points.
+OF_POINTS: dict[str, tuple[Any, Array, float]] = {
+    "Covariance": (mf.Covariance(), Y, 1),
+    "Covariance-2": (mf.Covariance(n_components=2), Y, 1),
+    "RCA": (mf.RCA(shrinkage=0.1), CHUNKS, 1),
+    "RCA-2": (mf.RCA(n_components=2, shrinkage=0.1), CHUNKS, 1),
+    "RCA_Supervised": (mf.RCA_Supervised(random_state=0), Y, 2),
+    "LFDA": (mf.LFDA(), Y, 6),
+    "LFDA-2": (mf.LFDA(2, shrinkage=0.1, embedding_type="plain"), Y, 5),
+    "GMML_Supervised": (mf.GMML_Supervised(), Y, 1),
+    "SDML_Supervised": (mf.SDML_Supervised(random_state=0, balance_param=1e-4), Y, 1),
+    "ANMM": (mf.ANMM(), Y, 60),
+    "DMLMJ": (mf.DMLMJ(), Y, 60),
+    "ITML_Supervised": (mf.ITML_Supervised(random_state=0), Y, 1),
+    "LSML_Supervised": (mf.LSML_Supervised(random_state=0), Y, 1),
+    "MMC_Supervised": (mf.MMC_Supervised(random_state=0, max_iter=20), Y, 1),
+}
+
+
+@pytest.mark.parametrize("weight", [None, "whole", "fractions"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", OF_POINTS)
+def test_a_source_is_learned_from_as_an_array_is(
+    name: str, dtype: type[np.floating[Any]], weight: str | None
+) -> None:
+    learner, labels, passes = OF_POINTS[name]
+    points = X.astype(dtype)
+    how: dict[str, Any] = {}
+    if weight is not None:
+        w = np.random.RandomState(1).randint(0, 4, N)
+        how["sample_weight"] = w if weight == "whole" else w / 3
+    source = Counted(points)
+    with mf.config_context(memory_limit="128 KiB"):
+        found = clone(learner).fit(source, labels, **how)
+    expected = clone(learner).fit(points, labels, **how)
+    close = {"rtol": 1e-8, "atol": 1e-9} if dtype is np.float64 else {"rtol": 2e-2, "atol": 2e-3}
+    assert found.components_.dtype == dtype
+    np.testing.assert_allclose(
+        found.get_mahalanobis_matrix(), expected.get_mahalanobis_matrix(), **close
+    )
+    # A class is held, of those that need its neighbours.
+    held = np.bincount(Y).max() if name.startswith(("LFDA", "ANMM", "DMLMJ")) else 0
+    assert source.largest <= max((128 << 10) // 8 // (D * points.itemsize), held)
+    assert source.total <= passes * N
+
+
+@pytest.mark.parametrize("init", ["pca", "lda"])
+def test_starts_of_training(init: str) -> None:
+    weights = np.random.RandomState(1).randint(0, 3, N).astype(float)
+    source = Counted(X)
+    with mf.config_context(memory_limit="64 KiB"):
+        points, exponent, _ = centered(source)
+        found = initialize_components(points, Y, init, 2, sample_weight=weights)
+    assert exponent == 0 and source.largest <= (64 << 10) // 8 // (D * 8)
+    expected = initialize_components(X - X.mean(axis=0), Y, init, 2, sample_weight=weights)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e150])
+@pytest.mark.parametrize("name", ["Covariance", "LFDA", "DMLMJ", "GMML_Supervised"])
+def test_sources_of_unusual_units(name: str, scale: float) -> None:
+    learner, labels, _ = OF_POINTS[name]
+    points = (X[:500] - 1e3) * scale
+    with mf.config_context(memory_limit="32 KiB"):
+        found = clone(learner).fit(sources.Rows(points), labels[:500])
+    expected = clone(learner).fit(points, labels[:500])
+    np.testing.assert_allclose(
+        found.components_ / np.abs(expected.components_).max(),
+        expected.components_ / np.abs(expected.components_).max(),
+        rtol=1e-7,
+        atol=1e-9,
+    )
+
+
+IN_PARTS: dict[str, tuple[Any, Array]] = {
+    name: OF_POINTS[name][:2]
+    for name in ("Covariance", "Covariance-2", "RCA", "RCA-2", "GMML_Supervised")
+}
+
+
+@pytest.mark.parametrize("weight", [None, "fractions"])
+@pytest.mark.parametrize("order", ["shuffled", "by label"])
+@pytest.mark.parametrize("name", IN_PARTS)
+def test_ten_parts_are_one_fit(name: str, order: str, weight: str | None) -> None:
+    learner, labels = IN_PARTS[name]
+    w = None if weight is None else np.random.RandomState(1).randint(0, 4, N) / 3
+    rows = np.arange(N)
+    if order == "by label":
+        rows = np.argsort(labels, kind="stable")
+        rows = np.r_[rows[:: N // 200], np.delete(rows, np.s_[:: N // 200])]  # of all, to begin
+    found = clone(learner)
+    for i, part in enumerate(np.array_split(rows, 10)):
+        points = sources.Rows(X[part]) if i % 2 else X[part]
+        found.partial_fit(points, labels[part], None if w is None else w[part])
+        found = pickle.loads(pickle.dumps(found))
+    expected = clone(learner).fit(X, labels, w)
+    np.testing.assert_allclose(
+        found.get_mahalanobis_matrix(), expected.get_mahalanobis_matrix(), rtol=1e-8, atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("prior", ["identity", "matrix"])
+@pytest.mark.parametrize("learner", [mf.GMML(), mf.SDML(1e-4)])
+def test_ten_parts_of_pairs_are_one_fit(learner: Any, prior: str) -> None:
+    pairs = np.random.RandomState(1).randint(0, N, (400, 2))
+    y = np.where(Y[pairs[:, 0]] == Y[pairs[:, 1]], 1, -1)
+    w = np.random.RandomState(1).randint(0, 4, 400) / 3
+    learner = clone(learner).set_params(prior=np.eye(D) if prior == "matrix" else prior)
+    found = clone(learner).set_params(preprocessor=sources.Rows(X))
+    for part in np.array_split(np.arange(400), 10):
+        found.partial_fit(pairs[part], y[part], w[part])
+    expected = clone(learner).fit(X[pairs], y, sample_weight=w)
+    np.testing.assert_allclose(
+        found.get_mahalanobis_matrix(), expected.get_mahalanobis_matrix(), rtol=1e-8, atol=1e-10
+    )
+    assert np.isfinite(found.threshold_)
+
+
+@pytest.mark.parametrize("name", ["LFDA", "ANMM", "DMLMJ", "RCA_Supervised", "SDML_Supervised"])
+def test_parts_that_need_neighbours_or_draw_learn_much_the_same(name: str) -> None:
+    learner, labels, _ = OF_POINTS[name]
+    found = clone(learner)
+    for part in np.array_split(np.arange(N), 4):
+        found.partial_fit(X[part], labels[part])
+    one = clone(learner).partial_fit(X, labels).get_mahalanobis_matrix()
+    whole = clone(learner).fit(X, labels).get_mahalanobis_matrix()
+    np.testing.assert_allclose(one, whole, rtol=1e-8, atol=1e-10)
+    metric = found.get_mahalanobis_matrix()
+    metric, whole = metric / np.linalg.norm(metric), whole / np.linalg.norm(whole)
+    assert np.linalg.norm(metric - whole) < 0.5
+
+
+TUPLES: dict[str, Callable[[Any], Any]] = {
+    "ITML": lambda p: mf.ITML(preprocessor=p),
+    "LSML": lambda p: mf.LSML(preprocessor=p),
+    "MMC": lambda p: mf.MMC(preprocessor=p, max_iter=10),
+    "SCML": lambda p: mf.SCML(preprocessor=p, n_basis=20, max_iter=100, output_iter=50, random_state=0),
+    "OASIS": lambda p: mf.OASIS(preprocessor=p, random_state=0),
+    "SDML": lambda p: mf.SDML(preprocessor=p, balance_param=1e-4),
+    "GMML": lambda p: mf.GMML(preprocessor=p),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TUPLES)
+def test_tuples_of_a_source_read_what_they_hold(name: str) -> None:
+    learner, source = TUPLES[name], Counted(X)
+    size = learner(None)._tuple_size
+    index = np.random.RandomState(0).randint(-50, 50, (60, size))  # also from the end
+    y = (np.resize([1, -1], 60),) if size == 2 else ()
+    found, expected = learner(source).fit(index, *y), learner(X).fit(index, *y)
+    np.testing.assert_allclose(found.pair_score(index[:, :2]), expected.pair_score(index[:, :2]))
+    assert source.total < N
+    formed = Counted(X)
+    assert mf.Covariance(preprocessor=formed).fit(index[:, 0]).n_features_in_ == D
+    assert formed.total < N
+    with pytest.raises(mf.exceptions.PreprocessorError, match="0 to 2999"):
+        learner(Counted(X)).fit(index + N, *y)
+
+
+def spoiled() -> Iterator[tuple[Any, Array]]:
+    bad = X.copy()
+    bad[2500, 1] = np.nan
+    for name in ("Covariance", "RCA", "LFDA", "DMLMJ", "GMML_Supervised"):
+        yield OF_POINTS[name][0], bad
+
+
+@pytest.mark.parametrize(("learner", "bad"), spoiled())
+def test_what_is_no_number_is_named_and_nothing_is_lost(learner: Any, bad: Array) -> None:
+    labels = CHUNKS if isinstance(learner, mf.RCA) else Y
+    learner = clone(learner).partial_fit(X, labels)
+    before = learner.components_.copy()
+    with (
+        mf.config_context(memory_limit="64 KiB"),
+        pytest.raises(ValueError, match=r"NaN or infinity in rows \d+ to \d+"),
+    ):
+        learner.partial_fit(sources.Rows(bad), labels)
+    np.testing.assert_array_equal(learner.components_, before)
+    with pytest.raises(ValueError, match="features"):
+        learner.partial_fit(X[:, :3], labels)
+    np.testing.assert_array_equal(learner.components_, before)
+    learner.partial_fit(X, labels)
+
+
+@pytest.mark.parametrize(
+    ("learner", "text"),
+    [
+        (lambda: mf.Covariance().fit(X).partial_fit(X), "fit, which keeps none"),
+        (lambda: mf.GMML_Supervised().partial_fit(X, np.zeros(N)), "2 classes, together"),
+        (lambda: mf.LFDA().partial_fit(X, np.zeros(N)), "2 classes, together"),
+        (lambda: mf.ANMM().partial_fit(X, np.zeros(N)), "2 classes, together"),
+        (lambda: mf.DMLMJ().partial_fit(X, np.zeros(N)), "2 classes, together"),
+        (lambda: mf.GMML_Supervised().partial_fit(X, Y + 0.5), "class labels"),
+        (lambda: mf.LFDA().partial_fit(X, Y).partial_fit(X, Y.astype(str)), "text"),
+        (lambda: mf.GMML_Supervised(prior="covariance").partial_fit(X, Y), "prior='covariance'"),
+        (lambda: mf.RCA().partial_fit(X, None), "chunks: Expected"),
+        (lambda: mf.LFDA().partial_fit(X, None), "y"),
+        (lambda: mf.Covariance().partial_fit(np.ones((3, 2))), "2 different points"),
+        (lambda: mf.Covariance().fit(sources.Rows(np.ones((3, 2)))), "2 different points"),
+        (lambda: mf.RCA().fit(sources.Rows(X[:9]), np.arange(9)), "two different points"),
+    ],
+)
+def test_bad_parts(learner: Callable[[], Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        learner()
