@@ -12,8 +12,7 @@ from metricfast._core.arguments import as_array, check_bool, check_count, check_
 from metricfast._core.arrays import as_points
 from metricfast._core.deprecation import DEPRECATED, renamed
 from metricfast._core.pair_draws import class_bounds, draw_different_pairs
-from metricfast._core.sources import Source, parts, take
-from metricfast._core.stores import in_memory
+from metricfast._core.sources import Source, take
 from metricfast._core.targets import as_label_array, check_sample_weight
 from metricfast._core.types import Array, Integers, RandomState
 from metricfast._core.warn import warn_user
@@ -243,8 +242,7 @@ def class_neighbors(
 ) -> Iterator[tuple[Integers, Integers, Integers]]:
     """Find the nearest points of the own class and of the other classes, one class at a time.
 
-    `X`: ndarray or source of shape (n_samples, n_features). Of a source, the points of a class are
-        held, and all others are read once for each class.
+    `X`: ndarray or source of shape (n_samples, n_features).
     `labels`: ndarray of int64 of shape (n_samples,); points of negative label are left out.
     `k_genuine`, `k_impostor`: points of the own class and of others that each point gets, or all
         where there are fewer.
@@ -273,31 +271,14 @@ def class_neighbors(
         of_class = labels[known] == label
         members, others = known[of_class], known[~of_class]
         near, far = (np.empty((len(members), 0), np.int64) for _ in range(2))
-        what = f"A class of {len(members)} points, whose neighbours are sought,"
-        queries = in_memory(take(X, members), what, "give fewer points")
+        queries = take(X, members)
         if len(members) > 1:
             k = min(k_genuine, len(members) - 1)
             near = members[kneighbors(queries, n_neighbors=k, n_jobs=n_jobs)[1]]
         if len(others):
             k = min(k_impostor, len(others))
-            far = others[_nearest(queries, take(X, others), k, n_jobs)]
+            far = others[kneighbors(queries, take(X, others), k, n_jobs=n_jobs)[1]]
         yield members, near, far
-
-
-def _nearest(queries: Array, database: Any, k: int, n_jobs: int | None) -> Integers:
-    """Return the nearest points of a database, which is read once if it is a source."""
-    if not isinstance(database, Source):
-        return kneighbors(queries, database, k, n_jobs=n_jobs)[1]
-    distances: Array = np.empty((len(queries), 0), queries.dtype)
-    indices: Integers = np.empty((len(queries), 0), np.int64)
-    for rows, block in parts(database):
-        found, places = kneighbors(queries, block, min(k, len(block)), n_jobs=n_jobs)
-        distances = np.hstack([distances, found])
-        indices = np.hstack([indices, places + rows.start])
-        order = np.argsort(distances, axis=1, kind="stable")[:, :k]
-        distances = np.take_along_axis(distances, order, axis=1)
-        indices = np.take_along_axis(indices, order, axis=1)
-    return indices
 
 
 def wrap_indices(constraints: Sequence[ArrayLike]) -> tuple[Integers, Integers]:

@@ -86,6 +86,11 @@ def _checked_source(
             f"Found array with {len(source)} sample(s) (shape={source.shape}) while a minimum of "
             f"{ensure_min_samples} is required by {type(estimator).__name__}."
         )
+    if not source.shape[1]:
+        raise ValueError(
+            f"Found array with 0 feature(s) (shape={source.shape}) while a minimum of 1 is "
+            f"required by {type(estimator).__name__}."
+        )
     if y is None or isinstance(y, str):
         return source
     check_labels(y)

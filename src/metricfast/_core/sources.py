@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -195,13 +194,13 @@ def parts(X: Any, n_rows: int | None = None) -> Iterator[tuple[slice, Array]]:
     if not isinstance(X, Source) or len(rows) < 2:
         yield from ((part, X[part]) for part in rows)
         return
-    read = partial(copy_context().run, X.__getitem__)  # by the same memory_limit as here
+    context = copy_context()  # the reader has the memory_limit of its caller
     with ThreadPoolExecutor(1, thread_name_prefix="metricfast-reads") as reader:
-        coming = reader.submit(read, rows[0])
+        coming = reader.submit(context.run, X.__getitem__, rows[0])
         for part, following in zip(rows, [*rows[1:], None], strict=True):
             block = coming.result()
             if following is not None:
-                coming = reader.submit(read, following)
+                coming = reader.submit(context.run, X.__getitem__, following)
             yield part, block
 
 

@@ -36,9 +36,9 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     Parameters
     ----------
     preprocessor : array-like of shape (n_points, n_features), callable or None, default=None
-        Turns indicators of points into points. An array or sparse matrix is indexed with them. A
-        callable gets a 1-dimensional array of indicators and returns the points, one per row. Data
-        of full dimension bypass it.
+        Turns indicators of points into points. An array or sparse matrix is indexed with them; of
+        points that are not in memory, those indicated are read. A callable gets a 1-dimensional
+        array of indicators and returns the points, one per row. Data of full dimension bypass it.
 
     Attributes
     ----------
