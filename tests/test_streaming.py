@@ -260,10 +260,19 @@ def test_what_is_no_number_is_named_and_nothing_is_lost(name: str) -> None:
     learner.partial_fit(X, labels)
 
 
+def test_parts_after_fit_begin_anew() -> None:
+    for name in ("Covariance", "LFDA", "RCA"):
+        learner, labels, _ = OF_POINTS[name]
+        learner = clone(learner).fit(2 * X, labels)
+        with pytest.warns(UserWarning, match="begins anew"):
+            learner.partial_fit(X, labels)
+        expected = clone(learner).fit(X, labels).components_
+        np.testing.assert_allclose(learner.components_, expected, rtol=1e-7, atol=1e-10)
+
+
 @pytest.mark.parametrize(
     ("learner", "text"),
     [
-        (lambda: mf.Covariance().fit(X).partial_fit(X), "fit, which keeps none"),
         (lambda: mf.GMML_Supervised().partial_fit(X, np.zeros(N)), "2 classes, together"),
         (lambda: mf.LFDA().partial_fit(X, np.zeros(N)), "2 classes, together"),
         (lambda: mf.ANMM().partial_fit(X, np.zeros(N)), "2 classes, together"),

@@ -16,6 +16,7 @@ from metricfast._core.targets import (
     encode,
 )
 from metricfast._core.types import Floats, Integers
+from metricfast._core.warn import warn_user
 from metricfast.learners.base.constraints import FromClasses
 from metricfast.learners.base.learner import BaseMetricLearner
 
@@ -53,12 +54,11 @@ class OnePass(BaseMetricLearner):
         self.__dict__.pop("_sums", None)
 
     def _goes_on(self) -> bool:
-        """Tell whether `partial_fit` has been called before, and refuse to go on after `fit`."""
+        """Tell whether `partial_fit` has been called before; warn where that was `fit`."""
         if not self._sums and self.__sklearn_is_fitted__():
-            raise ValueError(
-                f"partial_fit goes on from the sums of its own calls, and {type(self).__name__} "
-                "was fitted by fit, which keeps none: call partial_fit on these points as well, of "
-                "a clone."
+            warn_user(
+                "partial_fit begins anew, without what fit has learned: fit keeps no sums to add "
+                "to. Give partial_fit the points of fit as well."
             )
         return bool(self._sums)
 
@@ -112,8 +112,12 @@ class OnePassOfClasses(FromClasses, OnePass):
         Raises
         ------
         ValueError
-            As of `fit`, and after `fit`, which keeps no sums. What the calls before have learned
-            stays.
+            As of `fit`. What the calls before have learned stays.
+
+        Warns
+        -----
+        UserWarning
+            After `fit`, which keeps no sums: this begins anew.
         """
         self._checked()
         return self._add_points(X, y, sample_weight)

@@ -180,8 +180,12 @@ class RCA(ConstraintLearner, OnePass, ClosedFormLearner):
         Raises
         ------
         ValueError
-            As of `fit`, and after `fit`, which keeps no sums. What the calls before have learned
-            stays.
+            As of `fit`. What the calls before have learned stays.
+
+        Warns
+        -----
+        UserWarning
+            After `fit`, which keeps no sums: this begins anew.
         """
         return self._add_points(X, _chunks(chunks), sample_weight)
 

@@ -113,8 +113,13 @@ class GivenPairsInParts(OnePass, GivenPairs):
         Raises
         ------
         ValueError
-            As of `fit`; with ``prior="covariance"``, which needs all points at once; and after
-            `fit`, which keeps no sums. What the calls before have learned stays.
+            As of `fit`; and with ``prior="covariance"``, which needs all points at once. What the
+            calls before have learned stays.
+
+        Warns
+        -----
+        UserWarning
+            After `fit`, which keeps no sums: this begins anew.
         """
         self._checked()
         begun = self._goes_on()
