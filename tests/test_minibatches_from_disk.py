@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
@@ -17,6 +18,7 @@ import metricfast as mf
 from metricfast import losses, sources
 from metricfast.embeddings import MLP
 from metricfast.learners.base.validation import neighbor_error
+from metricfast.learners.linear.reservoir import Reservoir
 from metricfast.training.chunks import Chunked, mean_and_exponent
 
 Array = NDArray[Any]
@@ -241,3 +243,51 @@ def test_partial_fit_goes_over_the_chunks_of_a_part(learner: Any) -> None:
             for half, y in zip(halves, labels, strict=True):
                 learner.partial_fit(Counted(half), y)
     assert error(learner) < 1
+
+
+def test_a_reservoir_holds_every_point_with_the_same_chance() -> None:
+    points, held = np.arange(40.0)[:, None], np.zeros(40)
+    for seed in range(400):
+        reservoir = Reservoir(10, seed)
+        for part in np.split(points, [3, 13, 30]):
+            joined = reservoir.join(part, part[:, 0], None)[0]
+            np.testing.assert_array_equal(joined[: len(part)], part)
+            reservoir.settle()
+        assert len(np.unique(reservoir.points)) == 10
+        held[reservoir.points[:, 0].astype(int)] += 1
+    # 4 standard deviations of a binomial distribution.
+    assert np.abs(held - 100).max() < 4 * np.sqrt(400 * 0.25 * 0.75)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("learner", [LEARNERS[i] for i in (0, 1, 2, 3, 4, 5, 7, 9)], ids=str)
+def test_later_calls_are_compared_with_a_reservoir(learner: Any, sparse: bool) -> None:
+    """Without it, parts of one class each have nothing to tell classes apart by."""
+    y = labels_of(learner)
+    order = np.argsort(y, kind="stable")
+    parts = [np.arange(0, N, 7), *np.array_split(order, 12)]
+
+    def fitted(**params: Any) -> Any:
+        model = clone(learner).set_params(**params)
+        for part in parts:
+            some = np.concatenate([part, order[:4], order[-4:]])  # two classes at least
+            points = csr_array(X[some]) if sparse else X[some]
+            model.partial_fit(points, y[some])
+        return model
+
+    found, again = fitted(reservoir=300), fitted(reservoir=300)
+    np.testing.assert_array_equal(found.components_, again.components_)
+    assert error(found) < error(fitted()) + 0.05
+    if hasattr(found, "database_embedding_"):
+        assert len(found.database_embedding_) == len(parts[-1]) + 8 + 300
+        assert np.isfinite(found.predict(X[:50])).all()
+
+
+def test_a_reservoir_of_labels_or_points_that_do_not_go_together_is_refused() -> None:
+    learner = mf.NCA(solver="sgd", reservoir=5).partial_fit(X[:50], Y[:50])
+    with pytest.raises(ValueError, match="y holds text"):
+        learner.partial_fit(X[:50], Y[:50].astype(str))
+    with mf.config_context(memory_limit=LIMIT), pytest.raises(ValueError, match="reservoir must"):
+        learner.partial_fit(Counted(X), Y)
+    with pytest.raises(ValueError, match="reservoir must be"):
+        learner.set_params(reservoir=-1).partial_fit(X, Y)

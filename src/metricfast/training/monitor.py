@@ -129,8 +129,8 @@ class Monitor:
         self.start = self.x = self.best_x = self.before_best = self._last = x.copy()
         self.best_value = self.best_objective = math.inf
 
-    def look_at(self, objective: Any, weight: Vector | None) -> None:
-        """Watch an objective of other points, which weigh so much."""
+    def look_at(self, objective: Any, weight: Vector | None, n: int) -> None:
+        """Watch an objective of other points, which weigh so much; the first n are anchors."""
 
     def settle(self, value: float, x: Vector) -> None:
         """Take the parameters of a solver that ended before its first iteration."""

@@ -19,6 +19,7 @@ from metricfast._core.sparse import rescale
 from metricfast._core.targets import check_classification_target, check_sample_weight
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.samplers import Batch
 from metricfast.training.chunks import Chunked, held, mean_and_exponent, rows_of
 
 __all__ = ["PointsLearner", "TrainingSet"]
@@ -38,6 +39,7 @@ class TrainingSet:
     `labels`: int64 codes into `classes`; or float64 numbers, where there are no classes.
     `exponent`: not 0 if the points are given in unusual units.
     `unit`: by which the objective is multiplied to be in the units of the numbers as given.
+    `n_kept`: so many of the last samples are of earlier calls, and no anchors.
     """
 
     X: Any
@@ -46,12 +48,25 @@ class TrainingSet:
     weight: NDArray[np.float64] | None
     exponent: int
     unit: float = 1.0
+    n_kept: int = 0
 
     @property
     def groups(self) -> NDArray[np.int64]:
         """The class of each point; where there are no classes, all points are of one."""
         known: bool = self.labels.dtype.kind == "i"
         return self.labels if known else np.zeros(len(self.labels), np.int64)
+
+    @property
+    def n_new(self) -> int:
+        """The number of samples that are anchors, which are the first ones."""
+        return len(self.labels) - self.n_kept
+
+    def with_kept(self, batch: Batch, rng: np.random.RandomState) -> Batch:
+        """Return a batch with as many samples of earlier calls, or all of these."""
+        if not self.n_kept:
+            return batch
+        some = rng.choice(self.n_kept, min(self.n_kept, batch.n_anchors), replace=False)
+        return Batch(np.concatenate([batch.rows, self.n_new + some]), batch.n_anchors)
 
     def take(self, rows: Any) -> TrainingSet:
         """Return some of the samples."""
@@ -107,9 +122,13 @@ class PointsLearner(MahalanobisMixin):
     _accept_sparse: str | bool = False
 
     def _check_data(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None, exponent: int | None = None
-    ) -> TrainingSet:
-        """Return the data to train on; of later calls, with the exponent of the first."""
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, exponent: int | None = None,
+        join: Any = None,
+    ) -> TrainingSet:  # fmt: skip
+        """Return the data to train on; of later calls, with the exponent of the first.
+
+        ``join(X, y, weight)`` adds samples that are kept of earlier ones.
+        """
         how: dict[str, Any] = {"ensure_min_samples": 2, "accept_sparse": self._accept_sparse}
         how["accept_sources"] = True
         later = exponent is not None
@@ -118,14 +137,19 @@ class PointsLearner(MahalanobisMixin):
         else:
             how |= {"preprocessor": self.preprocessor_, "reset": False, "order": "C"}
             X, y = check_points(self, X, y, **how)
-        classes, labels, unit = self._check_target(y)
         weight = check_sample_weight(sample_weight, X.shape[0])
-        X = csr_array(X) if issparse(X) else held(X, self)
+        if join is None:
+            n_kept, (classes, labels, unit) = 0, self._check_target(y)
+            X = csr_array(X) if issparse(X) else held(X, self)
+        else:
+            n, X = X.shape[0], csr_array(X) if issparse(X) else held(X, self)
+            X, y, weight = join(X, y, weight)
+            n_kept, (classes, labels, unit) = X.shape[0] - n, self._check_target(y)
         if isinstance(X, Source):
             mean, own = mean_and_exponent(X)
             exponent = own if exponent is None else exponent
             X = Chunked(Scaled(X, mean, exponent))
-            return TrainingSet(X, labels, classes, weight, exponent, unit)
+            return TrainingSet(X, labels, classes, weight, exponent, unit, n_kept)
         if exponent is None:
             X, exponent = rescale(X) if issparse(X) else center_and_rescale(X)
         elif issparse(X):
@@ -140,7 +164,7 @@ class PointsLearner(MahalanobisMixin):
             raise ValueError(
                 "X is too large beside the points of the calls before: scale it as those were."
             )
-        return TrainingSet(X, labels, classes, weight, exponent, unit)
+        return TrainingSet(X, labels, classes, weight, exponent, unit, n_kept)
 
     def _check_target(self, y: Any) -> tuple[Array, Array, float]:
         """Return the classes, and `labels` and `unit` as a TrainingSet has them."""

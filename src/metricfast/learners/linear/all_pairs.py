@@ -49,6 +49,7 @@ class AllPairsLearner(LinearLearner):
         n_iter_no_change: int = 10,
         warm_start: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
+        reservoir: int = 0,
     ) -> None:
         self._take(locals())
 

@@ -17,6 +17,7 @@ from metricfast._core.threadpool import one_blas_thread
 from metricfast.learners.base.points import PointsLearner, TrainingSet
 from metricfast.learners.base.trained import Callback, TrainedLearner, with_batches
 from metricfast.learners.base.validation import neighbor_error
+from metricfast.learners.linear.reservoir import Reservoir
 from metricfast.samplers import Batch, class_batches
 from metricfast.training.chunks import batches_of
 from metricfast.training.coordinates import Coordinates, best_scale
@@ -53,6 +54,9 @@ class LinearLearner(TrainedLearner, PointsLearner):
     learning_rate: float = 0.01
     max_epochs: int = 50
     tol: float | None = None
+    reservoir: int = 0
+
+    _kept: Reservoir | None = None
 
     def fit(
         self,
@@ -92,11 +96,13 @@ class LinearLearner(TrainedLearner, PointsLearner):
             If an argument or parameter has a value that cannot be used, or `checkpoint` is of
             another training.
         """
-        self._course = None
+        self._course = self._kept = None
         callbacks = self._check_parameters()
+        join = self._join()
         kept = self.components_ if self.warm_start and hasattr(self, "components_") else None
         with self._trying():
-            self._train(X, self._check_data(X, y, sample_weight), kept, callbacks)
+            self._train(X, self._check_data(X, y, sample_weight, join=join), kept, callbacks)
+        self._settle()
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self
@@ -165,8 +171,8 @@ class LinearLearner(TrainedLearner, PointsLearner):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Points, compared with each other alone; the first call takes the units of its own for
-            those of all.
+            Points, compared with each other, and with those that `reservoir` keeps of the calls
+            before; the first call takes the units of its own for those of all.
         y : array-like of shape (n_samples,)
             As of `fit`. Classes may be others in every call.
         classes : array-like, optional
@@ -186,7 +192,7 @@ class LinearLearner(TrainedLearner, PointsLearner):
         self._refuse_in_parts()
         kept = getattr(self, "components_", None)
         exponent = None if kept is None else getattr(self, "_exponent", 0)
-        data = self._check_data(X, y, sample_weight, exponent)
+        data = self._check_data(X, y, sample_weight, exponent, self._join())
         self._exponent = data.exponent
         if kept is not None and self._course is not None:
             monitor, coordinates, x0 = self._course
@@ -200,13 +206,30 @@ class LinearLearner(TrainedLearner, PointsLearner):
         steps = self._steps(objective, x0, None)
         batches = self._batches(data, objective, monitor.rng)
         monitor.restart(monitor.x)
-        monitor.look_at(objective, data.weight)
+        monitor.look_at(objective, data.weight, data.n_new)
         self._watch(
             data, objective, monitor, callbacks,
             lambda: monitor(run_epoch(objective, batches(), monitor, steps), monitor.x), total=1,
         )  # fmt: skip
         self._end(X, data, monitor, objective)
+        self._settle()
         return self
+
+    def _join(self) -> Any:
+        """Return what adds samples of earlier calls to those of a call, if any are to be kept."""
+        check_count("reservoir", self.reservoir, least=0)
+        if not self.reservoir:
+            self._kept = None
+            return None
+        if self._kept is None or self._kept.size != self.reservoir:
+            seed = check_random_state(self.random_state).randint(2**31 - 1)
+            self._kept = Reservoir(int(self.reservoir), seed)
+        return self._kept.join
+
+    def _settle(self) -> None:
+        """Choose which samples to keep."""
+        if self._kept is not None:
+            self._kept.settle()
 
     def _check_parameters(self) -> tuple[Callback, ...]:
         """Check what the learners share, and return the callbacks."""
@@ -234,14 +257,15 @@ class LinearLearner(TrainedLearner, PointsLearner):
         classes, size = data.groups, self._anchors(data)
 
         def draw(rows: NDArray[np.int64]) -> list[Batch]:
+            rows = rows[: len(rows) - data.n_kept]
             drawn = class_batches(classes[rows], size, rng)
-            return [Batch(rows[some], len(some)) for some in drawn]
+            return [data.with_kept(Batch(rows[some], len(some)), rng) for some in drawn]
 
         return batches_of(objective.X, draw, rng, size)
 
     def _anchors(self, data: TrainingSet) -> int:
         """Return how many anchors a batch has."""
-        return int(self.batch_size or min(1000, max(100, len(data.labels) // 10)))
+        return int(self.batch_size or min(1000, max(100, data.n_new // 10)))
 
     def _start(self, data: TrainingSet, L: Array) -> Array:
         """Return the map to start from, given what `init` says."""

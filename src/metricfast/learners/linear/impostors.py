@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from metricfast import losses
+from metricfast._core.sparse import nearest_of_class
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.points import TrainingSet
 from metricfast.samplers import Batch
@@ -143,13 +145,16 @@ class ImpostorLists:
 
 
 def targets_among(
-    Z: NDArray[Any], labels: NDArray[np.int64], k: int, n_jobs: int | None
+    Z: Any, labels: NDArray[np.int64], k: int, n_jobs: int | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the points of classes that are large enough, and their targets, as places there."""
     able = np.flatnonzero(np.bincount(labels)[labels] > k)
     if not len(able):
         return able, np.empty((0, k), np.int64)
-    return able, losses.LMNN.find_targets(Z[able], labels[able], k, n_jobs=n_jobs)
+    if len(able) < len(labels):
+        Z, labels = Z[able], labels[able]
+    find = nearest_of_class if issparse(Z) else losses.LMNN.find_targets
+    return able, find(Z, labels, k, n_jobs=n_jobs)
 
 
 class _OfSome:
@@ -186,12 +191,16 @@ class TargetsAndImpostors(Labelled):
         """Take targets among some points, under `map` if there is one; return which have any."""
         Z = X if self.map is None else map_points(X, self.map, self._n_jobs)
         able, targets = targets_among(Z, self.y[rows], self._k, self._n_jobs)
-        self.targets = _OfSome(rows[able], rows[able][targets])
+        self.aim_some(rows[able], targets)
         return rows[able]
+
+    def aim_some(self, rows: NDArray[np.int64], targets: NDArray[np.int64]) -> None:
+        """Take targets of some points, which are places among these."""
+        self.targets = _OfSome(rows, rows[targets])
 
     def with_targets(self, anchors: Batch) -> Batch:
         """Return a batch of anchors and their targets."""
-        near = np.setdiff1d(self.targets[anchors.rows], anchors.rows)
+        near = np.setdiff1d(self.targets[anchors.rows[: anchors.n_anchors]], anchors.rows)
         return Batch(np.concatenate([anchors.rows, near]), anchors.n_anchors)
 
     def among(self, Z: NDArray[Any], batch: Batch | None) -> tuple[float, NDArray[Any]]:

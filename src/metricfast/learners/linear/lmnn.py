@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from metricfast import losses
 from metricfast._core.arguments import check_count, check_range
 from metricfast._core.deprecation import DEPRECATED
-from metricfast._core.sparse import dense, nearest_of_class
+from metricfast._core.sparse import dense
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.base.trained import Callback
@@ -154,6 +153,7 @@ class LMNN(LinearLearner):
         n_iter_no_change: int = 10,
         warm_start: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
+        reservoir: int = 0,
     ) -> None:
         self._take(locals())
 
@@ -174,13 +174,13 @@ class LMNN(LinearLearner):
         _check_class_sizes(data, self._k)
         self.labels_ = np.arange(len(data.classes))
         loss = TargetsAndImpostors(data, self._k, self.regularization, self.n_jobs)
-        if isinstance(data.X, Chunked):
-            able, targets = targets_among(data.few.X, data.few.labels, self._k, self.n_jobs)
-            scatter = _target_scatter(data.few.X[able], targets)
-        else:
-            find = nearest_of_class if issparse(data.X) else losses.LMNN.find_targets
-            loss.aim(find(data.X, data.labels, self._k, n_jobs=self.n_jobs))
-            scatter = _target_scatter(data.X, loss.targets)
+        few = data.few
+        able, targets = targets_among(few.X, few.labels, self._k, self.n_jobs)
+        if few is data and not data.n_kept:
+            loss.aim(targets)
+        elif few is data:
+            loss.aim_some(able, targets)
+        scatter = _target_scatter(few.X if len(able) == len(few.labels) else few.X[able], targets)
         coordinates = Coordinates(data.X.shape[1], scatter)
         return Objective(data.X, LinearMap(), loss, coordinates, n_jobs=self.n_jobs)
 
@@ -193,8 +193,10 @@ class LMNN(LinearLearner):
         def draw(rows: NDArray[np.int64]) -> list[Batch]:
             if isinstance(objective.X, Chunked):
                 rows = loss.aim_among(rows, objective.X[rows])
+            rows = rows[: len(rows) - data.n_kept]
             drawn = class_batches(data.labels[rows], size, rng) if len(rows) else []
-            return [loss.with_targets(Batch(rows[some], len(some))) for some in drawn]
+            batches = [data.with_kept(Batch(rows[some], len(some)), rng) for some in drawn]
+            return [loss.with_targets(batch) for batch in batches]
 
         return batches_of(objective.X, draw, rng, size, POOL)
 
@@ -244,6 +246,7 @@ class LMNN(LinearLearner):
 
 def _check_class_sizes(data: TrainingSet, k: int) -> None:
     sizes = np.bincount(data.labels)
+    sizes[np.setdiff1d(np.arange(len(sizes)), data.labels[: data.n_new])] = len(data.labels)
     smallest = int(sizes.argmin())
     if sizes[smallest] <= k:
         n_samples, n_features = data.X.shape

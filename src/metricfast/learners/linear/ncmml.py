@@ -107,6 +107,7 @@ class NCMML(LinearLearner):
         n_iter_no_change: int = 10,
         warm_start: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
+        reservoir: int = 0,
     ) -> None:
         self._take(locals())
 
@@ -117,7 +118,10 @@ class NCMML(LinearLearner):
     def _batches(
         self, data: TrainingSet, objective: Objective, rng: np.random.RandomState
     ) -> Callable[[], Iterable[Batch]]:
-        return super()._batches(replace(data, labels=objective.loss.y), objective, rng)
+        seen = slice(None) if data.weight is None else data.weight > 0
+        n_kept = int((np.arange(len(data.labels)) >= data.n_new)[seen].sum())
+        data = replace(data, labels=objective.loss.y, n_kept=n_kept)
+        return super()._batches(data, objective, rng)
 
 
 class _Likelihood(Objective):
@@ -140,7 +144,7 @@ class _Likelihood(Objective):
     def of_loss(
         self, arrays: list[NDArray[Any]], batch: Batch | None
     ) -> tuple[float, list[NDArray[Any]]]:
-        (L,), rows = arrays, slice(None) if batch is None else batch.rows
+        (L,), rows = arrays, slice(None) if batch is None else batch.rows[: batch.n_anchors]
         X, labels, weights = self.X[rows], self.loss.y[rows], self._weights[rows]
         embedded = self._means @ L.T
         own = np.arange(len(labels)), labels

@@ -51,7 +51,10 @@ _SHARED = {
     checkpoint : path-like, optional
         File that the training is written to after every iteration or epoch, and goes on from where
         it is there already. It needs the package safetensors. A training by "lbfgs" goes on without
-        its memory of gradients.""",
+        its memory of gradients.
+    reservoir : int, default=0
+        Number of points, drawn from those of all calls, that are kept for `partial_fit`: the points
+        of a batch are compared with as many of them as well.""",
     "attributes": """n_iter_ : int
         Number of iterations, or epochs, done.
     loss_curve_ : list of float

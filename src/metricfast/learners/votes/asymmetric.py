@@ -286,7 +286,7 @@ class AsymmetricSimilarity(TwoSidedVotes):
             self._course = course, course.start
         course, x0 = self._course
         course.restart(course.x)
-        course.look_at(objective, data.weight)
+        course.look_at(objective, data.weight, len(data.y))
         steps = self._steps(objective, x0, None)
         with self._keeping(course, objective, data, callbacks, None, None):
             batches = self._batches_of(course.rng, objective)

@@ -106,6 +106,9 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
         of gradients.
     n_iter_no_change : int, default=10
         Epochs without progress that end a training, see `tol`.
+    reservoir : int, default=0
+        Number of points, drawn from those of all calls, that `partial_fit` adds to the points of a
+        call as neighbours that vote, in `predict` too.
 
     Attributes
     ----------
@@ -193,6 +196,7 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
         power_t: float = 0.5,
         checkpoint: str | os.PathLike[str] | None = None,
         n_iter_no_change: int = 10,
+        reservoir: int = 0,
     ) -> None:
         self._take(locals())
 

@@ -154,7 +154,7 @@ class MapOfVotes(VoteTraining, LinearLearner):
     def _batches(
         self, data: TrainingSet, objective: Objective, rng: np.random.RandomState
     ) -> Callable[[], Iterable[Batch]]:
-        return self._batches_of(rng, objective)
+        return self._batches_of(rng, objective, data.n_kept)
 
     def _cost(
         self, objective: Objective, data: TrainingSet, train: Any, test: Any, x: Array
@@ -177,7 +177,10 @@ class MapOfVotes(VoteTraining, LinearLearner):
         source = as_source(X) if isinstance(data.X, Chunked) else None
         points = [self._points(X)] if source is None else (block for _, block in parts(source))
         embedded = [self._embed(block) for block in points]
-        self.database_embedding_ = embedded[0] if source is None else np.concatenate(embedded)
+        if data.n_kept:
+            assert self._kept is not None
+            embedded.append(self._embed(self._kept.points))
+        self.database_embedding_ = embedded[0] if len(embedded) == 1 else np.concatenate(embedded)
 
     @property
     def _accept_sparse(self) -> str | bool:  # type: ignore[override]

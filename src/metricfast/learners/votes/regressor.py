@@ -47,7 +47,8 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: 
         As of `NeighborhoodGerrymandering`; "lda" is no `init`.
     max_epochs, learning_rate, tol, early_stopping, validation_fraction, warm_start
         As of `NeighborhoodGerrymandering`.
-    preprocessor, verbose, random_state, n_jobs, callbacks, power_t, checkpoint, n_iter_no_change
+    preprocessor, verbose, random_state, n_jobs, callbacks, power_t, checkpoint, n_iter_no_change, \
+            reservoir
         As of `NeighborhoodGerrymandering`.
 
     Attributes
@@ -111,6 +112,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: 
         power_t: float = 0.5,
         checkpoint: str | os.PathLike[str] | None = None,
         n_iter_no_change: int = 10,
+        reservoir: int = 0,
     ) -> None:
         self._take(locals())
 

@@ -52,15 +52,14 @@ class VoteMonitor(Monitor):
         patience: int,
     ) -> None:
         super().__init__(x0, patience=patience, tol=tol, rng=rng)
-        self.look_at(objective, weight)
+        self.look_at(objective, weight, objective.X.shape[0])
         self.history: dict[str, list[float]] = {name: [] for name in _QUANTITIES}
         self._noted: dict[float, Array] = {}
         self._found = np.zeros(4)
 
-    def look_at(self, objective: Objective, weight: NDArray[np.float64] | None) -> None:
+    def look_at(self, objective: Objective, weight: NDArray[np.float64] | None, n: int) -> None:
         """Count the votes of an objective, of other points than those before."""
-        self.n = objective.X.shape[0]
-        self.weight = float(self.n if weight is None else weight.sum())
+        self.n, self.weight = n, float(n if weight is None else weight[:n].sum())
         self._loss: Gerrymander = objective.loss.loss
         objective.tally = self._count
 
@@ -131,14 +130,15 @@ class VoteTraining(TrainedLearner):
         minimize_hinge(objective, monitor.x, monitor, min_iter=1, tol=self.tol, max_iter=max_iter)
 
     def _batches_of(
-        self, rng: np.random.RandomState, objective: Objective
+        self, rng: np.random.RandomState, objective: Objective, n_kept: int = 0
     ) -> Callable[[], Iterable[Batch]]:
         """Return what draws the batches of an epoch, with the points of a pool that vote."""
-        size = int(self.batch_size or min(1000, max(32, objective.X.shape[0] // 20)))
+        size = int(self.batch_size or min(1000, max(32, (objective.X.shape[0] - n_kept) // 20)))
         pooled = isinstance(objective.X, Chunked)
 
         def draw(rows: NDArray[np.int64]) -> list[Batch]:
-            drawn = np.array_split(rng.permutation(len(rows)), -(-len(rows) // size))
+            n = len(rows) - n_kept
+            drawn = np.array_split(rng.permutation(n), -(-n // size))
             others = [np.delete(rows, some) if pooled else rows[:0] for some in drawn]
             pairs = zip(drawn, others, strict=True)
             return [Batch(np.concatenate([rows[a], b]), len(a)) for a, b in pairs]
