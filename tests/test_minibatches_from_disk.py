@@ -164,6 +164,12 @@ def test_a_solver_of_all_points_says_which_one_takes_parts() -> None:
             pytest.raises(MemoryError, match=f"solver='lbfgs', would take .* set solver='{other}'"),
         ):
             learner.fit(Counted(X), Y)
+    for learner in (LEARNERS[0], LEARNERS[-3]):  # before it is trained
+        with (
+            mf.config_context(memory_limit=LIMIT),
+            pytest.raises(MemoryError, match="validate=True needs in memory"),
+        ):
+            clone(learner).fit(Counted(X), Y, validate=True)
 
 
 def test_database_of_all_points_is_refused() -> None:

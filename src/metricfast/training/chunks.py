@@ -29,13 +29,16 @@ _SHARE, _LEAST_BLOCKS = 8, 16
 POOL = 1 << 15
 
 
-def held(X: Any, learner: Any) -> Any:
+def held(X: Any, learner: Any, validate: bool = False) -> Any:
     """Return points of a source in memory; the source itself where they are too many.
 
-    Raises MemoryError for these if the learner's solver looks at all points at a time.
+    Raises MemoryError for these if the learner's solver looks at all points at a time, or they are
+    to `validate`.
     """
     if not isinstance(X, Source):
         return X
+    if validate:
+        return in_memory(X, "X, which validate=True needs in memory,", "set validate=False")
     name, others = type(learner).__name__, [s for s in learner._solvers if s != "lbfgs"]
     try:
         return in_memory(

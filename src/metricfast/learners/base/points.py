@@ -123,7 +123,7 @@ class PointsLearner(MahalanobisMixin):
 
     def _check_data(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, exponent: int | None = None,
-        join: Any = None,
+        join: Any = None, validate: bool = False,
     ) -> TrainingSet:  # fmt: skip
         """Return the data to train on; of later calls, with the exponent of the first.
 
@@ -140,9 +140,9 @@ class PointsLearner(MahalanobisMixin):
         weight = check_sample_weight(sample_weight, X.shape[0])
         if join is None:
             n_kept, (classes, labels, unit) = 0, self._check_target(y)
-            X = csr_array(X) if issparse(X) else held(X, self)
+            X = csr_array(X) if issparse(X) else held(X, self, validate)
         else:
-            n, X = X.shape[0], csr_array(X) if issparse(X) else held(X, self)
+            n, X = X.shape[0], csr_array(X) if issparse(X) else held(X, self, validate)
             X, y, weight = join(X, y, weight)
             n_kept, (classes, labels, unit) = X.shape[0] - n, self._check_target(y)
         if isinstance(X, Source):

@@ -86,18 +86,18 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         UserWarning
             With `validate`, if the embedding is worse than none.
         """
-        self._train(X, y)
+        self._train(X, y, validate)
         if validate:
             self._validate_fit(X, y)
         return self
 
-    def _train(self, X: Any, y: Any) -> None:
+    def _train(self, X: Any, y: Any, validate: bool = False) -> None:
         loss, embedding, sampler, callbacks = self._check_parameters()
         kept = earlier_fit(self) if self.warm_start else None
         self._forget()
         self.__dict__.pop("_course", None)
         said, given = self._said_label_distance, y
-        X, y, distance = self._check_data(X, y, loss)
+        X, y, distance = self._check_data(X, y, loss, validate=validate)
         what = given if is_precomputed(said) else y
         rng, checkpoint, found = self._begin(X, what, loss, embedding, sampler)
         rng = np.random.RandomState(rng.randint(2**31 - 1))

@@ -144,7 +144,13 @@ class EmbeddingInput(TrainedLearner, EmbeddedMetricMixin):
             )
 
     def _check_data(
-        self, X: Any, y: Any, loss: Any, classes: ArrayLike | None = None, reset: bool = True
+        self,
+        X: Any,
+        y: Any,
+        loss: Any,
+        classes: ArrayLike | None = None,
+        reset: bool = True,
+        validate: bool = False,
     ) -> tuple[Any, Array, LabelDistance | None]:
         """Return points, class codes or continuous labels, and how far these are apart.
 
@@ -164,7 +170,7 @@ class EmbeddingInput(TrainedLearner, EmbeddedMetricMixin):
                 self, X, labels, preprocessor=self.preprocessor_, reset=False, order="C", **how
             )
         X, labels = (checked, y) if apart else checked
-        X = csr_array(X) if issparse(X) else held(X, self)
+        X = csr_array(X) if issparse(X) else held(X, self, validate)
         if isinstance(X, Source) and self.database == "all":
             raise ValueError(
                 "database must be 'batch' for points of which there are more than memory_limit "

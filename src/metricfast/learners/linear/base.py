@@ -101,7 +101,8 @@ class LinearLearner(TrainedLearner, PointsLearner):
         join = self._join()
         kept = self.components_ if self.warm_start and hasattr(self, "components_") else None
         with self._trying():
-            self._train(X, self._check_data(X, y, sample_weight, join=join), kept, callbacks)
+            data = self._check_data(X, y, sample_weight, join=join, validate=validate)
+            self._train(X, data, kept, callbacks)
         self._settle()
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
