@@ -290,7 +290,11 @@ def test_later_calls_are_compared_with_a_reservoir(learner: Any, sparse: bool) -
 
 
 def test_a_reservoir_of_labels_or_points_that_do_not_go_together_is_refused() -> None:
-    learner = mf.NCA(solver="sgd", reservoir=5).partial_fit(X[:50], Y[:50])
+    learner = mf.NCA(**SGD, reservoir=5)
+    with mf.config_context(memory_limit=LIMIT):
+        learner.fit(Counted(X), Y).partial_fit(X[:50], Y[:50])
+    kept = learner._kept.points
+    assert kept.shape == (5, WIDTH) and (kept[:, None] == X).all(axis=2).any(axis=1).all()
     with pytest.raises(ValueError, match="y holds text"):
         learner.partial_fit(X[:50], Y[:50].astype(str))
     with mf.config_context(memory_limit=LIMIT), pytest.raises(ValueError, match="reservoir must"):

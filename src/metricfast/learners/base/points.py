@@ -137,14 +137,13 @@ class PointsLearner(MahalanobisMixin):
         else:
             how |= {"preprocessor": self.preprocessor_, "reset": False, "order": "C"}
             X, y = check_points(self, X, y, **how)
-        weight = check_sample_weight(sample_weight, X.shape[0])
-        if join is None:
-            n_kept, (classes, labels, unit) = 0, self._check_target(y)
-            X = csr_array(X) if issparse(X) else held(X, self, validate)
-        else:
-            n, X = X.shape[0], csr_array(X) if issparse(X) else held(X, self, validate)
+        n_new = X.shape[0]
+        weight = check_sample_weight(sample_weight, n_new)
+        X = csr_array(X) if issparse(X) else held(X, self, validate)
+        if join is not None:
             X, y, weight = join(X, y, weight)
-            n_kept, (classes, labels, unit) = X.shape[0] - n, self._check_target(y)
+        classes, labels, unit = self._check_target(y)
+        n_kept = X.shape[0] - n_new
         if isinstance(X, Source):
             mean, own = mean_and_exponent(X)
             exponent = own if exponent is None else exponent
