@@ -10,11 +10,12 @@ namespace metricfast::python {
 namespace {
 
 void nearest(const py::array &x, const py::array &y, Index k, const py::object &U,
-             const py::object &V, const py::object &exclude, bool squared, py::array distances,
-             py::array indices, int threads) {
+             const py::object &V, const py::object &exclude, const py::object &within, bool squared,
+             py::array distances, py::array indices, int threads) {
     const Maps maps(U, V);
     const Points queries = points(x), database = points(y);
     const auto excluded = elements<std::int64_t>(exclude, queries.rows(), "exclude");
+    const auto most = elements<double>(within, queries.rows(), "within");
     const View<std::int64_t> rows = writable<std::int64_t>(indices);
     by_precision(distances, [&](auto zero) {
         using T = decltype(zero);
@@ -22,7 +23,7 @@ void nearest(const py::array &x, const py::array &y, Index k, const py::object &
         const Control run = control(threads);
         const py::gil_scoped_release release;
         with_embedded(queries, database, maps, run, [&](const Points &q, const Points &d) {
-            kneighbors<T>(q, d, k, excluded, squared, result, rows, run);
+            kneighbors<T>(q, d, k, excluded, squared, result, rows, run, most);
         });
     });
 }

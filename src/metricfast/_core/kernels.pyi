@@ -68,8 +68,8 @@ class Kernels(Protocol):
     ) -> PreparedDatabase: ...
     def has_int8(self) -> bool: ...
     def kneighbors(
-        self, x: A, y: A, k: int, U: A | None, V: A | None, exclude: Rows, squared: bool,
-        distances: A, indices: A, threads: int, /
+        self, x: A, y: A, k: int, U: A | None, V: A | None, exclude: Rows, within: A | None,
+        squared: bool, distances: A, indices: A, threads: int, /
     ) -> None: ...
     def kneighbors_per_class(
         self, x: A, y: A, labels: A, classes: int, k: int, U: A | None, V: A | None, exclude: Rows,

@@ -19,7 +19,7 @@ from metricfast._core.sources import Source, parts, row_bytes
 from metricfast._core.types import Array, Floats, Integers
 
 __all__ = [
-    "Block", "Embedded", "Maps", "Queries", "embedded", "fit_memory", "nearest", "nearest_in_part",
+    "Block", "Embedded", "Maps", "Nearest", "Queries", "embedded", "fit_memory", "nearest_in_part",
     "search_by_blocks", "write_distances",
 ]  # fmt: skip
 
@@ -151,33 +151,42 @@ def _divided(points: Array, exponent: int) -> Array:
     return times_power_of_two(points.astype(np.float64), -exponent) if exponent else points
 
 
-def nearest_in_part(block: Block, k: int, threads: int) -> tuple[Floats, Integers]:
-    """Return squared distances and rows of the nearest of a block, or of all where it has fewer."""
-    shape = len(block.queries), min(k, len(block.points))
+class Nearest:
+    """The k nearest, along the last axis, of blocks that come in the order of their rows."""
+
+    def __init__(self, k: int) -> None:
+        self.k, self._held = k, list[tuple[Floats, Integers]]()
+
+    def add(self, squared: Floats, rows: Integers) -> None:
+        """Take squared distances and rows, -1 where there is none, of a block in their order."""
+        self._held.append((squared, rows))
+        if sum(squared.shape[-1] for squared, _ in self._held) >= 2 * self.k:
+            self._held = [self.found()]
+
+    def found(self) -> tuple[Floats, Integers]:
+        """Return squared distances and rows."""
+        squared, rows = (np.concatenate(each, axis=-1) for each in zip(*self._held, strict=True))
+        # Stable: of equal distances the lower row is first.
+        order = np.argsort(squared, axis=-1, kind="stable")[..., : self.k]
+        return np.take_along_axis(squared, order, -1), np.take_along_axis(rows, order, -1)
+
+    def within(self) -> Floats | None:
+        """Return up to where the nearest of each query are, where that is known."""
+        squared = self._held[0][0] if self._held else None
+        enough = squared is not None and squared.shape[-1] >= self.k
+        return squared[:, self.k - 1].copy() if squared is not None and enough else None
+
+
+def nearest_in_part(block: Block, best: Nearest, threads: int) -> tuple[Floats, Integers]:
+    """Return squared distances and rows of those of a block that may be among the nearest."""
+    shape = len(block.queries), min(best.k, len(block.points))
     squared, found = np.empty(shape), np.empty(shape, np.int64)
     get_kernels().kneighbors(
-        block.queries, block.points, shape[1], None, None, block.exclude, True, squared, found,
-        threads,
+        block.queries, block.points, shape[1], None, None, block.exclude, best.within(), True,
+        squared, found, threads,
     )  # fmt: skip
     found[found >= 0] += block.rows.start
     return squared, found
-
-
-def nearest(blocks: Iterator[tuple[Floats, Integers]], k: int) -> tuple[Floats, Integers]:
-    """Merge what blocks, in the order of their rows, have: the k nearest, along the last axis."""
-    held: list[tuple[Floats, Integers]] = []
-    for block in blocks:
-        held.append(block)
-        if sum(squared.shape[-1] for squared, _ in held) >= 2 * k:
-            held = [_merged(held, k)]
-    return _merged(held, k)
-
-
-def _merged(held: list[tuple[Floats, Integers]], k: int) -> tuple[Floats, Integers]:
-    squared, rows = (np.concatenate(each, axis=-1) for each in zip(*held, strict=True))
-    # Stable: of equal distances the lower row is first.
-    order = np.argsort(squared, axis=-1, kind="stable")[..., :k]
-    return np.take_along_axis(squared, order, -1), np.take_along_axis(rows, order, -1)
 
 
 def write_distances(out: Array, distances: Floats, exponent: int, squared: bool) -> None:

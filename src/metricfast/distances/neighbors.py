@@ -29,9 +29,9 @@ from metricfast._core.sources import Source
 from metricfast._core.types import Array
 from metricfast.distances.blocks import (
     Block,
+    Nearest,
     Points,
     fit_memory,
-    nearest,
     nearest_in_part,
     search_by_blocks,
     write_distances,
@@ -257,12 +257,14 @@ def kneighbors(
     distances, indices = _results(shape, common_precision(query, base), "n_neighbors")
     if fit_memory(query, base, maps):
         get_kernels().kneighbors(
-            query, base, n_neighbors, *maps, left_out, squared, distances, indices, threads
+            query, base, n_neighbors, *maps, left_out, None, squared, distances, indices, threads
         )
         return distances, indices
     for part in search_by_blocks(query, base, maps, left_out, 64 * n_neighbors, threads):
-        found = (nearest_in_part(block, n_neighbors, threads) for block in part.blocks)
-        keys, indices[part.rows] = nearest(found, n_neighbors)
+        best = Nearest(n_neighbors)
+        for block in part.blocks:
+            best.add(*nearest_in_part(block, best, threads))
+        keys, indices[part.rows] = best.found()
         write_distances(distances[part.rows], keys, part.exponent, squared)
     return distances, indices
 
@@ -327,7 +329,10 @@ def kneighbors_per_class(
         return keys, rows
 
     for part in search_by_blocks(query, base, maps, left_out, 64 * size[0] * size[1], threads):
-        keys, indices[part.rows] = nearest(map(of_block, part.blocks), n_neighbors)
+        best = Nearest(n_neighbors)
+        for block in part.blocks:
+            best.add(*of_block(block))
+        keys, indices[part.rows] = best.found()
         write_distances(distances[part.rows], keys, part.exponent, squared)
     return distances, indices
 

@@ -77,11 +77,13 @@ class Database {
 
     /// \tparam T of the distances.
     /// \param exclude for each query a row to leave out, -1 for none, or null.
+    /// \param within null, or squared distances beyond which a query needs no neighbours: where
+    ///   they are missing, inf and -1 are written.
     /// \param distances, indices (queries.rows x k), row-major, written.
     template <class T>
     void search(const Points &queries, Index k, Codes exclude, bool squared, View<T> distances,
-                View<std::int64_t> indices, DatabaseMemory &memory,
-                const Control &control = {}) const {
+                View<std::int64_t> indices, DatabaseMemory &memory, const Control &control = {},
+                Span<const double> within = nullptr) const {
         detail::check_search(queries, points_, k, distances, indices);
         const auto emit = [&](double scale) {
             return [=](Index i, Index, const std::vector<Neighbor> &found) {
@@ -96,7 +98,7 @@ class Database {
         } else if (tree_ && k <= points_.rows() / 16) {
             by_tree(queries, k, exclude, control, memory, emit(prepared_->frame().fine));
         } else {
-            SegmentSearch(*prepared_, queries, k, exclude)
+            SegmentSearch(*prepared_, queries, k, exclude, within)
                 .run(control, memory.screened, emit(prepared_->frame().fine));
         }
     }

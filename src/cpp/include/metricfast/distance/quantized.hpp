@@ -51,10 +51,10 @@ class Rounding {
             point_[k] -= u * step;
         }
         error = std::sqrt(squared_norm(point_.data(), depth));
-        double squares = 0;
+        std::int64_t squares = 0; // which are quicker to add than doubles
         for (Index k = 0; k < depth; ++k)
-            squares += static_cast<double>(integers_[k]) * static_cast<double>(integers_[k]);
-        rounded = std::sqrt(squares) * step;
+            squares += std::int32_t(integers_[k]) * std::int32_t(integers_[k]);
+        rounded = std::sqrt(static_cast<double>(squares)) * step;
         error += quantized_margin * std::sqrt(norm) + std::ldexp(1.0, -500); // squares may vanish
     }
 

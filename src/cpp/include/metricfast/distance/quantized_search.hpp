@@ -12,9 +12,12 @@ METRICFAST_NAMESPACE_BEGIN
 class QuantizedSearch {
   public:
     /// \param k of the neighbours.
-    QuantizedSearch(const PreparedDatabase &database, const Points &queries, Index k, Codes exclude)
+    /// \param within see Database::search().
+    QuantizedSearch(const PreparedDatabase &database, const Points &queries, Index k, Codes exclude,
+                    Span<const double> within)
         : database_(database), quantized_(*database.quantized()), queries_(queries), k_(k),
-          exclude_(exclude), rough_(queries, database.points(), database.frame().fine) {}
+          exclude_(exclude), within_(within),
+          rough_(queries, database.points(), database.frame().fine) {}
 
     /// Whether products of integers save more than it costs that they leave more candidates: always
     /// for few queries, where reading the points matters more.
@@ -60,11 +63,15 @@ class QuantizedSearch {
         m.full.assign(static_cast<std::size_t>(count), step());
         m.sums.resize(static_cast<std::size_t>(count * capacity(k_)));
         m.queries.pack(queries_, database_.frame(), ids, count, quantized_);
+        bool scouts = within_ == nullptr;
         for (Index i = 0; i < count; ++i)
-            if (!crowded[i])
-                m.queries.look(i, std::numeric_limits<double>::infinity());
+            if (!crowded[i]) {
+                const double reach = known_reach(ids[i], m.queries.norm(i));
+                scouts = scouts || !std::isfinite(reach);
+                m.queries.look(i, reach);
+            }
         const Index scouted = std::min(std::max<Index>(128, k_), (end - begin) / 8);
-        if (scouted >= std::max<Index>(48, k_))
+        if (scouts && scouted >= std::max<Index>(48, k_))
             m.queries.scout(quantized_, begin, begin + scouted, exclude_ != nullptr ? k_ + 1 : k_);
         m.queries.sweep(quantized_, begin, end, [&](Index i, Index position, std::int32_t sum) {
             if (crowded[i])
@@ -145,6 +152,14 @@ class QuantizedSearch {
         return detail::float_above(rough_.above(distance) * unit * unit);
     }
 
+    /// Up to where the k nearest of a query may be, from the start.
+    double known_reach(std::int64_t query, double norm) const {
+        if (within_ == nullptr || !std::isfinite(within_[query]))
+            return std::numeric_limits<double>::infinity();
+        const double fine = database_.frame().fine;
+        return reach(static_cast<double>(framed(within_[query] * fine * fine)), norm);
+    }
+
     /// Above D - |q|^2 of every point that is not farther than d.
     static double reach(double d, double norm) {
         return d - norm + detail::quantized_margin * (d + norm) +
@@ -156,6 +171,7 @@ class QuantizedSearch {
     const Points &queries_;
     Index k_;
     Codes exclude_;
+    Span<const double> within_;
     RoughDistances rough_;
 };
 

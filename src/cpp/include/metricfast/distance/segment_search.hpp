@@ -28,8 +28,11 @@ struct SearchMemory {
 class SegmentSearch {
   public:
     /// `exclude`: for each query the database row to leave out, -1 for none; may be null.
-    SegmentSearch(const PreparedDatabase &database, const Points &queries, Index k, Codes exclude)
-        : database_(database), queries_(queries), k_(k), exclude_(exclude) {
+    /// `within`: see Database::search().
+    SegmentSearch(const PreparedDatabase &database, const Points &queries, Index k, Codes exclude,
+                  Span<const double> within = nullptr)
+        : database_(database), queries_(queries), k_(k), exclude_(exclude), within_(within) {
+        require_each(within, queries.rows(), "kneighbors: within must have one entry a query");
         require_each(exclude, queries.rows(), "kneighbors: exclude must have one entry a query");
     }
 
@@ -70,7 +73,7 @@ class SegmentSearch {
     void by_integers(const QuantizedDatabase &quantized, const Control &control,
                      SearchMemory &memory, const Emit &emit) const {
         constexpr std::size_t few = 24;
-        const QuantizedSearch search(database_, queries_, k_, exclude_);
+        const QuantizedSearch search(database_, queries_, k_, exclude_, within_);
         const auto own = &SearchMemory::Thread::quantized;
         auto &ids = memory.ids, &rest = memory.rest;
         rest.clear();
@@ -211,6 +214,7 @@ class SegmentSearch {
     const Points &queries_;
     Index k_;
     Codes exclude_;
+    Span<const double> within_;
 };
 
 namespace detail {
