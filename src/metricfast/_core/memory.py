@@ -35,10 +35,11 @@ def set_config(*, memory_limit: int | str | None = None) -> None:
     Parameters
     ----------
     memory_limit : int, str or None, default=None
-        Bytes that one call may take beside its input and its result, or text such as ``"500 MB"``
-        (10^6 bytes each) or ``"2 GiB"`` (2^30). None, as at first, is three quarters of what the
-        machine has, or of what the process or its control group may use, where that is less. Calls
-        work in smaller blocks, or raise MemoryError with the number that they need.
+        Bytes that one call may take beside its input, or text such as ``"500 MB"`` (10^6 bytes
+        each) or ``"2 GiB"`` (2^30). None, as at first, is three quarters of what the machine has,
+        or of what the process or its control group may use, where that is less. Calls work in
+        smaller blocks, or raise MemoryError with the number that they need. Results beyond the
+        limit are refused too, but not what is given as `out` to be written to.
 
     Examples
     --------

@@ -57,7 +57,8 @@ class Database:
     ----------
     X : array-like of shape (m, d)
         The points, of which a copy is kept, or the array itself where nobody can write to it (a
-        memory map that is opened to be read). float32 points and queries give float32 distances.
+        memory map that is opened to be read). Other points that are not in memory are read whole.
+        float32 points and queries give float32 distances.
     L : array-like of shape (p, d), optional
         Linear map of a Mahalanobis distance, for instance ``learner.components_``.
     U, V : array-like of shape (p, d), optional
@@ -85,6 +86,8 @@ class Database:
     ------
     ValueError
         If an array has the wrong shape, is empty, or holds NaN or infinity; the message names it.
+    MemoryError
+        If what is held is beyond the limit of :func:`metricfast.set_config`.
 
     Notes
     -----
@@ -201,7 +204,7 @@ class Database:
 
         Parameters
         ----------
-        queries : array-like of shape (n, d)
+        queries : array-like or source of shape (n, d)
         n_neighbors : int, default=5
         exclude : array-like of int of shape (n,), optional
             For each query an id to leave out, -1 for none.

@@ -56,9 +56,11 @@ def pairwise_distances(
 
     Parameters
     ----------
-    X : array-like of shape (n, d)
-        Queries. float32 points give float32 distances; everything else float64.
-    Y : array-like of shape (m, d), optional
+    X : array-like or source of shape (n, d)
+        Queries. float32 points give float32 distances; everything else float64. Points that are
+        not in memory (a memory map, an array of zarr or h5py, a
+        :class:`metricfast.sources.Source`) are read block by block; distances are the same.
+    Y : array-like or source of shape (m, d), optional
         Database; X itself by default.
     L : array-like of shape (p, d), optional
         Linear map of a Mahalanobis distance, ``M = L.T @ L``.
@@ -68,7 +70,7 @@ def pairwise_distances(
         Squared distances.
     out : ndarray of shape (n, m), optional
         Written and returned: float32 or float64, rows contiguous. Saves the cost of new memory,
-        which is more than that of the arithmetic.
+        which is more than that of the arithmetic. May be a memory map.
     n_jobs : int, optional
         Threads; None for the default count, -1 for all CPUs.
 
@@ -82,6 +84,8 @@ def pairwise_distances(
     ------
     ValueError
         If an array has the wrong shape, is empty, or holds NaN or infinity; the message names it.
+    MemoryError
+        If the result is beyond the limit of :func:`metricfast.set_config`, without `out`.
 
     Examples
     --------
@@ -143,7 +147,7 @@ def paired_distances(
 
     Parameters
     ----------
-    X, Y : array-like of shape (n, d) and (m, d)
+    X, Y : array-like or source of shape (n, d) and (m, d)
         Points, as many of each where ``pairs`` is not given; with ``pairs`` Y is X by default.
     pairs : array-like of int of shape (n_pairs, 2), optional
         Indices into X and Y.
@@ -219,9 +223,11 @@ def kneighbors(
 
     Parameters
     ----------
-    queries : array-like of shape (n, d)
-    database : array-like of shape (m, d), optional
-        By default the queries themselves, each point left out of its own neighbours by index.
+    queries : array-like or source of shape (n, d)
+    database : array-like or source of shape (m, d), optional
+        By default the queries themselves, each point left out of its own neighbours by index. One
+        that is not in memory is read once for as many queries as memory holds; what is found is
+        the same.
     n_neighbors : int, default=5
     L, U, V, squared, n_jobs
         As for :func:`pairwise_distances`.
@@ -241,6 +247,8 @@ def kneighbors(
     ------
     ValueError
         If ``n_neighbors`` exceeds the number of points to choose from, or an array is not as above.
+    MemoryError
+        If the result is beyond the limit of :func:`metricfast.set_config`.
 
     Examples
     --------

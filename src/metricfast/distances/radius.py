@@ -33,8 +33,8 @@ def radius_neighbors(
 
     Parameters
     ----------
-    queries : array-like of shape (n, d)
-    database : array-like of shape (m, d), optional
+    queries : array-like or source of shape (n, d)
+    database : array-like or source of shape (m, d), optional
         By default the queries themselves, each point left out of its own neighbours by index.
     radius : float, default=1.0
         The largest distance; points that are exactly so far away belong to the neighbours.

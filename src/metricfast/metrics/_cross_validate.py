@@ -177,7 +177,8 @@ def cross_validate_retrieval(
     estimator : transformer
         Cloned for every fold; it must have `fit` and `transform`, as all learners and pipelines of
         transformers do.
-    X : {array-like, sparse matrix} of shape (n, d)
+    X : {array-like, sparse matrix} or source of shape (n, d)
+        Of points that are not in memory the estimator is given a source.
     y : array-like of shape (n,) or (n, q), or sequence of n objects
         Classes or continuous labels, or the distances of these, of shape (n, n), where the label
         distance is "precomputed".

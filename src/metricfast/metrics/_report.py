@@ -59,12 +59,12 @@ def retrieval_report(
 
     Parameters
     ----------
-    queries : array-like of shape (n, d)
-        Points, embedded or to be embedded by `L`, or `U` and `V`.
+    queries : array-like or source of shape (n, d)
+        Points, embedded or to be embedded by `L`, or `U` and `V`; in memory or not.
     labels : array-like of shape (n,) or (n, q), or sequence of n objects
         Classes; or for the metrics of continuous labels numbers, vectors of numbers, or whatever
         `label_distance` takes.
-    database : array-like of shape (m, d), optional
+    database : array-like or source of shape (m, d), optional
         By default the queries themselves, each left out of its own results by index.
     database_labels : array-like of shape (m,) or (m, q)
         Given if, and only if, `database` is; see `label_distance`.

@@ -344,7 +344,7 @@ class MahalanobisMixin(DistanceMixin):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples,)
-            Points, or indicators for the preprocessor.
+            Points, or indicators for the preprocessor; also a source of points, embedded by blocks.
 
         Returns
         -------
