@@ -121,6 +121,8 @@ def test_a_store_gives_the_rows_of_an_array(stored: tuple[Array, Any]) -> None:
         found = source[rows]
         np.testing.assert_array_equal(found, X[rows])
         assert found.flags.c_contiguous and not np.may_share_memory(found, X)
+    np.testing.assert_array_equal(source[7], X[7])
+    np.testing.assert_array_equal(np.asarray(source, np.float64), X.astype(np.float64))
     for size in (1, 30, 100, 1000):
         found = [block for _, block in parts(source, size)]
         assert all(len(block) <= size for block in found)

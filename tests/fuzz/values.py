@@ -11,6 +11,8 @@ import pandas as pd
 import polars as pl
 from scipy import sparse
 
+from metricfast import sources
+
 # What numbers are like. Every one of these is a fair question that deserves an answer.
 FAIR = (
     *("normal", "normal", "normal", "lattice", "lattice", "repeated", "constant", "zero"),
@@ -24,7 +26,7 @@ DTYPES = (
 CLASS_DTYPES = ("int64", "int64", "int8", "uint64", "float64", "bool", "U3", "object", "str object")
 FORMS = (
     *("C", "C", "C", "F", "strided", "reversed", "read-only", "list", "tuple", "frame", "polars"),
-    "masked nowhere",
+    *("masked nowhere", "source"),
 )
 SPARSE = ("csr", "csc", "coo", "lil", "csr matrix", "bsr")
 # Values and forms that no function may take in silence where it expects numbers, or classes.
@@ -170,6 +172,8 @@ def _formed(array: np.ndarray, form: str) -> Any:
     if form in ("list", "tuple"):
         rows = array.tolist()
         return tuple(rows) if form == "tuple" and isinstance(rows, list) else rows
+    if form == "source" and array.ndim == 2 and array.dtype.kind in "biuf":
+        return sources.Rows(array)
     if form in ("frame", "polars") and array.ndim in (1, 2):
         return _frame(array, form)
     if form == "F":

@@ -76,16 +76,23 @@ class Source(ABC):
         return self.shape[0]
 
     def __getitem__(self, rows: Any) -> Array:
-        """Return rows of a slice, an array of indices or a mask, checked to be finite."""
+        """Return a row, or rows of a slice, an array of indices or a mask, checked to be finite."""
         if isinstance(rows, slice):
             start, stop, step = rows.indices(len(self))
             if step == 1:
                 return self._checked(start, max(start, stop))
             rows = np.arange(start, stop, step)
         rows = np.asarray(rows)
-        if rows.dtype == bool:
-            rows = np.flatnonzero(rows)
-        return self._gather(rows)
+        if rows.ndim == 0:
+            return np.asarray(self._gather(rows[None])[0])
+        return self._gather(np.flatnonzero(rows) if rows.dtype == bool else rows)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Return all points, where they may be held: what knows no sources takes an array."""
+        if copy is False:
+            raise ValueError("Points that are not in memory are copied to be an array.")
+        refuse_beyond(len(self) * self.row_bytes, self._name, "give fewer points")
+        return self[:].astype(self.dtype if dtype is None else dtype, copy=False)
 
     def _checked(self, start: int, stop: int) -> Array:
         wanted = stop - start, self.shape[1]
@@ -129,7 +136,7 @@ class Named(Source):
 
     def __init__(self, source: Source, name: str) -> None:
         self._source, self._name = source, name
-        self.shape, self.dtype = source.shape, source.dtype
+        self.shape, self.dtype, self.in_order = source.shape, source.dtype, source.in_order
 
     def read(self, start: int, stop: int) -> Array:
         """Return rows."""
