@@ -40,6 +40,8 @@ class OnePass(BaseMetricLearner):
     """Base of learners of sums: a learner defines `_sums_of` and `_learn_sums`."""
 
     _sums: tuple[Sums, ...] = ()  # of all calls of `partial_fit`
+    # Whether sums of parts are those of the whole: nothing is drawn, and no neighbours are sought.
+    _exact_in_parts: bool = False
 
     def _sums_of(self, data: Any, labels: Any, weight: Floats | None) -> Summed:
         """Sum checked points, or tuples, of which only some may be given."""

@@ -102,6 +102,7 @@ class RCA(ConstraintLearner, OnePass, ClosedFormLearner):
     _requires_y = True
     _partial_labels = True
     _on_chunks = True
+    _exact_in_parts = True
     _no_difference = "At least one of the chunks must hold two different points."
     shrinkage: float | str | None
 
@@ -335,7 +336,7 @@ class RCA_Supervised(OnePassOfClasses, RCA):  # noqa: N801
     (150, 4)
     """
 
-    _on_chunks = False
+    _on_chunks = _exact_in_parts = False
     _no_difference = (
         "No chunk that was drawn holds two different points. If the classes do, set another "
         "random_state, or raise n_chunks or chunk_size."

@@ -89,6 +89,8 @@ class GivenPairs(ConstraintLearner, PairsClassifierMixin):
 class GivenPairsInParts(OnePass, GivenPairs):
     """Base of those of the scatters of similar and of dissimilar pairs."""
 
+    _exact_in_parts = True
+
     def partial_fit(
         self: InParts,
         pairs: ArrayLike,

@@ -188,6 +188,8 @@ class GMML_Supervised(OnePassOfClasses, _BaseGMML):  # noqa: N801
     (150, 2)
     """
 
+    _exact_in_parts = True
+
     def _draw(self, points: Any, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
         weights = repetitions(check_sample_weight(sample_weight, len(points)), len(points))
         seen = np.flatnonzero(weights)
