@@ -262,6 +262,17 @@ def test_what_is_no_number_is_named_and_nothing_is_lost(name: str) -> None:
     learner.partial_fit(X, labels)
 
 
+@pytest.mark.parametrize("name", ["Covariance", "RCA", "LFDA"])
+def test_validation_beyond_memory_is_refused_before_anything_is_read(name: str) -> None:
+    learner, labels, _ = OF_POINTS[name]
+    source = Counted(X)
+    with mf.config_context(memory_limit="64 KiB"), pytest.raises(MemoryError, match="needs in mem"):
+        clone(learner).fit(source, labels, validate=True)
+    assert source.total == 0
+    if name != "Covariance":
+        assert clone(learner).fit(source, labels, validate=True).validation_["n_held_out"] > 0
+
+
 def test_parts_after_fit_begin_anew() -> None:
     for name in ("Covariance", "LFDA", "RCA"):
         learner, labels, _ = OF_POINTS[name]

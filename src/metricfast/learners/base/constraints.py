@@ -67,7 +67,8 @@ class ConstraintLearner(BaseMetricLearner):
     ) -> Self:
         """Fit to what is drawn from classes; what else `fit` was given is passed on to `_learn`."""
         known = self._checked() or {}
-        points, labels = self._prepare_inputs(X, y, ensure_min_samples=2, accept_sources=True)
+        how: dict[str, Any] = {"ensure_min_samples": 2, "accept_sources": not validate}
+        points, labels = self._prepare_inputs(X, y, **how)
         rng = check_random_state(getattr(self, "random_state", None))
         drawn, found = self._draw(points, labels, sample_weight, rng)
         self._learn(drawn, rng, **known, **found, **given)

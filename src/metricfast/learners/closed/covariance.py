@@ -106,7 +106,7 @@ class Covariance(OnePass, ClosedFormLearner):
         ValueError
             If the input is not as above, or all points are equal.
         """
-        checked = self._prepare_inputs(X, ensure_min_samples=2, accept_sources=True)
+        checked = self._prepare_inputs(X, ensure_min_samples=2, accept_sources=not validate)
         points, _, weights, exponent = weighted(checked, None, sample_weight)
         self._learn_sums((Sums(points.shape[1]).add(points, weights, exponent=exponent),))
         if validate:

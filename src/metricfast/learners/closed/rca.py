@@ -153,7 +153,8 @@ class RCA(ConstraintLearner, OnePass, ClosedFormLearner):
             fewer than three chunks hold two or more points.
         """
         chunks = _chunks(chunks)
-        points, ids = self._prepare_inputs(X, chunks, ensure_min_samples=2, accept_sources=True)
+        how: dict[str, Any] = {"ensure_min_samples": 2, "accept_sources": not validate}
+        points, ids = self._prepare_inputs(X, chunks, **how)
         points, ids, weights, exponent = weighted(points, ids, sample_weight)
         self._learn((points, _whole(ids), weights, exponent))
         if validate:
