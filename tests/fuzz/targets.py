@@ -303,7 +303,8 @@ def of_learners() -> list[Target]:
                     return getattr(fitted(_learner), _step)(**arguments)
 
                 roles = roles_of(getattr(learner, step), **given)
-                found.append(Target(f"{name}.{step}", call, roles, widths=(3,)))
+                skipped = unread if step == "partial_fit" else ()
+                found.append(Target(f"{name}.{step}", call, roles, widths=(3,), unread=skipped))
         found.append(Target(
             f"{name}.get_metric",
             lambda u, v, learner=learner: fitted(learner).get_metric()(u, v),
