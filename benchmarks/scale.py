@@ -89,7 +89,7 @@ def _case(
     if share is not None:
         targets.append(Speedup(READING, share))
     return Case(
-        f"scale-{name}",
+        f"scale-{name}" + "-small" * (n_points == SMALL),
         f"{title}, {n_points * ROW / 1e9:g} GB of float32 points on disk, d={WIDTH}",
         lambda: _arrays(n_points),
         [ours, reading],

@@ -38,7 +38,9 @@ def cases(level: Level = "normal", only: list[str] | None = None) -> list[Case]:
     found += losses()
     found += embedding()
     found += [mnist(learner) for learner in ("NCA", "LMNN")]
-    found += scale(SMALL if level == "quick" else GIGABYTES)
+    found += scale(SMALL)
+    if level != "quick":
+        found += scale(GIGABYTES)
     if only:
         return [case for case in found if any(part in case.name for part in only)]
     return [case for case in found if LEVELS.index(case.when) <= LEVELS.index(level)]
