@@ -119,6 +119,10 @@ def test_bad_values_are_found_while_they_are_read() -> None:
         for call in (mf.kneighbors, mf.pairwise_distances, mf.radius_neighbors):
             with pytest.raises(ValueError, match=r"(database|Y) contains NaN or infinity in rows"):
                 call(BASE[:5], Stored(X))
+        with pytest.raises(ValueError, match="squared distances overflow"):
+            mf.kneighbors(
+                BASE[:5], Stored(np.where(np.arange(N) < 99, 1, 1e200)[:, None] * BASE), 100
+            )
         with pytest.raises(ValueError, match="database must have 3 columns"):
             mf.kneighbors([[1.0, 2.0, 3.0]], Stored(X))
 

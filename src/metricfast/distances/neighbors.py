@@ -273,6 +273,11 @@ def kneighbors(
         for block in part.blocks:
             best.add(*nearest_in_part(block, best, threads))
         keys, indices[part.rows] = best.found()
+        if np.isinf(keys).any():
+            raise ValueError(
+                "squared distances overflow: some points are 1e150 times as far away as the first. "
+                "Divide all by a number that makes their spread about 1."
+            )
         write_distances(distances[part.rows], keys, part.exponent, squared)
     return distances, indices
 
