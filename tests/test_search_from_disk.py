@@ -101,6 +101,16 @@ def test_results_are_those_of_points_in_memory(points: str, dtype: type, maps: s
                 np.testing.assert_array_equal(b, a, err_msg=f"{name}, {type(database).__name__}")
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-200])
+def test_what_earlier_blocks_have_found_bounds_later_ones(unit: float) -> None:
+    X = unit * np.random.RandomState(0).randint(0, 3, (54_000, 64))  # many of which are as near
+    X = X.astype(np.float32 if unit == 1 else np.float64)
+    expected = mf.kneighbors(X[-100:], X, 5, exclude=np.arange(53_900, 54_000))
+    with mf.config_context(memory_limit=8 * X.nbytes // 3):
+        found = mf.kneighbors(X[-100:], Stored(X), 5, exclude=np.arange(53_900, 54_000))
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_a_database_is_read_once_for_a_block_of_queries() -> None:
     X = BASE.astype(np.float32)
     stored = Stored(X)
