@@ -51,7 +51,7 @@ CONTINUOUS = ("MLKR", "NeighborhoodGerrymanderingRegressor", "LogRatioLearner")
 METHODS = (
     *("transform", "predict", "predict_proba", "score", "partial_fit", "kneighbors"),
     *("pair_distance", "pair_score", "score_pairs", "predict_pairs", "decision_function"),
-    *("calibrate_threshold", "set_threshold"),
+    *("calibrate_threshold", "set_threshold", "feature_relevance"),
 )
 # What an error may speak of in place of an argument.
 _COMMON_WORDS = (

@@ -20,7 +20,7 @@ from metricfast._core.stores import as_source, in_memory
 from metricfast._core.targets import as_label_array
 from metricfast._core.types import Array
 
-__all__ = ["check_labels", "check_pair_labels", "check_points", "check_tuples"]
+__all__ = ["check_both_kinds", "check_labels", "check_pair_labels", "check_points", "check_tuples"]
 
 # The first is what everything that is in neither becomes.
 _FLOATS = [np.float64, np.float32]
@@ -149,6 +149,17 @@ def check_pair_labels(y: Array) -> None:
             "When training on pairs, the labels (y) should contain "
             "only values in [-1, 1]. Found an incorrect value."
         )
+
+
+def check_both_kinds(y: Any, n_pairs: int, name: str = "y") -> Array:
+    """Return labels of pairs, 1 and -1, if there are so many, and pairs of both kinds."""
+    labels = as_array(y, name)
+    if labels.shape != (n_pairs,) or set(labels.tolist()) != {-1, 1}:
+        raise ValueError(
+            f"{name} must hold 1 or -1 for each of {n_pairs} pairs, and both of them; got "
+            f"{np.unique(labels.astype(str))[:5].tolist()}, shape {labels.shape}."
+        )
+    return labels
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.pipeline import Pipeline
 
 from metricfast._core.arrays import as_common_codes, as_exclude, as_points_or_source
 from metricfast._core.sources import Source
@@ -24,11 +23,11 @@ from metricfast.metrics._wanted import (
     Wanted,
     chosen_metrics,
     label_distance_of,
-    nested,
     scores_of,
+    unwrapped,
 )
 
-__all__ = ["report_of", "retrieval_report"]
+__all__ = ["both_sides", "report_of", "retrieval_report"]
 
 # A metric, its k, and where its values, chance and oracle go.
 Asked = list[tuple[Any, int, Array, Array, Array]]
@@ -184,20 +183,29 @@ def retrieval_report(
 def report_of(estimator: Any, X: Any, labels: ArrayLike, **options: Any) -> RetrievalReport:
     """Search points among themselves, as a fitted transformer embeds them.
 
-    One that embeds queries and database points differently is asked for both, be it the last step
-    of a pipeline or what a search has chosen. The label distance is that of the estimator.
+    The label distance is that of the estimator.
     """
     options["label_distance"] = label_distance_of(estimator, options.get("label_distance"))
-    *outer, final = nested(estimator, "best_estimator_")
-    if not getattr(getattr(final, "embedding_", None), "asymmetric", False):
-        return retrieval_report(estimator.transform(X), labels, **options)
-    for each in outer:
-        if isinstance(each, Pipeline) and len(each) > 1:
-            X = each[:-1].transform(X)
-    queries, database = (final.transform(X, side=side) for side in ("query", "database"))
+    queries, database = both_sides(estimator, X)
+    if database is None:
+        return retrieval_report(queries, labels, **options)
     own = np.arange(len(queries))
     references = None if is_precomputed(options["label_distance"]) else labels
     return retrieval_report(queries, labels, database, references, exclude=own, **options)
+
+
+def both_sides(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """Return points as a fitted transformer embeds them: queries, and a database if it differs.
+
+    One that embeds the two differently is asked for both, be it the last step of a pipeline or
+    what a search has chosen.
+    """
+    before, final = unwrapped(estimator)
+    if not getattr(getattr(final, "embedding_", None), "asymmetric", False):
+        return estimator.transform(X), None
+    for step in before:
+        X = step.transform(X)
+    return final.transform(X, side="query"), final.transform(X, side="database")
 
 
 def _among(search: Search) -> bool:

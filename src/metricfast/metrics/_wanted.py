@@ -25,6 +25,7 @@ __all__ = [
     "nested",
     "scores_of",
     "takes_numbers",
+    "unwrapped",
 ]
 
 # The metric and the k of each score.
@@ -101,6 +102,12 @@ def nested(estimator: Any, *attributes: str) -> list[Any]:
             inside = (getattr(estimator, name) for name in attributes if hasattr(estimator, name))
             estimator = next(inside, None)
     return found
+
+
+def unwrapped(estimator: Any) -> tuple[list[Pipeline], Any]:
+    """Return what comes before the last step of a fitted estimator, and that step."""
+    *outer, final = nested(estimator, "best_estimator_")
+    return [each[:-1] for each in outer if isinstance(each, Pipeline) and len(each) > 1], final
 
 
 def label_distance_of(estimator: Any, given: Any) -> Any:

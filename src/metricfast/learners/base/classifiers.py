@@ -8,7 +8,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import roc_auc_score
 from sklearn.utils import Tags
 
-from metricfast._core.arguments import as_array
+from metricfast._core.checks import check_both_kinds
 from metricfast._core.types import Array, Integers
 from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.learners.base.thresholds import ThresholdMixin
@@ -94,12 +94,7 @@ class PairsClassifierMixin(ThresholdMixin, _TuplesClassifierMixin):
             Unless y holds a label of each pair, and there are pairs of both kinds.
         """
         decisions = self.decision_function(pairs)
-        labels = as_array(y, "y")
-        if labels.shape != decisions.shape or set(labels.tolist()) != {-1, 1}:
-            raise ValueError(
-                f"y must hold 1 or -1 for each of {len(decisions)} pairs, and both of them; got "
-                f"{np.unique(labels.astype(str))[:5].tolist()}, shape {labels.shape}."
-            )
+        labels = check_both_kinds(y, len(decisions))
         return float(roc_auc_score(labels == 1, decisions))
 
 

@@ -24,13 +24,15 @@ from metricfast._core.tuples import TupleSet, index_tuples
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import paired_distances
+from metricfast.learners.base.html import LearnedReprMixin
+from metricfast.learners.base.relevance import RelevanceMixin
 from metricfast.learners.base.thresholds import ThresholdMixin
 from metricfast.learners.base.validation import validate_fit
 
 __all__ = ["BaseMetricLearner", "DistanceMixin", "MahalanobisMixin", "MetricTransformer"]
 
 
-class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
+class BaseMetricLearner(LearnedReprMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of all metric learners.
 
     Parameters
@@ -308,7 +310,7 @@ class DistanceMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         return tags
 
 
-class MahalanobisMixin(DistanceMixin):
+class MahalanobisMixin(RelevanceMixin, DistanceMixin):
     r"""Base class of learners of a Mahalanobis distance.
 
     The distance of x and x' is :math:`\sqrt{(x - x')^T M (x - x')} = \|Lx - Lx'\|` with

@@ -1,0 +1,71 @@
+"""What notebooks show of a learner: scikit-learn's diagram, and a table of what was learned."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from metricfast.learners.base.relevance import RelevanceMixin, feature_names
+
+__all__ = ["LearnedReprMixin"]
+
+# Features that are named.
+_MOST = 5
+
+
+class LearnedReprMixin:
+    """Adds the table to the HTML that scikit-learn makes of an estimator."""
+
+    def _repr_html_inner(self) -> str:
+        shown: str = super()._repr_html_inner()  # type: ignore[misc]
+        return shown + _table(self)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        if "text/html" in bundle:
+            bundle["text/html"] += _table(self)
+        return bundle
+
+
+def _table(learner: Any) -> str:
+    rows = "".join(
+        f"<tr><th style='text-align: left'>{name}</th>"
+        f"<td style='text-align: left'>{html.escape(value)}</td></tr>"
+        for name, value in _learned(learner)
+    )
+    return rows and f"<table class='metricfast-learned'><caption>Learned</caption>{rows}</table>"
+
+
+def _learned(learner: Any) -> Iterator[tuple[str, str]]:
+    """Give what there is to tell of a learner, and its names; nothing before it is fitted."""
+    if not learner.__sklearn_is_fitted__():
+        return
+    inner = learner
+    while hasattr(inner, "learner_"):
+        inner = inner.learner_
+    n_components = getattr(learner, "_n_features_out", None)
+    if hasattr(learner, "n_features_in_"):
+        told = "" if n_components is None else f" to {n_components} components"
+        yield "map", f"{learner.n_features_in_} features{told}"
+    if isinstance(learner, RelevanceMixin) and hasattr(learner, "components_"):
+        shares, names = learner.feature_relevance(), feature_names(learner)
+        top = [j for j in np.argsort(-shares, kind="stable")[:_MOST] if shares[j] > 0]
+        yield (
+            "diagonal of M, for features as given",
+            ", ".join(f"{names[j]} {shares[j]:.1%}" for j in top),
+        )
+    for name, attribute in (("objective", "objective_"), ("iterations", "n_iter_")):
+        if hasattr(inner, attribute):
+            yield name, f"{getattr(inner, attribute):.6g}"
+    if hasattr(learner, "threshold_"):
+        yield "similar pairs", f"of a distance of at most {learner.threshold_:.6g}"
+    if hasattr(learner, "validation_"):
+        found = learner.validation_
+        plain = "inner product" if hasattr(inner, "bilinear_") else "Euclidean distance"
+        yield (
+            f"{html.escape(found['measure'])}, held out",
+            f"{found['learned']:.4g} ({plain}: {found['euclidean']:.4g})",
+        )

@@ -1,0 +1,29 @@
+"""Pictures of what was learned, in the manner of scikit-learn's displays; needs the extra ``plot``.
+
+A display is made by its `from_...` methods, which compute what is shown and draw it, into `ax` if
+given. Its attributes hold the numbers, `ax_` and `figure_` what was drawn on; `plot` draws again.
+"""
+
+from __future__ import annotations
+
+try:
+    import matplotlib  # noqa: F401
+except ImportError as error:
+    raise ImportError("plotting needs matplotlib: pip install 'metricfast[plot]'") from error
+
+from metricfast.plotting._embedding import EmbeddingDisplay, plot_before_after
+from metricfast.plotting._loss_curve import LossCurveDisplay
+from metricfast.plotting._neighbors import NeighborsDisplay
+from metricfast.plotting._pair_score import PairScoreDisplay
+from metricfast.plotting._relevance import FeatureRelevanceDisplay
+from metricfast.plotting._retrieval import RetrievalDisplay
+
+__all__ = [
+    "EmbeddingDisplay",
+    "FeatureRelevanceDisplay",
+    "LossCurveDisplay",
+    "NeighborsDisplay",
+    "PairScoreDisplay",
+    "RetrievalDisplay",
+    "plot_before_after",
+]

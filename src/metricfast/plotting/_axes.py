@@ -1,0 +1,47 @@
+"""What displays are drawn on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+__all__ = ["BASELINE", "DISSIMILAR", "SIMILAR", "Display"]
+
+SIMILAR, DISSIMILAR, BASELINE = "#228833", "#cc3311", "#777777"
+
+
+class Display:
+    """Base of displays: where they draw.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes, or ndarray of them
+        What was drawn on; an array where there are several panels.
+    figure_ : matplotlib Figure
+        The figure that holds them.
+    """
+
+    def _panels(self, ax: Any, n: int = 1, size: tuple[float, float] = (5, 4)) -> list[Any]:
+        """Return n Axes side by side: those given, parts of a single one, or those of a new figure.
+
+        `size`: of a panel of a new figure, in inches.
+        """
+        if ax is None:
+            from matplotlib import pyplot as plt  # a backend is chosen only now
+
+            how: dict[str, Any] = {"figsize": (n * size[0], size[1]), "layout": "constrained"}
+            panels = list(plt.subplots(1, n, squeeze=False, **how)[1][0])
+        elif isinstance(ax, Axes) and n > 1 and (whole := ax.get_subplotspec()) is not None:
+            ax.set_axis_off()
+            cells = whole.subgridspec(1, n)
+            panels = [ax.figure.add_subplot(cells[i]) for i in range(n)]
+        else:
+            panels = np.array(ax, dtype=object).ravel().tolist()
+        if len(panels) != n or not all(isinstance(panel, Axes) for panel in panels):
+            wanted = "a matplotlib Axes" if n == 1 else f"a matplotlib Axes, or {n} of them"
+            raise ValueError(f"ax must be {wanted}, got {ax!r}.")
+        self.ax_: Any = panels[0] if n == 1 else np.array(panels, dtype=object)
+        self.figure_: Any = panels[0].figure
+        return panels

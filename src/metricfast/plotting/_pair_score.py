@@ -1,0 +1,190 @@
+"""How well a learned metric tells similar pairs from dissimilar ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.metrics import roc_auc_score, roc_curve
+
+from metricfast._core.arguments import as_array, check_bool
+from metricfast._core.arrays import as_numbers
+from metricfast._core.checks import check_both_kinds
+from metricfast._core.types import Array, Floats
+from metricfast.plotting._axes import BASELINE, DISSIMILAR, SIMILAR, Display
+
+__all__ = ["PairScoreDisplay"]
+
+
+class PairScoreDisplay(Display):
+    """Distances of similar and of dissimilar pairs, the threshold between them, and the ROC curve.
+
+    Of a learner of a similarity, the distance is the negative similarity.
+
+    Make one by :meth:`from_estimator` or :meth:`from_predictions`.
+
+    Parameters
+    ----------
+    distances : ndarray of shape (n_pairs,)
+        The distances of the pairs.
+    similar : ndarray of bool of shape (n_pairs,)
+        Which pairs are similar.
+    threshold : float, optional
+        Pairs of at most this distance count as similar.
+    name : str, optional
+        For the legend.
+
+    Attributes
+    ----------
+    fpr, tpr : ndarray
+        The ROC curve.
+    roc_auc : float
+        The area under it.
+    ax_, figure_
+        What was drawn on: Axes, two of them where there is a ROC curve; and their figure.
+
+    Examples
+    --------
+    >>> from metricfast import GMML
+    >>> from metricfast.plotting import PairScoreDisplay
+    >>> pairs = [[[0.0, 1.0], [0.1, 1.2]], [[0.0, 2.0], [4.0, 2.0]]]
+    >>> gmml = GMML().fit(pairs, [1, -1])
+    >>> PairScoreDisplay.from_estimator(gmml, pairs, [1, -1]).roc_auc
+    1.0
+    """
+
+    def __init__(
+        self,
+        *,
+        distances: Floats,
+        similar: Array,
+        threshold: float | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.distances, self.similar = distances, similar
+        self.threshold, self.name = threshold, name
+        self.fpr, self.tpr, _ = roc_curve(similar, -distances)
+        self.roc_auc = float(roc_auc_score(similar, -distances))
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        pairs: Any,
+        y: ArrayLike,
+        *,
+        roc: bool = True,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> PairScoreDisplay:
+        """Draw the distances of pairs under a fitted learner, and its threshold if one is set.
+
+        Parameters
+        ----------
+        estimator : fitted learner
+            One with `pair_score`.
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+        y : array-like of shape (n_pairs,)
+            1 for similar pairs, -1 for dissimilar ones.
+        roc : bool, default=True
+            Draw the ROC curve, too.
+        name : str, optional
+            For the legend; by default the name of the learner.
+        ax : matplotlib Axes, or two of them, optional
+            What to draw on. One that is to hold two panels is divided.
+        **kwargs
+            Of both histograms, :meth:`matplotlib.axes.Axes.hist`.
+
+        Returns
+        -------
+        PairScoreDisplay
+
+        Raises
+        ------
+        TypeError
+            If the estimator has no `pair_score`.
+        ValueError
+            If an argument is not as above, or all pairs are of one kind.
+        """
+        if not hasattr(estimator, "pair_score"):
+            raise TypeError(f"estimator must have `pair_score`, got {estimator!r}.")
+        distances = -estimator.pair_score(pairs)
+        similar = check_both_kinds(y, len(distances)) == 1
+        name = type(estimator).__name__ if name is None else name
+        threshold = getattr(estimator, "threshold_", None)
+        display = cls(distances=distances, similar=similar, threshold=threshold, name=name)
+        return display.plot(roc=roc, ax=ax, **kwargs)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        distances: ArrayLike,
+        *,
+        threshold: float | None = None,
+        roc: bool = True,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> PairScoreDisplay:
+        """Draw distances of pairs that are known already.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_pairs,)
+            1 for similar pairs, -1 for dissimilar ones.
+        distances : array-like of shape (n_pairs,)
+            Distances; or similarities, each multiplied by -1.
+        threshold : float, optional
+            The largest distance of pairs that count as similar.
+        roc, name, ax, **kwargs
+            As of :meth:`from_estimator`.
+
+        Returns
+        -------
+        PairScoreDisplay
+        """
+        known = as_numbers(distances, "distances", as_array(distances, "distances").size)
+        similar = check_both_kinds(y_true, len(known), "y_true") == 1
+        display = cls(distances=known, similar=similar, threshold=threshold, name=name)
+        return display.plot(roc=roc, ax=ax, **kwargs)
+
+    def plot(self, *, roc: bool = True, ax: Any = None, **kwargs: Any) -> PairScoreDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        roc, ax, **kwargs
+            As of :meth:`from_estimator`.
+
+        Returns
+        -------
+        PairScoreDisplay
+            The display.
+        """
+        check_bool("roc", roc)
+        counts, *rest = self._panels(ax, 1 + roc)
+        how = {"bins": np.histogram_bin_edges(self.distances, 30), "alpha": 0.6, **kwargs}
+        for kind, color, label in (
+            (self.similar, SIMILAR, "similar"),
+            (~self.similar, DISSIMILAR, "dissimilar"),
+        ):
+            counts.hist(self.distances[kind], **how, color=color, label=label)
+        if self.threshold is not None:
+            counts.axvline(self.threshold, color="black", ls="--", label="threshold")
+        counts.set(xlabel="distance", ylabel="pairs")
+        counts.legend(frameon=False)
+        for axes in rest:
+            named = "" if self.name is None else f"{self.name}: "
+            axes.plot(self.fpr, self.tpr, label=f"{named}area {self.roc_auc:.3f}")
+            axes.plot([0, 1], [0, 1], color=BASELINE, ls=":", label="chance")
+            if self.threshold is not None:
+                accepted = self.distances <= self.threshold
+                rates = (accepted[kind].mean() for kind in (~self.similar, self.similar))
+                axes.plot(*([rate] for rate in rates), "o", color="black", label="threshold")
+            axes.set(xlabel="dissimilar pairs accepted", ylabel="similar pairs accepted")
+            axes.legend(frameon=False, loc="lower right")
+        return self

@@ -1,0 +1,223 @@
+"""Which features a learned metric looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from metricfast._core.arguments import check_count
+from metricfast._core.arrays import as_points
+from metricfast._core.types import Array, Floats
+from metricfast.learners.base.relevance import (
+    RelevanceMixin,
+    feature_names,
+    in_spreads,
+    shares_of_features,
+)
+from metricfast.metrics._wanted import unwrapped
+from metricfast.plotting._axes import Display
+
+__all__ = ["FeatureRelevanceDisplay"]
+
+
+class FeatureRelevanceDisplay(Display):
+    """Which features matter: their relevance, and the directions that the metric stretches most.
+
+    To the left a bar for each feature, its :meth:`~metricfast.MahalanobisMixin.feature_relevance`,
+    largest on top. To the right the leading eigenvectors of M, of features in units of their
+    standard deviation: features of one sign add up, those of opposite signs are set against each
+    other. Below each stands its share of the sum of the eigenvalues.
+
+    Make one by :meth:`from_estimator` or :meth:`from_components`.
+
+    Parameters
+    ----------
+    relevance : ndarray of shape (n_features,)
+        The shares of the features, with a sum of 1.
+    eigenvalues : ndarray of shape (n_eigenvectors,)
+        Divided by their sum, largest first.
+    eigenvectors : ndarray of shape (n_eigenvectors, n_features)
+        Of norm 1, each with its largest value positive.
+    feature_names : list of str
+        What features are called.
+
+    Attributes
+    ----------
+    ax_, figure_
+        What was drawn on: Axes, two of them where there are eigenvectors; and their figure.
+
+    Examples
+    --------
+    >>> from metricfast import LFDA
+    >>> from metricfast.plotting import FeatureRelevanceDisplay
+    >>> from sklearn.datasets import load_iris
+    >>> data = load_iris()
+    >>> lfda = LFDA(n_components=2).fit(data.data, data.target)
+    >>> display = FeatureRelevanceDisplay.from_estimator(
+    ...     lfda, data.data, feature_names=data.feature_names
+    ... )
+    >>> display.feature_names[display.relevance.argmax()]
+    'petal width (cm)'
+    """
+
+    def __init__(
+        self,
+        *,
+        relevance: Floats,
+        eigenvalues: Floats,
+        eigenvectors: Floats,
+        feature_names: list[str],
+    ) -> None:
+        self.relevance, self.feature_names = relevance, feature_names
+        self.eigenvalues, self.eigenvectors = eigenvalues, eigenvectors
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+        max_features: int = 15,
+        n_eigenvectors: int = 2,
+        ax: Any = None,
+    ) -> FeatureRelevanceDisplay:
+        """Draw what a learner of a Mahalanobis distance has learned.
+
+        Parameters
+        ----------
+        estimator : fitted learner
+            One with `feature_relevance`, or a pipeline or search that ends in one: features are
+            then those that its other steps give.
+        X : array-like of shape (n_samples, n_features), optional
+            Points that tell how far each feature spreads. By default all spread alike, as
+            standardised features do.
+        feature_names : sequence of str, optional
+            By default those of the frame that was given to `fit`, or x0, x1 and so on.
+        max_features : int, default=15
+            Draw so many at most, the most relevant.
+        n_eigenvectors : int, default=2
+            How many to draw, if there are so many; 0 for the bars alone.
+        ax : matplotlib Axes, or two of them, optional
+            What to draw on. One that is to hold two panels is divided.
+
+        Returns
+        -------
+        FeatureRelevanceDisplay
+
+        Raises
+        ------
+        TypeError
+            If the estimator has no `feature_relevance`.
+        ValueError
+            If an argument is not as above.
+        """
+        steps, final = unwrapped(estimator)
+        if not isinstance(final, RelevanceMixin):
+            raise TypeError(
+                "estimator must learn a Mahalanobis distance, to have `feature_relevance`; got "
+                f"{final!r}."
+            )
+        if X is not None:
+            for step in steps:
+                X = step.transform(X)
+        L = final._in_spreads(X)
+        if feature_names is None:
+            feature_names = _names(steps, final)
+        return cls._of(L, feature_names).plot(
+            max_features=max_features, n_eigenvectors=n_eigenvectors, ax=ax
+        )
+
+    @classmethod
+    def from_components(
+        cls,
+        L: ArrayLike,
+        X: ArrayLike | None = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+        max_features: int = 15,
+        n_eigenvectors: int = 2,
+        ax: Any = None,
+    ) -> FeatureRelevanceDisplay:
+        """Draw a linear map, wherever it comes from.
+
+        Parameters
+        ----------
+        L : array-like of shape (n_components, n_features)
+        X, feature_names, max_features, n_eigenvectors, ax
+            As of :meth:`from_estimator`.
+
+        Returns
+        -------
+        FeatureRelevanceDisplay
+        """
+        L = as_points(L, "L")
+        points = None if X is None else as_points(X, "X", width=L.shape[1])
+        return cls._of(in_spreads(L, points), feature_names).plot(
+            max_features=max_features, n_eigenvectors=n_eigenvectors, ax=ax
+        )
+
+    @classmethod
+    def _of(cls, L: Array, names: Sequence[str] | None) -> FeatureRelevanceDisplay:
+        """Decompose a map of features in units of their spread."""
+        width = L.shape[1]
+        names = [f"x{j}" for j in range(width)] if names is None else [str(name) for name in names]
+        if len(names) != width:
+            raise ValueError(f"feature_names must be {width}, one a feature; got {len(names)}.")
+        _, roots, vectors = np.linalg.svd(L, full_matrices=False)
+        largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=1)[:, None], axis=1)
+        values = np.square(roots)
+        return cls(
+            relevance=shares_of_features(L),
+            eigenvalues=values / (values.sum() or 1.0),
+            eigenvectors=vectors * np.sign(largest),
+            feature_names=names,
+        )
+
+    def plot(
+        self, *, max_features: int = 15, n_eigenvectors: int = 2, ax: Any = None
+    ) -> FeatureRelevanceDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        max_features, n_eigenvectors, ax
+            As of :meth:`from_estimator`.
+
+        Returns
+        -------
+        FeatureRelevanceDisplay
+            The display.
+        """
+        check_count("max_features", max_features)
+        drawn = min(check_count("n_eigenvectors", n_eigenvectors, 0), len(self.eigenvectors))
+        shown = np.argsort(-self.relevance, kind="stable")[:max_features]
+        places = np.arange(len(shown))
+        names = [self.feature_names[j] for j in shown]
+        bars, *rest = self._panels(ax, 2 if drawn else 1, (4.5, 1.5 + 0.25 * len(shown)))
+        bars.barh(places, self.relevance[shown])
+        bars.set_yticks(places, names)
+        bars.set(xlabel="relevance", ylim=(len(shown) - 0.5, -0.5))
+        for axes in rest:
+            loadings = self.eigenvectors[:drawn, shown].T
+            image = axes.imshow(loadings, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
+            axes.set_yticks([])  # the rows are those of the bars
+            shares = [f"{share:.0%}" for share in self.eigenvalues[:drawn]]
+            axes.set_xticks(np.arange(drawn), shares)
+            axes.set(xlabel="eigenvectors of M, and their shares")
+            axes.figure.colorbar(image, ax=axes)
+        return self
+
+
+def _names(steps: list[Any], final: Any) -> list[str]:
+    """Return the names of the features that the last step of a pipeline is given."""
+    names: Any = None
+    try:
+        for step in steps:
+            names = step.get_feature_names_out(names)
+    except (AttributeError, ValueError):  # a step that knows none
+        names = None
+    return feature_names(final) if names is None else list(names)
