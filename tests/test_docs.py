@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 import re
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,9 @@ MODULES = [
 def empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def page_id(path: Path) -> str:

@@ -60,7 +60,7 @@ class FeatureRelevanceDisplay(Display):
     ...     lfda, data.data, feature_names=data.feature_names
     ... )
     >>> display.feature_names[display.relevance.argmax()]
-    'petal width (cm)'
+    'petal length (cm)'
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class FeatureRelevanceDisplay(Display):
             axes.set_yticks([])  # the rows are those of the bars
             shares = [f"{share:.0%}" for share in self.eigenvalues[:drawn]]
             axes.set_xticks(np.arange(drawn), shares)
-            axes.set(xlabel="eigenvectors of M, and their shares")
+            axes.set(xlabel="eigenvectors of M")
             axes.figure.colorbar(image, ax=axes)
         return self
 
