@@ -36,6 +36,9 @@ def test_relevance_is_the_diagonal_of_m_in_spreads():
     np.testing.assert_allclose(relevance, own / own.sum())
     np.testing.assert_allclose(learner.feature_relevance(csr_array(X)), relevance)
     np.testing.assert_allclose(learner.feature_relevance(X + 100), relevance)
+    with mf.config_context(memory_limit=8 * 7 * X[0].nbytes):  # blocks of 7 points
+        by_blocks = learner.feature_relevance(mf.sources.Rows(X + 100))
+    np.testing.assert_allclose(by_blocks, relevance)
     turn, _ = np.linalg.qr(RNG.normal(size=(3, 3)))
     np.testing.assert_allclose(mapped(1e-3 * turn @ L).feature_relevance(X), relevance)
     units = [1e-3, 1, 60, 1e4]

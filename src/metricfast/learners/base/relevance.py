@@ -10,6 +10,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arrays import scaled_alike
+from metricfast._core.sources import parts
 from metricfast._core.types import Array, Floats
 
 __all__ = ["RelevanceMixin", "feature_names", "in_spreads", "shares_of_features"]
@@ -32,9 +33,10 @@ class RelevanceMixin:
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples,), optional
-            Points, or indicators for the preprocessor, such as those of `fit`: they tell how far
-            each feature spreads. By default all features spread alike, as standardised ones do, and
-            the relevance is the diagonal of M, which depends on the units of the features.
+            Points, or indicators for the preprocessor, such as those of `fit`; or a source, which
+            is read by blocks. They tell how far each feature spreads. By default all spread alike,
+            as standardised ones do, and the relevance is the diagonal of M, which depends on the
+            units of the features.
 
         Returns
         -------
@@ -79,15 +81,28 @@ def in_spreads(L: Array, X: Any = None) -> Floats:
     (weighted,) = scaled_alike(L.astype(np.float64))
     if X is None:
         return weighted
-    X = X.astype(np.float64)  # a copy
-    if issparse(X):
-        (X.data,) = scaled_alike(X.data)
-        spread = np.sqrt(mean_variance_axis(X, axis=0)[1])
-    else:
-        spread = scaled_alike(X)[0].std(axis=0)
+    spread = _spread(X)
     if not spread.any():
         raise ValueError("X must hold points that differ, to tell how far each feature spreads.")
     return scaled_alike(weighted * spread)[0]
+
+
+def _spread(X: Any) -> Floats:
+    """Return a multiple of the standard deviation of each feature, of points read by blocks."""
+    if issparse(X):
+        X = X.astype(np.float64)  # a copy
+        (X.data,) = scaled_alike(X.data)
+        return np.asarray(np.sqrt(mean_variance_axis(X, axis=0)[1]))
+    count, mean, spread = 0, np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    for _, block in parts(X):
+        unit = float(np.abs(block).max()) or 1.0  # so that no square overflows
+        scaled = block.astype(np.float64) / unit
+        share = len(block) / (count + len(block))
+        away = unit * scaled.mean(axis=0) - mean
+        own = np.hypot(unit * scaled.std(axis=0), np.sqrt(1 - share) * away)
+        spread = np.hypot(np.sqrt(1 - share) * spread, np.sqrt(share) * own)
+        mean, count = mean + share * away, count + len(block)
+    return spread
 
 
 def shares_of_features(L: Floats) -> Floats:
