@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.exceptions import LossOverflowError
@@ -111,9 +112,12 @@ class BoundLoss:
         if n_anchors is None or n_anchors == len(Z):
             return self._evaluated(Z, None, rows, None, np.arange(len(Z)), options)
         rows = np.arange(len(Z)) if rows is None else rows
-        value, (of_anchors, gradient) = self.against(
-            Z[:n_anchors], Z, rows[:n_anchors], rows, np.arange(n_anchors), **options
+        call = self.call(
+            Z[:n_anchors], Z, rows[:n_anchors], rows, np.arange(n_anchors), options
         )
+        if self.loss._weighs_columns and self._weight is not None:
+            call.column_weight = self._weight[rows]
+        value, (of_anchors, gradient) = self._of(call)
         gradient[:n_anchors] += of_anchors
         return value, gradient
 
@@ -133,8 +137,14 @@ class BoundLoss:
         """
         return self._evaluated(Z, Z_database, rows, database_rows, exclude, options)
 
+    def apart(self, loss: Any, n_jobs: int | None) -> BoundLoss:
+        """Return another loss on the same labels and weights."""
+        return BoundLoss(loss, self._labels, self._weight, as_threads(n_jobs))
+
     def _evaluated(self, *arguments: Any) -> tuple[float, Any]:
-        call = self.call(*arguments)
+        return self._of(self.call(*arguments))
+
+    def _of(self, call: Call) -> tuple[float, Any]:
         call.check_finite(call.queries, call.database)
         value, gradient = self.loss._evaluate(call)
         return value, gradient

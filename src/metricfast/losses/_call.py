@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,6 +44,8 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
     of_inner_products: bool = False
     _reductions: tuple[str, ...] = ("sum", "mean")
     _weighs_columns: bool = False
+    # By reduction, of those that add up over anchors: the count that a part's mean is weighed by.
+    _weighed_by: ClassVar[dict[str, str]] = {"sum": "", "mean": "anchors", "mean_nonzero": "terms"}
     # Of losses of continuous labels that have a parameter `label_distance`.
     _default_label_distance = "sqeuclidean"
 

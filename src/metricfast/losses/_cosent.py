@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -60,6 +62,7 @@ class CoSENT(Loss):
 
     labels = "continuous"
     has_anchors = False
+    _weighed_by: ClassVar[dict[str, str]] = {}
     of_inner_products = True
 
     def __init__(self, scale: float = 20.0, label_distance: SaidDistance | None = None) -> None:

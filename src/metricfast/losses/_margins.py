@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_bool, check_choice, take_parameters
@@ -54,6 +56,7 @@ class Contrastive(Loss):
     """
 
     _reductions = ("mean_nonzero", "mean", "sum")
+    _weighed_by: ClassVar[dict[str, str]] = {"sum": ""}  # each kind of pairs has a mean of its own
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -107,6 +108,7 @@ class ProxyAnchor(Loss):
 
     learnable_database = True
     of_inner_products = True
+    _weighed_by: ClassVar[dict[str, str]] = {}  # a sum over proxies
 
     def __init__(self, margin: float = 0.1, alpha: float = 32.0) -> None:
         take_parameters(self, locals())

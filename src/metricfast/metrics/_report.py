@@ -27,7 +27,7 @@ from metricfast.metrics._wanted import (
     unwrapped,
 )
 
-__all__ = ["both_sides", "report_of", "retrieval_report"]
+__all__ = ["both_sides", "report_of", "retrieval_report", "scored", "values_of"]
 
 # A metric, its k, and where its values, chance and oracle go.
 Asked = list[tuple[Any, int, Array, Array, Array]]
@@ -138,6 +138,39 @@ def retrieval_report(
     >>> score.chance < score.interval[0] < score.mean < score.oracle
     True
     """
+    if not isinstance(confidence, Real) or not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1; found {confidence!r}.")
+    names = chosen_metrics(metrics, labels, None if label_distance is None else True)
+    wanted = scores_of(names, k)
+    found = values_of(
+        queries, labels, database, database_labels, wanted=wanted, L=L, U=U, V=V, exclude=exclude,
+        label_distance=label_distance, baselines=baselines, n_jobs=n_jobs, verbose=verbose,
+    )  # fmt: skip
+    return scored(wanted, found, confidence)
+
+
+def scored(wanted: Wanted, found: dict[str, Array], confidence: float) -> RetrievalReport:
+    """Return the report of what was found."""
+    return RetrievalReport(
+        (key, _score(name, found[key], confidence)) for key, (name, _) in wanted.items()
+    )
+
+
+def values_of(
+    queries: ArrayLike,
+    labels: ArrayLike,
+    database: ArrayLike | None,
+    database_labels: ArrayLike | None,
+    *,
+    wanted: Wanted,
+    exclude: ArrayLike | None = None,
+    label_distance: Any = None,
+    baselines: bool = True,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+    **maps: Any,
+) -> dict[str, Array]:
+    """Return values, chance and oracle of each query, NaN where a metric is not defined."""
     points = as_points_or_source(queries, "queries")
     given = is_precomputed(label_distance)
     if database is None and database_labels is None:
@@ -147,14 +180,10 @@ def retrieval_report(
         raise ValueError("database and database_labels must be given together.")
     else:
         references = as_points_or_source(database, "database", width=points.shape[1])
-    if not isinstance(confidence, Real) or not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1; found {confidence!r}.")
     left_out = as_exclude(exclude, len(points), len(references))
-    names = chosen_metrics(metrics, labels, None if label_distance is None else True)
-    wanted = scores_of(names, k)
     search = Search(
         points, references, left_out, max(each for _, each in wanted.values()),
-        {"L": L, "U": U, "V": V, "n_jobs": n_jobs}, verbose,
+        {**maps, "n_jobs": n_jobs}, verbose,
     )  # fmt: skip
     _check_candidates(wanted, search)
     found = {key: np.full((3, len(points)), np.nan) for key in wanted}
@@ -175,9 +204,7 @@ def retrieval_report(
             "database holds the queries themselves, and nothing is excluded: each query finds "
             "itself. Leave database out, or give exclude=np.arange(n), the row of each query."
         )
-    return RetrievalReport(
-        (key, _score(name, found[key], confidence)) for key, (name, _) in wanted.items()
-    )
+    return found
 
 
 def report_of(estimator: Any, X: Any, labels: ArrayLike, **options: Any) -> RetrievalReport:

@@ -5,9 +5,12 @@ X → Z → loss → dZ → gradient by the parameters, for all points or for a 
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +26,14 @@ from metricfast.samplers import Batch
 from metricfast.training.coordinates import Parts
 from metricfast.training.own_parts import OwnLoss
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 __all__ = [
     "Labelled",
     "LinearMap",
     "Objective",
+    "evaluated_by",
     "finite",
     "is_continuous",
     "is_learnable",
@@ -35,8 +42,21 @@ __all__ = [
 
 Array = NDArray[Any]
 Penalty = Callable[[list[Array]], tuple[float, list[Array]]]
+# Of an objective, parameters and a batch: what evaluates losses of points in place of this process.
+Evaluator = Callable[["Objective", list[Array], Batch | None], tuple[float, list[Array]]]
+_evaluator: ContextVar[Evaluator | None] = ContextVar("evaluator", default=None)
 # With gradients of fewer points than this share, a gradient by a map looks at these alone.
 _FEW = 0.5
+
+
+@contextmanager
+def evaluated_by(evaluator: Evaluator) -> Iterator[None]:
+    """Make objectives whose losses and gradients another evaluates, in this thread alone."""
+    token = _evaluator.set(evaluator)
+    try:
+        yield
+    finally:
+        _evaluator.reset(token)
 
 
 def is_continuous(loss: Any) -> bool:
@@ -98,6 +118,8 @@ class Labelled:
     that anchors are compared with, where these are no training points.
     """
 
+    has_lists = False
+
     def __init__(
         self,
         loss: Any,
@@ -114,6 +136,18 @@ class Labelled:
         """Return the loss of the anchors of a batch, or of all points, and its gradient."""
         value, upstream = self.bound(Z) if batch is None else self.bound(Z, *batch)
         return value, upstream
+
+    def listed(self, Z: Array) -> tuple[float, Array] | None:
+        """Return the loss of all points by lists of the few pairs that matter, if it has any."""
+        del Z
+        return None
+
+    def apart(self, n_jobs: int | None) -> Self:
+        """Return a copy that shares labels alone: what evaluations leave behind is its own."""
+        own = copy.copy(self)
+        own.loss = copy.copy(self.loss)
+        own.bound = self.bound.apart(own.loss, n_jobs)
+        return own
 
 
 class Objective:
@@ -143,6 +177,7 @@ class Objective:
         self.X, self.embedding, self.loss, self.coordinates = X, embedding, loss, coordinates
         self.database, self.penalty, self.C = database, penalty, C
         self.tally, self.n_jobs = tally, n_jobs
+        self.evaluator = _evaluator.get()
 
     def __call__(self, x: Array, batch: Batch | None = None) -> tuple[float, Array]:
         """Return value and gradient, of all points or of a batch.
@@ -151,7 +186,10 @@ class Objective:
         """
         arrays = self.coordinates.arrays(x)
         try:
-            value, gradients = self.of_loss(arrays, batch)
+            if self.evaluator is None:
+                value, gradients = self.of_loss(arrays, batch)
+            else:
+                value, gradients = self.evaluator(self, arrays, batch)
         except LossOverflowError:
             value, gradients = math.nan, []
         surrogate = value
@@ -188,6 +226,43 @@ class Objective:
                 f"of its parameters, {shapes}; found {[array.shape for array in found[1]]}."
             )
         return found
+
+    def listed(self, arrays: list[Array]) -> tuple[float, list[Array]] | None:
+        """Return the loss of all points by lists of the few pairs that matter, if it has any."""
+        arrays = [np.ascontiguousarray(array, self.X.dtype) for array in arrays]
+        if not self.loss.has_lists:
+            return None
+        Z, cache = self.embedding._forward(arrays, self.X, n_jobs=self.n_jobs)
+        found = self.loss.listed(Z)
+        if found is None:
+            return None
+        return found[0], self.embedding.backward(arrays, cache, found[1], n_jobs=self.n_jobs)
+
+    def here(self) -> Self:
+        """Return what is evaluated in this process, whoever evaluates this."""
+        return self._with(evaluator=None)
+
+    def apart(self, n_jobs: int | None) -> Self:
+        """Return what evaluates the loss by itself, at the same time as others in other threads."""
+        return self._with(
+            loss=self.loss.apart(n_jobs), n_jobs=n_jobs, evaluator=None, tally=None, penalty=None
+        )
+
+    def _with(self, **changed: Any) -> Self:
+        own = copy.copy(self)
+        vars(own).update(changed)
+        return own
+
+    def part(self, batch: Batch | None, start: int, stop: int) -> Batch:
+        """Return a batch of some of the anchors of a batch, or of all points.
+
+        Losses of parts, where they are sums over anchors, add up to that of all.
+        """
+        rows = np.arange(self.X.shape[0]) if batch is None else batch.rows
+        anchors = rows[start:stop]
+        if not isinstance(self.database, str) or self.database != "batch":
+            return Batch(anchors, len(anchors))
+        return Batch(np.concatenate([anchors, rows[:start], rows[stop:]]), len(anchors))
 
     def _points(self, batch: Batch | None) -> Any:
         return self.X if batch is None else self.X[batch.rows]

@@ -112,6 +112,10 @@ class OwnBoundLoss:
         labels = self._of(self._y, rows), self._of(self._y_database, of_database)
         return self._loss(Z, labels[0], Z_database, labels[1], exclude=exclude, n_jobs=self._n_jobs)
 
+    def apart(self, loss: Any, n_jobs: int | None) -> OwnBoundLoss:
+        """Return another loss on the same labels."""
+        return OwnBoundLoss(OwnLoss(loss), self._y, self._y_database, n_jobs)
+
     @staticmethod
     def _of(labels: Array, rows: Any) -> Array:
         return labels if rows is None else labels[rows]

@@ -343,7 +343,7 @@ class LinearLearner(TrainedLearner, PointsLearner):
         """Return the factor of the map that mini-batches should start from."""
         coordinates, first = objective.coordinates, next(iter(batches()))
         assert isinstance(coordinates, Coordinates)
-        x0, value = coordinates.vector([L]), self._scale_objective(objective)
+        x0, value = coordinates.vector([L]), self._scale_objective(objective.here())
         return best_scale(lambda scale: value(coordinates.scaled(x0, scale), first)[0])
 
     def _keep(

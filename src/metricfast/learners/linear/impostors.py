@@ -170,6 +170,8 @@ class _OfSome:
 class TargetsAndImpostors(Labelled):
     """The loss of LMNN with its targets listed, and its impostors as far as they are known."""
 
+    has_lists = True
+
     def __init__(
         self,
         data: TrainingSet,
@@ -203,12 +205,22 @@ class TargetsAndImpostors(Labelled):
         near = np.setdiff1d(self.targets[anchors.rows[: anchors.n_anchors]], anchors.rows)
         return Batch(np.concatenate([anchors.rows, near]), anchors.n_anchors)
 
+    def listed(self, Z: NDArray[Any]) -> tuple[float, NDArray[Any]] | None:
+        """Return the loss of all points by their lists, if there are any."""
+        lists, self.loss.regularization = self._lists(Z), self._regularization
+        if lists is None:
+            return None
+        found: tuple[float, NDArray[Any]]
+        found = self.bound(Z, targets=self.targets, impostors=lists)
+        return found
+
     def among(self, Z: NDArray[Any], batch: Batch | None) -> tuple[float, NDArray[Any]]:
         """Return the loss of the anchors of a batch, or of all points, and its gradient."""
         if batch is None:
-            lists, self.loss.regularization = self._lists(Z), self._regularization
-            value, upstream = self.bound(Z, targets=self.targets, impostors=lists)
-            return value, upstream
+            found = self.listed(Z)
+            if found is None:
+                found = self.bound(Z, targets=self.targets)
+            return found
         # The batch's points of other classes stand for all others.
         push = (1 - self._regularization) * len(self.y) / len(batch.rows)
         total = self._regularization + push

@@ -139,7 +139,10 @@ class _Likelihood(Objective):
         self._weights = weights[seen] / weights.sum()
         self._means = group_means(X, weights[seen], labels, int(labels.max()) + 1)
         coordinates = Coordinates(X.shape[1])
-        super().__init__(X, LinearMap(), Labelled(losses.NCA(), labels), coordinates, n_jobs=n_jobs)
+        super().__init__(
+            X, LinearMap(), Labelled(losses.NCA(), labels), coordinates, database="all",
+            n_jobs=n_jobs,
+        )  # fmt: skip
 
     def of_loss(
         self, arrays: list[NDArray[Any]], batch: Batch | None
