@@ -41,7 +41,7 @@ PYTHON_LAYERS = [
     ["predictors/"],
     ["learners/__init__"],
     ["__init__", "neighbors", "inference", "solvers", "sources"],
-    ["io", "plotting/", "torch", "_paths"],
+    ["dask/", "io", "plotting/", "torch", "_paths"],
     ["__main__"],
 ]
 # Eigen and the C++ standard library, and what some platform offers in their place.

@@ -57,11 +57,11 @@ _NAMES = {
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 _SUBMODULES = (
-    *("constraints", "embeddings", "exceptions", "inference", "io", "learners", "losses"),
+    *("constraints", "dask", "embeddings", "exceptions", "inference", "io", "learners", "losses"),
     *("metrics", "neighbors", "plotting", "samplers", "solvers", "sources", "torch"),
 )
 # What needs a package that may not be there is public where it is.
-_NEEDS = {"plotting": "matplotlib", "torch": "torch"}
+_NEEDS = {"dask": "distributed", "plotting": "matplotlib", "torch": "torch"}
 
 
 def _has(package: str) -> bool:

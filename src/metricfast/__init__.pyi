@@ -1,6 +1,7 @@
 """Types of the names that `__init__.py` loads when they are first used."""
 
 from metricfast import constraints as constraints
+from metricfast import dask as dask
 from metricfast import embeddings as embeddings
 from metricfast import exceptions as exceptions
 from metricfast import inference as inference

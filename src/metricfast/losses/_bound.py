@@ -112,9 +112,7 @@ class BoundLoss:
         if n_anchors is None or n_anchors == len(Z):
             return self._evaluated(Z, None, rows, None, np.arange(len(Z)), options)
         rows = np.arange(len(Z)) if rows is None else rows
-        call = self.call(
-            Z[:n_anchors], Z, rows[:n_anchors], rows, np.arange(n_anchors), options
-        )
+        call = self.call(Z[:n_anchors], Z, rows[:n_anchors], rows, np.arange(n_anchors), options)
         if self.loss._weighs_columns and self._weight is not None:
             call.column_weight = self._weight[rows]
         value, (of_anchors, gradient) = self._of(call)

@@ -1,0 +1,78 @@
+"""This library on the workers of a cluster, which are processes of one thread each."""
+
+from __future__ import annotations
+
+__all__ = ["fit", "nothing", "search", "sums"]
+
+import atexit
+from typing import Any
+
+import dask.array
+import distributed
+import numpy as np
+
+import metricfast
+from benchmarks.calls import Call, Data, found
+from metricfast.dask import DistributedLearner, _workers, kneighbors
+
+CHUNKS = 8
+
+
+def _client(n_workers: int) -> Any:
+    """Start workers that have loaded the library."""
+    cluster = distributed.LocalCluster(
+        n_workers=n_workers, threads_per_worker=1, dashboard_address=":0"
+    )
+    client = distributed.Client(cluster)
+    atexit.register(cluster.close)
+    atexit.register(client.close)
+    client.wait_for_workers(n_workers)
+    client.run(lambda: __import__("metricfast.dask"))
+    return client
+
+
+def _cut(values: np.ndarray) -> Any:
+    return dask.array.from_array(values, chunks=(-(-len(values) // CHUNKS), *values.shape[1:]))
+
+
+def fit(data: Data, threads: int, learner: str, **params: Any) -> Call:
+    """Time a fit, with points on their way to the workers."""
+    client = _client(threads)
+    made = DistributedLearner(getattr(metricfast, learner)(**params), client)
+    return Call(
+        lambda: made.fit(_cut(data["X"]), _cut(data["y"])).learner_,
+        lambda fitted: {"components": fitted.components_},
+    )
+
+
+def search(data: Data, threads: int, k: int) -> Call:
+    """Time a search."""
+    client = _client(threads)
+
+    def run() -> Any:
+        pair = kneighbors(_cut(data["queries"]), _cut(data["database"]), k)
+        return client.gather(client.compute(list(pair)))
+
+    return Call(run, found)
+
+
+def sums(data: Data, threads: int) -> Call:
+    """Time the sums of points, of which Covariance is made."""
+    client = _client(threads)
+    points = client.persist(_cut(data["X"]))
+    distributed.wait(points)
+    made = DistributedLearner(metricfast.Covariance(), client)
+    return Call(
+        lambda: made.fit(points).learner_, lambda fitted: {"components": fitted.components_}
+    )
+
+
+def nothing(data: Data, threads: int, n_tasks: int) -> Call:
+    """Time a round trip of parameters, of which nothing is made."""
+    workers = _workers.Workers(_client(threads))
+    shared, arrays = _workers.Shared(data["X"][:1]), [data["L"]]
+    return Call(lambda: workers.run(_same, range(n_tasks), shared, arrays=arrays))
+
+
+def _same(item: int, shared: np.ndarray, threads: int, arrays: list[np.ndarray]) -> Any:
+    return arrays

@@ -1,0 +1,99 @@
+"""Cases: two workers of one thread beside one process of two, and the parts of a cost model."""
+
+from __future__ import annotations
+
+__all__ = ["scale_dask"]
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.case import OURS, Arrays, Case, Entry, Target
+from benchmarks.targets import Speedup
+
+WORKERS = "2 workers"
+POINTS, DATABASE, WIDTH, CLASSES = 20_000, 60_000, 32, 10
+SUMMED, SUMMED_WIDTH = 200_000, 100
+
+
+def _labelled() -> Arrays:
+    rng = np.random.default_rng(0)
+    y = rng.integers(CLASSES, size=POINTS)
+    return {"X": rng.normal(size=(CLASSES, WIDTH))[y] + rng.normal(size=(POINTS, WIDTH)), "y": y}
+
+
+def _searched() -> Arrays:
+    rng = np.random.default_rng(0)
+    shapes = {"queries": (POINTS, WIDTH), "database": (DATABASE, WIDTH)}
+    return {name: rng.normal(size=shape) for name, shape in shapes.items()}
+
+
+def _summed() -> Arrays:
+    rng = np.random.default_rng(0)
+    linear = rng.normal(size=(SUMMED_WIDTH, SUMMED_WIDTH))
+    return {"X": rng.normal(size=(SUMMED, SUMMED_WIDTH)), "L": linear}
+
+
+def _same(key: str, arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
+    if OURS in digests and WORKERS in digests:
+        one, other = digests[OURS][key], digests[WORKERS][key]
+        if not np.allclose(one, other, rtol=1e-5, atol=1e-5 * np.abs(one).max()):
+            return {WORKERS: f"finds other {key} than one process"}
+    return {}
+
+
+def scale_dask() -> list[Case]:
+    """Return the cases."""
+    fits: dict[str, dict[str, Any]] = {
+        "NCA": {"max_iter": 5, "init": "identity"},
+        "LMNN": {"max_iter": 10, "min_iter": 10, "init": "identity"},
+    }
+    targets: list[Target] = [Speedup(OURS, 0.8, WORKERS)]
+    how: dict[str, Any] = {"threads": (2,), "rounds": 3}
+    cases = [
+        Case(
+            f"scale-dask-{learner.lower()}",
+            f"{learner}, {params['max_iter']} iterations, n={POINTS}, d={WIDTH}",
+            _labelled,
+            [
+                Entry(OURS, OURS, "metricfast.fit", {"learner": learner, **params}, **how),
+                Entry(WORKERS, OURS, "dask.fit", {"learner": learner, **params}, **how),
+            ],
+            targets=targets,
+            check=partial(_same, "components"),
+            warm=False,
+            when="full",
+        )
+        for learner, params in fits.items()
+    ]
+    cases.append(
+        Case(
+            "scale-dask-search",
+            f"10 nearest of {POINTS} queries in {DATABASE} points, d={WIDTH}",
+            _searched,
+            [
+                Entry(OURS, OURS, "metricfast.neighbors", {"k": 10}, **how),
+                Entry(WORKERS, OURS, "dask.search", {"k": 10}, **how),
+            ],
+            targets=targets,
+            check=partial(_same, "indices"),
+            when="full",
+        )
+    )
+    cases.append(
+        Case(
+            "scale-dask-parts",
+            f"a round trip of 1, 4 and 16 tasks, and sums of {SUMMED} points, d={SUMMED_WIDTH}",
+            _summed,
+            [
+                *(
+                    Entry(f"{n} tasks", OURS, "dask.nothing", {"n_tasks": n}, threads=(2,))
+                    for n in (1, 4, 16)
+                ),
+                Entry("sums", OURS, "dask.sums", threads=(2,)),
+            ],
+            when="full",
+        )
+    )
+    return cases

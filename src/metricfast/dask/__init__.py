@@ -1,0 +1,19 @@
+"""Learners and searches on Dask: points, and the work, on the workers of a cluster.
+
+Needs the extra ``dask``.
+"""
+
+from __future__ import annotations
+
+try:
+    import dask.array  # noqa: F401
+    import distributed  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "metricfast.dask needs Dask: install it with pip install 'metricfast[dask]'"
+    ) from error
+
+from metricfast.dask._learner import DistributedLearner
+from metricfast.dask._search import kneighbors, retrieval_report
+
+__all__ = ["DistributedLearner", "kneighbors", "retrieval_report"]

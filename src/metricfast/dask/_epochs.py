@@ -1,0 +1,117 @@
+"""Local epochs: shards of the rows, each trained on by itself, and averages of what they learn."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from dask import delayed
+
+from metricfast.dask._rows import joined, row_blocks, starts_of
+from metricfast.dask._workers import Shared, Workers, threads_here
+from metricfast.learners.base.trained import TrainedLearner
+from metricfast.learners.embedding.base import BaseEmbeddingLearner
+
+__all__ = ["fit_by_epochs"]
+
+# What is learned, linear in the parameters of the training.
+_LEARNED = ("components_", "bias_", "parameters_", "proxies_")
+
+
+def fit_by_epochs(
+    learner: TrainedLearner, workers: Workers, n_shards: int, X: Any, y: Any, weight: Any
+) -> Any:
+    """Return the learner, trained for `max_epochs` on `n_shards` shards that stay where they are.
+
+    Row i is of shard i modulo their number. The first epoch is of the first shard alone, which
+    finds where to start; then all train for an epoch from the same parameters, and what they end
+    with is averaged by the number of their rows.
+    """
+    blocks = row_blocks(X, y=y, sample_weight=weight)
+    starts = starts_of([block[0] for block in blocks])
+    n_rows = workers.computed([starts])[0][-1]
+    n_shards = max(1, min(n_shards, n_rows // 2))
+    dealt = [delayed(_dealt)(block, i, starts, n_shards) for i, block in enumerate(blocks)]
+    shards = workers.client.compute(
+        [delayed(_shard)([pieces[s] for pieces in dealt]) for s in range(n_shards)]
+    )
+    described = workers.run(_described, shards)
+    classes = None
+    if learner._has_classes:
+        classes = np.unique(np.concatenate([labels for _, labels in described]))
+    model = workers.run(_epoch, shards[:1], Shared(copy.deepcopy(learner)), classes=classes)[0]
+    sizes = [size for size, _ in described]
+    for _ in range(model.max_epochs - 1):
+        found = workers.run(_epoch, shards, Shared(model), classes=classes)
+        model = _average(found, sizes)
+    return model
+
+
+def _dealt(block: tuple[Any, ...], i: int, starts: list[int], n_shards: int) -> list[Any]:
+    """Deal the rows of a block out."""
+    n = starts[i + 1] - starts[i]
+    dealt = []
+    for shard in range(n_shards):
+        rows = np.arange((shard - starts[i]) % n_shards, n, n_shards)
+        dealt.append(tuple(None if part is None else _taken(part, rows) for part in block))
+    return dealt
+
+
+def _taken(part: Any, rows: Any) -> Any:
+    return part.iloc[rows] if hasattr(part, "iloc") else part[rows]
+
+
+def _shard(pieces: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    columns = zip(*pieces, strict=True)
+    return tuple(None if column[0] is None else joined(column) for column in columns)
+
+
+def _described(shard: tuple[Any, ...], threads: int) -> tuple[int, Any]:
+    X, y, _ = shard
+    return X.shape[0], np.unique(np.asarray(y))
+
+
+def _epoch(shard: tuple[Any, ...], model: Any, classes: Any, threads: int) -> Any:
+    """Train for one epoch: a task."""
+    X, y, weight = shard
+    learner = copy.deepcopy(model)
+    before, learner.n_jobs = learner.n_jobs, threads_here(threads)
+    how = {} if weight is None else {"sample_weight": weight}
+    learner.partial_fit(X, y, classes, **how)
+    learner.n_jobs = before
+    return learner
+
+
+def _average(found: list[Any], sizes: list[int]) -> Any:
+    """Return the first learner with the averages of what all have learned."""
+    model = found[0]
+    shares = np.asarray(sizes) / sum(sizes)
+
+    def mean(values: list[Any]) -> Any:
+        if isinstance(values[0], list):
+            return [mean(list(each)) for each in zip(*values, strict=True)]
+        doubles = (np.asarray(value, np.float64) for value in values)
+        total = sum(share * value for share, value in zip(shares, doubles, strict=True))
+        return np.asarray(total, values[0].dtype) if hasattr(values[0], "dtype") else float(total)
+
+    for name in _LEARNED:
+        if hasattr(model, name):
+            setattr(model, name, mean([getattr(each, name) for each in found]))
+    courses = [_course(each) for each in found]
+    course = courses[0]
+    course.x = mean([each.x for each in courses])
+    course.moments = mean([each.moments for each in courses])
+    # Epochs of a linear map are sums over batches, those of embeddings means.
+    means = isinstance(model, BaseEmbeddingLearner)
+    last = [each.loss_curve_[-1] for each in found]
+    model.loss_curve_[-1] = mean(last) if means else sum(last)
+    if hasattr(model, "objective_"):
+        model.objective_ = model.loss_curve_[-1]
+    return model
+
+
+def _course(learner: Any) -> Any:
+    """Return where a training stands."""
+    course = learner._course
+    return course[0] if isinstance(course, tuple) else course

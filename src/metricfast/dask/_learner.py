@@ -1,0 +1,306 @@
+"""A learner that is trained on the workers of a cluster."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from dask import array as da
+from dask import delayed
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from metricfast._core.arguments import check_choice, check_count
+from metricfast.dask._epochs import fit_by_epochs
+from metricfast.dask._objective import ByParts
+from metricfast.dask._rows import blocks_of, joined, row_blocks
+from metricfast.dask._search import kneighbors, retrieval_report
+from metricfast.dask._sums import fit_by_sums, is_exact
+from metricfast.dask._workers import Workers
+from metricfast.learners.base.trained import TrainedLearner
+from metricfast.metrics import RetrievalReport
+from metricfast.metrics._wanted import label_distance_of
+from metricfast.training.objective import evaluated_by
+
+__all__ = ["DistributedLearner"]
+
+# References that points of continuous labels are scored by, as of the learners themselves.
+_NEIGHBORS = 10
+
+
+class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """A learner whose training runs on the workers of a Dask cluster.
+
+    The result is the same, bit for bit, for any number of workers of one kind of processor, and any
+    number of threads of theirs: work is divided into `n_parts` parts, and what they find is summed
+    in their order.
+
+    Parameters
+    ----------
+    learner : learner
+        What is trained, a clone of it: one that is trained iteration by iteration (`NCA`, `LMNN`,
+        `MLKR`, `MCML`, `LDML`, `NCMML`, `EmbeddingLearner` and its presets,
+        `NeighborhoodGerrymandering` and so on); or `Covariance` or `RCA`, whose sums over
+        partitions are merged in their order, whatever `sync` says: the client holds these alone,
+        and the result is that of all points within rounding.
+    client : distributed.Client, optional
+        By default the one that was made last.
+    sync : {"gradients", "epochs"}, default="gradients"
+        "gradients": each evaluation of the objective, of all points or of a mini-batch, is divided
+        into parts of its anchors, whose values and gradients are summed. The result is that of the
+        learner itself within rounding. The client and every worker hold all points.
+
+        "epochs", of mini-batches (``solver="sgd"``, `EmbeddingLearner`): points are dealt out to
+        shards once, row i to shard i modulo `n_parts`. In every epoch each shard is trained on by
+        itself, from the same parameters, and the average of what they find is where the next epoch
+        begins. The client holds no points. The result is another than that of the learner itself.
+    n_parts : int, default=16
+        Parts, or shards. More than threads of all workers, so that all have work.
+
+    Attributes
+    ----------
+    client_ : distributed.Client
+        The client that is used.
+    learner_ : learner
+        The fitted learner.
+
+    Notes
+    -----
+    A round trip to the workers takes about 20 ms, so that small batches are learned from faster in
+    one place: take large ones, or "epochs".
+
+    `checkpoint` of the learner works as it does without workers, on the machine of the client:
+    where that was killed, another goes on. A worker that is lost is done without; what it had to do
+    is done by others. With no worker for 30 seconds, `fit` raises RuntimeError. "epochs" takes
+    neither `checkpoint` nor `early_stopping`, which need all points.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from metricfast import NCA
+    >>> from metricfast.dask import DistributedLearner
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = (da.from_array(values, chunks=50) for values in load_iris(return_X_y=True))
+    >>> with Client(processes=False, dashboard_address=":0") as client:
+    ...     nca = DistributedLearner(NCA(n_components=2, tol=1e-2)).fit(X, y)
+    ...     nca.transform(X)[:3].compute().shape
+    (3, 2)
+    >>> nca.to_local()
+    NCA(n_components=2, tol=0.01)
+    """
+
+    def __init__(
+        self, learner: Any, client: Any = None, *, sync: str = "gradients", n_parts: int = 16
+    ) -> None:
+        self.learner = learner
+        self.client = client
+        self.sync = sync
+        self.n_parts = n_parts
+
+    @property
+    def client_(self) -> Any:
+        """The client that is used: the one given, or the one that was made last."""
+        return Workers(self.client).client
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Any:
+        """Train.
+
+        Parameters
+        ----------
+        X : dask array or data frame of shape (n_samples, n_features)
+            Chunks may be of any size, unknown or zero.
+        y : dask array or series of shape (n_samples,)
+        sample_weight : dask array or series of shape (n_samples,), optional
+            Where the learner takes weights.
+        **params
+            What else `fit` of the learner takes, such as ``validate=True``; with "gradients".
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError
+            If a collection is not of dask, or the learner, or the client, is none of those above.
+        ValueError
+            As of the learner; if the loss is no sum over anchors, or "epochs" is asked of a learner
+            that is not trained on mini-batches; or there is no client.
+        RuntimeError
+            If the client has lost its scheduler, or has no worker for 30 seconds.
+        distributed.KilledWorker
+            If several workers died of the same part, as they do for want of memory.
+        """
+        check_choice("sync", self.sync, ("gradients", "epochs"))
+        check_count("n_parts", self.n_parts)
+        workers, learner = Workers(self.client), clone(self.learner)
+        if is_exact(learner):
+            if params:
+                raise TypeError(f"Sums take no further arguments; found {list(params)}.")
+            if learner._requires_y and y is None:
+                raise ValueError(f"{type(learner).__name__} needs y.")
+            self.learner_ = fit_by_sums(learner, workers, X, y, sample_weight)
+            return self
+        if not isinstance(learner, TrainedLearner):
+            raise TypeError(
+                "learner must be Covariance, RCA, or one that is trained iteration by iteration, "
+                f"such as NCA, LMNN or EmbeddingLearner; found {learner!r}. Fit others in one "
+                "place."
+            )
+        if self.sync == "epochs":
+            if not hasattr(learner, "partial_fit"):
+                raise ValueError(
+                    "sync='epochs' needs a learner of mini-batches: set solver='sgd' ('adam' of "
+                    f"an EmbeddingLearner), or sync='gradients'; found {learner!r}."
+                )
+            if params:
+                raise TypeError(f"sync='epochs' takes no further arguments; found {list(params)}.")
+            learner = fit_by_epochs(learner, workers, self.n_parts, X, y, sample_weight)
+        else:
+            given = {"y": y, "sample_weight": sample_weight}
+            blocks = workers.computed(row_blocks(X, **given))
+            points, *others = (
+                None if column[0] is None else joined(column)
+                for column in zip(*blocks, strict=True)
+            )
+            labels = () if others[0] is None else (others[0],)
+            if others[1] is not None:
+                params["sample_weight"] = others[1]
+            del blocks
+            with evaluated_by(ByParts(workers, self.n_parts)):
+                learner.fit(points, *labels, **params)
+        self.learner_ = learner
+        return self
+
+    def transform(self, X: Any, side: str | None = None) -> Any:
+        """Embed points, when they are computed.
+
+        Parameters
+        ----------
+        X : dask array or data frame of shape (n_samples, n_features)
+        side : {"query", "database"}, optional
+            As of the learner, where it has two maps.
+
+        Returns
+        -------
+        dask array of shape (n_samples, n_components)
+            With the chunks of X that are not empty; of unknown sizes for a data frame.
+        """
+        check_is_fitted(self, "learner_")
+        how = {} if side is None else {"side": side}
+        learner = self._of_one_thread()
+        blocks = blocks_of("X", X)
+        sizes = X.chunks[0] if isinstance(X, da.Array) else (np.nan,) * len(blocks)
+        single = getattr(X, "dtype", None) == np.float32
+        dtype = np.dtype(np.float32 if single else np.float64)
+        width, shared = len(learner.get_feature_names_out()), delayed(learner)
+        embed = delayed(_embedded)
+        return da.concatenate(
+            [
+                da.from_delayed(embed(block, shared, width, dtype, how), (size, width), dtype)
+                for block, size in zip(blocks, sizes, strict=True)
+            ],
+            allow_unknown_chunksizes=True,
+        )
+
+    def kneighbors(self, X: Any, X_database: Any = None, n_neighbors: int = 5) -> tuple[Any, Any]:
+        """The nearest database points of each query, by the learned distance, when computed.
+
+        Parameters
+        ----------
+        X : dask array or data frame of shape (n_queries, n_features)
+        X_database : dask array or data frame of shape (n_database, n_features), optional
+            By default the queries themselves, each left out of its own neighbours.
+        n_neighbors : int, default=5
+
+        Returns
+        -------
+        distances, indices : dask arrays of shape (n_queries, n_neighbors)
+            Nearest first; see :func:`metricfast.dask.kneighbors`.
+        """
+        return kneighbors(*self._both_sides(X, X_database), n_neighbors)
+
+    def retrieval_report(
+        self, X: Any, y: Any, X_database: Any = None, y_database: Any = None, **options: Any
+    ) -> RetrievalReport:
+        """Judge the order in which embedded database points answer embedded queries.
+
+        Parameters
+        ----------
+        X, X_database : dask array or data frame
+        y, y_database : dask array or series
+        **options
+            As for :func:`metricfast.dask.retrieval_report`.
+
+        Returns
+        -------
+        RetrievalReport
+        """
+        queries, database = self._both_sides(X, X_database)
+        options["label_distance"] = label_distance_of(self.learner_, options.get("label_distance"))
+        options.setdefault("client", self.client)
+        return retrieval_report(queries, y, database, y_database, **options)
+
+    def score(self, X: Any, y: Any, X_database: Any = None, y_database: Any = None) -> float:
+        """Judge how well points retrieve points of their label.
+
+        Parameters
+        ----------
+        X, y, X_database, y_database : dask collections
+            As for `retrieval_report`.
+
+        Returns
+        -------
+        float
+            Of classes the precision at 1; of numbers the negative mean label distance of the 10
+            nearest points. Greater is better.
+        """
+        check_is_fitted(self, "learner_")
+        classes = self.learner_._has_classes
+        name = "precision_at_1" if classes else "mean_label_distance_at_k"
+        report = self.retrieval_report(
+            X, y, X_database, y_database, metrics=name, k=_NEIGHBORS, baselines=False
+        )
+        (score,) = report.values()
+        return score.mean if classes else -score.mean
+
+    def to_local(self) -> Any:
+        """Return a copy of the fitted learner, which knows nothing of Dask."""
+        check_is_fitted(self, "learner_")
+        return copy.deepcopy(self.learner_)
+
+    def _both_sides(self, X: Any, X_database: Any) -> tuple[Any, Any]:
+        check_is_fitted(self, "learner_")
+        two = bool(getattr(getattr(self.learner_, "embedding_", None), "asymmetric", False))
+        if X_database is None and not two:
+            return self.transform(X), None
+        if X_database is None:
+            raise ValueError("X_database must be given: the learner has two maps.")
+        sides = ("query", "database") if two else (None, None)
+        return self.transform(X, sides[0]), self.transform(X_database, sides[1])
+
+    def _of_one_thread(self) -> Any:
+        """Return the learner for tasks, of which a worker runs one on each of its threads."""
+        learner = copy.copy(self.learner_)
+        learner.__dict__.pop("_course", None)
+        if hasattr(learner, "n_jobs"):
+            learner.n_jobs = 1
+        return learner
+
+    def __sklearn_clone__(self) -> DistributedLearner:
+        """Return one that is not fitted, with the same client."""
+        return type(self)(clone(self.learner), self.client, sync=self.sync, n_parts=self.n_parts)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the client behind, which is of this process."""
+        return {**super().__getstate__(), "client": None}
+
+
+def _embedded(
+    block: Any, learner: Any, width: int, dtype: np.dtype[Any], how: dict[str, Any]
+) -> Any:
+    if not block.shape[0]:
+        return np.empty((0, width), dtype)
+    return np.asarray(learner.transform(block, **how), dtype)

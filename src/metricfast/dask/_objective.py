@@ -1,0 +1,128 @@
+"""Losses and gradients by parts of the anchors, each a task, summed in a fixed order."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricfast.dask._workers import Shared, Workers, threads_here
+from metricfast.exceptions import LossOverflowError
+from metricfast.losses._call import Loss
+from metricfast.samplers import Batch
+from metricfast.training.objective import Objective
+
+__all__ = ["ByParts"]
+
+Array = NDArray[Any]
+# Tasks for each thread: more take longer to send, fewer leave some waiting for others.
+_TASKS = 2
+# Value, gradients, and what the loss tells of its evaluation.
+Found = tuple[float, list[Array], dict[str, Any]]
+
+
+class ByParts:
+    """What evaluates objectives on workers: `n_parts` parts, however many workers there are.
+
+    Points and labels are sent to each worker once. An evaluation sends parameters, and gets a value
+    and a gradient of each part. Lists of the few pairs that matter, where a loss has such, are
+    looked at in this process.
+    """
+
+    def __init__(self, workers: Workers, n_parts: int) -> None:
+        self._workers, self._n_parts = workers, n_parts
+        self._of: tuple[Any, ...] = ()
+        self._shared: Shared | None = None
+
+    def __call__(
+        self, objective: Objective, arrays: list[Array], batch: Batch | None
+    ) -> tuple[float, list[Array]]:
+        """Return the loss and its gradients by the parameters; none where it is not finite."""
+        weighed_by = _weighed_by(objective)
+        here = objective.listed(arrays) if batch is None else None
+        if here is not None:  # in less time than a round trip takes
+            return here
+        n_anchors = objective.X.shape[0] if batch is None else batch.n_anchors
+        n_parts = min(self._n_parts, n_anchors)
+        bounds = [n_anchors * i // n_parts for i in range(n_parts + 1)]
+        parts = list(pairwise(bounds))
+        n_tasks = min(n_parts, _TASKS * self._workers.n_threads)
+        cuts = [n_parts * i // n_tasks for i in range(n_tasks + 1)]
+        runs = [parts[start:stop] for start, stop in pairwise(cuts)]
+        of_tasks: list[list[Found]] = self._workers.run(
+            _evaluate, runs, self._sent(objective), arrays=arrays, batch=batch
+        )
+        return self._summed(objective, [found for task in of_tasks for found in task], weighed_by)
+
+    def _summed(
+        self, objective: Objective, parts: list[Found], weighed_by: str
+    ) -> tuple[float, list[Array]]:
+        if not all(gradients and math.isfinite(value) for value, gradients, _ in parts):
+            return math.nan, []
+        told = _total([told for _, _, told in parts])
+        vars(objective.loss.loss).update(told)
+        if weighed_by:
+            counts = [part_told["counts_"][weighed_by] for _, _, part_told in parts]
+            shares = [count / max(1, sum(counts)) for count in counts]
+        else:
+            shares = [1.0] * len(parts)
+        value = sum(share * part for share, (part, _, _) in zip(shares, parts, strict=True))
+        by_parameter = zip(*(gradients for _, gradients, _ in parts), strict=True)
+        return value, [_weighted_sum(shares, gradients) for gradients in by_parameter]
+
+    def _sent(self, objective: Objective) -> Shared:
+        """Return what workers have of an objective: each is sent once, and where it changed."""
+        of = objective.X, objective.loss, getattr(objective.loss, "targets", None)
+        if self._shared is None or any(a is not b for a, b in zip(of, self._of, strict=True)):
+            self._of, self._shared = of, Shared(objective.apart(1))
+        return self._shared
+
+
+def _weighed_by(objective: Objective) -> str:
+    """Return the count that means of parts are weighed by, "" for sums; ValueError for others."""
+    loss = objective.loss.loss
+    known = loss._weighed_by if isinstance(loss, Loss) else {}
+    by = known.get(loss._reduction()) if known else None
+    if by is None or (by and getattr(objective.loss.bound, "_weight", None) is not None):
+        raise ValueError(
+            f"{loss!r} is not known to be a sum over anchors, so gradients of parts do not add up: "
+            "set sync='epochs', reduction='sum' where the loss has that, or fit the learner in one "
+            "place."
+        )
+    return by
+
+
+def _evaluate(
+    parts: list[tuple[int, int]], objective: Objective, arrays: list[Array], batch: Batch | None,
+    threads: int,
+) -> list[Found]:  # fmt: skip
+    """Evaluate the loss of some anchors: a task of several parts."""
+    own, found = objective.apart(threads_here(threads)), []
+    for part in parts:
+        try:
+            value, gradients = own.of_loss(arrays, own.part(batch, *part))
+        except LossOverflowError:
+            return [(math.nan, [], {})]
+        told = {name: kept for name, kept in vars(own.loss.loss).items() if name[-1] == "_"}
+        found.append((value, gradients, told))
+    return found
+
+
+def _weighted_sum(shares: list[float], gradients: tuple[Array, ...]) -> Array:
+    """Sum in the order given, in float64."""
+    total = np.zeros(gradients[0].shape)
+    for share, gradient in zip(shares, gradients, strict=True):
+        total += share * gradient
+    return total.astype(gradients[0].dtype)
+
+
+def _total(told: list[dict[str, Any]]) -> dict[str, Any]:
+    """Sum what losses tell of their evaluations: counts, or dictionaries of counts."""
+    total: dict[str, Any] = {}
+    for name, first in told[0].items():
+        values = [each[name] for each in told]
+        total[name] = _total(values) if isinstance(first, dict) else sum(values)
+    return total

@@ -1,0 +1,95 @@
+"""Rows of dask collections: blocks with their labels and weights, whatever the chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from dask import array as da
+from dask import delayed, is_dask_collection
+
+__all__ = ["blocks_of", "joined", "row_blocks", "starts_of"]
+
+
+def blocks_of(name: str, values: Any) -> list[Any]:
+    """Return the blocks of rows of a collection, delayed; TypeError for what is none."""
+    if not is_dask_collection(values) or not hasattr(values, "to_delayed"):
+        raise TypeError(
+            f"{name} must be a dask array, data frame or series; found {type(values).__name__}. "
+            "For what is in memory use the learner itself, or dask.array.from_array."
+        )
+    if isinstance(values, da.Array):
+        if values.ndim == 2 and values.numblocks[1] > 1:
+            values = values.rechunk({1: -1})
+        return list(values.to_delayed().ravel())
+    return list(values.to_delayed())
+
+
+def row_blocks(X: Any, **others: Any) -> list[Any]:
+    """Return blocks of X and, row by row, of what else is given, None if not: delayed tuples.
+
+    Raises ValueError where rows cannot be told to belong together.
+    """
+    of_X = blocks_of("X", X)
+    columns = [of_X]
+    for name, values in others.items():
+        blocks = [None] * len(of_X) if values is None else blocks_of(name, _cut_alike(values, X))
+        if len(blocks) != len(of_X):
+            raise ValueError(
+                f"{name} has {len(blocks)} partitions and X {len(of_X)}, of sizes that are not all "
+                "known: call compute_chunk_sizes() on both, or partition them alike."
+            )
+        columns.append(blocks)
+    together = delayed(_together)  # under names of its own: fits share nothing
+    names = ("X", *others)
+    return [together(names, i, *parts) for i, parts in enumerate(zip(*columns, strict=True))]
+
+
+def starts_of(blocks: Sequence[Any]) -> Any:
+    """Return where each block begins, delayed."""
+    lengths = [delayed(_length)(block) for block in blocks]
+    return delayed(_starts)(lengths)
+
+
+def joined(blocks: Sequence[Any]) -> Any:
+    """Return blocks one after the other, without the empty ones if there are others."""
+    blocks = [block for block in blocks if _length(block)] or list(blocks[:1])
+    first = blocks[0]
+    if hasattr(first, "iloc"):
+        import pandas as pd
+
+        return pd.concat(blocks)
+    if hasattr(first, "tocsr"):
+        import scipy.sparse
+
+        return scipy.sparse.vstack(blocks, format="csr")
+    return np.concatenate([np.asarray(block) for block in blocks])
+
+
+def _cut_alike(values: Any, X: Any) -> Any:
+    """Cut an array as X is, where the sizes of both are known."""
+    both = [each for each in (values, X) if isinstance(each, da.Array)]
+    known = len(both) == 2 and not any(np.isnan(size) for each in both for size in each.chunks[0])
+    if known and values.chunks[0] != X.chunks[0] and values.shape[0] == X.shape[0]:
+        return values.rechunk({0: X.chunks[0]})
+    return values
+
+
+def _together(names: tuple[str, ...], i: int, *parts: Any) -> tuple[Any, ...]:
+    rows = _length(parts[0])
+    for name, part in zip(names, parts, strict=True):
+        if part is not None and _length(part) != rows:
+            raise ValueError(
+                f"X and {name} must have as many rows: partition {i} has {rows} and "
+                f"{_length(part)}."
+            )
+    return parts
+
+
+def _length(block: Any) -> int:
+    return int(block.shape[0])
+
+
+def _starts(lengths: list[int]) -> list[int]:
+    return [0, *np.cumsum(lengths).tolist()]

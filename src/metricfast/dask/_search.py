@@ -1,0 +1,170 @@
+"""Searches and metrics of dask arrays: blocks of queries, each against the whole database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from dask import array as da
+from dask import delayed
+
+from metricfast._labels.binding import is_precomputed
+from metricfast.dask._rows import blocks_of, joined, row_blocks, starts_of
+from metricfast.dask._workers import Workers
+from metricfast.distances import neighbors
+from metricfast.metrics import RetrievalReport
+from metricfast.metrics._report import scored, values_of
+from metricfast.metrics._wanted import Wanted, chosen_metrics, scores_of
+
+__all__ = ["kneighbors", "retrieval_report"]
+
+
+def kneighbors(
+    queries: Any, database: Any = None, n_neighbors: int = 5, **options: Any
+) -> tuple[Any, Any]:
+    """The nearest database points of each query, exactly, when they are computed.
+
+    Parameters
+    ----------
+    queries : dask array or data frame of shape (n, d)
+    database : dask array or data frame of shape (m, d), optional
+        By default the queries themselves, each left out of its own neighbours. Every worker that
+        searches holds all of it.
+    n_neighbors : int, default=5
+    **options
+        `L`, `U`, `V`, `squared` as for :func:`metricfast.kneighbors`.
+
+    Returns
+    -------
+    distances, indices : dask arrays of shape (n, n_neighbors)
+        As of :func:`metricfast.kneighbors`; blocks are those of the queries.
+
+    Raises
+    ------
+    TypeError
+        If an array is not of dask.
+    ValueError
+        When they are computed, as :func:`metricfast.kneighbors`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import metricfast.dask
+    >>> points = da.from_array([[0.0], [1.0], [3.0]], chunks=(2, 1))
+    >>> distances, indices = metricfast.dask.kneighbors(points, n_neighbors=1)
+    >>> indices.compute().ravel()
+    array([1, 0, 1])
+    """
+    blocks, references, starts = _sides(queries, database)
+    search = delayed(_nearest, nout=2)
+    found = [
+        search(block, references, starts, i, n_neighbors, options) for i, block in enumerate(blocks)
+    ]
+    sizes = queries.chunks[0] if isinstance(queries, da.Array) else (np.nan,) * len(blocks)
+    dtype = getattr(queries, "dtype", None) or np.float64
+    distances, indices = (
+        da.concatenate(
+            [
+                da.from_delayed(pair[side], (size, n_neighbors), dtype=kind)
+                for pair, size in zip(found, sizes, strict=True)
+            ],
+            allow_unknown_chunksizes=True,
+        )
+        for side, kind in ((0, dtype), (1, np.int64))
+    )
+    return distances, indices
+
+
+def retrieval_report(
+    queries: Any,
+    labels: Any,
+    database: Any = None,
+    database_labels: Any = None,
+    *,
+    client: Any = None,
+    **options: Any,
+) -> RetrievalReport:
+    """Judge the order in which a database answers queries, block by block of the queries.
+
+    Parameters
+    ----------
+    queries, database : dask array or data frame of shape (n, d), and (m, d)
+        As for :func:`metricfast.metrics.retrieval_report`. Every worker that searches holds the
+        whole database.
+    labels, database_labels : dask array or series of shape (n,), and (m,)
+    client : distributed.Client, optional
+    **options
+        As for :func:`metricfast.metrics.retrieval_report`, without `exclude`.
+
+    Returns
+    -------
+    RetrievalReport
+        That of the arrays.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`metricfast.metrics.retrieval_report`; if a collection is not of dask, or there is
+        no client.
+    """
+    if is_precomputed(options.get("label_distance")):
+        raise ValueError("label_distance must compare labels: there is no dask array of distances.")
+    workers, own = Workers(client), database is None
+    if own != (database_labels is None):
+        raise ValueError("database and database_labels must be given together.")
+    k, confidence = options.pop("k", 10), options.pop("confidence", 0.95)
+    blocks = row_blocks(queries, labels=labels)
+    references = delayed(_joined_rows)(
+        blocks if own else row_blocks(database, database_labels=database_labels)
+    )
+    starts = starts_of([block[0] for block in blocks]) if own else None
+    choose = delayed(_chosen)(options.pop("metrics", None), blocks, k, options)
+    judge = delayed(_judged)
+    wanted, *found = workers.computed(
+        [choose]
+        + [judge(block, references, starts, i, choose, options) for i, block in enumerate(blocks)]
+    )
+    values = {key: np.concatenate([each[key] for each in found], axis=1) for key in wanted}
+    return scored(wanted, values, confidence)
+
+
+def _sides(queries: Any, database: Any) -> tuple[list[Any], Any, Any]:
+    """Return blocks of queries, the database, and where blocks begin if both are the same."""
+    blocks = blocks_of("queries", queries)
+    own = database is None
+    references = delayed(joined)(blocks if own else blocks_of("database", database))
+    return blocks, references, starts_of(blocks) if own else None
+
+
+def _nearest(
+    block: Any, database: Any, starts: list[int] | None, i: int, k: int, options: dict[str, Any]
+) -> tuple[Any, Any]:
+    database = np.asarray(database)
+    block = np.asarray(block)
+    if not len(block):
+        return np.empty((0, k), block.dtype), np.empty((0, k), np.int64)
+    exclude = None if starts is None else np.arange(starts[i], starts[i + 1])
+    return neighbors.kneighbors(block, database, k, exclude=exclude, n_jobs=1, **options)
+
+
+def _joined_rows(blocks: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    return tuple(np.asarray(joined(column)) for column in zip(*blocks, strict=True))
+
+
+def _chosen(metrics: Any, blocks: list[tuple[Any, ...]], k: Any, options: dict[str, Any]) -> Wanted:
+    """Return the metrics to be measured, which the labels of all queries decide."""
+    labels = joined([block[1] for block in blocks])
+    said = None if options.get("label_distance") is None else True
+    return scores_of(chosen_metrics(metrics, np.asarray(labels), said), k)
+
+
+def _judged(
+    block: tuple[Any, ...], database: tuple[Any, ...], starts: list[int] | None, i: int,
+    wanted: Wanted, options: dict[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    """Return the values of a block of queries."""
+    points, labels = (np.asarray(part) for part in block)
+    if not len(points):
+        return {key: np.empty((3, 0)) for key in wanted}
+    exclude = None if starts is None else np.arange(starts[i], starts[i + 1])
+    return values_of(points, labels, *database, wanted=wanted, exclude=exclude, n_jobs=1, **options)

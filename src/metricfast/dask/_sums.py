@@ -1,0 +1,62 @@
+"""Learners of sums over points: those of partitions, merged in a fixed order."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from dask import delayed
+from sklearn.base import clone
+
+from metricfast._core.checks import check_points
+from metricfast._core.sums import Sums
+from metricfast._core.targets import check_sample_weight
+from metricfast.dask._rows import row_blocks
+from metricfast.dask._workers import Workers
+from metricfast.learners.base.one_pass import OnePass, OnePassOfClasses
+
+__all__ = ["fit_by_sums", "is_exact"]
+
+# A learner that has seen the points of a part, and their sums.
+Part = tuple[OnePass, tuple[Sums, ...]]
+
+
+def is_exact(learner: Any) -> bool:
+    """Tell whether sums of parts are those of all: nothing is drawn, nor are neighbours sought."""
+    return isinstance(learner, OnePass) and not isinstance(learner, OnePassOfClasses)
+
+
+def fit_by_sums(learner: OnePass, workers: Workers, X: Any, y: Any, weight: Any) -> OnePass:
+    """Return the learner, fitted to the sums of all partitions, of which the client sees these."""
+    parts = [delayed(_summed)(learner, block) for block in row_blocks(X, y=y, sample_weight=weight)]
+    while len(parts) > 1:  # neighbours, so that no worker ever has more than two
+        pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
+        parts = [delayed(_merged)(*pair) if len(pair) > 1 else pair[0] for pair in pairs]
+    (found,) = workers.computed(parts)
+    if found is None:
+        raise ValueError("X must hold at least 2 points; found 0.")
+    fitted: OnePass
+    fitted, sums = found
+    fitted._learn_sums(tuple(each.counted() for each in sums))
+    fitted._sums = sums
+    return fitted
+
+
+def _summed(learner: OnePass, block: tuple[Any, ...]) -> Part | None:
+    X, y, weight = block
+    if not X.shape[0]:
+        return None
+    learner = clone(learner)
+    learner._begin_fit()
+    y = y if learner._requires_y else None
+    checked = check_points(learner, X, y, preprocessor=learner.preprocessor_, reset=True, order="C")
+    points, labels = (checked, None) if y is None else checked
+    weights = check_sample_weight(weight, len(points))
+    return learner, learner._sums_of(points, labels, weights)[0]
+
+
+def _merged(first: Part | None, second: Part | None) -> Part | None:
+    if first is None or second is None:
+        return second if first is None else first
+    pairs = zip(first[1], second[1], strict=True)
+    return first[0], tuple(copy.deepcopy(sums).merge(more) for sums, more in pairs)

@@ -1,0 +1,134 @@
+"""The workers of a client: results of tasks in order, or an error; no wait without end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError
+from typing import Any
+
+import distributed
+
+__all__ = ["Shared", "Workers", "threads_here"]
+
+# Seconds between two looks at whether there is a worker, and without any until that is an error.
+_LOOK, _PATIENCE = 2.0, 30.0
+# Times that tasks are given again whose data went with the last worker that had them.
+_ATTEMPTS = 4
+
+
+class Shared:
+    """Something that each worker is sent once."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.future: Any = None
+
+
+class Workers:
+    """The workers of a client.
+
+    Raises TypeError for what is no client, ValueError where there is none, or it has no connection.
+    """
+
+    def __init__(self, client: Any) -> None:
+        if client is None:
+            try:
+                client = distributed.default_client()
+            except ValueError as error:
+                raise ValueError(
+                    "there is no client: start one, distributed.Client(...), or give client."
+                ) from error
+        if not isinstance(client, distributed.Client) or client.asynchronous:
+            raise TypeError(
+                f"client must be a distributed.Client that is not asynchronous; found {client!r}."
+            )
+        self.client = client
+        self._check_connection()
+        self.wait_for_one()
+
+    def wait_for_one(self, since: float | None = None) -> None:
+        """Wait until there is a worker; RuntimeError if none comes."""
+        end = (time.monotonic() if since is None else since) + _PATIENCE
+        while not self.client.nthreads():
+            if time.monotonic() > end:
+                raise RuntimeError(
+                    f"the client has had no worker for {_PATIENCE:.0f} seconds: start workers, and "
+                    "fit again (with checkpoint= a training goes on from where it was)."
+                )
+            time.sleep(0.1)
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of all workers, at least one."""
+        return max(1, sum(map(int, self.client.nthreads().values())))
+
+    def run(
+        self, function: Callable[..., Any], items: Iterable[Any], *shared: Shared, **common: Any
+    ) -> list[Any]:
+        """Return ``function(item, *shared, threads=, **common)`` of each item, in order.
+
+        `threads` is how many a task may use, such that all of a worker together have what it has.
+        """
+        items = list(items)
+        for attempt in range(_ATTEMPTS):
+            self._check_connection()
+            try:
+                of_shared = [self._sent(each) for each in shared]
+                futures = self.client.map(
+                    function, items, *([future] * len(items) for future in of_shared), pure=False,
+                    threads=max(1, self.n_threads // max(1, len(items))), **common,
+                )  # fmt: skip
+                return self.results(futures)
+            except (CancelledError, distributed.TimeoutError, OSError):
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                for each in shared:
+                    each.future = None
+        raise AssertionError
+
+    def results(self, futures: list[Any]) -> list[Any]:
+        """Wait for futures, as long as there are workers."""
+        while True:
+            try:
+                distributed.wait(futures, timeout=_LOOK)
+            except distributed.TimeoutError:
+                self._check_connection()
+                self.wait_for_one()
+                continue
+            found: list[Any] = self.client.gather(futures)
+            return found
+
+    def computed(self, delayed: list[Any]) -> list[Any]:
+        """Return what delayed objects are, in order."""
+        try:
+            return self.results(self.client.compute(delayed)) if delayed else []
+        except CancelledError as error:
+            raise RuntimeError(
+                "what the collections are made of is not on the cluster of this client: it was "
+                "persisted or scattered by another client, or went with a worker that was lost. "
+                f"Give that client, or make the collections anew: {error}"
+            ) from error
+
+    def _sent(self, shared: Shared) -> Any:
+        if shared.future is None or shared.future.status != "finished":
+            self.wait_for_one()
+            shared.future = self.client.scatter(
+                shared.value, broadcast=True, hash=False, timeout=_PATIENCE
+            )
+        return shared.future
+
+    def _check_connection(self) -> None:
+        if self.client.status != "running":
+            raise RuntimeError(
+                f"the client is {self.client.status}, not running: connect a new one, "
+                "distributed.Client(...), and give it as client."
+            )
+
+
+def threads_here(threads: int) -> int:
+    """Return how many threads a task may use where it runs: no more than its worker has."""
+    try:
+        return max(1, min(threads, int(distributed.get_worker().state.nthreads)))
+    except ValueError:  # no worker
+        return 1

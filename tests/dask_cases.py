@@ -1,0 +1,93 @@
+"""Clusters, points and learners of the tests on Dask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dask.array as da
+import distributed
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+import metricfast as mf
+from metricfast import losses
+from metricfast.dask import DistributedLearner
+from metricfast.embeddings import MLP
+
+# Of distributed itself, as clusters and workers end.
+MARKS = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:::distributed"),
+    pytest.mark.filterwarnings("ignore:Sending large graph"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
+X, Y = load_iris(return_X_y=True)
+ORDER = np.random.RandomState(0).permutation(len(X))
+X, Y = X[ORDER], Y[ORDER]
+# Sizes that an array may be cut into: uneven, and with empty ones.
+CHUNKS = (0, 3, 70, 0, 76, 1)
+
+
+@contextmanager
+def cluster(n_workers: int = 1, threads: int = 1, **how: Any) -> Iterator[Any]:
+    how = {"n_workers": n_workers, "processes": False, "dashboard_address": ":0", **how}
+    with (
+        distributed.LocalCluster(threads_per_worker=threads, **how) as made,
+        distributed.Client(made) as client,
+    ):
+        client.wait_for_workers(n_workers, timeout=30)
+        yield client
+
+
+def cut(values: Any, chunks: Any = CHUNKS) -> Any:
+    values = np.asarray(values)
+    return da.from_array(values, chunks=(chunks, *values.shape[1:]))
+
+
+def learned(learner: Any) -> Any:
+    found = getattr(learner, "components_", None)
+    return learner.parameters_[0] if found is None else found
+
+
+LEARNERS = {
+    "NCA": mf.NCA(n_components=2, max_iter=3),
+    "LMNN": mf.LMNN(n_components=2, max_iter=3),
+    "MLKR": mf.MLKR(n_components=2, max_iter=3),
+    "MCML": mf.MCML(n_components=2, max_iter=3),
+    "LDML": mf.LDML(n_components=2, max_iter=3),
+    "NCMML": mf.NCMML(n_components=2, max_iter=3),
+    "refreshed LMNN": mf.LMNN(n_components=2, min_iter=1, max_iter=2, target_refresh=1),
+    "NCA by batches": mf.NCA(n_components=2, solver="sgd", max_epochs=1, random_state=0),
+    "LMNN by batches": mf.LMNN(n_components=2, solver="sgd", max_epochs=1, random_state=0),
+    "embedding": mf.TripletLearner(2, max_epochs=1, batch_size=50, random_state=0),
+    "proxies": mf.ProxyNCALearner(2, max_epochs=1, random_state=0),
+    "all points": mf.EmbeddingLearner(
+        losses.NTXent(), MLP((4,), 2), solver="lbfgs", max_epochs=2, random_state=0
+    ),
+    "votes": mf.NeighborhoodGerrymandering(
+        n_components=2, solver="lbfgs", max_iter=2, random_state=0
+    ),
+    "votes, M": mf.NeighborhoodGerrymandering(
+        parameterization="M", batch_size=75, max_iter=2, max_epochs=1, random_state=0
+    ),
+}
+
+
+SAME: dict[str, Callable[[], DistributedLearner]] = {
+    "sums": lambda: DistributedLearner(mf.RCA()),
+    "all points": lambda: DistributedLearner(mf.MCML(n_components=3, max_iter=3)),
+    "batches": lambda: DistributedLearner(LEARNERS["NCA by batches"]),
+    "epochs": lambda: DistributedLearner(
+        mf.NCA(n_components=2, solver="sgd", max_epochs=3, random_state=0),
+        sync="epochs", n_parts=4,
+    ),
+    "epochs of an embedding": lambda: DistributedLearner(
+        mf.ProxyNCALearner(2, max_epochs=3, batch_size=10, learning_rate=0.01, random_state=0),
+        sync="epochs", n_parts=4,
+    ),
+}  # fmt: skip

@@ -1,0 +1,201 @@
+"""What goes wrong on a cluster: lost workers and clients, wrong clients, bad input."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+
+import metricfast as mf
+
+pytest.importorskip("dask")
+pytest.importorskip("distributed")
+
+from dask_cases import LEARNERS, MARKS, SAME, X, Y, cluster, cut
+
+from metricfast.dask import DistributedLearner, _workers, kneighbors
+
+pytestmark = MARKS
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    with cluster(2) as found:
+        yield found
+
+
+class Killer:
+    """A callback that kills some workers, once: of processes, or those that it is called in."""
+
+    def __init__(self, folder: Path, *pids: int) -> None:
+        self.mark, self.pids = folder / "done", pids
+
+    def __call__(self, state: Any) -> None:
+        if not self.mark.exists():
+            self.mark.touch()
+            for pid in self.pids or (os.getpid(),):
+                os.kill(pid, signal.SIGKILL)
+
+
+CLIENT = """
+import os, sys, distributed, dask.array as da, metricfast as mf
+from metricfast.dask import DistributedLearner
+from sklearn.datasets import load_iris
+X, y = load_iris(return_X_y=True)
+learner = mf.NCA(
+    n_components=2, solver="sgd", max_epochs=4, random_state=0, checkpoint=sys.argv[2],
+    callbacks=[lambda state: state.iteration > 2 and os.kill(os.getpid(), 9)],
+)
+with distributed.Client(sys.argv[1]) as client:
+    DistributedLearner(learner).fit(da.from_array(X, chunks=50), da.from_array(y, chunks=50))
+"""
+
+
+def test_processes_are_killed(client: Any, tmp_path: Path) -> None:
+    expected = {name: SAME[name]().set_params(client=client) for name in ("all points", "epochs")}
+    for learner in expected.values():
+        learner.fit(cut(X), cut(Y))
+    with cluster(2, processes=True) as mortal:
+        pids = mortal.run(os.getpid).values()
+        for name, killer in (
+            ("all points", Killer(tmp_path, *pids)),
+            ("epochs", Killer(tmp_path)),
+        ):
+            killer.mark.unlink(missing_ok=True)
+            learner = SAME[name]().set_params(client=mortal, learner__callbacks=[killer])
+            found = learner.fit(cut(X), cut(Y)).learner_
+            assert killer.mark.exists()
+            assert (found.components_ == expected[name].learner_.components_).all()
+        checkpoint = str(tmp_path / "training")
+        address = mortal.scheduler.address
+        killed = subprocess.run(
+            [sys.executable, "-c", CLIENT, address, checkpoint],
+            check=False, capture_output=True, timeout=60,
+        )  # fmt: skip
+        assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+        nca = mf.NCA(n_components=2, solver="sgd", max_epochs=4, random_state=0)
+        points = cut(load_iris().data, 50), cut(load_iris().target, 50)
+        whole = DistributedLearner(nca, mortal).fit(*points).learner_
+        seen: list[int] = []
+        nca.set_params(
+            checkpoint=checkpoint, callbacks=[lambda state: seen.append(state.iteration)]
+        )
+        resumed = DistributedLearner(nca, mortal).fit(*points).learner_
+        assert len(seen) <= 2
+        assert (resumed.components_ == whole.components_).all()
+
+
+def test_no_worker_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_workers, "_PATIENCE", 1.0)
+    monkeypatch.setattr(_workers, "_LOOK", 0.2)
+    with cluster(1) as lonely:
+        learner = SAME["all points"]().set_params(
+            client=lonely, learner__callbacks=[lambda state: lonely.cluster.scale(0)]
+        )
+        with pytest.raises(RuntimeError, match="no worker for"):
+            learner.fit(cut(X), cut(Y))
+    with pytest.raises(RuntimeError, match="client is closed"):
+        SAME["all points"]().set_params(client=lonely).fit(cut(X), cut(Y))
+
+
+def test_two_fits_at_once(client: Any) -> None:
+    makes = [SAME["all points"], SAME["batches"], SAME["epochs"]] * 2
+    found: list[Any] = [None] * len(makes)
+
+    def fit(i: int) -> None:
+        found[i] = makes[i]().set_params(client=client).fit(cut(X), cut(Y)).learner_.components_
+
+    threads = [threading.Thread(target=fit, args=(i,)) for i in range(len(makes))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for i, make in enumerate(makes):
+        alone = make().set_params(client=client).fit(cut(X), cut(Y)).learner_.components_
+        np.testing.assert_array_equal(found[i], alone)
+
+
+def told_threads(item: int, threads: int) -> int:
+    return _workers.threads_here(threads)
+
+
+def test_tasks_take_no_more_threads_than_their_worker_has() -> None:
+    with cluster(2, 4) as client:
+        workers = _workers.Workers(client)
+        for n_items, threads in ((1, 4), (2, 4), (4, 2), (8, 1), (30, 1)):
+            assert workers.run(told_threads, range(n_items)) == [threads] * n_items
+
+
+def test_a_client_of_another_cluster(client: Any) -> None:
+    with cluster(1) as other:
+        elsewhere = other.persist(cut(X))
+        with pytest.raises(RuntimeError, match="not on the cluster of this client"):
+            DistributedLearner(mf.NCA(), client).fit(elsewhere, cut(Y))
+
+
+NCA_BY_EPOCHS = partial(DistributedLearner, LEARNERS["NCA by batches"], sync="epochs")
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: DistributedLearner(mf.NCA(), 7).fit(cut(X), cut(Y)), TypeError, "client must be"),
+        (lambda: DistributedLearner(mf.SCML_Supervised()).fit(cut(X), cut(Y)), TypeError, "iterat"),
+        (lambda: DistributedLearner(mf.NCA()).fit(X, cut(Y)), TypeError, "X must be a dask array"),
+        (lambda: DistributedLearner(mf.NCA()).fit(cut(X), Y), TypeError, "y must be a dask array"),
+        (lambda: DistributedLearner(mf.NCA()).fit(cut(X), cut(Y[:9], 9)), ValueError, "partitions"),
+        (lambda: DistributedLearner(mf.NCA(), sync="all").fit(cut(X), cut(Y)), ValueError, "sync"),
+        (lambda: DistributedLearner(mf.NCA(), n_parts=0).fit(cut(X), cut(Y)), ValueError, "n_part"),
+        (
+            lambda: DistributedLearner(mf.NCA(), sync="epochs").fit(cut(X), cut(Y)),
+            ValueError,
+            "solver='sgd'",
+        ),
+        (lambda: NCA_BY_EPOCHS().fit(cut(X), cut(Y), validate=True), TypeError, "validate"),
+        (
+            lambda: NCA_BY_EPOCHS().set_params(learner__checkpoint="x").fit(cut(X), cut(Y)),
+            ValueError,
+            "checkpoint",
+        ),
+        (
+            lambda: DistributedLearner(mf.NCA()).fit(cut(X, 50), cut(Y[:140], (50, 50, 40))),
+            ValueError,
+            "partition 2 has 50 and 40",
+        ),
+        (
+            lambda: DistributedLearner(mf.EmbeddingLearner(lambda Z, y: (0.0, 0 * Z))).fit(
+                cut(X), cut(Y)
+            ),
+            ValueError,
+            "sync='epochs'",
+        ),
+        (lambda: DistributedLearner(mf.NCA()).transform(cut(X)), ValueError, "not fitted"),
+        (lambda: kneighbors(X), TypeError, "queries must be a dask array"),
+    ],
+)
+def test_bad_input(
+    make: Callable[[], object], error: type[Exception], text: str, client: Any
+) -> None:
+    with pytest.raises(error, match=text):
+        make()
+
+
+def test_clones_and_copies(client: Any) -> None:
+    learner = DistributedLearner(LEARNERS["NCA"], client, n_parts=3)
+    assert clone(learner).client is client and clone(learner).n_parts == 3
+    assert learner.client_ is client
+    copied = pickle.loads(pickle.dumps(learner.fit(cut(X), cut(Y))))
+    assert copied.client is None
+    np.testing.assert_array_equal(copied.learner_.components_, learner.learner_.components_)
