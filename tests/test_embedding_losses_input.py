@@ -162,6 +162,13 @@ def test_cosent_refuses_a_gradient_that_overflows(partners):
         losses.CoSENT()(Z, [2, 0, 1], *(np.array(each) * 5e154 for each in partners))
 
 
+def test_a_scale_that_makes_points_overflow_is_refused():
+    with pytest.raises(LossOverflowError, match="overflows: Z is too large"):
+        losses.ProxyNCA(scale=1e30)(
+            np.full((2, 3), 1e30, "f"), [0, 1], np.eye(2, 3, dtype="f"), [0, 1]
+        )
+
+
 OVERFLOWS = [
     *product((losses.LogRatio(), losses.NCA(), losses.LMNN(1), losses.LDML()), (1e30,), ("f",)),
     *product((losses.LogRatio(), losses.NCA(), losses.LMNN(1), losses.LDML()), (1e200,), ("d",)),

@@ -62,7 +62,9 @@ class ProxyNCA(Loss):
 
     def _run(self, call: Call) -> Totals:
         root = math.sqrt(as_positive(self.scale, "scale"))
-        scaled = replace(call, queries=root * call.queries, database=root * call.references)
+        with np.errstate(over="ignore"):
+            scaled = replace(call, queries=root * call.queries, database=root * call.references)
+        scaled.check_finite(scaled.queries, scaled.database)
         totals = NCA("log")._run(scaled)
         call.gradient = root * scaled.gradient
         call.database_gradient = root * np.asarray(scaled.database_gradient)
