@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import dask.array as da
 import distributed
@@ -36,7 +38,9 @@ CHUNKS = (0, 3, 70, 0, 76, 1)
 @contextmanager
 def cluster(n_workers: int = 1, threads: int = 1, **how: Any) -> Iterator[Any]:
     how = {"n_workers": n_workers, "processes": False, "dashboard_address": ":0", **how}
+    # Dask sets numbers of threads for the processes that it starts, and leaves them set here.
     with (
+        mock.patch.dict(os.environ),
         distributed.LocalCluster(threads_per_worker=threads, **how) as made,
         distributed.Client(made) as client,
     ):

@@ -104,6 +104,8 @@ def _reference(name: str, a: Arguments) -> Any:
     if "label_distance" in given:
         given["metric"] = given.pop("label_distance")
     if name == "Triplet":
+        if 0 < given.get("margin", 1) < 1e-9:  # which vanishes beside a distance
+            return None
         given["dense"] = given.pop("labels", "class") == "dense"
     if name in ("Ratio", "BoundedRatio") and given.pop("eps_log", None) != 0:
         return None
