@@ -273,6 +273,13 @@ def test_validation_beyond_memory_is_refused_before_anything_is_read(name: str) 
         assert clone(learner).fit(source, labels, validate=True).validation_["n_held_out"] > 0
 
 
+def test_a_part_without_pairs_adds_nothing() -> None:
+    for points in (X[:3], sources.Rows(X[:3])):
+        with pytest.warns(UserWarning, match="Only generated 0"):
+            sdml = mf.SDML_Supervised(random_state=0).partial_fit(points, [0, 0, 1], [1, 0, 0])
+        np.testing.assert_allclose(sdml.components_, np.eye(X.shape[1]))
+
+
 def test_parts_after_fit_begin_anew() -> None:
     for name in ("Covariance", "LFDA", "RCA"):
         learner, labels, _ = OF_POINTS[name]

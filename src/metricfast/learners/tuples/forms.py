@@ -137,6 +137,8 @@ def pair_sums(tuples: TupleSet) -> Sums:
     """Sum the outer products of differences, of groups -1, of dissimilar pairs, and 1."""
     d, index, groups = tuples.points.shape[1], tuples.index, np.array([-1, 1])
     weights = np.ones(len(index)) if tuples.weight is None else tuples.weight
+    if not len(index):
+        return Sums.of_scatters(groups, np.zeros(2), np.zeros((2, d, d)), 0, tuples.points.dtype)
     points, exponent = center_and_rescale(tuples.points)
     scatters, totals = np.zeros((2, d, d)), np.zeros(2)
     for place, group in enumerate(groups):
