@@ -18,7 +18,7 @@ pytest.importorskip("distributed")
 import dask
 from dask_cases import CHUNKS, LEARNERS, MARKS, ORDER, SAME, X, Y, cluster, cut, learned
 
-from metricfast.dask import DistributedLearner, _workers, retrieval_report
+from metricfast.dask import DistributedLearner, _workers, kneighbors, retrieval_report
 from metricfast.dask._objective import ByParts
 from metricfast.embeddings import MLP, Asymmetric
 from metricfast.learners.linear.impostors import TargetsAndImpostors
@@ -82,7 +82,9 @@ def test_losses_of_parts_add_up_or_are_refused(name: str, weighted: bool, client
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("learner", [mf.Covariance(), mf.RCA(n_components=2)], ids=repr)
+@pytest.mark.parametrize(
+    "learner", [mf.Covariance(), mf.RCA(n_components=2), mf.GMML_Supervised()], ids=repr
+)
 def test_sums_of_parts_are_those_of_all(learner: Any, weighted: bool, client: Any) -> None:
     weight = np.random.RandomState(0).rand(len(X)) if weighted else None
     found = DistributedLearner(learner).fit(
@@ -92,6 +94,17 @@ def test_sums_of_parts_are_those_of_all(learner: Any, weighted: bool, client: An
     np.testing.assert_allclose(found.learner_.components_, plain.components_, rtol=1e-9)
     again = found.to_local().partial_fit(X, Y)
     assert again.components_.shape == plain.components_.shape
+
+
+def test_distances_are_of_the_dtype_that_is_declared(client: Any) -> None:
+    for queries, database, dtype in (
+        (np.int32, None, np.float64),
+        (np.float32, None, np.float32),
+        (np.float32, np.float64, np.float64),
+    ):
+        references = None if database is None else cut((9 * X).astype(database))
+        found, _ = kneighbors(cut((9 * X).astype(queries)), references, n_neighbors=2)
+        assert found.dtype == found.compute().dtype == dtype
 
 
 def test_results_do_not_depend_on_workers_or_chunks() -> None:

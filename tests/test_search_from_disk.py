@@ -111,6 +111,16 @@ def test_what_earlier_blocks_have_found_bounds_later_ones(unit: float) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+def test_points_after_zeros_show_the_unit_of_all() -> None:
+    X = 1e-180 * RNG.randn(3000, 3)
+    X[:70] = 0
+    expected = mf.kneighbors(X[:100], X, n_neighbors=3)
+    with mf.config_context(memory_limit="40 kB"):
+        found = mf.kneighbors(X[:100], sources.Rows(X), n_neighbors=3)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_a_database_is_read_once_for_a_block_of_queries() -> None:
     X = BASE.astype(np.float32)
     stored = Stored(X)

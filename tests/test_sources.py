@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +155,46 @@ def test_labels_come_with_batches() -> None:
     np.testing.assert_array_equal(source.labels, X[:, 0] > 0)
 
 
+def test_iterators_that_fill_the_same_arrays_again() -> None:
+    X, y = np.arange(60.0).reshape(30, 2), np.arange(30) // 4
+    block, part = np.empty((10, 2)), np.empty(10, int)
+
+    def make() -> Iterator[tuple[Array, Array]]:
+        for start in range(0, 30, 10):
+            block[:], part[:] = X[start : start + 10], y[start : start + 10]
+            yield block, part
+
+    source = sources.Batches(make)
+    np.testing.assert_array_equal(source.labels, y)
+    np.testing.assert_array_equal(source[:], X)
+
+
+def test_two_sources_of_one_iterator_start_it_in_turn() -> None:
+    X = np.arange(120.0).reshape(40, 3)
+    iterator = DataIter(X)
+    first, second = sources.Batches(iterator), sources.Batches(iterator)
+    for rows in (slice(0, 15), slice(15, 30), slice(30, 40)):
+        np.testing.assert_array_equal(first[rows], X[rows])
+        np.testing.assert_array_equal(second[rows], X[rows])
+    again = pickle.loads(pickle.dumps(second))
+    np.testing.assert_array_equal(again[20:], X[20:])
+
+
+@pytest.mark.parametrize("name", ["Parquet file", "Parquet", "batches", "DataIter"])
+def test_threads_share_a_source(name: str, tmp_path: Path) -> None:
+    X = np.random.RandomState(0).randn(400, 3)
+    store = STORES[name](X, tmp_path)
+
+    def look(seed: int) -> bool:
+        rng, source = np.random.RandomState(seed), as_source(store)
+        assert source is not None
+        starts = rng.randint(0, 380, 30)
+        return all((source[start : start + 20] == X[start : start + 20]).all() for start in starts)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(look, range(8)))
+
+
 def test_pages_of_a_memory_map_are_let_go(tmp_path: Path) -> None:
     X = np.arange(200_000.0).reshape(-1, 2)
     for mode, offset in (("r", 0), ("r+", 1000), ("c", 0)):
@@ -161,7 +203,8 @@ def test_pages_of_a_memory_map_are_let_go(tmp_path: Path) -> None:
         if mode != "r":
             view[7] = -1  # also what is in no file yet is read, twice
         for _ in range(2):
-            np.testing.assert_array_equal(sources.Rows(view)[:], np.array(view))
+            for part in (view, view[::-3], view[:, 1:], view[:, ::-1]):
+                np.testing.assert_array_equal(sources.Rows(part)[:], np.array(part))
 
 
 @pytest.mark.parametrize(
@@ -181,6 +224,11 @@ def test_pages_of_a_memory_map_are_let_go(tmp_path: Path) -> None:
             "the same in every call",
         ),
         (lambda: sources.Columns(arrow(np.eye(2)), ["z"]), ValueError, "no column 'z'"),
+        (lambda: sources.Columns(arrow(np.eye(2)), "x0"), TypeError, "columns must be a list"),
+        (lambda: sources.Columns(arrow(np.eye(2)), ["x0", "x0"]), ValueError, "different names"),
+        (lambda: sources.Columns(arrow(np.eye(2)).to_batches()[0]), TypeError, "data must be"),
+        (lambda: sources.Rows(np.eye(3))[0, 1], IndexError, "by rows alone"),
+        (lambda: sources.Rows(np.eye(3))[np.array([True])], IndexError, "3 values"),
         (lambda: mf.Covariance().fit(sources.Rows(np.eye(1))), ValueError, "minimum of 2"),
         (lambda: mf.NCA().fit(sources.Rows(np.eye(3)), [0, 1]), ValueError, "inconsistent"),
         (lambda: mf.set_config(memory_limit="lots"), ValueError, "memory_limit must be"),

@@ -82,10 +82,16 @@ class Source(ABC):
             if step == 1:
                 return self._checked(start, max(start, stop))
             rows = np.arange(start, stop, step)
+        if isinstance(rows, tuple):
+            raise IndexError("Points that are not in memory are indexed by rows alone.")
         rows = np.asarray(rows)
+        if rows.dtype == bool:
+            if rows.shape != (len(self),):
+                raise IndexError(f"a mask must have {len(self)} values; found {rows.shape}.")
+            rows = np.flatnonzero(rows)
         if rows.ndim == 0:
             return np.asarray(self._gather(rows[None])[0])
-        return self._gather(np.flatnonzero(rows) if rows.dtype == bool else rows)
+        return self._gather(rows)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """Return all points, where they may be held: what knows no sources takes an array."""

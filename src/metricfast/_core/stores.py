@@ -5,7 +5,9 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable, Iterator
 from functools import partial
+from threading import RLock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,6 +18,10 @@ from metricfast._core.types import Array
 
 __all__ = ["Batches", "Columns", "Rows", "as_source", "in_memory", "release"]
 
+# Readers of Arrow, and iterators, are for one thread at a time, whoever holds them.
+_READING = RLock()
+# Of iterators that are started anew, the source that did so last.
+_STARTED: WeakKeyDictionary[Any, object] = WeakKeyDictionary()
 # Rows of a piece, and what reads them.
 _Piece = tuple[int, Callable[[], Any]]
 
@@ -82,8 +88,19 @@ class Columns(Source):
     def __init__(self, data: Any, columns: list[str] | None = None) -> None:
         import pyarrow as pa
 
+        if not any(
+            hasattr(data, name) for name in ("get_fragments", "read_row_group", "to_batches")
+        ):
+            raise TypeError(
+                "data must be a data set, a Parquet file or a table of pyarrow; found "
+                f"{type(data).__name__}. Of a path: pyarrow.dataset.dataset(path)."
+            )
         schema = data.schema_arrow if hasattr(data, "schema_arrow") else data.schema
+        if isinstance(columns, str):
+            raise TypeError(f"columns must be a list of names; found {columns!r}.")
         names = list(schema.names if columns is None else columns)
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"columns must be different names, at least one; found {names}.")
         single = True
         for name in names:
             if schema.get_field_index(name) < 0:
@@ -102,6 +119,10 @@ class Columns(Source):
 
     def read(self, start: int, stop: int) -> Array:
         """Return rows; the piece that they end in, a row group of a file, is kept for the next."""
+        with _READING:
+            return self._read(start, stop)
+
+    def _read(self, start: int, stop: int) -> Array:
         found = np.empty((stop - start, self.shape[1]), self.dtype)
         first = np.searchsorted(self._ends, start, side="right")
         for number in range(int(first), int(np.searchsorted(self._ends, stop)) + 1):
@@ -157,16 +178,14 @@ class Batches(Source):
                 "make must be a function that returns an iterator of batches, or have reset() and "
                 f"next(input_data); found {type(make).__name__}."
             )
-        self._make: Callable[[], Iterator[Any]] = (
-            make if callable(make) else lambda: _data_iter(make)
-        )
+        self._make = make
         n_rows, width, single, labels = 0, None, True, []
-        for X, y in map(_pair, self._make()):
+        for X, y in map(_pair, self._start()):
             block = _as_block(X, width)
             width, n_rows = block.shape[1], n_rows + len(block)
             single = single and block.dtype == np.float32
             if y is not None:
-                labels.append(np.asarray(y))
+                labels.append(np.array(y))  # a copy, of what may be filled again
                 if len(labels[-1]) != len(block):
                     raise ValueError(
                         f"A batch of {len(block)} points must have as many labels; found "
@@ -183,9 +202,25 @@ class Batches(Source):
 
     def read(self, start: int, stop: int) -> Array:
         """Return rows, going on from where the last call ended, or anew."""
-        if start < self._from:
-            self._coming, self._from = iter(self._make()), 0
-            self._block = self._block[:0]
+        with _READING:
+            return self._read(start, stop)
+
+    def _start(self) -> Iterator[Any]:
+        """Start the batches anew, which ends what others read of the same iterator."""
+        if callable(self._make):
+            return iter(self._make())
+        _STARTED[self._make] = self
+        return _data_iter(self._make)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out where it is: a copy starts anew."""
+        return {**self.__dict__, "_coming": iter(()), "_block": None, "_from": len(self)}
+
+    def _read(self, start: int, stop: int) -> Array:
+        others = not callable(self._make) and _STARTED.get(self._make) is not self
+        if start < self._from or others:
+            self._coming, self._from = self._start(), 0
+            self._block = np.empty((0, self.shape[1]), self.dtype)
         found = np.empty((stop - start, self.shape[1]), self.dtype)
         filled = start
         while filled < stop:
@@ -215,8 +250,10 @@ def as_source(X: Any) -> Source | None:
     package = type(X).__module__.partition(".")[0]
     if package == "pyarrow" and hasattr(X, "schema"):
         return Columns(X)
-    if isinstance(X, np.memmap) or package in ("zarr", "h5py"):
+    if isinstance(X, np.memmap) or (package in ("zarr", "h5py") and hasattr(X, "shape")):
         return Rows(X) if len(X.shape) == 2 else None
+    if package in ("zarr", "h5py"):
+        raise TypeError(f"X must be an array of {package}, not a {type(X).__name__} of them.")
     return None
 
 
@@ -247,12 +284,12 @@ def release(table: Any, start: int, stop: int) -> None:
     mapping, shared = getattr(table, "_mmap", None), table.mode in ("r", "r+", "w+")
     if mapping is None or not shared or not hasattr(mapping, "madvise"):
         return
-    if not table.flags.c_contiguous:
-        return
     base = np.frombuffer(mapping, np.uint8).__array_interface__["data"][0]
-    first = table[start:stop].__array_interface__["data"][0] - base
-    page = mmap.PAGESIZE
-    low, high = first // page * page, first + (stop - start) * table.strides[0]
+    rows = table[start:stop]
+    ends = [stride * (n - 1) for stride, n in zip(rows.strides, rows.shape, strict=True)]
+    first = rows.__array_interface__["data"][0] - base + sum(min(end, 0) for end in ends)
+    low = first // mmap.PAGESIZE * mmap.PAGESIZE
+    high = first + sum(map(abs, ends)) + rows.itemsize
     if 0 <= low < high <= len(mapping):
         mapping.madvise(mmap.MADV_DONTNEED, low, high - low)
 

@@ -145,9 +145,9 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
             return self
         if not isinstance(learner, TrainedLearner):
             raise TypeError(
-                "learner must be Covariance, RCA, or one that is trained iteration by iteration, "
-                f"such as NCA, LMNN or EmbeddingLearner; found {learner!r}. Fit others in one "
-                "place."
+                "learner must be Covariance, RCA or GMML_Supervised, or be trained iteration by "
+                f"iteration, such as NCA, LMNN or EmbeddingLearner; found {learner!r}. Fit others "
+                "in one place."
             )
         if self.sync == "epochs":
             if not hasattr(learner, "partial_fit"):

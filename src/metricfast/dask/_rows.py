@@ -37,8 +37,9 @@ def row_blocks(X: Any, **others: Any) -> list[Any]:
         blocks = [None] * len(of_X) if values is None else blocks_of(name, _cut_alike(values, X))
         if len(blocks) != len(of_X):
             raise ValueError(
-                f"{name} has {len(blocks)} partitions and X {len(of_X)}, of sizes that are not all "
-                "known: call compute_chunk_sizes() on both, or partition them alike."
+                f"{name} has {len(blocks)} partitions and X {len(of_X)}, and they are of different "
+                "lengths, or of sizes that are not all known: give as many rows of both, and call "
+                "compute_chunk_sizes() on both, or partition them alike."
             )
         columns.append(blocks)
     together = delayed(_together)  # under names of its own: fits share nothing

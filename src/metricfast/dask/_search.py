@@ -56,12 +56,12 @@ def kneighbors(
     array([1, 0, 1])
     """
     blocks, references, starts = _sides(queries, database)
-    search = delayed(_nearest, nout=2)
+    search, dtype = delayed(_nearest, nout=2), _precision(queries, database)
     found = [
-        search(block, references, starts, i, n_neighbors, options) for i, block in enumerate(blocks)
+        search(block, references, starts, i, n_neighbors, dtype, options)
+        for i, block in enumerate(blocks)
     ]
     sizes = queries.chunks[0] if isinstance(queries, da.Array) else (np.nan,) * len(blocks)
-    dtype = getattr(queries, "dtype", None) or np.float64
     distances, indices = (
         da.concatenate(
             [
@@ -136,15 +136,33 @@ def _sides(queries: Any, database: Any) -> tuple[list[Any], Any, Any]:
     return blocks, references, starts_of(blocks) if own else None
 
 
+def _precision(*sides: Any) -> type[np.floating[Any]]:
+    """Return what distances are in: float32 where all points are."""
+    kinds = [
+        kind
+        for side in sides
+        if side is not None
+        for kind in (side.dtypes if hasattr(side, "dtypes") else [side.dtype])
+    ]
+    return np.float32 if all(kind == np.float32 for kind in kinds) else np.float64
+
+
 def _nearest(
-    block: Any, database: Any, starts: list[int] | None, i: int, k: int, options: dict[str, Any]
+    block: Any,
+    database: Any,
+    starts: list[int] | None,
+    i: int,
+    k: int,
+    dtype: type[np.floating[Any]],
+    options: dict[str, Any],
 ) -> tuple[Any, Any]:
     database = np.asarray(database)
     block = np.asarray(block)
     if not len(block):
-        return np.empty((0, k), block.dtype), np.empty((0, k), np.int64)
+        return np.empty((0, k), dtype), np.empty((0, k), np.int64)
     exclude = None if starts is None else np.arange(starts[i], starts[i + 1])
-    return neighbors.kneighbors(block, database, k, exclude=exclude, n_jobs=1, **options)
+    distances, rows = neighbors.kneighbors(block, database, k, exclude=exclude, n_jobs=1, **options)
+    return distances.astype(dtype, copy=False), rows
 
 
 def _joined_rows(blocks: list[tuple[Any, ...]]) -> tuple[Any, ...]:

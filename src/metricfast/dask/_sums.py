@@ -13,7 +13,7 @@ from metricfast._core.sums import Sums
 from metricfast._core.targets import check_sample_weight
 from metricfast.dask._rows import row_blocks
 from metricfast.dask._workers import Workers
-from metricfast.learners.base.one_pass import OnePass, OnePassOfClasses
+from metricfast.learners.base.one_pass import OnePass
 
 __all__ = ["fit_by_sums", "is_exact"]
 
@@ -23,7 +23,7 @@ Part = tuple[OnePass, tuple[Sums, ...]]
 
 def is_exact(learner: Any) -> bool:
     """Tell whether sums of parts are those of all: nothing is drawn, nor are neighbours sought."""
-    return isinstance(learner, OnePass) and not isinstance(learner, OnePassOfClasses)
+    return isinstance(learner, OnePass) and learner._exact_in_parts and learner._tuple_size is None
 
 
 def fit_by_sums(learner: OnePass, workers: Workers, X: Any, y: Any, weight: Any) -> OnePass:

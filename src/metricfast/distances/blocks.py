@@ -28,7 +28,6 @@ Maps = tuple[Array | None, Array | None]
 
 # Squares of coordinates up to two to this, and of what they differ by, are ordinary in float64.
 _ORDINARY = 200
-_FEW = 64  # points that show the unit of the others
 
 
 class Embedded(Source):
@@ -121,7 +120,7 @@ def search_by_blocks(
     queries, database = embedded(queries, database, maps, threads)
     exponent = 0
     if np.float64 in (queries.dtype, database.dtype):
-        largest = max(float(np.abs(points[:_FEW]).max()) for points in (queries, database))
+        largest = max(map(_size, (queries, database)))
         exponent = int(np.frexp(largest)[1])
         exponent = exponent if abs(exponent) > _ORDINARY else 0
     size = max(1, memory_limit() // 2 // (row_bytes(queries) + found))
@@ -145,6 +144,12 @@ def _blocks(
             within = (exclude >= rows.start) & (exclude < rows.stop)
             inside = np.where(within, exclude - rows.start, -1)
         yield Block(rows, queries, _divided(points, exponent), inside)
+
+
+def _size(points: Points) -> float:
+    """Return the largest value of the first block that is not of zeros: the unit of the others."""
+    sizes = (float(np.abs(block).max()) for _, block in parts(points))
+    return next(filter(None, sizes), 0.0)
 
 
 def _divided(points: Array, exponent: int) -> Array:
