@@ -231,6 +231,7 @@ def test_pages_of_a_memory_map_are_let_go(tmp_path: Path) -> None:
         (lambda: sources.Rows(np.eye(3))[np.array([True])], IndexError, "3 values"),
         (lambda: mf.Covariance().fit(sources.Rows(np.eye(1))), ValueError, "minimum of 2"),
         (lambda: mf.NCA().fit(sources.Rows(np.eye(3)), [0, 1]), ValueError, "inconsistent"),
+        (lambda: mf.NCA().fit(sources.Rows(np.eye(3)), ""), ValueError, "y should be a 1d array"),
         (lambda: mf.set_config(memory_limit="lots"), ValueError, "memory_limit must be"),
     ],
 )

@@ -91,13 +91,15 @@ def _checked_source(
             f"Found array with 0 feature(s) (shape={source.shape}) while a minimum of 1 is "
             f"required by {type(estimator).__name__}."
         )
-    if y is None or isinstance(y, str):
+    if y is None or (isinstance(y, str) and y == "no_validation"):
         return source
     check_labels(y)
     checked = check_array(
         y, ensure_2d=False, dtype="numeric" if y_numeric else None, input_name="y",
         estimator=estimator,
     )  # fmt: skip
+    if not checked.ndim:
+        raise ValueError(f"y should be a 1d array, got an array of shape {checked.shape} instead.")
     check_consistent_length(source, checked)
     return source, checked
 
