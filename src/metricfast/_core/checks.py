@@ -94,12 +94,12 @@ def _checked_source(
     if y is None or (isinstance(y, str) and y == "no_validation"):
         return source
     check_labels(y)
+    if not np.ndim(y):
+        raise ValueError("y should be a 1d array, got an array of shape () instead.")
     checked = check_array(
         y, ensure_2d=False, dtype="numeric" if y_numeric else None, input_name="y",
         estimator=estimator,
     )  # fmt: skip
-    if not checked.ndim:
-        raise ValueError(f"y should be a 1d array, got an array of shape {checked.shape} instead.")
     check_consistent_length(source, checked)
     return source, checked
 
