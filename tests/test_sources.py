@@ -228,6 +228,8 @@ def test_pages_of_a_memory_map_are_let_go(tmp_path: Path) -> None:
         (lambda: sources.Columns(arrow(np.eye(2)), ["x0", "x0"]), ValueError, "different names"),
         (lambda: sources.Columns(arrow(np.eye(2)).to_batches()[0]), TypeError, "data must be"),
         (lambda: sources.Rows(np.eye(3))[0, 1], IndexError, "by rows alone"),
+        (lambda: mf.Covariance().fit(Own(np.eye(3, dtype=int))), TypeError, "Own has .*int64"),
+        (lambda: mf.Covariance().fit(Own(np.ones(3))), TypeError, "A source must have a shape"),
         (lambda: sources.Rows(np.eye(3))[np.array([True])], IndexError, "3 values"),
         (lambda: mf.Covariance().fit(sources.Rows(np.eye(1))), ValueError, "minimum of 2"),
         (lambda: mf.NCA().fit(sources.Rows(np.eye(3)), [0, 1]), ValueError, "inconsistent"),

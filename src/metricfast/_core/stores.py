@@ -246,6 +246,13 @@ class Batches(Source):
 def as_source(X: Any) -> Source | None:
     """Return what reads X by blocks; None where X is something in memory."""
     if isinstance(X, Source):
+        shape, dtype = getattr(X, "shape", ()), getattr(X, "dtype", None)
+        known = isinstance(dtype, np.dtype) and dtype in (np.float32, np.float64)
+        if len(shape) != 2 or not known:
+            raise TypeError(
+                "A source must have a shape (points, features), and the dtype numpy.dtype(float) "
+                f"or numpy.dtype(numpy.float32); {type(X).__name__} has {shape!r} and {dtype!r}."
+            )
         return X
     package = type(X).__module__.partition(".")[0]
     if package == "pyarrow" and hasattr(X, "schema"):
