@@ -28,6 +28,7 @@ Maps = tuple[Array | None, Array | None]
 
 # Squares of coordinates up to two to this, and of what they differ by, are ordinary in float64.
 _ORDINARY = 200
+_FEW = 64
 
 
 class Embedded(Source):
@@ -147,9 +148,11 @@ def _blocks(
 
 
 def _size(points: Points) -> float:
-    """Return the largest value of the first block that is not of zeros: the unit of the others."""
-    sizes = (float(np.abs(block).max()) for _, block in parts(points))
-    return next(filter(None, sizes), 0.0)
+    """Return the largest value of the first points that are not all zero: the unit of others."""
+    few = float(np.abs(points[:_FEW]).max())
+    return few or next(
+        filter(None, (float(np.abs(block).max()) for _, block in parts(points))), 0.0
+    )
 
 
 def _divided(points: Array, exponent: int) -> Array:
