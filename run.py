@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Run the demo or the tests on a machine that has Python and a C++17 compiler and nothing else.
+"""Run demo or tests, or build the site, on a machine with Python, a C++17 compiler and no more.
 
 python3 run.py demo [options]    learn metrics on data that ships with scikit-learn
 python3 run.py test [options]    run all tests; options go to pytest
+python3 run.py docs [options]    build the site of docs/ into build/site, and check it
 
 Everything is installed into .venv in this directory, and compiled again where the sources changed.
 """
@@ -18,7 +19,11 @@ import venv
 ROOT = pathlib.Path(__file__).resolve().parent
 ENVIRONMENT = ROOT / ".venv"
 PYTHON = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-COMMANDS = {"demo": ("plot", ["metricfast", "demo"]), "test": ("test", ["pytest"])}
+COMMANDS = {
+    "demo": ("plot", ["metricfast", "demo"]),
+    "test": ("test", ["pytest", "--numprocesses=auto", "--dist=worksteal"]),
+    "docs": ("docs", ["docs"]),
+}
 
 
 def main():

@@ -15,12 +15,13 @@ REPEATS = 7
 
 @dataclass
 class Rates:
-    """Flops per second of a matrix product by dtype; bytes per second written and read."""
+    """Of a second: flops of a matrix product by dtype, bytes written and read, exponentials."""
 
     gemm: dict[str, float]
     write: float
     first_touch: float
     read: float
+    exponentials: float  # in float32
 
 
 def _best(call: str, threads: int, **params: Any) -> float:
@@ -32,7 +33,7 @@ def _best(call: str, threads: int, **params: Any) -> float:
         worker.close()
 
 
-def measure(size: int = 2048, memory: int = 400_000_000) -> Rates:
+def measure(size: int = 2048, memory: int = 400_000_000, numbers: int = 1 << 26) -> Rates:
     """Measure on all cores; the best of several runs, since a bound must not depend on the load."""
     threads = os.cpu_count() or 1
     return Rates(
@@ -43,4 +44,5 @@ def measure(size: int = 2048, memory: int = 400_000_000) -> Rates:
         write=memory / _best("baseline.write", threads, size=memory),
         first_touch=memory / _best("baseline.first_touch", threads, size=memory),
         read=memory / _best("baseline.read", threads, size=memory),
+        exponentials=numbers / _best("baseline.exponentials", threads, size=numbers),
     )

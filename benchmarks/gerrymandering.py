@@ -46,17 +46,22 @@ Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def nca(k: int, setting: int) -> Any:
-    return metricfast.NCA(init="identity", max_iter=(5, 10, 20, 100)[setting], n_jobs=1)
+    most = (5, 10, 20, 100)[setting]
+    how = {"init": "identity", "init_scale": None, "early_stopping": False}
+    return metricfast.NCA(**how, max_iter=most, n_jobs=1)
 
 
 def lmnn(k: int, setting: int) -> Any:  # three targets: small classes have no more
-    return metricfast.LMNN("identity", 3, regularization=(0.2, 0.4, 0.6, 0.8)[setting], n_jobs=1)
+    regularization = (0.2, 0.4, 0.6, 0.8)[setting]
+    how = {"regularization": regularization, "early_stopping": False}
+    return metricfast.LMNN("identity", 3, **how, n_jobs=1)
 
 
 def gerrymander(k: int, setting: int) -> Any:
     return metricfast.NeighborhoodGerrymandering(
-        k, init="identity", C=(0.001, 0.03, 1, 30)[setting], max_epochs=30, random_state=0, n_jobs=1
-    )
+        k, init="identity", C=(0.001, 0.03, 1, 30)[setting], max_epochs=30, early_stopping=False,
+        random_state=0, n_jobs=1,
+    )  # fmt: skip
 
 
 METHODS: dict[str, Callable[[int, int], Any] | None] = {

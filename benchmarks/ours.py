@@ -98,7 +98,7 @@ def _learner(name: str) -> Case:
     if call in ("fit", "fit_tuples"):
         params = {"learner": learner, **params}
     if call == "fit":
-        params["target"] = "y" if kind == "labels" else kind
+        params |= {"target": "y" if kind == "labels" else kind, "as_known": True}
     if call != "fit_tuples" and "random_state" in _parameters(learner):
         params = {"random_state": 0, **params}
     return Case(

@@ -26,6 +26,7 @@ ROW = 4 * WIDTH  # bytes
 # Points of a full run, and of a quick one.
 GIGABYTES, SMALL = 10_240_000_000 // ROW, 204_800_000 // ROW
 QUERIES, K = 1000, 10
+BATCH, ROWS = 1000, 16  # of NCA
 MEMORY = "500 MB"
 CHECKED = 200_000  # points
 
@@ -69,21 +70,21 @@ def _check(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
 
 
 def _case(
-    name: str, title: str, n_points: int, call: str, share: float | None, arithmetic: float = 0,
-    **params: Any,
+    name: str, title: str, n_points: int, call: str, share: float | None, products: float = 0,
+    exponentials: float = 0, **params: Any,
 ) -> Case:  # fmt: skip
     """Return a case that should run at a share of the rate of reading.
 
-    `arithmetic`: products for each number that is read.
+    `products`, `exponentials`: the arithmetic for each point that is read.
     """
     ours = Entry(
         OURS, OURS, f"metricfast.{call}", {"memory": MEMORY, **params}, threads=CORES, rounds=3
     )
     reading = Entry(READING, "numpy", "baseline.read_file", threads=(1,), rounds=3)
-    numbers = n_points * WIDTH
 
     def bound(rates: Rates) -> float:
-        return 2 * arithmetic * numbers / (4 * rates.gemm["float32"])
+        of_point = 2 * products / rates.gemm["float32"] + exponentials / rates.exponentials
+        return n_points * of_point
 
     targets: list[Target] = [MemoryAtMost(1000)]
     if share is not None:
@@ -93,7 +94,7 @@ def _case(
         f"{title}, {n_points * ROW / 1e9:g} GB of float32 points on disk, d={WIDTH}",
         lambda: _arrays(n_points),
         [ours, reading],
-        bound if arithmetic else None,
+        bound if products else None,
         targets,
         _check if call == "search_file" else lambda arrays, digests: {},
         warm=call == "search_file",
@@ -105,13 +106,14 @@ def scale(n_points: int) -> list[Case]:
     """Return the cases of a file of so many points."""
     return [
         _case(
-            "search", f"{K} nearest of {QUERIES} queries", n_points, "search_file", 0.8, QUERIES,
-            k=K,
+            "search", f"{K} nearest of {QUERIES} queries", n_points, "search_file", 0.8,
+            QUERIES * WIDTH / 4, k=K,
         ),
         _case("covariance", "Covariance", n_points, "fit_file", 0.8, learner="Covariance"),
         _case(
-            "nca", "an epoch of NCA to 16 dimensions", n_points, "fit_file", 0.5, learner="NCA",
-            labels=True, solver="sgd", max_epochs=1, n_components=16, init="identity",
-            random_state=0,
+            # Both maps, distances of a point to half of its batch, and the gradients of all.
+            "nca", "an epoch of NCA to 16 dimensions", n_points, "fit_file", 0.5,
+            2 * WIDTH * ROWS + 1.5 * BATCH * ROWS, BATCH / 2, learner="NCA", labels=True,
+            solver="sgd", max_epochs=1, n_components=ROWS, init="identity", random_state=0,
         ),
     ]  # fmt: skip

@@ -46,8 +46,8 @@ def _same(key: str, arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str
 def scale_dask() -> list[Case]:
     """Return the cases."""
     fits: dict[str, dict[str, Any]] = {
-        "NCA": {"max_iter": 5, "init": "identity"},
-        "LMNN": {"max_iter": 10, "min_iter": 10, "init": "identity"},
+        "NCA": {"max_iter": 5, "init": "identity", "init_scale": None, "early_stopping": False},
+        "LMNN": {"max_iter": 10, "min_iter": 10, "init": "identity", "early_stopping": False},
     }
     targets: list[Target] = [Speedup(OURS, 0.8, WORKERS)]
     how: dict[str, Any] = {"threads": (2,), "rounds": 3}

@@ -8,6 +8,7 @@ __all__ = [
     "TREE",
     "Search",
     "adversarial",
+    "concurrent",
     "map_at_r",
     "search",
     "searches",
@@ -31,6 +32,7 @@ CORES = (os.cpu_count() or 1,)
 FLOATS = f"{OURS} float32"
 CONVERTED = f"{OURS} as float32"
 READING = "reading"
+ALONE = "one client"
 FEW = 100  # queries, below which memory bounds a search and a peer may be faster on one thread
 MANY = 2 * 10**8  # pairs, of which usearch keeps all: 16 bytes each
 TREE = 5  # dimensions
@@ -234,6 +236,25 @@ def search(search: Search) -> Case:
     )
 
 
+def concurrent(search: Search, clients: int = 32) -> Case:
+    """Return the case of clients that search one database at the same time, beside a single one."""
+
+    def entry(label: str, clients: int) -> Entry:
+        return Entry(
+            label, OURS, "metricfast.clients", {"k": search.k, "clients": clients}, threads=(1,)
+        )
+
+    return _case(
+        f"clients-{search.name}",
+        f"{clients} clients of a database of {search.points} points, d={search.width}: "
+        f"{search.queries} queries, one at a time",
+        partial(_gaussian, search),
+        [entry(OURS, clients), entry(ALONE, 1)],
+        [Speedup(ALONE, 0.8 * CORES[0])],
+        when=search.when,
+    )
+
+
 def _unit_vectors(n: int, classes: int, d: int) -> Arrays:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((n, d)).astype(np.float32)
@@ -281,6 +302,7 @@ def searches() -> list[Case]:
     hard += [(kind, partial(adversarial, kind), []) for kind in ADVERSARIAL]
     return [
         *map(search, SEARCHES),
+        concurrent(Search(100_000, 128, 640, 10)),
         *(
             _case(
                 name,

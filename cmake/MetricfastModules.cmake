@@ -20,6 +20,7 @@ endforeach()
 
 # NO_EXTRAS: link-time optimisation would double the compile time and gains nothing here.
 pybind11_add_module(_cpu MODULE NO_EXTRAS "${bindings}/cpu.cpp")
+target_include_directories(_cpu PRIVATE "${PROJECT_SOURCE_DIR}/src/cpp")
 install(TARGETS _cpu DESTINATION .)
 
 foreach(level IN LISTS metricfast_levels)

@@ -1,4 +1,8 @@
-"""A loss of one's own in C: compiled once, run by the library's threads.
+"""
+A loss of one's own in C
+========================
+
+Compiled once, run by the library's threads.
 
 The loss asks for a share of 1 / (1 + D) of the distances within each class, and looks at all pairs
 of points. In C it is a function of one point's row of squared distances; the library computes
@@ -13,10 +17,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+from matplotlib import pyplot as plt
 from sklearn.datasets import load_digits
 
 from metricfast import EmbeddingLearner, losses
 from metricfast.embeddings import Linear
+from metricfast.plotting import LossCurveDisplay
 
 SOURCE = """
 #include <math.h>
@@ -82,3 +88,6 @@ else:
         print(f"{name:<6} {value:.6f}  {np.abs(gradient).sum():.6f}  {seconds:.3f} s")
     learner = EmbeddingLearner(loss, Linear(9), max_epochs=10, random_state=0).fit(X[::2], y[::2])
     print(f"1-nearest neighbours right: {learner.score(X[1::2], y[1::2], X[::2], y[::2]):.3f}")
+    # Picture: The loss of the batches of each of ten epochs, which falls and jumps.
+    LossCurveDisplay.from_estimator(learner)
+    plt.show()

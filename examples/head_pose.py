@@ -1,10 +1,13 @@
-"""Head-pose retrieval: find heads that are turned alike, whatever the light.
+"""
+Head pose: labels that are angles
+=================================
+
+Find heads that are turned alike, whatever the light.
 
 698 rendered heads of 32 x 32 pixels are turned (pan, tilt) and lit from changing directions.
 Pixels that are alike show a like light as often as a like pose. The log-ratio loss learns a linear
 map under which distances are proportional to differences of pose: continuous labels, no classes.
-Queries and gallery were not trained on. The neighbours of some queries, before and after, are
-drawn in head_pose.png.
+Queries and gallery were not trained on.
 
 The heads are rendered here: eggs with eyes, a nose and a mouth. Those of the Isomap paper take
 their place where the folder METRICFAST_DATA holds them, as faces.npz with X (698, 1024) and Y
@@ -15,6 +18,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+from matplotlib import pyplot as plt
 from scipy.spatial.transform import Rotation
 
 import metricfast
@@ -79,28 +83,25 @@ for name, Z in embedded.items():
     )["spearman"]
     print(f"rank correlation with the light: {same_light.mean:.3f}\n")
 
+# %%
+# The neighbours of some queries, by pixels on the left and by the learned map on the right. Above
+# each stands how far it is turned otherwise, green below half a radian:
 
-def draw(path, n_queries=6, n_neighbors=5):
-    """Draw a line for each query: its nearest by pixels on the left, by the learned map right."""
-    from matplotlib.figure import Figure
-
-    widths = [1, 0.3, *[1] * n_neighbors, 0.3, *[1] * n_neighbors]
-    figure = Figure(figsize=(sum(widths), 1.25 * n_queries + 0.5), layout="constrained")
-    panels = figure.subplots(n_queries, len(widths), width_ratios=widths)
-    for panel in panels.flat:
-        panel.axis("off")
-    for line, shown in zip(panels, query, strict=False):
-        line[0].imshow(X[shown].reshape(32, 32).T, cmap="gray")
-        for start, Z in zip((2, n_neighbors + 3), embedded.values(), strict=True):
-            found = metricfast.kneighbors(Z[[shown]], Z[gallery], n_neighbors)[1][0]
-            for panel, neighbor in zip(line[start:], gallery[found], strict=False):
-                panel.imshow(X[neighbor].reshape(32, 32).T, cmap="gray")
-                away = np.linalg.norm(pose[neighbor] - pose[shown])
-                panel.set_title(f"{away:.2f}", fontsize=9, color="C2" if away < 0.5 else "C3")
-    panels[0, 0].set_title("query", fontsize=9)
-    figure.suptitle("nearest by pixels (left) and by the learned map, with the difference of pose")
-    figure.savefig(path, dpi=80)
-
-
-draw("head_pose.png")
-print("the neighbours of some queries are in head_pose.png")
+# Picture: Six heads, each with its five nearest by pixels, which are lit alike and turned in other
+# ways, and its five nearest by the learned map, which are turned alike.
+N_QUERIES, N_NEIGHBORS = 6, 5
+widths = [1, 0.3, *[1] * N_NEIGHBORS, 0.3, *[1] * N_NEIGHBORS]
+figure = plt.figure(figsize=(sum(widths), 1.25 * N_QUERIES), layout="constrained")
+panels = figure.subplots(N_QUERIES, len(widths), width_ratios=widths)
+for panel in panels.flat:
+    panel.axis("off")
+for line, shown in zip(panels, query, strict=False):
+    line[0].imshow(X[shown].reshape(32, 32).T, cmap="gray")
+    for start, Z in zip((2, N_NEIGHBORS + 3), embedded.values(), strict=True):
+        found = metricfast.kneighbors(Z[[shown]], Z[gallery], N_NEIGHBORS)[1][0]
+        for panel, neighbor in zip(line[start:], gallery[found], strict=False):
+            panel.imshow(X[neighbor].reshape(32, 32).T, cmap="gray")
+            away = np.linalg.norm(pose[neighbor] - pose[shown])
+            panel.set_title(f"{away:.2f}", fontsize=9, color="C2" if away < 0.5 else "C3")
+panels[0, 0].set_title("query", fontsize=9)
+plt.show()

@@ -1,10 +1,13 @@
-"""kNN classification: test error before and after learning a metric, on three data sets.
+"""
+kNN classification
+==================
 
-Each data set is split in half three times. Learning does not always help: where Euclidean
-distances serve well already, the table says so.
+Test error before and after learning a metric, on three data sets, each split in half three times.
+Learning does not always help: where Euclidean distances serve well already, the table says so.
 """
 
 import numpy as np
+from matplotlib import pyplot as plt
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.model_selection import StratifiedShuffleSplit, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
@@ -18,13 +21,25 @@ DATA = {
     "breast cancer": (load_breast_cancer, StandardScaler()),
     "digits": (load_digits, MaxAbsScaler()),
 }
+LEARNERS = {"Euclidean": "passthrough", "NCA": NCA(tol=1e-3), "LMNN": LMNN()}
 halves = StratifiedShuffleSplit(3, train_size=0.5, test_size=0.5, random_state=0)
 
-print(f"{'3-NN test error':<16}{'Euclidean':>10}{'NCA':>10}{'LMNN':>10}")
-for name, (load, scaler) in DATA.items():
+# Picture: Bars of the 3-NN test error on wine, breast cancer and digits, for Euclidean distance,
+# NCA and LMNN; dots on the bars are the three splits.
+_, axes = plt.subplots(figsize=(7, 4))
+print(f"{'3-NN test error':<16}" + "".join(f"{name:>10}" for name in LEARNERS))
+for place, (name, (load, scaler)) in enumerate(DATA.items()):
     X, y = load(return_X_y=True)
-    errors = []
-    for learner in ("passthrough", NCA(tol=1e-3), LMNN()):
+    line = f"{name:<16}"
+    for shift, learner in enumerate(LEARNERS.values()):
         model = make_pipeline(scaler, learner, KNeighborsClassifier(3))
-        errors.append(1 - np.mean(cross_val_score(model, X, y, cv=halves)))
-    print(f"{name:<16}" + "".join(f"{error:>10.3f}" for error in errors))
+        errors = 1 - cross_val_score(model, X, y, cv=halves)
+        line += f"{np.mean(errors):>10.3f}"
+        at = place + 0.27 * (shift - 1)
+        axes.bar(at, np.mean(errors), 0.25, color=f"C{shift}")
+        axes.plot([at] * len(errors), errors, ".", color="black")
+    print(line)
+axes.set_xticks(range(len(DATA)), DATA)
+axes.set(ylabel="3-NN test error")
+axes.legend(axes.containers[: len(LEARNERS)], LEARNERS)
+plt.show()

@@ -1,5 +1,11 @@
-"""A Pipeline with a grid search: the learner's parameters are chosen like any other estimator's."""
+"""
+A pipeline and a grid search
+============================
 
+The learner's parameters, and the learner itself, are chosen like any other estimator's.
+"""
+
+from matplotlib import pyplot as plt
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
@@ -32,3 +38,19 @@ euclidean = GridSearchCV(pipeline, grid[:1], cv=3).fit(X_train, y_train)
 print(f"test error, best Euclidean kNN: {1 - euclidean.score(X_test, y_test):.3f}")
 print(f"test error, best of the grid:   {1 - search.score(X_test, y_test):.3f}")
 print(f"chosen: {search.best_params_}")
+
+# %%
+# What the folds said of each candidate:
+
+# Picture: Cross-validation error of every candidate of the grid with its spread over the folds, in
+# three groups of one colour each: without a learner, with NCA, and with LMNN.
+found = search.cv_results_
+learners = ["Euclidean" if m == "passthrough" else type(m).__name__ for m in found["param_metric"]]
+_, axes = plt.subplots(figsize=(7, 4))
+for color, name in enumerate(dict.fromkeys(learners)):
+    at = [i for i, learner in enumerate(learners) if learner == name]
+    error, spread = 1 - found["mean_test_score"][at], found["std_test_score"][at]
+    axes.errorbar(at, error, spread, fmt="o", color=f"C{color}", label=name)
+axes.set(xlabel="candidate", ylabel="cross-validation error")
+axes.legend()
+plt.show()

@@ -1,4 +1,8 @@
-"""Pose retrieval: find people who stand alike, from pictures.
+"""
+Poses: labels that are skeletons
+================================
+
+Find people who stand alike, from pictures.
 
 The label of a picture is a pose, 16 joints in the plane, and two poses are as far apart as their
 joints are on average. Pictures are stick figures of these poses, with clutter, light and thickness
@@ -13,6 +17,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from matplotlib import pyplot as plt
 from scipy.ndimage import gaussian_filter
 from scipy.spatial.distance import cdist
 
@@ -96,3 +101,24 @@ for name, Z in {"pixels": X, "learned": learner.transform(X)}.items():
     print(f"{name}: poses of the 5 nearest pictures\n{found[name]}\n")
 if found["learned"]["ndcg_at_k"].interval[0] <= found["pixels"]["ndcg_at_k"].interval[1]:
     sys.exit("the learned map finds poses no better than pixels do")
+
+# %%
+# Some pictures, and what is nearest to them in the gallery, with the distance of the poses above:
+
+# Picture: Four stick figures in clutter, each with its five nearest pictures by pixels, of which
+# many stand otherwise, and its five nearest by the learned map, which stand alike.
+embedded = {"pixels": X, "learned": learner.transform(X)}
+_, panels = plt.subplots(4, 11, figsize=(13, 5), layout="constrained")
+for panel in panels.flat:
+    panel.axis("off")
+for line, shown in zip(panels, query, strict=False):
+    line[0].imshow(X[shown].reshape(SIDE, SIDE), cmap="gray")
+    for start, Z in zip((1, 6), embedded.values(), strict=True):
+        nearest = gallery[metricfast.kneighbors(Z[[shown]], Z[gallery], 5)[1][0]]
+        away = joint_distance(poses[[shown]], poses[nearest])[0]
+        for panel, neighbor, distance in zip(line[start:], nearest, away, strict=False):
+            panel.imshow(X[neighbor].reshape(SIDE, SIDE), cmap="gray")
+            panel.set_title(f"{distance:.2f}", fontsize=9)
+for place, title in ((0, "picture"), (3, "by pixels"), (8, "by the learned map")):
+    panels[0, place].text(0.5, 1.5, title, transform=panels[0, place].transAxes, ha="center")
+plt.show()

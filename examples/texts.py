@@ -1,4 +1,8 @@
-"""Text retrieval: find notes about the same things, whatever words they use.
+"""
+Texts: labels that are sets of subjects
+=======================================
+
+Find notes about the same things, whatever words they use.
 
 The label of a note is the set of things that it is about, and two notes are as far apart as these
 sets are by Jaccard's distance: one less the share of things that they have in common. A note names
@@ -10,6 +14,7 @@ vectors. The learner is told the label distance once, for its loss, its batches 
 import sys
 
 import numpy as np
+from matplotlib import pyplot as plt
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import metricfast
@@ -89,3 +94,16 @@ for name, Z in embedded.items():
     print(f"  nearest by {name}: {notes[gallery[nearest]]}")
 if found["learned"]["ndcg_at_k"].interval[0] <= found["words"]["ndcg_at_k"].interval[1]:
     sys.exit("the learned map finds subjects no better than words do")
+
+# %%
+# How far the subjects of the nearest note are from those of each query:
+
+# Picture: Two histograms of the Jaccard distance of subjects between queries and the five nearest
+# notes: by words most are at 0.6 and more, by the learned map most are lower.
+_, axes = plt.subplots(figsize=(6, 3.5))
+for name, report in found.items():
+    away = report["mean_label_distance_at_k"].values
+    axes.hist(away, bins=20, range=(0, 1), alpha=0.6, label=name)
+axes.set(xlabel="mean Jaccard distance of subjects, 5 nearest notes", ylabel="queries")
+axes.legend()
+plt.show()

@@ -84,6 +84,9 @@ LEARNERS = {
 
 SAME: dict[str, Callable[[], DistributedLearner]] = {
     "sums": lambda: DistributedLearner(mf.RCA()),
+    "classes": lambda: DistributedLearner(mf.LFDA(), n_parts=2),
+    "anchors": lambda: DistributedLearner(mf.DMLMJ(), n_parts=5),
+    "draws": lambda: DistributedLearner(mf.SDML_Supervised(balance_param=1e-3, random_state=0)),
     "all points": lambda: DistributedLearner(mf.MCML(n_components=3, max_iter=3)),
     "batches": lambda: DistributedLearner(LEARNERS["NCA by batches"]),
     "epochs": lambda: DistributedLearner(

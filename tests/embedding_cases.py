@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.datasets import load_digits, load_iris
 
 from metricfast import EmbeddingLearner, losses
-from metricfast.embeddings import MLP, Asymmetric, Linear
+from metricfast.embeddings import MLP, Asymmetric, Linear, Periodic
 
 X, Y = load_iris(return_X_y=True)
 X = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -22,6 +22,16 @@ LEARNERS = [
     EmbeddingLearner(NCA, Asymmetric(Linear(3), MLP((8,), 3)), random_state=0, max_epochs=4),
     EmbeddingLearner(NCA, Linear(2), solver="lbfgs", random_state=0, max_epochs=4),
     EmbeddingLearner(NCA, Linear(2), database="all", random_state=0, max_epochs=2),
+    EmbeddingLearner(
+        NCA,
+        Periodic(3, 4, n_passthrough=1),
+        solver="adamw",
+        weight_decay=0.1,
+        random_state=0,
+        max_epochs=4,
+        database="all",
+        candidate_fraction=0.3,
+    ),
     EmbeddingLearner(NCA, Linear(2), early_stopping=True, random_state=0, max_epochs=4),
 ]
 

@@ -72,17 +72,18 @@ def delta(d, squared, eps):
     return d + eps if squared else math.sqrt(d + eps)
 
 
-def neighbours(A, B, own):
+def neighbours(A, B, own, squared=True):
     """(i, columns, log_p): each anchor with the chances of others to be its neighbour."""
     for i, columns, D in rows(A, B, own):
-        whole = log_sum([-D[j] for j in columns])
-        yield i, columns, {j: -D[j] - whole for j in columns}
+        far = {j: D[j] if squared else math.sqrt(D[j]) for j in columns}
+        whole = log_sum([-d for d in far.values()])
+        yield i, columns, {j: -d - whole for j, d in far.items()}
 
 
-def nca(form="sum"):
+def nca(form="sum", squared=True):
     def loss(A, y, B, yb, own):
         total = 0.0
-        for i, columns, log_p in neighbours(A, B, own):
+        for i, columns, log_p in neighbours(A, B, own, squared):
             right = log_sum([log_p[j] for j in columns if yb[j] == y[i]])
             if form == "sum":
                 total -= math.exp(right)
@@ -93,11 +94,11 @@ def nca(form="sum"):
     return loss
 
 
-def mlkr():
+def mlkr(squared=True):
     def loss(A, y, B, yb, own):
         return sum(
             (sum(math.exp(log_p[j]) * yb[j] for j in columns) - y[i]) ** 2
-            for i, columns, log_p in neighbours(A, B, own)
+            for i, columns, log_p in neighbours(A, B, own, squared)
         )
 
     return loss

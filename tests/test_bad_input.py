@@ -9,21 +9,27 @@ import numpy as np
 import pandas as pd
 import pytest
 from bad_input import changed, check, other_layouts, read_table
+from registry import CLASSES, entry_of, learners
 from scipy.sparse import csr_array
 from sklearn.datasets import load_iris
 
 import metricfast as mf
-from metricfast.__main__ import supervised_learners
 from metricfast.learners.linear.base import LinearLearner
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 X, Y = load_iris(return_X_y=True)
 TABLE = read_table("Learners")
-SUPERVISED = [*supervised_learners(), mf.MLKR]
+OF_LABELS = [
+    learner
+    for learner in learners(CLASSES)
+    if issubclass(learner, mf.MetricTransformer) and not entry_of(learner).needs
+]
+OF_LABELS.remove(mf.AsymmetricSimilarity)
+SUPERVISED = [*OF_LABELS, mf.MLKR]
 LEARNERS = [learner for learner in SUPERVISED if issubclass(learner, LinearLearner)]
 OTHERS = [
     learner
-    for learner in supervised_learners()
+    for learner in OF_LABELS
     if learner not in LEARNERS and issubclass(learner, mf.MahalanobisMixin)
 ]
 # Rows that hold for all learners of a Mahalanobis distance from points and labels.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from inspect import signature
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from bad_input import check, read_table
 from registry import make, of_points
@@ -14,10 +16,14 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
 import metricfast as mf
-from metricfast import embeddings, inference, losses, samplers
+from metricfast import embeddings, inference, losses, samplers, sources
 from metricfast.constraints import class_neighbors, wrap_indices, wrap_pairs
 from metricfast.plotting import plot_before_after
 
+try:
+    import torch
+except ImportError:
+    torch = None
 TABLE = read_table("Everywhere")
 RNG = np.random.default_rng(0)
 X, Y, Z = RNG.normal(size=(30, 4)), np.arange(30) % 3, RNG.normal(size=(30, 2))
@@ -149,14 +155,31 @@ def masked(array, mask):
     return np.ma.array(array, mask=mask)
 
 
+def frames(column):
+    """Return points in frames whose column c is another."""
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(c=column)
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    return [frame, table, pl.from_arrow(table)]
+
+
+def tensors(change):
+    return [] if torch is None else [change(torch.tensor(X))]
+
+
+OF_TENSORS = {name: OF_POINTS[name] for name in OF_POINTS if name not in ("init", "prior")}
+OF_FRAMES = {
+    name: OF_TENSORS[name]
+    for name in OF_TENSORS
+    if name not in ("metric", "L", "weights", "upstream", "X of pairs")
+}
 STARTS = np.arange(31)
 CASES = {
     "labels-mixed": (
-        {name: OF_LABELS[name] for name in OF_LABELS.keys() - {"chunks", "y of score"}},
+        {name: OF_LABELS[name] for name in OF_LABELS if name not in ("chunks", "y of score")},
         [with_first(Y, "text"), with_first(Y, (1,)), with_first(Y, "text").tolist()],
     ),
     "labels-missing": (
-        {name: OF_LABELS[name] for name in OF_LABELS.keys() - {"y of score"}},
+        {name: OF_LABELS[name] for name in OF_LABELS if name != "y of score"},
         [
             *(with_first(Y, missing) for missing in (None, np.nan, pd.NaT, pd.NA)),
             *(np.array(["2020", "NaT", "2021"], "M8[s]")[Y], np.where(Y, 1.0, np.inf)),
@@ -170,6 +193,17 @@ CASES = {
     ),
     "weights-dates": (WEIGHTS, [np.full(30, np.datetime64("2020", "D"))]),
     "weights-masked": (WEIGHTS, [masked(np.ones(30), Y == 1)]),
+    "columns-text": (OF_FRAMES, frames(["red", "blue"] * 15)),
+    "columns-categories": (OF_FRAMES, frames(pd.Categorical(["red", "blue"] * 15))),
+    "columns-dates": (OF_FRAMES, frames(pd.date_range("2020", periods=30))),
+    "columns-missing": (
+        OF_FRAMES,
+        [each for kind in ("Int64", "float64", "boolean", "object")
+         for each in frames(pd.Series([1, None, 0] * 10, dtype=kind))],
+    ),
+    "frame-lazy": (OF_FRAMES, [pl.DataFrame(X).lazy()]),
+    "tensor-gradients": (OF_TENSORS, tensors(lambda tensor: tensor.requires_grad_())),
+    "tensor-device": (OF_TENSORS, tensors(lambda tensor: tensor.to("meta"))),
     "boolean": (OF_BOOLEANS, ["x", 1, None]),
     "count": (OF_COUNTS, [2**70]),
     "count-kind": (OF_COUNTS, [True, 2.0, "3", np.ones(2)]),
@@ -192,6 +226,7 @@ CASES = {
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:X has feature names")
 @pytest.mark.parametrize(
     ("row", "argument"),
     [(row, argument) for row, (functions, _) in CASES.items() for argument in functions],
@@ -253,9 +288,9 @@ def test_parameters_are_left_as_they_are():
 
 
 def test_points_without_features_or_squares():
-    for embedding in (LINEAR, embeddings.MLP((3,), 2)):
+    for embedding, form in product((LINEAR, embeddings.MLP((3,), 2)), (np.array, sources.Rows)):
         with pytest.raises(ValueError, match="X is empty"):
-            embedding.initialize(X[:, :0])
+            embedding.initialize(form(X[:, :0]))
     with pytest.raises(ValueError, match="X is so large that its squares overflow"):
         LINEAR.initialize(X * 1e200)
 

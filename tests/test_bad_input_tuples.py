@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 
 import numpy as np
+import pandas as pd
 import pytest
 from bad_input import check, other_layouts, read_table
 from registry import make, of_tuples
@@ -117,6 +118,7 @@ CASES = {
     "y-text": lambda learner: fit(learner, y=LABELS.astype(str)),
     "y-nan": lambda learner: fit(learner, y=np.where(LABELS > 0, np.nan, -1)),
     "y-2d": lambda learner: fit(learner, y=np.c_[LABELS, LABELS]),
+    "y-no-column": lambda learner: fit(learner, y=pd.DataFrame(index=range(len(LABELS)))),
     "collapsed-some": lambda learner: finite(fit(learner, coinciding(learner, 3))),
     "constant-column": lambda learner: finite(fit(learner, points=X * [1, 0, 1, 1])),
     "duplicate-columns": lambda learner: finite(fit(learner, points=X[:, [0, 1, 1, 3]])),

@@ -15,7 +15,13 @@ from benchmarks.peers import PeerFailedError, PeerMissingError, Run, Worker
 from benchmarks.suite import cases
 from benchmarks.targets import ErrorAtMost, MemoryAtMost, SecondsAtMost, Speedup, TimesAtMost
 
-RATES = Rates(gemm={"float32": 2e11, "float64": 1e11}, write=1e10, first_touch=5e9, read=2e10)
+RATES = Rates(
+    gemm={"float32": 2e11, "float64": 1e11},
+    write=1e10,
+    first_touch=5e9,
+    read=2e10,
+    exponentials=1e9,
+)
 
 
 @pytest.fixture

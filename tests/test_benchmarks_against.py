@@ -18,7 +18,13 @@ from benchmarks.ours import LEARNERS, ours
 import metricfast
 
 THEIRS = f"{OURS} @abc"
-RATES = Rates(gemm={"float32": 1e11, "float64": 1e11}, write=1e10, first_touch=1e10, read=1e10)
+RATES = Rates(
+    gemm={"float32": 1e11, "float64": 1e11},
+    write=1e10,
+    first_touch=1e10,
+    read=1e10,
+    exponentials=1e9,
+)
 
 
 @pytest.fixture

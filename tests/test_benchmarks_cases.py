@@ -16,6 +16,7 @@ from benchmarks import (
     search,
     study_defaults,
     study_tables,
+    tabular,
     timing,
 )
 from benchmarks import study_dimension as study
@@ -79,6 +80,21 @@ def test_the_nearest_of_a_similarity_are_those_of_largest_products():
     assert objectives.similarity_error(-np.eye(2), x, y, queries, np.array([0, 0])) == 0
 
 
+def test_study_of_tables(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tabular, "RESULTS", tmp_path / "tabular.jsonl")
+    monkeypatch.setattr(tabular, "N_SETTINGS", 2)
+    arguments = ["--only", "diabetes", "--only", "breast cancer", "--splits", "1"]
+    arguments += ["--models", "hgb", "--models", "hgb tuned"]
+    tabular.main(arguments)
+    first = capsys.readouterr().out
+    assert first.count('"error"') == 4
+    tabular.main(arguments)
+    table = capsys.readouterr().out
+    assert first.endswith(table)
+    assert "hgb tuned: mean ratio" in table
+    assert not tabular.kept()["diabetes", 0, "hgb"].get("log loss")
+
+
 def test_study_of_defaults():
     x, y = study_defaults.load("digits")
     points = x[:300], y[:300]
@@ -132,11 +148,13 @@ def test_growth_is_fitted():
     assert GrowthAtMost(sizes, 2.1).judge({OURS: Outcome(OURS, "ok")}).reached is None
 
 
-@pytest.mark.parametrize("name", ["mlp-step", "sampler-1d"])
+@pytest.mark.parametrize("name", ["mlp-step", "sampler-1d", "tabular-nca-step"])
 def test_contestants_agree_with_each_other(name, tmp_path):
     case = next(case for case in embedding.embedding() if case.name == name)
     if name == "sampler-1d":
         case.arrays = lambda: {"Y": np.random.default_rng(0).standard_normal((500, 1))}
+    if name == "tabular-nca-step":
+        case.arrays = lambda: embedding.table_batch(3000)
     for entry in case.entries:
         entry.threads = (1,)
     outcomes = timing.run_case(case, tmp_path, rounds=1)

@@ -8,13 +8,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import metricfast
 
 ROOT = Path(__file__).parents[1]
 CPP_PAGE = ROOT / "docs" / "cpp.md"
+MODELS_PAGE = ROOT / "docs" / "models.md"
 CONSUMER = ROOT / "tests" / "cpp" / "cmake_consumer"
 OUTER = ROOT / "tests" / "cpp" / "cmake_outer"
 # neighbours and distances of its three points, and a distance from its second source file
@@ -178,16 +181,56 @@ def test_consumer_program(use, threads: str, tmp_path: Path) -> None:
         assert run(built / "consumer").split() == expected
 
 
+def blocks(page: Path, section: str = "") -> dict[str, str]:
+    """The first block of a page, or of a section of it, in each language."""
+    text = page.read_text()
+    text = text[text.index(section) :]
+    found = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return dict(reversed(found))
+
+
 def test_the_program_of_the_page(tmp_path: Path) -> None:
     """Its files and its commands, as a reader would type them."""
-    blocks = dict(
-        re.findall(r"^```(\w+)\n(.*?)^```$", CPP_PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    )
-    (tmp_path / "CMakeLists.txt").write_text(blocks["cmake"])
-    (tmp_path / "main.cpp").write_text(blocks["cpp"])
-    run_as_printed(blocks["sh"], tmp_path)
+    found = blocks(CPP_PAGE)
+    (tmp_path / "CMakeLists.txt").write_text(found["cmake"])
+    (tmp_path / "main.cpp").write_text(found["cpp"])
+    run_as_printed(found["sh"], tmp_path)
     output = run(tmp_path / "build" / "consumer")
     assert "\nall the same\n" in output and "n_neighbors must be at least 1" in output
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ in PATH")
+def test_the_command_without_cmake(tmp_path: Path) -> None:
+    program = """
+        #include <iostream>
+        #include <metricfast/distance.hpp>
+        #include <metricfast/version.hpp>
+        int main() {
+            const metricfast::RowMatrix<double> a{{0, 3}}, b{{4, 0}};
+            std::cout << (a - b).norm() << METRICFAST_VERSION_MAJOR;
+        }
+    """
+    (tmp_path / "main.cpp").write_text(program)
+    command = blocks(CPP_PAGE, "## Without CMake")["sh"].replace("-O3", "-O0 -Wall -Werror")
+    run("sh", "-ec", command, directory=tmp_path)
+    assert run(tmp_path / "consumer") == f"5{metricfast.__version__.partition('.')[0]}"
+
+
+def test_the_program_of_the_page_on_models(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    saving = re.search(r"^```python\n(.*?)^```$", MODELS_PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    exec(saving[1], names)
+    (tmp_path / "CMakeLists.txt").write_text(blocks(CPP_PAGE)["cmake"])
+    (tmp_path / "main.cpp").write_text(blocks(MODELS_PAGE)["cpp"])
+    run_as_printed(blocks(CPP_PAGE)["sh"], tmp_path)
+    output = run(tmp_path / "build" / "consumer", directory=tmp_path)
+    flowers = np.array([[5.1, 3.5, 1.4, 0.2], [6.2, 2.9, 4.3, 1.3], [6.3, 3.3, 6.0, 2.5]])
+    embedded = np.array(re.findall(r"-?\d+\.\d+", output)[:6], float).reshape(3, 2)
+    np.testing.assert_allclose(embedded, names["learner"].transform(flowers), rtol=1e-4)
+    nearest = metricfast.NearestNeighbors(n_neighbors=2, metric=names["learner"]).fit(flowers)
+    rows = nearest.kneighbors([[6.0, 3.0, 5.0, 1.8]], return_distance=False)[0]
+    assert re.search(r"nearest: +(\d) +(\d) at", output).groups() == tuple(map(str, rows))
 
 
 def test_missing_eigen_is_named(tmp_path: Path) -> None:

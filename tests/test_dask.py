@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,10 @@ pytest.importorskip("distributed")
 import dask
 from dask_cases import CHUNKS, LEARNERS, MARKS, ORDER, SAME, X, Y, cluster, cut, learned
 
-from metricfast.dask import DistributedLearner, _workers, kneighbors, retrieval_report
+from metricfast.dask import DistributedLearner, _workers, compare, kneighbors, retrieval_report
 from metricfast.dask._objective import ByParts
+from metricfast.dask._remote import OnWorkers
+from metricfast.dask._rows import blocks_of
 from metricfast.embeddings import MLP, Asymmetric
 from metricfast.learners.linear.impostors import TargetsAndImpostors
 from metricfast.samplers import Batch
@@ -96,6 +100,72 @@ def test_sums_of_parts_are_those_of_all(learner: Any, weighted: bool, client: An
     assert again.components_.shape == plain.components_.shape
 
 
+FROM_CLASSES = [
+    mf.LFDA(k=3),
+    mf.LFDA(2, shrinkage=0.1),
+    mf.ANMM(),
+    mf.DMLMJ(n_neighbors=2),
+    mf.SDML_Supervised(balance_param=1e-3, random_state=0),
+    mf.RCA_Supervised(n_chunks=30, random_state=0),
+    mf.ITML_Supervised(random_state=0, max_iter=20),
+    mf.OASIS_Supervised(random_state=0),
+]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("learner", FROM_CLASSES, ids=repr)
+def test_classes_teach_what_they_do_in_one_place(learner: Any, weighted: bool, client: Any) -> None:
+    weight, names = None, np.array(["a", "b", "c"])[Y]
+    if weighted:
+        weight = np.random.RandomState(0).randint(0, 3, len(X)) / 3
+    found = DistributedLearner(learner, n_parts=4).fit(
+        cut(X), cut(names, 60), sample_weight=None if weight is None else cut(weight, 60)
+    )
+    plain = clone(learner).fit(X, names, sample_weight=weight)
+    pairs = X[np.random.RandomState(0).randint(0, len(X), (50, 2))]
+    np.testing.assert_allclose(
+        found.to_local().pair_score(pairs), plain.pair_score(pairs), rtol=1e-7, atol=1e-9
+    )
+    assert type(found.to_local()) is type(plain)
+
+
+def test_rows_that_are_asked_for_come_from_their_blocks(client: Any) -> None:
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcd")), npartitions=3)
+    rows = np.random.RandomState(0).randint(0, len(X), 50)
+    for points, names in ((frame, list("abcd")), (cut(X), None)):
+        source = OnWorkers(_workers.Workers(client), blocks_of("X", points))
+        assert source.shape == X.shape and source.feature_names == names
+        np.testing.assert_array_equal(source[rows], X[rows])
+        np.testing.assert_array_equal(source[60:90], X[60:90])
+    bad = X.copy()
+    bad[80, 1] = np.nan
+    for learner in (mf.LFDA(), mf.DMLMJ(), mf.SDML_Supervised(n_constraints=2000)):
+        with pytest.raises(ValueError, match="NaN"):
+            DistributedLearner(learner).fit(cut(bad), cut(Y))
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        DistributedLearner(mf.LFDA()).fit(cut(X), cut(X[:, 0]))
+    with pytest.raises(ValueError, match="n_components"):
+        DistributedLearner(mf.LFDA(9)).fit(cut(X), cut(Y))
+
+
+@pytest.mark.parametrize("learner", [mf.SDML(balance_param=1e-3), mf.GMML()], ids=repr)
+def test_pairs_of_parts_teach_what_all_do(learner: Any, client: Any) -> None:
+    rng = np.random.RandomState(0)
+    rows = rng.randint(0, len(X), (len(X), 2))
+    pairs, labels, weight = (
+        X[rows],
+        np.where(Y[rows[:, 0]] == Y[rows[:, 1]], 1, -1),
+        rng.rand(len(X)),
+    )
+    for weights in (None, weight):
+        given = None if weights is None else cut(weights)
+        found = DistributedLearner(learner).fit(cut(pairs), cut(labels, 60), given).to_local()
+        plain = clone(learner).fit(pairs, labels, sample_weight=weights)
+        np.testing.assert_allclose(found.components_, plain.components_, rtol=1e-7, atol=1e-9)
+        assert found.threshold_ == pytest.approx(plain.threshold_)
+
+
 def test_distances_are_of_the_dtype_that_is_declared(client: Any) -> None:
     for queries, database, dtype in (
         (np.int32, None, np.float64),
@@ -109,7 +179,12 @@ def test_distances_are_of_the_dtype_that_is_declared(client: Any) -> None:
 
 def test_results_do_not_depend_on_workers_or_chunks() -> None:
     found: dict[str, list[Any]] = {name: [] for name in SAME}
-    for n_workers, threads, chunks in ((1, 1, CHUNKS), (2, 2, (50, 50, 50)), (4, 1, CHUNKS)):
+    for n_workers, threads, chunks in (
+        (1, 1, CHUNKS),
+        (2, 2, (50, 50, 50)),
+        (4, 1, CHUNKS),
+        (8, 1, CHUNKS),
+    ):
         with cluster(n_workers, threads):
             for name, make in SAME.items():
                 learner = make().fit(cut(X, chunks), cut(Y, chunks)).to_local()
@@ -132,6 +207,48 @@ def test_local_epochs_learn(name: str, client: Any) -> None:
     assert of_both[0] > of_both[1] - 0.05
     more = found.to_local().partial_fit(X, Y)
     assert len(more.loss_curve_) == 21
+
+
+@pytest.mark.parametrize("name", ["epochs", "epochs of an embedding"])
+def test_callbacks_are_told_of_averages_by_the_client(name: str, client: Any) -> None:
+    states: list[Any] = []
+
+    def told(state: Any) -> bool:
+        states.append((os.getpid(), state.iteration, state.objective, state.parameters[0].copy()))
+        return state.iteration == 2
+
+    found = SAME[name]().set_params(learner__callbacks=[told]).fit(cut(X), cut(Y)).learner_
+    assert found.callbacks == [told] and [state[:2] for state in states] == [
+        (os.getpid(), 1), (os.getpid(), 2)
+    ]  # fmt: skip
+    assert [state[2] for state in states] == found.loss_curve_
+    np.testing.assert_array_equal(states[1][3], learned(found))
+
+
+def limit_there(item: Any, threads: int) -> Any:
+    return mf.get_config()["memory_limit"]
+
+
+def test_tasks_keep_to_the_limit_of_the_client(client: Any) -> None:
+    workers, default = _workers.Workers(client), mf.get_config()["memory_limit"]
+    with mf.config_context(memory_limit="2 kB"):
+        assert workers.run(limit_there, range(3)) == [2000] * 3
+        later = dask.delayed(_workers.under_limit(limit_there))(0, 1)
+    assert workers.run(limit_there, range(3)) == [default] * 3
+    assert later.compute() == 2000
+
+
+def test_learners_are_compared_on_workers(client: Any) -> None:
+    learners = {"LFDA": mf.LFDA(), "wrong": mf.LFDA(7), "RCA": mf.RCA_Supervised()}
+    how: dict[str, Any] = {"learners": learners, "random_state": 0, "cv": 3}
+    expected = mf.compare(X, Y, **how)
+    for points in ((cut(X), cut(Y)), (X, Y)):
+        found = compare(*points, **how)
+        assert found.best_name_ == expected.best_name_
+        for one, other in zip(found.rows, expected.rows, strict=True):
+            assert replace(one, fit_seconds=0) == replace(other, fit_seconds=0)
+    late = compare(X, Y, time_limit=0, **how)
+    assert [row.note for row in late.rows if row.note] == ["no time left"] * 3
 
 
 def test_transform_search_and_report_are_those_of_arrays(client: Any) -> None:

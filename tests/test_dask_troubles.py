@@ -37,15 +37,15 @@ def client() -> Iterator[Any]:
 
 
 class Killer:
-    """A callback that kills some workers, once: of processes, or those that it is called in."""
+    """A callback that kills some workers, once."""
 
-    def __init__(self, folder: Path, *pids: int) -> None:
-        self.mark, self.pids = folder / "done", pids
+    def __init__(self, mark: Path, *pids: int) -> None:
+        self.mark, self.pids = mark, pids
 
     def __call__(self, state: Any) -> None:
         if not self.mark.exists():
             self.mark.touch()
-            for pid in self.pids or (os.getpid(),):
+            for pid in self.pids:
                 os.kill(pid, signal.SIGKILL)
 
 
@@ -68,12 +68,10 @@ def test_processes_are_killed(client: Any, tmp_path: Path) -> None:
     for learner in expected.values():
         learner.fit(cut(X), cut(Y))
     with cluster(2, processes=True) as mortal:
-        pids = mortal.run(os.getpid).values()
-        for name, killer in (
-            ("all points", Killer(tmp_path, *pids)),
-            ("epochs", Killer(tmp_path)),
-        ):
-            killer.mark.unlink(missing_ok=True)
+        for name in ("all points", "epochs"):
+            mortal.wait_for_workers(2)
+            killer = Killer(tmp_path / name, *mortal.run(os.getpid, on_error="ignore").values())
+            assert killer.pids
             learner = SAME[name]().set_params(client=mortal, learner__callbacks=[killer])
             found = learner.fit(cut(X), cut(Y)).learner_
             assert killer.mark.exists()
@@ -152,7 +150,8 @@ NCA_BY_EPOCHS = partial(DistributedLearner, LEARNERS["NCA by batches"], sync="ep
     ("make", "error", "text"),
     [
         (lambda: DistributedLearner(mf.NCA(), 7).fit(cut(X), cut(Y)), TypeError, "client must be"),
-        (lambda: DistributedLearner(mf.SCML_Supervised()).fit(cut(X), cut(Y)), TypeError, "iterat"),
+        (lambda: DistributedLearner(mf.ITML()).fit(cut(X), cut(Y)), TypeError, "iterat"),
+        (lambda: DistributedLearner(mf.NCA()).fit(cut(X)), ValueError, "NCA needs y"),
         (lambda: DistributedLearner(mf.NCA()).fit(X, cut(Y)), TypeError, "X must be a dask array"),
         (lambda: DistributedLearner(mf.NCA()).fit(cut(X), Y), TypeError, "y must be a dask array"),
         (lambda: DistributedLearner(mf.NCA()).fit(cut(X), cut(Y[:9], 9)), ValueError, "partitions"),
@@ -162,6 +161,13 @@ NCA_BY_EPOCHS = partial(DistributedLearner, LEARNERS["NCA by batches"], sync="ep
             lambda: DistributedLearner(mf.NCA(), sync="epochs").fit(cut(X), cut(Y)),
             ValueError,
             "solver='sgd'",
+        ),
+        (
+            lambda: DistributedLearner(mf.LMNN(solver="sgd"), sync="epochs", n_parts=200).fit(
+                cut(X), cut(Y)
+            ),
+            ValueError,
+            "shard of 2 to 2 points, of which there are 75.*lower n_parts",
         ),
         (lambda: NCA_BY_EPOCHS().fit(cut(X), cut(Y), validate=True), TypeError, "validate"),
         (

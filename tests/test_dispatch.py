@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -125,8 +126,8 @@ def test_broken_module_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> No
     [("v2", "xmm", "[yz]mm"), ("v3", "ymm", "zmm"), ("v4", "zmm", None)],
 )
 def test_registers_in_the_compiled_module(isa: str, present: str, absent: str | None) -> None:
-    code = f"import metricfast._kernels_{isa} as m; print(m.__file__)"
-    path = in_new_process(code, "").stdout.strip()
+    # found, not imported: this processor may not have the level
+    path = find_spec(f"metricfast._kernels_{isa}").origin
     listing = subprocess.run(
         ["objdump", "--disassemble", path], capture_output=True, text=True, check=True
     ).stdout

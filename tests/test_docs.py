@@ -7,8 +7,10 @@ import importlib
 import pkgutil
 import re
 import runpy
+import shlex
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -16,15 +18,16 @@ import metricfast
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
+BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 ANCHOR = re.compile(r"\]\(([^)#\s:]*)#([^)]*)\)")
+# What needs a package that may not be there, as its own tests do.
+NEED_MORE = {f"metricfast.{name}" for name in ("onnx", "torch") if name not in metricfast.__all__}
 MODULES = [
     module.name
     for module in pkgutil.walk_packages(metricfast.__path__, "metricfast.")
-    # metricfast.torch needs PyTorch, as its own tests do
-    if not module.name.startswith("metricfast._") and module.name != "metricfast.torch"
+    if not module.name.startswith("metricfast._") and module.name not in NEED_MORE
 ]
 
 
@@ -47,9 +50,26 @@ def test_code_on_pages_runs(page):
     text = page.read_text(encoding="utf-8")
     names: dict[str, object] = {"__name__": "__main__"}
     for block in BLOCK.finditer(text):
-        first_line = text[: block.start(1)].count("\n")
-        source = "\n" * first_line + block[1]  # so that a traceback shows the line of the page
+        if block[1] == "console":
+            run_commands(block[2])
+            continue
+        first_line = text[: block.start(2)].count("\n")
+        source = "\n" * first_line + block[2]  # so that a traceback shows the line of the page
         exec(compile(source, str(page), "exec"), names)
+
+
+def run_commands(block):
+    """Run the commands of metricfast in a block, and compare what is shown of their output."""
+    testing = pytest.importorskip("click.testing")
+    pytest.importorskip("rich")
+    from metricfast.cli.app import app
+
+    for command, shown in re.findall(
+        r"^\$ metricfast (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE
+    ):
+        done = testing.CliRunner().invoke(app, shlex.split(command, comments=True))
+        assert done.exit_code == 0, done.output
+        assert [line.rstrip() for line in shown.splitlines() if line not in done.output] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
@@ -87,6 +107,57 @@ def test_every_page_is_linked_from_the_index():
     assert {page.name for page in PAGES[1:]} - {"index.md"} <= linked
 
 
+def test_every_page_has_its_place_on_the_site():
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES[1:])
+    trees = re.findall(r"^```{toctree}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    listed = re.findall(r"^(?:.*<)?(\w+)>?$", "".join(trees), re.MULTILINE)
+    assert sorted(listed) == sorted(page.stem for page in PAGES[1:] if page.stem != "index")
+
+
+def test_every_learner_has_a_section_on_its_mathematics():
+    text = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("math_*.md"))
+    sections = dict(re.findall(r"^## (\w+)$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+    learners = {name.removesuffix("_Supervised") for name in metricfast.learners.__all__}
+    learners |= {"MultiMetricLMNN", "NCAClassifier", "NCARegressor"}
+    assert learners <= set(sections) | {"FixedDatabase"}
+    for name in learners & set(sections):
+        for part in ("**Objective", "**Cost", "**When"):
+            assert part.lower() in sections[name].lower().replace("** and **", " **"), (name, part)
+
+
+def test_every_public_name_has_a_page_of_the_reference(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_site")
+    pages = importlib.import_module("pages")
+    modules = [getattr(metricfast, name) for name in metricfast.__all__]
+    modules = [metricfast, *(value for value in modules if isinstance(value, ModuleType))]
+    names = pages.public_names(modules)
+    made = dict(pages.reference(names))
+    for module in modules:
+        found = {name.path: name.page for name in names[module.__name__]}
+        public = {name for name in module.__all__ if callable(getattr(module, name))}
+        assert set(found) == {f"{module.__name__}.{name}" for name in public}
+        assert set(found.values()) <= set(made)
+
+
+def test_the_check_of_the_site_sees_what_is_wrong(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_site")
+    check = importlib.import_module("check")
+    monkeypatch.setattr(check.pages, "public_modules", list)
+    (tmp_path / "searchindex.js").write_text('"lmnn"')
+    page = tmp_path / "index.html"
+    page.write_text(
+        '<meta name="viewport" content="width=device-width"><h1 id="top">'
+        '<a href="#top"></a><img src="index.html" alt="A red dot in the middle">'
+        '<div class="formula"><table></table></div><p style="max-width: 900px">'
+    )
+    assert check.problems(tmp_path) == []
+    page.write_text(
+        '<a href="#nowhere"></a><a href="none.html"></a><img src="index.html" alt="index.html">'
+        '<table></table><p style="width: 900px"><script src="https://else.where/a.js"></script>'
+    )
+    assert len(check.problems(tmp_path)) == 7
+
+
 def marked(example: Path):
     reads = "METRICFAST_DATA" in example.read_text(encoding="utf-8")
     return pytest.param(example, marks=pytest.mark.data if reads else (), id=page_id(example))
@@ -104,10 +175,12 @@ def test_an_example_without_its_data_fails(monkeypatch):
         runpy.run_path(str(ROOT / "examples/poses.py"), run_name="__main__")
 
 
-def test_every_example_is_on_the_page_of_uses():
-    uses = (ROOT / "docs/uses.md").read_text(encoding="utf-8")
-    for example in EXAMPLES:
-        assert f"../examples/{example.name}" in uses
+@pytest.mark.parametrize("example", EXAMPLES, ids=page_id)
+def test_examples_have_a_title_and_pictures_their_words(example):
+    text = example.read_text(encoding="utf-8")
+    assert re.match(r'"""\n(.+)\n(=+)\n\n', text), "an example begins with its title, underlined"
+    assert re.search(r"^\s*# Picture: \w+", text, re.MULTILINE), "say what the picture shows"
+    assert (example.parent / "GALLERY_HEADER.rst").exists()
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from metricfast import EmbeddingLearner, losses
 from metricfast._core.dispatch import get_kernels
-from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
+from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear, Periodic
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(37, 5)) * (RNG.random((37, 5)) < 0.7)
@@ -28,6 +28,9 @@ EMBEDDINGS = [
     MLP((6, 4), 3, activation="tanh", normalize=True),
     MLP((), 3, activation="identity"),
     Asymmetric(Linear(3), MLP((4,), 3, normalize=True)),
+    Periodic(3, 4, 5, n_passthrough=2),
+    Periodic(3, 70, 1, normalize=True),
+    Asymmetric(Periodic(3, 2, 2), MLP((), 3)),
 ]
 every_embedding = pytest.mark.parametrize("embedding", EMBEDDINGS, ids=str)
 every_side = pytest.mark.parametrize("side", ["query", "database"])
@@ -42,6 +45,11 @@ def plain(embedding, parameters, points, side):
         return plain(embedding.database, database, points, side)
     if isinstance(embedding, Linear):
         z = points @ parameters[0].T
+    elif isinstance(embedding, Periodic):
+        c, A, a, L = parameters
+        turns = 2 * np.pi * points[:, : len(c), None] * c
+        hidden = np.maximum(np.concatenate([np.cos(turns), np.sin(turns)], axis=2) @ A.T + a, 0)
+        z = np.c_[hidden.reshape(len(points), -1), points[:, len(c) :]] @ L.T
     else:
         z = points
         f = {"relu": lambda a: np.maximum(a, 0), "tanh": np.tanh, "identity": lambda a: a}
@@ -100,9 +108,16 @@ def test_sparse_points(embedding):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_many_points_and_any_number_of_threads(dtype):
-    points = RNG.normal(size=(5003, 300)).astype(dtype)
-    embedding = MLP((150, 20), 10, activation="tanh", normalize=True)
+@pytest.mark.parametrize(
+    ("embedding", "width"),
+    [
+        (MLP((150, 20), 10, activation="tanh", normalize=True), 300),
+        (Periodic(10, scale=1.0, n_passthrough=20), 50),
+    ],
+    ids=["MLP", "Periodic"],
+)
+def test_many_points_and_any_number_of_threads(embedding, width, dtype):
+    points = RNG.normal(size=(5003, width)).astype(dtype)
     parameters = start(embedding, points)
     upstream = RNG.normal(size=(5003, 10)).astype(dtype)
     results = []
@@ -131,6 +146,7 @@ def test_results_do_not_depend_on_where_arrays_begin(n, width, dtype, monkeypatc
         Linear(width, "random", normalize=width > 1),
         MLP((3, 11), width, activation="tanh", normalize=width > 1),
         MLP((width,), 1 + 7 * width % 13),
+        Periodic(width, 3, 1 + 5 * width % 7),
     ):
         parameters = start(embedding, points)
         upstream = RNG.normal(size=embedding.forward(parameters, points)[0].shape).astype(dtype)
@@ -196,6 +212,10 @@ def test_starts():
         (MLP(8), ValueError, "hidden_layer_sizes must be several integers"),
         (MLP((8, 0)), ValueError, "hidden_layer_sizes must be an integer of at least 1, got 0"),
         (MLP(activation="gelu"), ValueError, "activation must be 'relu'"),
+        (Periodic(3, n_frequencies=0), ValueError, "n_frequencies must be an integer of at least"),
+        (Periodic(3, scale=0), ValueError, "scale must be a finite number above 0"),
+        (Periodic(3, scale=1.5e308), ValueError, r"scale=1.5e\+308 is too large for points of"),
+        (Periodic(3, n_passthrough=5), ValueError, "n_passthrough must be less than n_features=5"),
         (Asymmetric(Linear(2), Linear(3)), ValueError, "same number of components, got 2 and 3"),
         (Asymmetric(Linear(2), 3), TypeError, "database must be an embedding"),
     ],
@@ -208,6 +228,7 @@ def test_bad_parameters(embedding, error, message):
 
 def test_weight_decay_is_not_that_of_biases():
     assert MLP((4, 5)).decays(0.1) == [0.1, 0, 0.1, 0, 0.1, 0]
+    assert Periodic().decays(0.1) == [0, 0.1, 0, 0.1]
     assert Asymmetric(Linear(), MLP(weight_decay=0.5)).decays(0.1) == [0.1, 0.5, 0, 0.5, 0]
     with pytest.raises(ValueError, match="weight_decay must be"):
         MLP(weight_decay=-1).decays(0)
@@ -244,6 +265,32 @@ def test_what_overflows_the_parameters_is_not_finite():
     ):
         with pytest.raises(ValueError, match="embedded points overflow float64"):
             each.forward(large, form(1e200 * np.abs(X)))
+
+
+def test_waves_of_any_length():
+    """The fraction of a turn is that of the exact product, as far as products are."""
+    for dtype, tolerance in ((np.float32, 2e-7), (np.float64, 4e-16)):
+        x = np.r_[np.linspace(-3, 3, 1001), 2.0 ** np.arange(-60, 15)].astype(dtype)
+        c, L = np.full((1, 1), 0.7, dtype), np.ones((1, 2), dtype)
+        exact = np.longdouble(c[0, 0]) * np.longdouble(x)
+        turn = 2 * np.longdouble(np.pi) * (exact - np.round(exact))
+        for i, expected in enumerate((np.cos(turn), np.sin(turn))):
+            A, a = np.zeros((2, 2), dtype), np.zeros(2, dtype)
+            A[:, i] = 1, -1
+            L[0] = 1, -1  # relu(w) - relu(-w)
+            Z = Periodic(1, 1, 2).forward([c, A, a, L], x[:, None])[0]
+            np.testing.assert_allclose(Z[:, 0], expected.astype(float), rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_wave_without_digits_is_an_overflow(dtype):
+    embedding = Periodic(2, 3, scale=1.0)
+    points = RNG.normal(size=(200, 4)).astype(dtype)
+    parameters = embedding.initialize(points, random_state=0)
+    for value in (1e8 if dtype == np.float32 else 1e17, np.finfo(dtype).max):
+        points[150, 2] = value
+        with pytest.raises(ValueError, match="embedded points overflow"):
+            embedding.forward(parameters, points)
 
 
 def test_learners_check_points_once(monkeypatch):
@@ -289,7 +336,9 @@ def test_solver_steps(dtype):
     np.testing.assert_allclose(y, plain_x, atol=tolerance)
 
 
-@pytest.mark.parametrize("embedding", [Linear(2), MLP((4,), 2), Asymmetric(Linear(2), Linear(2))])
+@pytest.mark.parametrize(
+    "embedding", [Linear(2), MLP((4,), 2), Asymmetric(Linear(2), Linear(2)), Periodic(2, scale=0.1)]
+)
 def test_points_in_any_form(embedding):
     points = np.random.default_rng(0).integers(-9, 9, (12, 3))
     floats = points.astype(float)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from functools import partial
 from inspect import signature
 
+import c_library
 import numpy as np
 import pytest
 from embedding_cases import LEARNERS, Proxies, X, Y
@@ -118,6 +120,31 @@ def test_an_interrupted_fit_leaves_the_best_so_far(model):
         np.testing.assert_array_equal(model.components_, best.components)
 
 
+def like_the_library_of_c(model, path, dtype):
+    """The library of C says of a file what the learner says."""
+    if isinstance(model, mf.KernelizedMetricLearner):
+        with pytest.raises(c_library.CError, match="kernels are read by Python alone"):
+            c_library.Model(path)
+        return
+    found, points = c_library.Model(path), np.ascontiguousarray(X, dtype)
+    close = {"rtol": 1e-4, "atol": 1e-5} if dtype == np.float32 else {"rtol": 1e-9, "atol": 1e-12}
+    np.testing.assert_allclose(found.pair_score(PAIRS.astype(dtype)), scores(model, dtype), **close)
+    if not hasattr(model, "transform"):
+        with pytest.raises(c_library.CError, match="a bilinear similarity is no distance"):
+            c_library.Database(found, points)
+        return
+    layers = hasattr(model, "embedding_")
+    for side, name in enumerate(("query", "database")):
+        Z = model.transform(points, side=name) if layers else model.transform(points)
+        (np.testing.assert_array_equal if layers else partial(np.testing.assert_allclose, **close))(
+            found.transform(points, side), Z
+        )
+    queries, database = points + dtype(0.25), c_library.Database(found, points)
+    expected = mf.NearestNeighbors(n_neighbors=4, metric=model).fit(points).kneighbors(queries)
+    for one, two in zip(database.kneighbors(queries, 4), expected, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
 @every_model
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_files_and_pickles_keep_what_was_learned(model, dtype, path):
@@ -135,6 +162,7 @@ def test_files_and_pickles_keep_what_was_learned(model, dtype, path):
                 given = data_for(model, X.astype(dtype), Y)[0]
                 found, expected = (getattr(each, name)(given) for each in (copy, model))
                 np.testing.assert_array_equal(found, expected)
+    like_the_library_of_c(model, path, dtype)
     fresh = clone(model)
     assert str(fresh.get_params()) == str(model.get_params())
     assert not any(name.endswith("_") for name in vars(fresh))

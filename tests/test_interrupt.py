@@ -67,6 +67,7 @@ class Gradient:
 
 
 POINTS = classes(20000, 64)[0]
+TO_THE_END = {"init": "identity", "early_stopping": False}
 # Each lasts for several seconds, many of them for ever.
 FITS: dict[str, Case] = {
     "ANMM": (mf.ANMM, labelled(100000, 64)),
@@ -81,34 +82,34 @@ FITS: dict[str, Case] = {
         lambda: pairs(20000, 10000),
     ),
     "KernelizedMetricLearner": (
-        lambda: mf.KernelizedMetricLearner(mf.NCA(max_iter=ENDLESS)),
+        lambda: mf.KernelizedMetricLearner(mf.NCA(max_iter=ENDLESS, early_stopping=False)),
         labelled(15000, 40),
     ),
     "LDML": (lambda: mf.LDML(init="identity"), labelled(15000, 40)),
     "LFDA": (mf.LFDA, labelled(150000, 64)),
-    "LMNN": (lambda: mf.LMNN(init="identity"), labelled(20000, 40)),
+    "LMNN": (lambda: mf.LMNN(init="identity", early_stopping=False), labelled(20000, 40)),
     "LSML": (
         lambda: mf.LSML(preprocessor=POINTS, tol=0, max_iter=ENDLESS),
         lambda: (index(20000, 200000, 4),),
     ),
-    "MCML": (lambda: mf.MCML(init="identity"), labelled(15000, 40)),
+    "MCML": (lambda: mf.MCML(init="identity", early_stopping=False), labelled(15000, 40)),
     "MLKR": (lambda: mf.MLKR(init="identity"), lambda: numbers(15000, 40)),
     "MMC": (
         lambda: mf.MMC(preprocessor=POINTS, tol=0, max_iter=ENDLESS),
         lambda: pairs(20000, 500000),
     ),
-    "NCA": (lambda: mf.NCA(init="identity"), labelled(15000, 40)),
+    "NCA": (lambda: mf.NCA(init="identity", early_stopping=False), labelled(15000, 40)),
     "NCA, mini-batches": (
         lambda: mf.NCA(init="identity", solver="sgd", max_epochs=ENDLESS),
         labelled(15000, 40),
     ),
     "NCMML": (lambda: mf.NCMML(tol=0, max_iter=ENDLESS), labelled(100000, 64)),
     "NeighborhoodGerrymandering": (
-        lambda: mf.NeighborhoodGerrymandering(init="identity", max_epochs=ENDLESS),
+        lambda: mf.NeighborhoodGerrymandering(**TO_THE_END, max_epochs=ENDLESS),
         labelled(30000, 40),
     ),
     "NeighborhoodGerrymandering, all points": (
-        lambda: mf.NeighborhoodGerrymandering(init="identity", solver="lbfgs", max_iter=ENDLESS),
+        lambda: mf.NeighborhoodGerrymandering(**TO_THE_END, solver="lbfgs", max_iter=ENDLESS),
         labelled(30000, 40),
     ),
     "NeighborhoodGerrymanderingRegressor": (

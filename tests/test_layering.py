@@ -23,6 +23,8 @@ CPP_LAYERS = [
     ["distance/"],
     ["engine/", "inference/"],
     ["losses/", "constrained/"],
+    ["model/"],
+    ["model"],
     ["metricfast"],
     # Where headers were once.
     ["distance", "paired", "neighbors", "optimizer", "row_engine"],
@@ -30,7 +32,7 @@ CPP_LAYERS = [
 ]
 PYTHON_LAYERS = [
     ["_cpu", "_core/threadpool", "_core/kernels", "_core/types"],
-    ["_core/dispatch", "_core/arguments", "exceptions"],
+    ["_core/dispatch", "_core/frames", "_core/arguments", "exceptions"],
     ["_core/", "_labels/", "distances/", "losses/", "embeddings/"],
     ["samplers", "constraints", "metrics/"],
     ["training/"],
@@ -40,8 +42,10 @@ PYTHON_LAYERS = [
     ["learners/votes/", "learners/kernel/"],
     ["predictors/"],
     ["learners/__init__"],
+    ["comparison/"],
     ["__init__", "neighbors", "inference", "solvers", "sources"],
-    ["dask/", "io", "plotting/", "torch", "_paths"],
+    ["dask/", "io", "onnx", "plotting/", "torch", "_paths"],
+    ["cli/"],
     ["__main__"],
 ]
 # Eigen and the C++ standard library, and what some platform offers in their place.
@@ -64,9 +68,9 @@ def python_imports(name: str) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name}.py: relative import"
             module = node.module or ""
-            if module == PACKAGE.name:
-                yield from (module_file(f"{module}.{a.name}") for a in node.names)
-            elif module.split(".")[0] == PACKAGE.name:
+            # Which waits for what other threads load of it, while this thread loads the module.
+            assert module != PACKAGE.name, f"{name}.py: take from a module, not the package"
+            if module.split(".")[0] == PACKAGE.name:
                 yield module_file(module)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,10 @@ from sklearn import config_context
 
 import metricfast
 from metricfast import plotting
-from metricfast.__main__ import DATA, Row, change, compare, learners, load, main, verdict
+from metricfast.__main__ import main
+from metricfast.cli import plain
+from metricfast.comparison.candidates import suited
+from metricfast.comparison.result import EUCLIDEAN, SCALED
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -22,67 +26,24 @@ def test_demo_prints_a_row_per_learner_and_draws(tmp_path, capsys):
     picture = tmp_path / "demo.png"
     assert main(["demo", "--data", "wine", "--output", str(picture)]) == 0
     printed = capsys.readouterr().out
-    rows = re.findall(
-        r"^(\w+)( to 8)? +([\d.]+)% ± ([\d.]+)% +[\d.]+ s(?:  (better|worse))?$",
-        printed,
-        re.MULTILINE,
-    )
-    fitted = [learner.__name__ for learner in learners(load("wine")[0])]
-    assert [name for name, few, *_ in rows if not few] == fitted
-    assert all(0 <= float(error) < 15 for _, _, error, *_ in rows)
-    better = ", ".join(name + few for name, few, _, _, told in rows if told == "better")
-    assert f"wine: better: {better or 'none'}; worse: " in printed
-    assert "178 points, 13 features, 3 classes; 32.58% in the units as given" in printed
+    assert "wine: accuracy of 3 neighbours: 178 points, 3 classes, 5 folds" in printed
+    rows = re.findall(r"^(\w+(?: Euclidean)?) +([\d.]+)  \[", printed, re.MULTILINE)
+    assert {name for name, _ in rows} == {EUCLIDEAN, SCALED, *suited(178, False)}
     assert str(picture) in printed
     assert picture.read_bytes().startswith(PNG)
-
-
-def test_errors_are_shares_of_all_points():
-    n = len(load("wine")[1])  # which the folds do not divide evenly
-    shares = np.array([row.error for row in compare("wine")]) * n
-    np.testing.assert_allclose(shares, np.round(shares), rtol=0, atol=1e-9)
-
-
-def test_the_verdict_tells_changes_from_chance():
-    rows = [Row("x", "A", 0.1, "better"), Row("x", "B", 0.2, ""), Row("y", "A", 0.3, "worse")]
-    assert [line.strip() for line in verdict(rows)] == [
-        "x: better: A; worse: none; no different: 1; lowest 10.00% by A",
-        "y: better: none; worse: A; no different: 0; lowest 30.00% by A",
-    ]
-    right, six = np.zeros(100, bool), np.arange(100) < 6
-    assert [change(right, six), change(six, right), change(right, six & (np.arange(100) > 0))] == [
-        "worse",
-        "better",
-        "",
-    ]
-
-
-def test_the_demo_leaves_out_learners_of_other_tasks_and_data():
-    few, many = ({each.__name__ for each in learners(np.empty((n, 2)))} for n in (150, 1800))
-    assert {"NCA", "LMNN"} <= few & many
-    assert not {"MLKR", "LogRatioLearner", "AsymmetricSimilarity"} & (few | many)
-    assert "MCML" in few - many
-    assert "ProxyNCALearner" in many - few
-
-
-@pytest.mark.parametrize("name", DATA)
-def test_every_data_set_loads(name):
-    X, y = load(name)
-    assert X.shape[0] == y.shape[0]
-    assert np.isfinite(X).all()
 
 
 def test_info(capsys):
     assert main(["info"]) == 0
     printed = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
-    assert printed == {key: str(value) for key, value in metricfast.build_info().items()}
+    places = {"headers": metricfast.get_include(), "library": metricfast.get_library_dir()}
+    told = metricfast.build_info() | places
+    assert printed == {key: str(value) for key, value in told.items()}
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "required: command"),
-        (["learn"], "invalid choice: 'learn'"),
         (["demo", "--data", "moons"], "argument --data: invalid choice: 'moons'"),
         (["demo", "--output", "none/demo.png"], "argument --output: no PNG file can be written"),
         (["demo", "--output", "demo.pdf"], "argument --output: no PNG file can be written"),
@@ -91,7 +52,7 @@ def test_info(capsys):
 )
 def test_bad_arguments_exit_with_2(arguments, message, capsys):
     with pytest.raises(SystemExit) as exit_:
-        main(arguments)
+        sys.exit(main(arguments))
     assert exit_.value.code == 2
     assert message in capsys.readouterr().err
 
@@ -103,11 +64,26 @@ def test_the_module_runs_as_a_program():
     assert subprocess.run(command, check=False, capture_output=True).returncode == 2
 
 
-def test_without_matplotlib_the_demo_says_what_to_install(monkeypatch, capsys):
+def test_without_matplotlib_the_demo_prints_its_table_alone(monkeypatch, capsys, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.delitem(sys.modules, "metricfast.plotting")
-    assert main(["demo"]) == 1
-    assert "pip install 'metricfast[plot]'" in capsys.readouterr().err
+    monkeypatch.setattr(plain.metricfast, "compare", partial(metricfast.compare, learners="NCA"))
+    picture = tmp_path / "demo.png"
+    assert main(["demo", "--data", "iris", "--output", str(picture)]) == 0
+    told = capsys.readouterr()
+    assert len(re.findall(r"^NCA ", told.out + told.err, re.MULTILINE)) == 1
+    assert "pip install 'metricfast[plot]'" in told.err
+    assert not picture.exists()
+
+
+def test_on_a_terminal_the_demo_says_what_it_has_done(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(plain.metricfast, "compare", partial(metricfast.compare, learners="NCA"))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    main(["demo", "--data", "iris", "--output", str(tmp_path / "demo.png")])
+    told = capsys.readouterr()
+    assert len(re.findall(r"^NCA ", told.out, re.MULTILINE)) == 1
+    assert "NCA: done" in told.err
+    assert told.err.endswith("\r\033[K")
 
 
 def test_titles_hold_the_leave_one_out_error():

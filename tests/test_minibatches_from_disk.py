@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -9,91 +12,35 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from minibatch_cases import (
+    LEARNERS,
+    LIMIT,
+    SGD,
+    WIDTH,
+    Array,
+    Counted,
+    N,
+    X,
+    Y,
+    error,
+    labels_of,
+    parameters,
+)
 from sklearn.base import clone
-from sklearn.datasets import make_blobs
 
 import metricfast as mf
 from metricfast import losses, sources
-from metricfast.embeddings import MLP
-from metricfast.learners.base.validation import neighbor_error
-from metricfast.learners.linear.reservoir import Reservoir
-from metricfast.training.chunks import Chunked, mean_and_exponent
+from metricfast.embeddings import Linear
+from metricfast.learners.linear.targets import targets_of_all
+from metricfast.training.chunks import Chunked, batches_of, mean_and_exponent
 
-Array = NDArray[Any]
-N, WIDTH = 6000, 8
-# A chunk, an eighth of this, has a ninth of the points.
-LIMIT = N * WIDTH * 4
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
-class Counted(sources.Source):
-    """Points in memory, as if they were not: counts what is read, and what of it is still there."""
-
-    def __init__(self, X: Array) -> None:
-        self.X, self.shape, self.dtype = X, X.shape, X.dtype
-        self.rows_read = self.largest = self.most = 0
-        self.fail_after = np.inf
-        self._alive: weakref.WeakSet[Array] = weakref.WeakSet()
-        self._reading = threading.Lock()
-
-    def read(self, start: int, stop: int) -> Array:
-        assert self._reading.acquire(blocking=False), "two threads read at a time"
-        try:
-            self.rows_read += stop - start
-            if self.rows_read > self.fail_after:
-                raise OSError("the disk is gone")
-            self.largest = max(self.largest, stop - start)
-            return self.X[start:stop].copy()
-        finally:
-            self._reading.release()
 
 
 @pytest.fixture(autouse=True)
 def no_thread_survives() -> Iterator[None]:
     yield
     assert not [t for t in threading.enumerate() if t.name.startswith("metricfast-reads")]
-
-
-def blobs(dtype: Any = np.float32) -> tuple[Array, Array]:
-    X, y = make_blobs(N, WIDTH, centers=12, cluster_std=1.0, center_box=(-4, 4), random_state=0)
-    X[:, ::2] *= np.random.RandomState(1).randn(N, WIDTH // 2) * 3  # useless features
-    return (X / 4).astype(dtype), y
-
-
-X, Y = blobs()
-SGD = {"solver": "sgd", "max_epochs": 4, "random_state": 0}
-LEARNERS = [
-    *(getattr(mf, name)(**SGD) for name in ("NCA", "LMNN", "MCML", "LDML", "NCMML", "MLKR")),
-    mf.LMNN(**SGD | {"max_epochs": 2}, target_refresh=1),
-    mf.NeighborhoodGerrymandering(max_epochs=2, random_state=0),
-    mf.NeighborhoodGerrymandering(max_epochs=2, parameterization="M", random_state=0),
-    mf.NeighborhoodGerrymanderingRegressor(max_epochs=2, random_state=0),
-    mf.EmbeddingLearner(losses.NCA(), MLP((6,), 4), max_epochs=4, random_state=0),
-    mf.ProxyNCALearner(n_components=4, max_epochs=4, random_state=0),
-    mf.TripletLearner(n_components=4, max_epochs=4, random_state=0),
-    mf.LogRatioLearner(n_components=4, max_epochs=1, random_state=0),
-]
-
-
-def parameters(learner: Any) -> Array:
-    found = learner.parameters_ if hasattr(learner, "parameters_") else [learner.components_]
-    return np.concatenate([array.ravel() for array in found])
-
-
-def labels_of(learner: Any) -> Array:
-    return Y if learner._has_classes else X[:, 1] + X[:, 3] ** 2
-
-
-def error(learner: Any) -> float:
-    """Return the error of nearest neighbours of every fifth point, relative to Euclidean ones."""
-    test, y = np.arange(N) % 5 == 0, labels_of(learner)
-    errors = [
-        neighbor_error(Z[~test], y[~test], Z[test], y[test], not learner._has_classes)
-        for Z in (np.ascontiguousarray(learner.transform(X)), X)
-    ]
-    return errors[0] / errors[1]
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=str)
@@ -131,6 +78,53 @@ def test_two_chunks_are_held_at_most_and_rows_of_all_are_given_once() -> None:
     np.testing.assert_array_equal(np.sort(np.concatenate(given)), np.arange(N))
 
 
+@pytest.mark.parametrize("most", [1 << 16, 100])
+def test_targets_of_points_on_disk_are_those_of_all(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metricfast.learners.linear.targets._CANDIDATES", most)
+    L = np.random.RandomState(0).randn(3, WIDTH)
+    with mf.config_context(memory_limit=LIMIT):
+        found = [targets_of_all(Counted(X), Y, 3, map_) for map_ in (None, L)]
+    for targets, Z in zip(found, (X, X @ L.T), strict=True):
+        assert (Y[targets] == Y[:, None]).all() and (targets != np.arange(N)[:, None]).all()
+        if most > N:
+            np.testing.assert_array_equal(targets, losses.LMNN.find_targets(Z, Y, 3))
+
+
+@pytest.mark.parametrize("params", [{}, {"target_refresh": 1}, {"early_stopping": True}], ids=str)
+def test_lmnn_learns_from_a_memory_map_as_from_an_array(params: Any, tmp_path: Any) -> None:
+    """Whatever is in a chunk: here a tenth of the points, with targets all over the file."""
+    np.save(tmp_path / "X.npy", X)
+    source = np.load(tmp_path / "X.npy", mmap_mode="r")
+    lmnn = mf.LMNN(**SGD, **params)
+    with mf.config_context(memory_limit=LIMIT):
+        outside = clone(lmnn).fit(source, Y)
+        again = clone(lmnn).fit(source, Y)
+        part = clone(lmnn).set_params(early_stopping=False).partial_fit(source, Y)
+    np.testing.assert_array_equal(outside.components_, again.components_)
+    assert error(outside) < error(clone(lmnn).fit(X, Y)) + 0.06
+    assert error(part) < 1
+
+
+@pytest.mark.parametrize("init", ["pca", "lda"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_starts_are_of_all_points(init: str, weighted: bool) -> None:
+    """Sorted by class, and of few blocks: a sample has other components."""
+    order = np.argsort(Y, kind="stable")
+    weight = np.random.RandomState(0).randint(3, size=N).astype(float) if weighted else None
+    learners = [mf.NCA(init, 3, **SGD), mf.EmbeddingLearner(losses.NCA(), Linear(3, init))]
+    for learner in learners[: 2 - weighted]:
+        starts: list[Array] = []
+        learner.set_params(max_epochs=1, learning_rate=1e-12)
+        weights = {} if weight is None else {"sample_weight": weight}
+        for points in (X[order], Counted(X[order])):
+            with mf.config_context(memory_limit=LIMIT):
+                fitted = clone(learner).fit(points, Y[order], **weights)
+            starts.append(parameters(fitted) / np.linalg.norm(parameters(fitted)))
+        np.testing.assert_allclose(starts[1], starts[0], atol=1e-5)
+
+
 def test_an_iterator_is_gone_through_in_its_order() -> None:
     n_started = [0]
 
@@ -141,8 +135,9 @@ def test_an_iterator_is_gone_through_in_its_order() -> None:
     source = sources.Batches(make)
     with mf.config_context(memory_limit=LIMIT):
         mf.NCA(**SGD).fit(source, Y)
-    # To count, for the mean (its first block, all), for the start, for its scale, and each epoch.
-    assert n_started[0] <= 5 + SGD["max_epochs"]
+    # To count, for the mean (its first block, all), for the components that it starts with, for a
+    # sample, for its scale, and each epoch.
+    assert n_started[0] <= 6 + SGD["max_epochs"]
 
 
 @pytest.mark.parametrize(("scale", "shift"), [(1, 1e3), (2.0**40, 0), (2.0**-40, 0), (0, 5.0)])
@@ -172,6 +167,22 @@ def test_a_solver_of_all_points_says_which_one_takes_parts() -> None:
             clone(learner).fit(Counted(X), Y, validate=True)
 
 
+def test_what_needs_all_points_is_refused_with_what_it_takes(tmp_path: Any) -> None:
+    np.save(tmp_path / "X.npy", X)
+    for points in (np.load(tmp_path / "X.npy", mmap_mode="r"), Counted(X)):
+        with mf.config_context(memory_limit=LIMIT - 1):
+            for side in ({}, {"X_database": points, "y_database": Y}):
+                with pytest.raises(MemoryError, match=r"which vote, would take [\d,]+ bytes"):
+                    mf.AsymmetricSimilarity().fit(points, Y, **side)
+            learner = mf.AsymmetricSimilarity(solver="lbfgs")
+            with pytest.raises(
+                MemoryError, match=r"^X_database, which AsymmetricSimilarity needs in memory with"
+            ):
+                learner.fit(X[:100], Y[:100], points, Y)
+            with pytest.raises(MemoryError, match=f"which vote, would take {LIMIT:,} bytes"):
+                mf.NeighborhoodGerrymandering().fit(points, Y)
+
+
 def test_database_of_all_points_is_refused() -> None:
     learner = mf.EmbeddingLearner(losses.NCA(), database="all")
     with mf.config_context(memory_limit=LIMIT), pytest.raises(ValueError, match="database must be"):
@@ -179,8 +190,31 @@ def test_database_of_all_points_is_refused() -> None:
 
 
 def test_classes_too_small_to_meet_are_refused() -> None:
-    with mf.config_context(memory_limit=LIMIT), pytest.raises(ValueError, match="too small"):
-        mf.LMNN(**SGD).fit(Counted(X), np.arange(N) % (N // 5))
+    many = np.arange(N) % (N // 5)
+    with mf.config_context(memory_limit=LIMIT):
+        with pytest.raises(MemoryError, match="4 points of each of 1200 classes"):
+            mf.LMNN(**SGD).fit(Counted(X), many)
+        none = batches_of(Chunked(Counted(X)), lambda rows: [], np.random.RandomState(0), 10)
+        with pytest.raises(ValueError, match="too small"):  # for a sampler of one's own
+            list(none())
+
+
+@pytest.mark.parametrize("share", [1.5, 0.5])
+def test_lmnn_learns_from_blocks_as_from_an_array(share: float, real_data: Any) -> None:
+    """However few of a class a chunk has: here a few dozens, or ten."""
+    data = real_data("letter")
+    points, y, test = data["X"].astype(np.float32), data["y"], data["split"] == 1
+    train, learner = points[~test], mf.LMNN(solver="sgd", max_epochs=10, random_state=0)
+    inside = clone(learner).fit(train, y[~test])
+    with mf.config_context(memory_limit=int(share * train.nbytes)):
+        outside = learner.fit(Counted(train), y[~test])
+    for k in (1, 3):
+        judge = mf.KNeighborsClassifier(k)
+        of_blocks, of_array = (
+            judge.set_params(metric=each).fit(train, y[~test]).score(points[test], y[test])
+            for each in (outside, inside)
+        )
+        assert of_blocks > of_array - 0.005
 
 
 @pytest.mark.parametrize("learner", [LEARNERS[0], LEARNERS[-3]], ids=str)
@@ -227,6 +261,34 @@ def test_a_training_is_gone_on_from_its_checkpoint(learner: Any, tmp_path: Any) 
             clone(learner).fit(Counted(X + 1), Y)
 
 
+KILLED = """
+import os, sys, numpy as np, metricfast as mf
+X = np.load(sys.argv[1] + "/X.npy", mmap_mode="r")
+mf.set_config(memory_limit=int(sys.argv[2]))
+lmnn = mf.LMNN(solver="sgd", max_epochs=4, random_state=0, checkpoint=sys.argv[1] + "/training")
+lmnn.callbacks = [lambda state: state.iteration > 2 and os.kill(os.getpid(), 9)]
+lmnn.fit(X, np.load(sys.argv[1] + "/y.npy"))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no kill -9")
+def test_a_training_that_was_killed_loses_no_more_than_its_last_step(tmp_path: Any) -> None:
+    pytest.importorskip("safetensors")
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", Y)
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED, tmp_path, str(LIMIT)], check=False, capture_output=True
+    )
+    assert ended.returncode == -9, ended.stderr.decode()
+    source, seen = np.load(tmp_path / "X.npy", mmap_mode="r"), []
+    with mf.config_context(memory_limit=LIMIT):
+        whole = mf.LMNN(**SGD).fit(source, Y)
+        resumed = mf.LMNN(**SGD, checkpoint=tmp_path / "training", callbacks=[seen.append])
+        resumed.fit(source, Y)
+    assert [state.iteration for state in seen] in ([3, 4], [4])
+    np.testing.assert_array_equal(resumed.components_, whole.components_)
+
+
 @pytest.mark.parametrize("learner", [LEARNERS[i] for i in (0, 1, 5, 7, 10, 13)], ids=str)
 def test_points_are_held_out_and_weighed(learner: Any) -> None:
     y, weight = labels_of(learner), (np.arange(N) % 3 > 0).astype(float)
@@ -236,68 +298,3 @@ def test_points_are_held_out_and_weighed(learner: Any) -> None:
         found = learner.fit(Counted(X), y, **weights)
     assert len(found.validation_scores_) == found.n_iter_
     assert np.isfinite(parameters(found)).all() and np.isfinite(found.validation_scores_).all()
-
-
-@pytest.mark.parametrize("learner", [LEARNERS[i] for i in (0, 1, 7, 11)], ids=str)
-def test_partial_fit_goes_over_the_chunks_of_a_part(learner: Any) -> None:
-    learner = clone(learner)
-    if hasattr(learner, "early_stopping"):
-        learner.set_params(early_stopping=False)
-    halves, labels = np.array_split(X, 2), np.array_split(Y, 2)
-    with mf.config_context(memory_limit=LIMIT // 2):
-        for _ in range(2):
-            for half, y in zip(halves, labels, strict=True):
-                learner.partial_fit(Counted(half), y)
-    assert error(learner) < 1
-
-
-def test_a_reservoir_holds_every_point_with_the_same_chance() -> None:
-    points, held = np.arange(40.0)[:, None], np.zeros(40)
-    for seed in range(400):
-        reservoir = Reservoir(10, seed)
-        for part in np.split(points, [3, 13, 30]):
-            joined = reservoir.join(part, part[:, 0], None)[0]
-            np.testing.assert_array_equal(joined[: len(part)], part)
-            reservoir.settle()
-        assert len(np.unique(reservoir.points)) == 10
-        held[reservoir.points[:, 0].astype(int)] += 1
-    # 4 standard deviations of a binomial distribution.
-    assert np.abs(held - 100).max() < 4 * np.sqrt(400 * 0.25 * 0.75)
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("learner", [LEARNERS[i] for i in (0, 1, 2, 3, 4, 5, 7, 9)], ids=str)
-def test_later_calls_are_compared_with_a_reservoir(learner: Any, sparse: bool) -> None:
-    """Without it, parts of one class each have nothing to tell classes apart by."""
-    y = labels_of(learner)
-    order = np.argsort(y, kind="stable")
-    parts = [np.arange(0, N, 7), *np.array_split(order, 12)]
-
-    def fitted(**params: Any) -> Any:
-        model = clone(learner).set_params(**params)
-        for part in parts:
-            some = np.concatenate([part, order[:4], order[-4:]])  # two classes at least
-            points = csr_array(X[some]) if sparse else X[some]
-            model.partial_fit(points, y[some])
-        return model
-
-    found, again = fitted(reservoir=300), fitted(reservoir=300)
-    np.testing.assert_array_equal(found.components_, again.components_)
-    assert error(found) < error(fitted()) + 0.05
-    if hasattr(found, "database_embedding_"):
-        assert len(found.database_embedding_) == len(parts[-1]) + 8 + 300
-        assert np.isfinite(found.predict(X[:50])).all()
-
-
-def test_a_reservoir_of_labels_or_points_that_do_not_go_together_is_refused() -> None:
-    learner = mf.NCA(**SGD, reservoir=5)
-    with mf.config_context(memory_limit=LIMIT):
-        learner.fit(Counted(X), Y).partial_fit(X[:50], Y[:50])
-    kept = learner._kept.points
-    assert kept.shape == (5, WIDTH) and (kept[:, None] == X).all(axis=2).any(axis=1).all()
-    with pytest.raises(ValueError, match="y holds text"):
-        learner.partial_fit(X[:50], Y[:50].astype(str))
-    with mf.config_context(memory_limit=LIMIT), pytest.raises(ValueError, match="reservoir must"):
-        learner.partial_fit(Counted(X), Y)
-    with pytest.raises(ValueError, match="reservoir must be"):
-        learner.set_params(reservoir=-1).partial_fit(X, Y)

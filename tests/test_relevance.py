@@ -79,6 +79,8 @@ def test_html_shows_what_was_learned(learner):
     assert ("iterations" in shown.split("metricfast-learned")[1]) == (
         hasattr(getattr(model, "learner_", model), "n_iter_")
     )
+    if getattr(getattr(model, "learner_", model), "loss_curve_", None):
+        assert ">objective<" in shown or ">loss, last iteration<" in shown
     assert "metricfast-learned" in model._repr_mimebundle_()["text/html"]
     with config_context(display="text"):
         assert "text/html" not in model._repr_mimebundle_()

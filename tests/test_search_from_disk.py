@@ -153,6 +153,7 @@ def test_bad_values_are_found_while_they_are_read() -> None:
         (mf.pairwise_distances, "360,000 bytes.*give out="),
         (lambda X: mf.kneighbors(X, n_neighbors=100), "360,000 bytes.*give fewer queries"),
         (lambda X: mf.kneighbors_per_class(X, X, LABELS, 50), "540,000 bytes.*give fewer queries"),
+        (lambda X: mf.Database(X[:50]).kneighbors(X, 40), "144,000 bytes.*give fewer queries"),
         (mf.Database, r"153,600 bytes.*metricfast\.kneighbors"),
         (lambda X: mf.Database(X[:100], L=np.eye(300, D)), "240,000 bytes.*kneighbors"),
         (lambda X: mf.KNeighborsClassifier().fit(Stored(X), LABELS), "307,200 bytes"),
@@ -169,7 +170,7 @@ def test_learners_predictors_and_metrics() -> None:
     learner = mf.LFDA(n_components=2).fit(X, y)
     embedder = mf.EmbeddingLearner(mf.losses.NCA(), max_epochs=1, random_state=0).fit(X, y)
     kernelized = mf.KernelizedMetricLearner(mf.LFDA(n_components=2), n_components=9).fit(X, y)
-    by_neighbors = mf.KNeighborsClassifier(metric=learner).fit(X[:99], y[:99])
+    by_neighbors = mf.KNeighborsClassifier(3, metric=learner).fit(X[:99], y[:99])
     by_radius = mf.RadiusNeighborsClassifier(5.0).fit(X[:99], y[:99])
     votes = mf.NeighborhoodGerrymandering(max_iter=2, random_state=0).fit(X[:99], y[:99])
     database = mf.Database(X[:99])

@@ -14,14 +14,17 @@ RTOL = {np.float32: 2e-4, np.float64: 1e-6}
 BIAS = 2.5
 LOSSES = {
     "MLKR": (MLKR(), on_itself(mlkr())),
+    "MLKR plain": (MLKR(squared=False), on_itself(mlkr(squared=False))),
     "MCML": (MCML(), on_itself(mcml())),
     "LDML": (LDML(BIAS), on_itself(ldml(BIAS))),
     "NCA": (NCA(), on_itself(nca())),
     "NCA log": (NCA("log"), on_itself(nca("log"))),
+    "NCA plain": (NCA(squared=False), on_itself(nca(squared=False))),
+    "NCA log plain": (NCA("log", squared=False), on_itself(nca("log", squared=False))),
 }
 every_loss = pytest.mark.parametrize(("loss", "oracle"), LOSSES.values(), ids=LOSSES)
 classifying = pytest.mark.parametrize(
-    ("loss", "oracle"), list(LOSSES.values())[1:], ids=list(LOSSES)[1:]
+    ("loss", "oracle"), list(LOSSES.values())[2:], ids=list(LOSSES)[2:]
 )
 
 
@@ -44,6 +47,8 @@ def smooth(loss, y, weight=None):
 
     def value(Z):
         D = squared_distances(Z, Z)
+        if not getattr(loss, "squared", True):
+            D = np.sqrt(D)
         c, p = kernels(D, weight)
         same = y[:, None] == y
         if isinstance(loss, NCA):
@@ -132,6 +137,40 @@ def test_the_origin_of_targets_does_not_matter():
     moved, moved_grad = MLKR()(Z.astype(np.float32), y + 1e9)
     assert moved == pytest.approx(value, rel=1e-6)
     np.testing.assert_allclose(moved_grad, grad, atol=1e-5)
+
+
+@pytest.mark.parametrize("squared", [True, False])
+@pytest.mark.parametrize("of_itself", [True, False])
+def test_errors_of_several_targets_add_up(squared, of_itself):
+    Z, _ = problem(300)
+    y = np.random.default_rng(1).normal(size=(300, 3)) * [1, 100, 0]
+    loss = MLKR(squared=squared)
+
+    def evaluated(y):
+        if of_itself:
+            return loss(Z, y)
+        value, gradients = loss(Z[:40], y[:40], Z, y)
+        return value, np.concatenate(gradients)
+
+    value, grad = evaluated(y)
+    values, grads = zip(*map(evaluated, y.T), strict=True)
+    assert value == pytest.approx(sum(values), rel=1e-12)
+    np.testing.assert_allclose(grad, sum(grads), atol=1e-12 * np.abs(grad).max())
+    with pytest.raises(ValueError, match=r"y_database must have 3 label dimension.* found 2"):
+        loss(Z, y, Z, y[:, :2])
+
+
+@pytest.mark.parametrize("loss", [NCA("log", squared=False), MLKR(squared=False)], ids=str)
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_points_at_the_same_place_have_a_gradient(loss, dtype):
+    """The slope of a distance is a direction, of which there is none at 0."""
+    Z, y = problem(30)
+    Z[15:] = Z[:15]
+    Z[:3] = Z[3]
+    value, grad = loss(Z.astype(dtype), y)
+    assert np.isfinite(value)
+    assert np.isfinite(grad).all()
+    assert np.abs(grad).max() < 30
 
 
 def test_targets_that_overflow_are_refused():

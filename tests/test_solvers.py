@@ -15,6 +15,7 @@ from metricfast.solvers import (
     minimize_minibatch,
     minimize_smooth,
 )
+from metricfast.training.steps import Adam
 
 RNG = np.random.default_rng(0)
 A, B = RNG.normal(size=(40, 6)), RNG.normal(size=40)
@@ -227,6 +228,28 @@ def test_minibatch_leaves_parameters_without_gradient_alone():
     )  # fmt: skip
     np.testing.assert_array_equal(monitor.best_x[1:], START[1:])
     assert abs(monitor.best_x[0]) < abs(START[0])
+
+
+@pytest.mark.parametrize("decoupled", [False, True])
+def test_adam_takes_the_steps_of_pytorch(decoupled):
+    torch = pytest.importorskip("torch")
+    x, decay = START, 0.3
+    theirs = torch.tensor(x, requires_grad=True)
+    kind = torch.optim.AdamW if decoupled else torch.optim.Adam
+    optimizer = kind([theirs], lr=0.05, weight_decay=decay)
+    moments = [np.zeros(6), np.zeros(6)]
+    for step in range(1, 30):
+        gradient = batch(x, np.arange(step % 7, 40))[1]
+        theirs.grad = torch.tensor(gradient)
+        optimizer.step()
+        x = Adam(decoupled=decoupled)(x, gradient, moments, 0.05, decay, step)
+        np.testing.assert_allclose(x, theirs.detach().numpy(), rtol=1e-12, atol=1e-14)
+
+
+def test_decoupled_decay_shrinks_what_has_no_gradient():
+    still, moments = np.zeros(6), [np.zeros(6), np.zeros(6)]
+    moved = Adam(decoupled=True)(START, still, moments, 0.05, 0.3, 1)
+    np.testing.assert_allclose(moved, START * (1 - 0.05 * 0.3), rtol=1e-15)
 
 
 def test_minibatch_stops_when_told():

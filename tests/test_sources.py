@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,9 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import metricfast as mf
 from metricfast import sources
+from metricfast._core import memory
 from metricfast._core.memory import block_rows
 from metricfast._core.sources import Part, Scaled, parts
 from metricfast._core.stores import as_source
@@ -140,6 +146,22 @@ def test_learners_and_functions_take_each_store(stored: tuple[Array, Any]) -> No
     np.testing.assert_array_equal(mf.kneighbors(store)[1], mf.kneighbors(X)[1])
 
 
+def test_tools_of_scikit_learn_divide_a_source(stored: tuple[Array, Any]) -> None:
+    X, store = stored
+    source, y = as_source(store), (X[:, 0] > 0).astype(int)
+    assert source is not None
+    pipeline = make_pipeline(StandardScaler(), mf.NCA(tol=0.1), mf.KNeighborsClassifier())
+    for estimator in (mf.KNeighborsClassifier(metric=mf.MCML(tol=1e-2)), pipeline):
+        expected = cross_val_score(estimator, X, y, cv=3, error_score="raise")
+        found = cross_val_score(estimator, source, y, cv=3, error_score="raise")
+        np.testing.assert_array_equal(found, expected)
+    search = GridSearchCV(mf.KNeighborsClassifier(), {"n_neighbors": [1, 3]}, cv=3)
+    assert search.fit(source, y).best_score_ == search.fit(X, y).best_score_
+    train, test = train_test_split(source, random_state=0)
+    np.testing.assert_array_equal(test[:], train_test_split(X, random_state=0)[1])
+    assert isinstance(train, sources.Source) and not isinstance(source[3, ...], sources.Source)
+
+
 def test_views_of_a_source() -> None:
     X = np.random.RandomState(0).randn(50, 2) + 7
     rows = np.arange(3, 50, 4)
@@ -195,6 +217,20 @@ def test_threads_share_a_source(name: str, tmp_path: Path) -> None:
         assert all(threads.map(look, range(8)))
 
 
+def test_threads_make_sources_of_one_iterator() -> None:
+    X = np.random.RandomState(0).randn(400, 3)
+
+    class Slow(DataIter):
+        def next(self, input_data: Callable[..., None]) -> bool:
+            time.sleep(1e-4)  # another thread's turn
+            return super().next(input_data)
+
+    iterator = Slow(X)
+    with ThreadPoolExecutor(4) as threads:
+        made = list(threads.map(lambda _: sources.Batches(iterator), range(8)))
+    assert {source.shape for source in made} == {X.shape}
+
+
 def test_pages_of_a_memory_map_are_let_go(tmp_path: Path) -> None:
     X = np.arange(200_000.0).reshape(-1, 2)
     for mode, offset in (("r", 0), ("r+", 1000), ("c", 0)):
@@ -205,6 +241,44 @@ def test_pages_of_a_memory_map_are_let_go(tmp_path: Path) -> None:
         for _ in range(2):
             for part in (view, view[::-3], view[:, 1:], view[:, ::-1]):
                 np.testing.assert_array_equal(sources.Rows(part)[:], np.array(part))
+
+
+def test_a_file_in_the_place_of_the_mapped_one_is_not_read(tmp_path: Path) -> None:
+    X = np.arange(6000.0).reshape(-1, 2)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "other.npy", -X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    before = sources.Rows(mapped)
+    (tmp_path / "other.npy").replace(tmp_path / "X.npy")
+    for source in (before, sources.Rows(mapped), pickle.loads(pickle.dumps(before))):
+        np.testing.assert_array_equal(source[1000:2000], X[1000:2000])
+    (tmp_path / "X.npy").unlink()
+    np.testing.assert_array_equal(sources.Rows(mapped)[:], X)
+
+
+def test_a_file_that_ends_too_soon_is_told(tmp_path: Path) -> None:
+    np.save(tmp_path / "X.npy", np.zeros((3000, 2)))
+    source = sources.Rows(np.load(tmp_path / "X.npy", mmap_mode="r"))
+    os.truncate(tmp_path / "X.npy", 20_000)
+    if source._file is None:
+        pytest.skip("this system does not tell which file is mapped")
+    with pytest.raises(ValueError, match="its file ends before row"):
+        source[:]
+
+
+def test_memory_of_rows_is_used_again_when_nobody_has_it(tmp_path: Path) -> None:
+    X = np.random.RandomState(0).randn(3000, 4)
+    np.save(tmp_path / "X.npy", X)
+    source = sources.Rows(np.load(tmp_path / "X.npy", mmap_mode="r"))
+    kept = [source[start : start + 100] for start in range(0, 1000, 100)]
+    np.testing.assert_array_equal(np.concatenate(kept), X[:1000])
+    part = kept[3][5:, 1]
+    kept.clear()
+    others = [source[start : start + 100] for start in range(0, 1000, 100)]
+    np.testing.assert_array_equal(part, X[305:400, 1])
+    assert not any(np.shares_memory(part, each) for each in others)
+    place = others.pop().ctypes.data
+    assert source[:100].ctypes.data == place
 
 
 @pytest.mark.parametrize(
@@ -256,3 +330,35 @@ def test_memory_limit() -> None:
         with pytest.raises(MemoryError, match="give fewer queries"):
             mf.kneighbors(big)
     assert mf.get_config()["memory_limit"] == default
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "limits"),
+    [
+        ("0::/a/b", {"a/memory.max": "4000", "a/b/memory.max": "max", "c/memory.max": "7"}, [4000]),
+        ("0::/", {"memory.max": "5000"}, [5000]),  # as in a container
+        (
+            "5:cpu,cpuacct:/a\n4:memory:/a/b\n0::/x",
+            {
+                "memory/a/b/memory.limit_in_bytes": "3000",
+                "memory/memory.limit_in_bytes": "9223372036854771712",
+                "cpu/a/memory.limit_in_bytes": "7",
+            },
+            [3000, 9223372036854771712],
+        ),
+        ("1:name=systemd:/", {}, []),
+    ],
+)
+def test_limits_of_control_groups(
+    own: str, files: dict[str, str], limits: list[int], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    (tmp_path / "own").write_text(own + "\n")
+    for name, text in files.items():
+        (tmp_path / "groups" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "groups" / name).write_text(text + "\n")
+    monkeypatch.setattr(memory, "_OWN_GROUPS", tmp_path / "own")
+    monkeypatch.setattr(memory, "_GROUPS", tmp_path / "groups")
+    assert list(memory._of_control_groups()) == limits
+    if limits:
+        assert memory._three_quarters.__wrapped__() == 0.75 * min(limits)

@@ -134,6 +134,7 @@ def test_starts_of_training(init: str) -> None:
         points, exponent, _ = centered(source)
         found = initialize_components(points, Y, init, 2, sample_weight=weights)
     assert exponent == 0 and source.largest <= (64 << 10) // 8 // (D * 8)
+    assert source.total <= 2 * N  # for the mean, and for the components
     expected = initialize_components(X - X.mean(axis=0), Y, init, 2, sample_weight=weights)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 

@@ -11,6 +11,7 @@ from metricfast._core.targets import (
     check_classification_target,
     check_partial_target,
     check_sample_weight,
+    encode,
 )
 
 
@@ -33,6 +34,41 @@ def test_labels_are_encoded(y, classes):
 
 
 @pytest.mark.parametrize(
+    "dtype", [np.int8, np.uint8, np.int16, np.int64, np.uint64, bool, ">i4"], ids=str
+)
+@pytest.mark.parametrize("n", [3, 400])
+def test_integers_are_encoded_as_by_unique(dtype, n):
+    rng = np.random.default_rng(0)
+    if dtype is bool:
+        y = rng.integers(0, 2, n).astype(bool)
+    else:
+        y = rng.integers(
+            np.iinfo(dtype).min,
+            np.iinfo(dtype).max,
+            n,
+            endpoint=True,
+            dtype=np.dtype(dtype).newbyteorder("="),
+        )
+    for labels in (y.astype(dtype), np.r_[y[:2], y[:1].repeat(n)]):
+        known, codes = encode(labels, "y")
+        expected = np.unique(labels, return_inverse=True)
+        assert known.dtype == expected[0].dtype
+        np.testing.assert_array_equal(known, expected[0])
+        np.testing.assert_array_equal(codes, expected[1])
+
+
+@pytest.mark.parametrize("step", [1, 3, -1])
+def test_codes_are_taken_as_they_are_where_kernels_can_read_them(step):
+    y = np.arange(12) % 4
+    y.flags.writeable = False
+    known, codes = encode(y[::step], "y")
+    np.testing.assert_array_equal(known, range(4))
+    np.testing.assert_array_equal(codes, y[::step])
+    assert codes.flags.c_contiguous
+    assert np.shares_memory(codes, y) == (step == 1)
+
+
+@pytest.mark.parametrize(
     ("y", "text"),
     [
         ([0.5, 1.5], "Unknown label type: continuous. y must hold"),
@@ -43,6 +79,7 @@ def test_labels_are_encoded(y, classes):
         (np.array([0, 1j], object), "Complex data not supported: y has dtype object"),
         (np.array([None, "a"], object), "y contains None"),
         ([[0, 1], [1, 0]], "y should be a 1d array"),
+        (pd.DataFrame(index=range(2)), "y should be a 1d array"),
         ([0, 1, 1], "y must hold 2 labels, one per sample, got 3"),
         ([], "y must hold 2 labels"),
         (["a", "a"], "y must hold at least 2 classes, got 1 class"),

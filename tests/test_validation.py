@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from metricfast import LMNN, NCA, MahalanobisMixin, PairsClassifierMixin
+from metricfast import LMNN, NCA, Covariance, MahalanobisMixin, PairsClassifierMixin
 
 X, Y = load_iris(return_X_y=True)
 
@@ -102,3 +102,6 @@ def test_what_cannot_be_judged_is_an_error():
         FixedPairs(GOOD).fit(pairs[:1], [1], validate=True)
     with pytest.raises(ValueError, match=r"validate=True holds 1 of 4 points out.* fitted: "):
         LMNN(n_neighbors=1).fit(X[[0, 1, 100, 101]], [0, 0, 1, 1], validate=True)
+    for given, found in (([], "0"), (True, "True")):
+        with pytest.raises(ValueError, match=f"y must hold 150 labels, one per point, got {found}"):
+            Covariance().fit(X, given, validate=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["euclidean", "first_touch", "importing", "read", "read_file", "read_points", "write"]
+__all__ = [
+    "euclidean", "exponentials", "first_touch", "importing", "read", "read_file", "read_points",
+    "write",
+]  # fmt: skip
 
 import subprocess
 import sys
@@ -46,6 +49,18 @@ def read(data: Data, threads: int, size: int) -> Call:
     """Time reading an array of `size` bytes: nothing that needs each once is faster than max."""
     array = np.ones(size // 8)
     return Call(lambda: _in_parts(np.max, array, threads))
+
+
+def exponentials(data: Data, threads: int, size: int) -> Call:
+    """Time so many exponentials in float32, of numbers that stay in cache."""
+
+    def run(part: np.ndarray) -> None:
+        numbers = np.linspace(-8, 0, 1 << 15, dtype=np.float32)
+        out = np.empty_like(numbers)
+        for _ in range(len(part)):
+            np.exp(numbers, out=out)
+
+    return Call(lambda: _in_parts(run, np.empty(size >> 15), threads))
 
 
 def read_points(data: Data, threads: int) -> Call:

@@ -46,12 +46,13 @@ def fit(data: Data, threads: int, learner: str, **params: Any) -> Call:
 
 
 def search(data: Data, threads: int, k: int) -> Call:
-    """Time a search."""
+    """Time a search among points that workers have."""
     client = _client(threads)
+    sides = client.persist([_cut(data["queries"]), _cut(data["database"])])
+    distributed.wait(sides)
 
     def run() -> Any:
-        pair = kneighbors(_cut(data["queries"]), _cut(data["database"]), k)
-        return client.gather(client.compute(list(pair)))
+        return client.gather(client.compute(list(kneighbors(*sides, k))))
 
     return Call(run, found)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "clients",
     "dense_triplets",
     "fit",
     "fit_file",
@@ -18,11 +19,13 @@ __all__ = [
     "pairwise",
     "search",
     "search_file",
+    "tabular_step",
     "train",
     "vote_epoch",
 ]
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
@@ -42,6 +45,7 @@ from benchmarks.calls import (
     sampled,
     valued,
 )
+from metricfast.training.steps import Adam
 
 
 def pairwise(data: Data, threads: int, given: bool = False) -> Call:
@@ -76,6 +80,22 @@ def search(
         lambda: prepared.kneighbors(queries, k, n_jobs=threads),
         lambda result: found(result) | {"bytes": np.asarray(prepared.nbytes_)},
     )
+
+
+def clients(data: Data, threads: int, k: int, clients: int) -> Call:
+    """Time `clients` threads of the caller that each ask for one query at a time, on one thread."""
+    prepared = metricfast.Database(data["database"], n_jobs=1)
+
+    def ask(queries: np.ndarray) -> list[Any]:
+        return [prepared.kneighbors(query[None], k, n_jobs=1) for query in queries]
+
+    def run() -> Any:
+        shares = np.array_split(data["queries"], clients)
+        with ThreadPoolExecutor(clients) as pool:
+            answers = [answer for share in pool.map(ask, shares) for answer in share]
+        return tuple(map(np.concatenate, zip(*answers, strict=True)))
+
+    return Call(run, found)
 
 
 def search_file(data: Data, threads: int, k: int, memory: str) -> Call:
@@ -132,7 +152,7 @@ def vote_epoch(data: Data, threads: int, k: int, batch_size: int) -> Call:
         ends: list[float] = []
         metricfast.NeighborhoodGerrymandering(
             k, init="identity", batch_size=batch_size, max_epochs=2, random_state=0,
-            callbacks=[lambda state: ends.append(time.perf_counter())],
+            early_stopping=False, callbacks=[lambda state: ends.append(time.perf_counter())],
         ).fit(data["X"], data["y"])  # fmt: skip
         return ends[1] - ends[0]
 
@@ -147,9 +167,19 @@ def loss(data: Data, threads: int, name: str, rows: int | None = None, **params:
     return Call(lambda: function(z, y, *database, n_jobs=threads), valued)
 
 
-def fit(data: Data, threads: int, learner: str, target: str = "y", **params: Any) -> Call:
-    """Time a learner; the environment sets the number of threads."""
-    return fitting(getattr(metricfast, learner)(**params), data, target)
+def fit(
+    data: Data, threads: int, learner: str, target: str = "y", as_known: bool = False, **params: Any
+) -> Call:
+    """Time a learner, as it is known elsewhere if so asked; the environment sets the threads."""
+    fitted = getattr(metricfast, learner)(**params)
+    return fitting(_as_known(fitted) if as_known else fitted, data, target)
+
+
+def _as_known(learner: Any) -> Any:
+    """Have a learner start where it is told to, and train to the end."""
+    known = learner.get_params()  # some revisions have less
+    plain = {"init_scale": None, "early_stopping": False}
+    return learner.set_params(**{name: value for name, value in plain.items() if name in known})
 
 
 def train(data: Data, threads: int, loss: str, hidden: int | None = None, **params: Any) -> Call:
@@ -163,7 +193,7 @@ def train(data: Data, threads: int, loss: str, hidden: int | None = None, **para
 
 def kernelized(data: Data, threads: int, learner: str, **params: Any) -> Call:
     """Time a learner after a kernel."""
-    inner = getattr(metricfast, learner)()
+    inner = _as_known(getattr(metricfast, learner)())
     return fitting(metricfast.KernelizedMetricLearner(inner, **params), data)
 
 
@@ -207,6 +237,27 @@ def mlp_step(data: Data, threads: int, rate: float = 1.0) -> Call:
         return value, parameters
 
     return Call(run, lambda result: moved(result, start, rate))
+
+
+def tabular_step(data: Data, threads: int, n_anchors: int) -> Call:
+    """Time one step on a batch of anchors and candidates, as `EmbeddingLearner` takes it."""
+    parameters = [data[name] for name in ("c", "A", "a", "L")]
+    shapes = len(data["L"]), data["c"].shape[1], len(data["A"])
+    embedding = metricfast.embeddings.Periodic(*shapes)
+    loss = metricfast.losses.NCA("log", "mean", squared=False).on(data["y"], n_jobs=threads)
+    step = Adam(decoupled=True)
+
+    def run() -> Any:
+        z, cache = embedding.forward(parameters, data["X"][data["rows"]], n_jobs=threads)
+        value, upstream = loss(z, data["rows"], n_anchors)
+        gradients = embedding.backward(parameters, cache, upstream, n_jobs=threads)
+        x, gradient = (
+            np.concatenate([a.ravel() for a in arrays]) for arrays in (parameters, gradients)
+        )
+        step(x, gradient, [np.zeros_like(x), np.zeros_like(x)], 0.01, 2e-4, 1)
+        return value, gradient
+
+    return Call(run, lambda result: {"value": np.asarray(result[0]), "gradient": result[1]})
 
 
 def log_ratio_fit(data: Data, threads: int, n_anchors: int) -> Call:

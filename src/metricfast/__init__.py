@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from threading import RLock
 from typing import Any
 
 # What each module has to offer here.
 _NAMES = {
     "_core.dispatch": "build_info",
     "_core.memory": "config_context get_config set_config",
-    "_paths": "get_cmake_dir get_include",
+    "_paths": "get_cmake_dir get_include get_library_dir",
+    "comparison.run": "compare",
     "constraints": "Constraints",
     "distances.database": "Database",
     "distances.gradient": "metric_gradient",
@@ -51,17 +53,22 @@ _NAMES = {
     "learners.votes.gerrymandering": "NeighborhoodGerrymandering",
     "learners.votes.regressor": "NeighborhoodGerrymanderingRegressor",
     "predictors.classifiers": "KNeighborsClassifier RadiusNeighborsClassifier",
+    "predictors.multi_metric": "MultiMetricLMNN",
     "predictors.nearest": "NearestNeighbors",
     "predictors.regressors": "KNeighborsRegressor RadiusNeighborsRegressor",
+    "predictors.soft": "NCAClassifier NCARegressor",
     "predictors.transformers": "KNeighborsTransformer RadiusNeighborsTransformer",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 _SUBMODULES = (
-    *("constraints", "dask", "embeddings", "exceptions", "inference", "io", "learners", "losses"),
-    *("metrics", "neighbors", "plotting", "samplers", "solvers", "sources", "torch"),
+    *("comparison", "constraints", "dask", "embeddings", "exceptions", "inference", "io"),
+    *("learners", "losses", "metrics", "neighbors", "plotting", "samplers", "solvers", "sources"),
+    *("onnx", "torch"),
 )
+# Python finds a deadlock where one thread loads a package, and another a module in it.
+_LOADING = RLock()
 # What needs a package that may not be there is public where it is.
-_NEEDS = {"dask": "distributed", "plotting": "matplotlib", "torch": "torch"}
+_NEEDS = {"dask": "distributed", "onnx": "skl2onnx", "plotting": "matplotlib", "torch": "torch"}
 
 
 def _has(package: str) -> bool:
@@ -80,9 +87,11 @@ __all__ = [  # noqa: PLE0604
 
 def __getattr__(name: str) -> Any:
     if name in _MODULE_OF:
-        value = getattr(importlib.import_module(f"metricfast.{_MODULE_OF[name]}"), name)
+        with _LOADING:
+            value = getattr(importlib.import_module(f"metricfast.{_MODULE_OF[name]}"), name)
     elif name in _SUBMODULES:
-        value = importlib.import_module(f"metricfast.{name}")
+        with _LOADING:
+            value = importlib.import_module(f"metricfast.{name}")
     elif name == "__version__":
         from importlib.metadata import version
 

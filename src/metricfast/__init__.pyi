@@ -1,5 +1,6 @@
 """Types of the names that `__init__.py` loads when they are first used."""
 
+from metricfast import comparison as comparison
 from metricfast import constraints as constraints
 from metricfast import dask as dask
 from metricfast import embeddings as embeddings
@@ -10,6 +11,7 @@ from metricfast import learners as learners
 from metricfast import losses as losses
 from metricfast import metrics as metrics
 from metricfast import neighbors as neighbors
+from metricfast import onnx as onnx
 from metricfast import plotting as plotting
 from metricfast import samplers as samplers
 from metricfast import solvers as solvers
@@ -21,6 +23,8 @@ from metricfast._core.memory import get_config as get_config
 from metricfast._core.memory import set_config as set_config
 from metricfast._paths import get_cmake_dir as get_cmake_dir
 from metricfast._paths import get_include as get_include
+from metricfast._paths import get_library_dir as get_library_dir
+from metricfast.comparison.run import compare as compare
 from metricfast.constraints import Constraints as Constraints
 from metricfast.distances.database import Database as Database
 from metricfast.distances.gradient import metric_gradient as metric_gradient
@@ -44,9 +48,12 @@ from metricfast.learners.base.learner import MetricTransformer as MetricTransfor
 from metricfast.learners.votes.fixed_database import FixedDatabase as FixedDatabase
 from metricfast.predictors.classifiers import KNeighborsClassifier as KNeighborsClassifier
 from metricfast.predictors.classifiers import RadiusNeighborsClassifier as RadiusNeighborsClassifier
+from metricfast.predictors.multi_metric import MultiMetricLMNN as MultiMetricLMNN
 from metricfast.predictors.nearest import NearestNeighbors as NearestNeighbors
 from metricfast.predictors.regressors import KNeighborsRegressor as KNeighborsRegressor
 from metricfast.predictors.regressors import RadiusNeighborsRegressor as RadiusNeighborsRegressor
+from metricfast.predictors.soft import NCAClassifier as NCAClassifier
+from metricfast.predictors.soft import NCARegressor as NCARegressor
 from metricfast.predictors.transformers import KNeighborsTransformer as KNeighborsTransformer
 from metricfast.predictors.transformers import (
     RadiusNeighborsTransformer as RadiusNeighborsTransformer,

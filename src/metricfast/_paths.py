@@ -1,4 +1,4 @@
-"""Where the C++ headers and the CMake package are, for programs that embed the core."""
+"""Where headers, the CMake package and the library of C are, for programs that embed the core."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import metricfast
 
-__all__ = ["get_cmake_dir", "get_include"]
+__all__ = ["get_cmake_dir", "get_include", "get_library_dir"]
 
 
 def get_include() -> str:
@@ -17,7 +17,7 @@ def get_include() -> str:
     Returns
     -------
     directory : str
-        The directory that holds ``metricfast/metricfast.hpp``.
+        The directory that holds ``metricfast/metricfast.hpp``, and ``metricfast.h`` for C.
 
     Raises
     ------
@@ -55,6 +55,32 @@ def get_cmake_dir() -> str:
     True
     """
     return _find("share/cmake/metricfast")
+
+
+def get_library_dir() -> str:
+    """Return the directory of the shared library that programs in C, or that can call C, link to.
+
+    Its header is ``metricfast.h`` in :func:`get_include`.
+
+    Returns
+    -------
+    directory : str
+        The directory that holds ``libmetricfast`` and, beside it, its code for each instruction
+        set.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the library is missing from the installed package.
+
+    Examples
+    --------
+    >>> import metricfast
+    >>> from pathlib import Path
+    >>> len(list(Path(metricfast.get_library_dir()).glob("libmetricfast.*")))
+    1
+    """
+    return _find("lib")
 
 
 def _find(relative: str) -> str:

@@ -238,17 +238,34 @@ class Constraints:
 
 
 def class_neighbors(
-    X: Any, labels: Integers, k_genuine: int, k_impostor: int, n_jobs: int | None = None
+    X: Any,
+    labels: Integers,
+    k_genuine: int,
+    k_impostor: int,
+    n_jobs: int | None = None,
+    *,
+    anchors: ArrayLike | None = None,
 ) -> Iterator[tuple[Integers, Integers, Integers]]:
     """Find the nearest points of the own class and of the other classes, one class at a time.
 
-    `X`: ndarray or source of shape (n_samples, n_features).
-    `labels`: ndarray of int64 of shape (n_samples,); points of negative label are left out.
-    `k_genuine`, `k_impostor`: points of the own class and of others that each point gets, or all
-        where there are fewer.
-    Yields members, ndarray of int64 of shape (n_members,): the points of a class; near, far,
-    ndarrays of int64 of shapes (n_members, k), for two different k: the nearest of its own class
-    and of the others, nearest first.
+    Parameters
+    ----------
+    X : array-like or source of shape (n_samples, n_features)
+    labels : array-like of int of shape (n_samples,)
+        Points of negative label are left out.
+    k_genuine, k_impostor : int
+        Points of the own class and of others that each point gets, or all where there are fewer.
+    n_jobs : int, optional
+        Number of threads.
+    anchors : array-like of int, optional
+        Points whose neighbors are wanted, which are sought among all; by default all.
+
+    Yields
+    ------
+    members : ndarray of int64 of shape (n_members,)
+        The points of a class, or its anchors, ascending.
+    near, far : ndarray of int64 of shape (n_members, k), for two different k
+        The nearest of its own class and of the others, nearest first.
 
     Examples
     --------
@@ -267,18 +284,22 @@ def class_neighbors(
     check_count("k_genuine", k_genuine)
     check_count("k_impostor", k_impostor)
     (known,) = np.nonzero(labels >= 0)
-    for label in np.unique(labels[known]):
+    wanted = labels >= 0
+    if anchors is not None:
+        wanted &= np.isin(np.arange(len(labels)), anchors)
+    for label in np.unique(labels[wanted]):
         of_class = labels[known] == label
         members, others = known[of_class], known[~of_class]
-        near, far = (np.empty((len(members), 0), np.int64) for _ in range(2))
-        queries = take(X, members)
+        places, own = np.flatnonzero(wanted[members]), take(X, members)
+        some, queries = members[places], own if anchors is None else take(own, places)
+        near, far = (np.empty((len(some), 0), np.int64) for _ in range(2))
         if len(members) > 1:
             k = min(k_genuine, len(members) - 1)
-            near = members[kneighbors(queries, n_neighbors=k, n_jobs=n_jobs)[1]]
+            near = members[kneighbors(queries, own, k, exclude=places, n_jobs=n_jobs)[1]]
         if len(others):
             k = min(k_impostor, len(others))
             far = others[kneighbors(queries, take(X, others), k, n_jobs=n_jobs)[1]]
-        yield members, near, far
+        yield some, near, far
 
 
 def wrap_indices(constraints: Sequence[ArrayLike]) -> tuple[Integers, Integers]:

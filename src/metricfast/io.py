@@ -1,4 +1,4 @@
-"""Saving and loading fitted learners as safetensors files.
+"""Saving and loading fitted learners as safetensors files; `to_onnx` is of `metricfast.onnx`.
 
 A model file holds arrays and JSON only: loading one never runs code, and a C++ program can read it.
 """
@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,12 @@ from sklearn.utils.validation import check_is_fitted
 
 import metricfast
 from metricfast._core.files import read_tensors, write_tensors
+from metricfast.onnx import to_onnx
 
-__all__ = ["load", "save"]
+__all__ = ["load", "load_metadata", "save", "to_onnx"]
 
 FORMAT = "metricfast"
+_OWN_METADATA = {"checksum", "format", "format_version", "learner", "state"}
 MAP_DTYPES = {"float32", "float64"}
 STORED_DTYPES = {"bool", "float16", "float32", "float64"} | {
     f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
@@ -54,7 +57,12 @@ _BAD_STATE = (
 )
 
 
-def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
+def save(
+    estimator: BaseEstimator,
+    path: str | os.PathLike[str],
+    *,
+    metadata: Mapping[str, str] | None = None,
+) -> None:
     """Save a fitted learner of metricfast to a safetensors file.
 
     The file appears under its name only when it is complete: where saving fails, a model that was
@@ -70,6 +78,9 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
         `set_output` and `set_fit_request` were told, are not saved.
     path : str or path-like
         The file to write, by custom with the suffix ``.safetensors``.
+    metadata : dict of str to str, optional
+        Texts to be kept in the file beside the model, which :func:`load_metadata` returns: how
+        its points were made, or a date.
 
     Raises
     ------
@@ -96,14 +107,20 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
             "estimator is a FixedDatabase, which may hold steps of other libraries: save its "
             "learner_, which holds the database as preparation_ transformed it."
         )
+    kept = _checked_metadata({} if metadata is None else metadata)
     name = type(estimator).__name__
     if _learners().get(name) is not type(estimator):
-        raise TypeError(f"estimator must be a learner of metricfast, got {type(estimator)!r}")
+        raise TypeError(
+            f"estimator must be a learner of metricfast, got {type(estimator)!r}. Of a pipeline "
+            "save the learner in it, such as pipeline[-1], and scale points as that did; of a "
+            "predictor its metric_. The page on models (docs/models.md) has both."
+        )
     check_is_fitted(estimator)
     tensors: dict[str, np.ndarray] = {}
     state = _state(estimator, "", tensors)
     described = json.dumps(state, allow_nan=False)
-    write_tensors(_as_path(path), {"format": FORMAT, "learner": name, "state": described}, tensors)
+    own = {"format": FORMAT, "learner": name, "state": described}
+    write_tensors(_as_path(path), {**own, **kept}, tensors)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -154,6 +171,48 @@ def load(path: str | os.PathLike[str]) -> Any:
     except _BAD_STATE as error:
         what = f"{type(error).__name__}: {error}"
         raise ValueError(f"{path} does not describe a {name}: {what}") from error
+
+
+def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Return the texts that `save` was given to keep beside a model.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file to read.
+
+    Returns
+    -------
+    dict of str to str
+
+    Raises
+    ------
+    ValueError, OSError, ImportError
+        As :func:`load`.
+
+    Examples
+    --------
+    >>> import metricfast
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> metricfast.save(metricfast.LFDA().fit(X, y), "lfda.safetensors", metadata={"unit": "cm"})
+    >>> metricfast.io.load_metadata("lfda.safetensors")
+    {'unit': 'cm'}
+    """
+    metadata, _ = read_tensors(_as_path(path), FORMAT, "a model")
+    return {key: text for key, text in metadata.items() if key not in _OWN_METADATA}
+
+
+def _checked_metadata(given: Mapping[str, str]) -> dict[str, str]:
+    texts = isinstance(given, Mapping) and all(
+        isinstance(part, str) for item in given.items() for part in item
+    )
+    if not texts:
+        raise TypeError(f"metadata must be a dictionary of texts, got {given!r}.")
+    taken = sorted(_OWN_METADATA & set(given))
+    if taken:
+        raise ValueError(f"metadata must not have {taken[0]!r}, which is that of the model.")
+    return dict(given)
 
 
 def _as_path(path: object) -> Path:

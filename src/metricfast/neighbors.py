@@ -11,6 +11,7 @@ from metricfast.distances.neighbors import (
 )
 from metricfast.distances.radius import radius_neighbors
 from metricfast.predictors.classifiers import KNeighborsClassifier, RadiusNeighborsClassifier
+from metricfast.predictors.multi_metric import MultiMetricLMNN
 from metricfast.predictors.nearest import NearestNeighbors
 from metricfast.predictors.regressors import KNeighborsRegressor, RadiusNeighborsRegressor
 from metricfast.predictors.stores import to_faiss
@@ -21,6 +22,7 @@ __all__ = [
     "KNeighborsClassifier",
     "KNeighborsRegressor",
     "KNeighborsTransformer",
+    "MultiMetricLMNN",
     "NearestNeighbors",
     "RadiusNeighborsClassifier",
     "RadiusNeighborsRegressor",

@@ -4,6 +4,7 @@
 #include "metricfast/embeddings/mlp.hpp"
 #include "metricfast/embeddings/normalize.hpp"
 #include "metricfast/embeddings/optimizer.hpp"
+#include "metricfast/embeddings/periodic.hpp"
 
 using namespace metricfast;
 
@@ -76,6 +77,50 @@ TEST(threads_do_not_change_a_bit) {
                three = net.gradients(weights, {3, {}, {}});
     for (std::size_t i = 0; i < one.size(); ++i)
         CHECK(one[i] == three[i]);
+}
+
+TEST(periodic_features_have_the_slopes_of_their_map) {
+    constexpr Index n = 300, d = 3, m = 2, e = 2, p = 2;
+    const RowMatrix<double> x = random_points<double>(n, d + 1),
+                            weights = random_points<double>(n, p);
+    RowMatrix<double> c = random_points<double>(d, m), mix = random_points<double>(e, 2 * m),
+                      map = random_points<double>(p, d * e + 1), z(n, p);
+    std::vector<double> shift{0.3, -0.2};
+    const auto of = [&] {
+        return PeriodicMap<double>{seen(c), seen(mix), shift.data(), seen(map)};
+    };
+    const auto value = [&] {
+        periodic_forward<double>(seen(x), of(), view(z));
+        return (z.array() * weights.array()).sum();
+    };
+    const auto gradient = [&](int threads) {
+        std::vector<RowMatrix<double>> found{RowMatrix<double>(d, m), RowMatrix<double>(e, 2 * m),
+                                             RowMatrix<double>(1, e),
+                                             RowMatrix<double>(p, d * e + 1)};
+        periodic_backward<double>(seen(x), of(), seen(weights),
+                                  {view(found[0]), view(found[1]), found[2].data(), view(found[3])},
+                                  {threads, {}, {}});
+        return found;
+    };
+    const auto found = gradient(1), again = gradient(3);
+    for (std::size_t i = 0; i < found.size(); ++i)
+        CHECK(found[i] == again[i]);
+    const auto slope = [&](double &parameter) {
+        const double kept = parameter, step = 1e-6;
+        parameter = kept + step;
+        const double after = value();
+        parameter = kept - step;
+        const double before = value();
+        parameter = kept;
+        return (after - before) / (2 * step);
+    };
+    CHECK_NEAR(found[0](2, 1), slope(c(2, 1)), 1e-4);
+    CHECK_NEAR(found[1](1, 3), slope(mix(1, 3)), 1e-4);
+    CHECK_NEAR(found[2](0, 1), slope(shift[1]), 1e-4);
+    CHECK_NEAR(found[3](1, d * e), slope(map(1, d * e)), 1e-4);
+    RowMatrix<double> narrow(n, d);
+    CHECK_THROWS(std::invalid_argument, "shapes must be",
+                 periodic_forward<double>(seen(narrow), of(), view(z)));
 }
 
 TEST(rows_without_length_become_zero) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +57,7 @@ class Role(NamedTuple):
     may_be_spoilt: bool = True
 
 
+@cache
 @st.composite
 def worlds(draw: Any, widths: tuple[int, ...] = NARROW) -> World:
     n, m = (draw(st.sampled_from((12, 12, 12, 9, 20, 6, 3, 2, 1, 0))) for _ in range(2))
@@ -71,6 +73,7 @@ def worlds(draw: Any, widths: tuple[int, ...] = NARROW) -> World:
     )
 
 
+@cache  # Hypothesis looks into a strategy once, which takes longer than to draw from it
 def array(
     *shape: int, values: Any = FAIR, dtype: Any = DTYPES, form: Any = FORMS
 ) -> st.SearchStrategy[Array]:
@@ -104,7 +107,8 @@ def if_maps(maps: str, draw: Factory) -> Factory:
 
 
 def one_of(*values: Any) -> Factory:
-    return lambda _: st.sampled_from(values)
+    strategy = st.sampled_from(values)
+    return lambda _: strategy
 
 
 def weights(n: int) -> Strategy:
@@ -117,7 +121,8 @@ def made(module: Any, *leave_out: str, **arguments: Any) -> Factory:
         Made(make, {k: v for k, v in arguments.items() if k in inspect.signature(make).parameters})
         for make in makers
     ]
-    return lambda _: st.sampled_from(known)
+    strategy = st.sampled_from(known)
+    return lambda _: strategy
 
 
 _embedding = made(embeddings, "Embedding", "Asymmetric", n_components=2, hidden_layer_sizes=(4,))

@@ -67,8 +67,8 @@ class Target:
 
     `words` may be in clear errors, `may_hold` tells which of "nan" and "inf" a result may hold,
     `written` names arguments that are there to be changed, `unread` those that a call may leave
-    alone, `widths` are numbers of features, and `turns` is how often it is called for each
-    call of others.
+    alone, `incomplete` those of which values may be missing, `widths` are numbers of features, and
+    `turns` is how often it is called for each call of others.
     """
 
     name: str
@@ -78,6 +78,7 @@ class Target:
     may_hold: str = ""
     written: tuple[str, ...] = ("out",)
     unread: tuple[str, ...] = ()
+    incomplete: tuple[str, ...] = ()
     widths: tuple[int, ...] = NARROW
     turns: int = 1
     words: frozenset[str] = field(init=False)
@@ -164,7 +165,7 @@ _NO_METRICS = (
 _SEARCHES = (mf.kneighbors, mf.kneighbors_per_class, mf.radius_neighbors)
 # Where there is no such neighbour, set or query, distances, values and metrics are not finite;
 # distances whose squares overflow are infinite.
-_INFINITE = (mf.pairwise_distances, mf.kneighbors, mf.kneighbors_per_class)
+_INFINITE = (mf.pairwise_distances, mf.kneighbors, mf.kneighbors_per_class, mf.radius_neighbors)
 _MAY_HOLD: dict[Any, str] = dict.fromkeys(_INFINITE, "inf") | dict.fromkeys(
     (
         *(inference.targeted, inference.loss_augmented, inference.both),
@@ -219,7 +220,7 @@ def of_losses() -> list[Target]:
 
 def of_embeddings() -> list[Target]:
     found = []
-    for name in ("Linear", "MLP"):
+    for name in ("Linear", "MLP", "Periodic"):
         embedding = getattr(embeddings, name)
         given: dict[str, Factory] = {"X": lambda w: points(w.n, w.d), "parameters": one_of(None)}
         made = roles_of(embedding, **given)
@@ -304,7 +305,9 @@ def of_learners() -> list[Target]:
 
                 roles = roles_of(getattr(learner, step), **given)
                 skipped = unread if step == "partial_fit" else ()
-                found.append(Target(f"{name}.{step}", call, roles, widths=(3,), unread=skipped))
+                holds = "inf" * (step == "kneighbors")  # beyond the range of float32
+                found.append(Target(f"{name}.{step}", call, roles, may_hold=holds, widths=(3,),
+                                    unread=skipped))  # fmt: skip
         found.append(Target(
             f"{name}.get_metric",
             lambda u, v, learner=learner: fitted(learner).get_metric()(u, v),
@@ -316,8 +319,8 @@ def of_learners() -> list[Target]:
 def of_predictors() -> list[Target]:
     """What neighbours say, each of points that it was fitted to."""
     found = []
-    for name in neighbors.__all__:
-        owner = getattr(neighbors, name)
+    for name in (*neighbors.__all__, "NCAClassifier", "NCARegressor"):
+        owner = getattr(mf, name, None)
         if not hasattr(owner, "get_params"):
             continue
         given: dict[str, Factory] = {
@@ -337,8 +340,11 @@ def of_predictors() -> list[Target]:
             return getattr(model, say)(arguments["X"])
 
         holds = "nan" if name == "RadiusNeighborsRegressor" else "inf"
-        found.append(Target(f"{name}.fit", call, made | called, may_hold=holds, unread=("y",)))
-    return found
+        found.append(Target(f"{name}.fit", call, made | called, may_hold=holds, unread=("y",),
+                            incomplete=("X",) * name.startswith("NCA")))  # fmt: skip
+    among = roles_of(mf.compare, learners=one_of("RCA_Supervised", ["LFDA", "LMNN"]))
+    among["learners"] = among["learners"]._replace(required=True)  # all of them take too long
+    return [*found, Target("compare", mf.compare, among)]
 
 
 def fitted(learner: type) -> Any:

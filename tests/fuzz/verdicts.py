@@ -79,7 +79,8 @@ def _of_result(result: Any, target: Target, case: Case, arguments: dict[str, Any
         poison = getattr(value, "poison", None)
         dates = poison == "datetime" and value.values in CLASSES
         several = poison in _REFUSED and math.prod(value.shape) > 1
-        if several and not dates and name not in (*target.unread, *target.written):
+        missing = poison in ("nan", "none") and name in target.incomplete
+        if several and not (dates or missing) and name not in (*target.unread, *target.written):
             return Outcome(WRONG, f"accepts {name} with {poison}")
     given = (value for value in arguments.values() if isinstance(value, float))
     if target.may_hold != "nan inf" and all(map(math.isfinite, given)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from reference import squared_distances
@@ -13,7 +15,9 @@ from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalys
 from sklearn.preprocessing import scale
 
 from metricfast import LDML, MCML, MLKR, NCA, kneighbors, losses
+from metricfast.learners.linear import all_pairs
 from metricfast.learners.linear.all_pairs import AllPairsLearner
+from metricfast.training.objective import Labelled
 
 X, Y = load_iris(return_X_y=True)
 X = scale(X)
@@ -27,7 +31,7 @@ def scatter_of(weights):
 
 def test_mcml_is_the_minimum_over_all_metrics():
     """Convex in M: there the gradient is positive semidefinite, and vanishes where M does not."""
-    model = MCML(tol=1e-12).fit(X, Y)
+    model = MCML(tol=1e-12, early_stopping=False).fit(X, Y)
     M = model.get_mahalanobis_matrix()
     D = squared_distances(model.transform(X), model.transform(X))
     np.fill_diagonal(D, np.inf)
@@ -41,7 +45,9 @@ def test_mcml_is_the_minimum_over_all_metrics():
 
 def test_the_start_does_not_matter_to_mcml():
     ends = [
-        MCML(init=init, random_state=0, tol=1e-12).fit(X, Y).get_mahalanobis_matrix()
+        MCML(init=init, early_stopping=False, random_state=0, tol=1e-12)
+        .fit(X, Y)
+        .get_mahalanobis_matrix()
         for init in ("identity", "random")
     ]
     np.testing.assert_allclose(ends[0], ends[1], atol=1e-2 * np.abs(ends[0]).max())
@@ -52,7 +58,7 @@ def test_classes_collapse():
         within = sum(((Z[c == Y] - Z[c == Y].mean(0)) ** 2).sum() for c in range(3))
         return within / ((Z - Z.mean(0)) ** 2).sum()
 
-    model = MCML(n_components=2).fit(X, Y)
+    model = MCML(n_components=2, early_stopping=False).fit(X, Y)
     assert collapse(model.transform(X)) < 0.2 * collapse(X)
     nearest = kneighbors(model.transform(X), n_neighbors=1)[1][:, 0]
     assert np.mean(Y[nearest] != Y) <= 0.04
@@ -140,7 +146,7 @@ def test_final_objective_is_that_of_scikit_learn(load, init):
     points, labels = load(return_X_y=True)
     points = scale(points)
     settings = {"init": init, "n_components": 2, "max_iter": 1000}
-    model = NCA(**settings).fit(points, labels)
+    model = NCA(**settings, init_scale=None, early_stopping=False).fit(points, labels)
     peer = NeighborhoodComponentsAnalysis(**settings).fit(points, labels)
     expected = on_itself(nca())(peer.transform(points), labels)
     assert model.objective_ == pytest.approx(expected, rel=1e-3)
@@ -149,7 +155,8 @@ def test_final_objective_is_that_of_scikit_learn(load, init):
 def test_starts_where_scikit_learn_starts():
     start = np.random.default_rng(0).normal(size=(2, 4))
     curve = []
-    NCA(init=start, callbacks=[lambda s: curve.append(s.objective)], max_iter=1000).fit(RAW, Y)
+    record = [lambda s: curve.append(s.objective)]
+    NCA(init=start, callbacks=record, max_iter=1000, early_stopping=False).fit(RAW, Y)
     peer_curve = []
     NeighborhoodComponentsAnalysis(
         init=start,
@@ -172,7 +179,8 @@ def test_mini_batches_learn():
         *load_digits(return_X_y=True), test_size=0.4, random_state=0
     )
     settings = {"init": "pca", "n_components": 8, "random_state": 0}
-    before = NCA(**settings, callbacks=[lambda s: s.iteration == 1], max_iter=1000)
+    named = {"init_scale": None, "early_stopping": False}
+    before = NCA(**settings, **named, callbacks=[lambda s: s.iteration == 1], max_iter=1000)
     after = NCA(**settings, solver="sgd", batch_size=200)
     before.fit(train, labels)
     after.fit(train, labels)
@@ -273,3 +281,23 @@ def test_a_loss_that_depends_on_where_zero_is_cannot_be_that_of_a_linear_learner
 
     with pytest.raises(ValueError, match=r"is of inner products, .* derive from BaseEmbedding"):
         Learner().fit(X, Y)
+
+
+@pytest.mark.parametrize("learner", [NCA, MCML, LDML, MLKR])
+def test_copies_of_points_are_looked_at_once(learner, monkeypatch):
+    seen, plain = [], Labelled.among
+
+    def among(self, Z, batch):
+        seen.append(len(Z))
+        return plain(self, Z, batch)
+
+    monkeypatch.setattr(Labelled, "among", among)
+    stop = [lambda state: state.iteration == 5]
+    learner = partial(learner, callbacks=stop, early_stopping=False)
+    few = learner().fit(np.repeat(X, 3, axis=0), np.repeat(Y, 3))
+    assert set(seen) == {len(np.unique(np.column_stack([X, Y]), axis=0))}
+    monkeypatch.setattr(all_pairs, "counted_once", lambda data: data)
+    every = learner().fit(np.repeat(X, 3, axis=0), np.repeat(Y, 3))
+    assert max(seen) == 3 * len(X)
+    assert few.objective_ == pytest.approx(every.objective_)
+    np.testing.assert_allclose(few.components_, every.components_, rtol=1e-5, atol=1e-7)

@@ -32,6 +32,35 @@ def test_the_loss_falls(learner):
     assert model.n_components_ == model.transform(X[:1]).shape[1]
 
 
+def test_candidates_are_a_share_of_the_other_points():
+    seen = []
+
+    class Watched(losses.NCA):
+        def _run(self, call):
+            seen.append((len(call.queries), len(call.references)))
+            return super()._run(call)
+
+    learner = EmbeddingLearner(
+        NCA, Linear(2), Uniform(40), database="all", max_epochs=1, random_state=0
+    )
+    all_points = clone(learner).fit(X, Y)
+    same_points = clone(learner).set_params(candidate_fraction=1.0).fit(X, Y)
+    np.testing.assert_allclose(
+        same_points.parameters_[0], all_points.parameters_[0], rtol=1e-9, atol=1e-12
+    )
+    learner.set_params(loss=Watched("log"), candidate_fraction=0.2).fit(X, Y)
+    assert seen == [(n, n + -(-(150 - n) // 5)) for n in (38, 38, 37, 37)]
+
+
+@pytest.mark.parametrize(
+    "given", [{"database": "batch"}, {"solver": "lbfgs"}, {"loss": losses.ProxyNCA()}], ids=str
+)
+def test_candidates_that_nothing_would_be_compared_with_are_refused(given):
+    learner = EmbeddingLearner(NCA, database="all", candidate_fraction=0.5).set_params(**given)
+    with pytest.raises(ValueError, match="candidate_fraction must be None unless"):
+        learner.fit(X, Y)
+
+
 @every_learner
 def test_distances_are_those_of_embedded_points(learner):
     model = clone(learner).fit(X, Y)
@@ -172,8 +201,8 @@ def test_partial_fit_goes_on():
 
 
 def test_labels_of_several_numbers():
-    with pytest.raises(ValueError, match=r"one number a point for MLKR, got shape \(150, 2\)"):
-        EmbeddingLearner(losses.MLKR()).fit(X, X[:, :2])
+    two = EmbeddingLearner(losses.MLKR(squared=False), Linear(2), solver="lbfgs", max_epochs=9)
+    assert two.fit(X, X[:, :2]).loss_curve_[-1] < two.loss_curve_[0]
     with pytest.raises(ValueError, match="y must not be constant"):
         EmbeddingLearner(losses.LogRatio()).fit(X, np.zeros((150, 2)))
     with pytest.raises(TypeError, match="callbacks must be functions of a SolverState, got 3"):

@@ -28,7 +28,7 @@ from metricfast.training.steps import Steps, Subgradient, minimize_minibatch
 
 X, Y = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]
-QUICK = NeighborhoodGerrymandering(max_epochs=8, random_state=0)
+QUICK = NeighborhoodGerrymandering(max_epochs=8, early_stopping=False, random_state=0)
 
 
 @pytest.mark.parametrize("name", [*REGULARIZERS, None])
@@ -264,8 +264,9 @@ def test_the_start_of_the_best_epoch_may_be_kept():
     points = scale(points)
     seen = []
     model = NeighborhoodGerrymandering(
-        learning_rate=1, C=30, random_state=0, callbacks=[lambda s: seen.append(s.components)]
-    ).fit(points, labels)
+        learning_rate=1, C=30, random_state=0, early_stopping=False,
+        callbacks=[lambda s: seen.append(s.components)],
+    ).fit(points, labels)  # fmt: skip
 
     def objective(L):
         return np.linalg.norm(L.T @ L) ** 2 + 30 * Gerrymander(3)(points @ L.T, labels)[0]

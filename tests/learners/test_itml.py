@@ -182,6 +182,13 @@ def test_pairs_of_coinciding_points_are_passed_over():
     np.testing.assert_allclose(model.components_, expected.components_, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:M is singular", "ignore:No convergence")
+def test_duals_that_vanish_beside_the_prior():
+    X = np.array([[1e200], [3e200], [-2e200]])
+    model = ITML(gamma=2.0, prior=np.array([[1e200]])).fit(X[[[0, 1], [0, 2], [1, 2]]], [1, -1, -1])
+    assert np.isfinite(model.components_).all()
+
+
 def test_only_coinciding_points():
     pairs = np.ones((4, 2, 3))
     with pytest.raises(ValueError, match="All pairs hold the same point"):
@@ -255,7 +262,7 @@ def test_threshold_is_calibrated():
 def test_supervised_is_itml_on_the_drawn_pairs():
     drawn = Constraints(Y).positive_negative_pairs(180, random_state=0)
     expected = ITML(gamma=0.1).fit(*wrap_pairs(X, drawn))
-    model = ITML_Supervised(gamma=0.1, random_state=0).fit(X, Y)
+    model = ITML_Supervised(gamma=0.1, random_state=0, shrinkage=0).fit(X, Y)
     np.testing.assert_array_equal(model.components_, expected.components_)
     np.testing.assert_array_equal(model.bounds_, expected.bounds_)
     assert model.n_iter_ == expected.n_iter_

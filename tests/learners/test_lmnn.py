@@ -21,7 +21,7 @@ def objective(model, points, labels, k=3, **params) -> float:
 
 def test_objective_is_that_of_the_definition():
     points, labels = X[::2], Y[::2]
-    model = LMNN(n_neighbors=2, regularization=0.3).fit(points, labels)
+    model = LMNN(n_neighbors=2, regularization=0.3, early_stopping=False).fit(points, labels)
     expected = objective(model, points, labels, k=2, regularization=0.3)
     assert model.objective_ == pytest.approx(expected, rel=1e-9)
     assert model.loss_curve_[-1] == pytest.approx(model.objective_)
@@ -35,12 +35,12 @@ def test_objective_is_that_of_the_definition():
     ids=["iris", "wine"],
 )
 def test_objective_is_not_above_that_of_metric_learn(points, labels, peer):
-    assert LMNN().fit(points, labels).objective_ <= peer
+    assert LMNN(early_stopping=False).fit(points, labels).objective_ <= peer
 
 
 def test_lists_change_the_work_and_not_the_result(monkeypatch):
     points, labels = load_digits(return_X_y=True)
-    settings = {"n_components": 10, "init": "pca"}
+    settings = {"n_components": 10, "init": "pca", "early_stopping": False}
     listed = LMNN(**settings).fit(points, labels)
     searches = []
     monkeypatch.setattr(ImpostorLists, "__call__", lambda self, Z: searches.append(Z))
@@ -101,14 +101,14 @@ def test_wide_data_use_the_diagonal_of_the_scatter():
     rng = np.random.default_rng(0)
     points, labels = rng.normal(size=(40, 2100)), np.arange(40) % 2
     with pytest.warns(UserWarning, match=r"40 points of 2100 features.*PCA\(n_components=4\)"):
-        model = LMNN(n_components=2, init="pca").fit(points, labels)
+        model = LMNN(n_components=2, init="pca", early_stopping=False).fit(points, labels)
     assert model.objective_ < model.loss_curve_[0]
     assert model.components_.shape == (2, 2100)
 
 
 def test_mini_batches_come_near_the_optimum():
     points, labels = make_classification(1000, 10, n_informative=6, n_classes=4, random_state=0)
-    best = LMNN().fit(points, labels)
+    best = LMNN(early_stopping=False).fit(points, labels)
     model = LMNN(solver="sgd", batch_size=200, random_state=0).fit(points, labels)
     targets = losses.LMNN.find_targets(points, labels, 3)
     reached = losses.LMNN()(model.transform(points), labels, targets=targets)[0]
@@ -128,8 +128,8 @@ def test_a_batch_of_all_anchors_is_the_objective():
 
 
 def test_targets_are_found_again_on_request():
-    first = LMNN().fit(WINE, WINE_Y)
-    model = LMNN(target_refresh=1).fit(WINE, WINE_Y)
+    first = LMNN(early_stopping=False).fit(WINE, WINE_Y)
+    model = LMNN(target_refresh=1, early_stopping=False).fit(WINE, WINE_Y)
     np.testing.assert_allclose(model.loss_curve_[: first.n_iter_], first.loss_curve_)
     assert model.n_iter_ > first.n_iter_
     targets = losses.LMNN.find_targets(first.transform(WINE), WINE_Y, 3)
@@ -142,7 +142,7 @@ def test_targets_are_found_again_on_request():
 @pytest.mark.parametrize("solver", ["lbfgs", "sgd"])
 def test_weights_are_those_of_anchors(solver):
     weight = np.random.default_rng(0).uniform(size=150) * (np.arange(150) % 3)
-    settings = {"solver": solver, "batch_size": 150, "random_state": 0}
+    settings = {"solver": solver, "batch_size": 150, "random_state": 0, "early_stopping": False}
     model = LMNN(**settings).fit(X, Y, sample_weight=weight)
     expected = objective(model, X, Y, weight=weight)
     assert model.objective_ == pytest.approx(expected, rel=1e-9 if solver == "lbfgs" else 0.05)
@@ -151,12 +151,13 @@ def test_weights_are_those_of_anchors(solver):
 
 
 def test_min_iter_is_the_least_number_of_iterations():
-    assert LMNN(min_iter=7, convergence_tol=10.0).fit(X, Y).n_iter_ == 7
+    settings = {"convergence_tol": 10.0, "early_stopping": False}
+    assert LMNN(min_iter=7, **settings).fit(X, Y).n_iter_ == 7
 
 
 @pytest.mark.parametrize("regularization", [0.0, 1.0])
 def test_extreme_regularization(regularization):
-    model = LMNN(regularization=regularization).fit(X, Y)
+    model = LMNN(regularization=regularization, early_stopping=False).fit(X, Y)
     assert np.isfinite(model.components_).all()
     assert model.objective_ == pytest.approx(
         objective(model, X, Y, regularization=regularization), abs=1e-6
@@ -168,3 +169,11 @@ def test_a_class_without_enough_members_is_named():
     with pytest.raises(ValueError, match=r"class rare needs more than n_neighbors=3 .* Lower"):
         LMNN().fit(X[:103], names[:103])
     LMNN(n_neighbors=2).fit(X[:103], names[:103])
+
+
+def test_targets_are_not_found_again_where_no_training_serves():
+    rng = np.random.default_rng(0)
+    points, labels = rng.normal(size=(100, 5)), rng.integers(2, size=100)
+    model = LMNN(target_refresh=1, early_stopping="auto").fit(points, labels)
+    assert np.isfinite(model.objective_)
+    assert model.n_iter_ == len(model.loss_curve_)

@@ -44,7 +44,7 @@ def parameters_of(kind):
 def test_presets_have_the_parameters_of_the_learner(preset):
     learner, own = parameters_of(EmbeddingLearner), parameters_of(preset)
     # What the parts decide, or does not matter to them.
-    for name in ("loss", "embedding", "sampler", "batch_size", "proxy_rate"):
+    for name in ("loss", "embedding", "sampler", "batch_size", "proxy_rate", "candidate_fraction"):
         del learner[name]
     if preset is ProxyNCALearner:
         del learner["database"]
@@ -189,7 +189,6 @@ MEAN_NCA = losses.NCA(reduction="mean")
         ),
         ({"sampler": Halves()}, {"sampler": Uniform(75)}),
     ],
-    ids=str,
 )
 def test_own_parts_are_as_those_of_the_library(own, known):
     one, other = fitted(**own), fitted(**own | known)

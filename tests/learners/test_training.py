@@ -51,7 +51,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 def of(learner, **params):
     known = learner.get_params()
-    params = {"random_state": 0, "max_epochs": 4, **params}
+    params = {"random_state": 0, "max_epochs": 4, "early_stopping": False, **params}
     return clone(learner).set_params(**{k: v for k, v in params.items() if k in known})
 
 

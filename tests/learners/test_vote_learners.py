@@ -24,7 +24,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 5))
 Y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)
 ASYMMETRIC = AsymmetricSimilarity(max_epochs=3, random_state=0)
-LINEAR = NeighborhoodGerrymandering(max_epochs=3, random_state=0)
+LINEAR = NeighborhoodGerrymandering(max_epochs=3, early_stopping=False, random_state=0)
 REGRESSOR = NeighborhoodGerrymanderingRegressor(max_epochs=3, random_state=0)
 
 
@@ -111,6 +111,14 @@ def test_the_objective_of_asymmetric_maps_is_that_of_what_is_kept(solver):
         model.transform(queries, "query"), Y[:60], model.transform(database, "database"), Y[60:]
     )[0]
     assert model.objective_ == pytest.approx((W**2).sum() + value)
+
+
+def test_the_objective_of_a_start_that_nothing_lowers_is_told():
+    """All points are equal, and the square of the map is zero in float64."""
+    model = clone(LINEAR).set_params(solver="lbfgs", parameterization="L", init=1e-200 * np.eye(3))
+    model.fit(np.zeros((12, 3)), np.arange(12) % 2)
+    assert model.n_iter_ == 0
+    assert np.isfinite(model.objective_)
 
 
 def test_early_stopping_may_keep_the_start():

@@ -1,4 +1,5 @@
 #include <memory>
+#include <optional>
 
 #include "arrays.hpp"
 #include "common.hpp"
@@ -77,7 +78,9 @@ class SharedDatabase {
             using T = decltype(zero);
             const View<T> result = writable<T>(distances);
             const Control run = control(threads);
-            const py::gil_scoped_release release;
+            std::optional<py::gil_scoped_release> release;
+            if (!brief(queries))
+                release.emplace();
             RowMatrix<double> z;
             if (maps_.any())
                 z = embed_finite(queries, maps_.query, origin_, run);
@@ -106,6 +109,13 @@ class SharedDatabase {
     }
 
   private:
+    /// Tells whether searching takes less than giving the interpreter away and waiting for it.
+    bool brief(const Points &queries) const {
+        constexpr Index most = 1 << 20; // products of coordinates
+        const Index pairs = queries.rows() * database_->points().rows();
+        return pairs < most && pairs * queries.cols() < most;
+    }
+
     template <class T> Span<const T> of_state(const char *name) const {
         const py::array array = state_[name];
         return elements<T>(array, array.size(), name);

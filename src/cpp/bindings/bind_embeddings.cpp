@@ -5,6 +5,7 @@
 #include "metricfast/embeddings/mlp.hpp"
 #include "metricfast/embeddings/normalize.hpp"
 #include "metricfast/embeddings/optimizer.hpp"
+#include "metricfast/embeddings/periodic.hpp"
 
 namespace metricfast::python {
 
@@ -135,6 +136,45 @@ void backward_normalize(const py::array &u, const py::array &lengths, py::array 
     });
 }
 
+/// Of parameters [c, A, a, L].
+template <class T> PeriodicMap<T> periodic_map(const py::list &parameters) {
+    require(parameters.size() == 4, "periodic: there must be four parameters");
+    const auto array = [&](int i) { return py::cast<py::array>(parameters[i]); };
+    const View<const T> mix = matrix<T>(array(1));
+    return {matrix<T>(array(0)), mix, elements<T>(array(2), mix.rows, "shift").data(),
+            matrix<T>(array(3))};
+}
+
+void forward_periodic(const py::array &x, const py::list &parameters, py::array z, int threads) {
+    by_precision(x, [&](auto zero) {
+        using T = decltype(zero);
+        const View<const T> points = matrix<T>(x);
+        const PeriodicMap<T> of = periodic_map<T>(parameters);
+        const View<T> out = writable<T>(z);
+        const Control run = control(threads);
+        const py::gil_scoped_release release;
+        periodic_forward<T>(points, of, out, run);
+    });
+}
+
+void backward_periodic(const py::array &x, const py::list &parameters, const py::array &upstream,
+                       const py::list &gradients, int threads) {
+    by_precision(x, [&](auto zero) {
+        using T = decltype(zero);
+        const View<const T> points = matrix<T>(x), dz = matrix<T>(upstream);
+        const PeriodicMap<T> of = periodic_map<T>(parameters);
+        require(gradients.size() == 4, "periodic: there must be four gradients");
+        const auto array = [&](int i) { return py::cast<py::array>(gradients[i]); };
+        py::array c = array(0), mix = array(1), shift = array(2), map = array(3);
+        const PeriodicGradient<T> into{
+            writable<T>(c), writable<T>(mix),
+            writable_elements<T>(shift, of.width(), "shift gradient").data(), writable<T>(map)};
+        const Control run = control(threads);
+        const py::gil_scoped_release release;
+        periodic_backward<T>(points, of, dz, into, run);
+    });
+}
+
 void step_adam(const py::array &x, const py::array &gradient, py::array m, py::array v,
                py::array out, double rate, double decay, double step, double least) {
     by_precision(x, [&](auto zero) {
@@ -167,6 +207,8 @@ void register_embeddings(py::module_ &m) {
     m.def("layers_backward", &backward_layers);
     m.def("normalize_forward", &forward_normalize);
     m.def("normalize_backward", &backward_normalize);
+    m.def("periodic_forward", &forward_periodic);
+    m.def("periodic_backward", &backward_periodic);
     m.def("adam_step", &step_adam, py::arg("x"), py::arg("gradient"), py::arg("m"), py::arg("v"),
           py::arg("out"), py::arg("rate"), py::arg("decay"), py::arg("step"),
           py::arg("least") = 1e-8);

@@ -23,20 +23,24 @@ namespace {
 
 /// Losses to which every column of a row contributes, and may have a weight.
 void register_all_pairs(py::module_ &m) {
-    add_loss<bool>(
+    add_loss<bool, bool>(
         m, "nca",
-        [](Call &call, auto zero, bool log_form) {
+        [](Call &call, auto zero, bool log_form, bool squared) {
             using Loss = NcaLoss<decltype(zero)>;
             return Loss(log_form ? Loss::Form::log : Loss::Form::sum, call.classes(),
-                        call.column_weights());
+                        call.column_weights(), squared);
         },
-        "log_form");
+        "log_form", "squared");
     add_loss(m, "mcml", [](Call &call, auto zero) {
         return McmlLoss<decltype(zero)>(call.classes(), call.column_weights());
     });
-    add_loss(m, "mlkr", [](Call &call, auto zero) {
-        return MlkrLoss<decltype(zero)>(call.targets(), call.column_weights());
-    });
+    add_loss<bool>(
+        m, "mlkr",
+        [](Call &call, auto zero, bool squared) {
+            const auto [queries, database] = call.target_rows();
+            return MlkrLoss<decltype(zero)>(queries, database, call.column_weights(), squared);
+        },
+        "squared");
     add_loss<double, py::array>(
         m, "ldml",
         [](Call &call, auto zero, double bias, py::array gradient) {

@@ -1,88 +1,9 @@
-/// Which x86-64 levels this processor and operating system support. Built for any processor, since
-/// the module that asks must not contain what it asks about.
-#include <cstdint>
-#include <string>
-#include <vector>
-
+/// Which levels there are, as a module that is built for any processor.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#if defined(__x86_64__) || defined(_M_X64)
-#define METRICFAST_X86_64
-#ifdef _MSC_VER
-#include <intrin.h>
-#else
-#include <cpuid.h>
-#endif
-#endif
+#include "cpu/levels.hpp"
 
-namespace {
-
-#ifdef METRICFAST_X86_64
-
-struct Registers {
-    std::uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
-};
-
-Registers cpuid(std::uint32_t leaf) {
-    Registers r;
-#ifdef _MSC_VER
-    int v[4];
-    __cpuid(v, static_cast<int>(leaf & 0x80000000u));
-    if (static_cast<std::uint32_t>(v[0]) >= leaf) {
-        __cpuidex(v, static_cast<int>(leaf), 0);
-        r = {static_cast<std::uint32_t>(v[0]), static_cast<std::uint32_t>(v[1]),
-             static_cast<std::uint32_t>(v[2]), static_cast<std::uint32_t>(v[3])};
-    }
-#else
-    __get_cpuid_count(leaf, 0, &r.eax, &r.ebx, &r.ecx, &r.edx);
-#endif
-    return r;
+PYBIND11_MODULE(_cpu, m, pybind11::mod_gil_not_used()) {
+    m.def("supported_levels", &metricfast::supported_levels);
 }
-
-/// The register states that the operating system saves; to be read only where OSXSAVE is set.
-std::uint64_t saved_states() {
-#ifdef _MSC_VER
-    return _xgetbv(0);
-#else
-    std::uint32_t low, high;
-    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return (static_cast<std::uint64_t>(high) << 32) | low;
-#endif
-}
-
-bool all(std::uint64_t value, std::initializer_list<int> bits) {
-    for (int bit : bits)
-        if (((value >> bit) & 1) == 0)
-            return false;
-    return true;
-}
-
-/// Lowest first. The bits are those of the x86-64 psABI's level table.
-std::vector<std::string> supported_levels() {
-    const Registers basic = cpuid(1), features = cpuid(7), extended = cpuid(0x80000001u);
-    // SSE3, SSSE3, CMPXCHG16B, SSE4.1, SSE4.2, POPCNT; LAHF
-    if (!all(basic.ecx, {0, 9, 13, 19, 20, 23}) || !all(extended.ecx, {0}))
-        return {};
-    // FMA, MOVBE, OSXSAVE, AVX, F16C; LZCNT; BMI1, AVX2, BMI2
-    if (!all(basic.ecx, {12, 22, 27, 28, 29}) || !all(extended.ecx, {5}) ||
-        !all(features.ebx, {3, 5, 8}))
-        return {"v2"};
-    const std::uint64_t saved = saved_states();
-    if (!all(saved, {1, 2})) // xmm, ymm
-        return {"v2"};
-    // AVX512 F, DQ, CD, BW, VL; mask registers, zmm0-15, zmm16-31
-    if (!all(features.ebx, {16, 17, 28, 30, 31}) || !all(saved, {5, 6, 7}))
-        return {"v2", "v3"};
-    return {"v2", "v3", "v4"};
-}
-
-#else
-
-std::vector<std::string> supported_levels() { return {}; }
-
-#endif
-
-} // namespace
-
-PYBIND11_MODULE(_cpu, m) { m.def("supported_levels", &supported_levels); }

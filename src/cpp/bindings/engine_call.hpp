@@ -45,6 +45,13 @@ class Call {
     const std::string &kind() const { return kind_; }
     ClassLabels classes() const { return labels<std::int64_t>(); }
     Targets targets() const { return labels<double>(); }
+    /// Several numbers each.
+    std::pair<View<const double>, View<const double>> target_rows() const {
+        const auto rows = [](const py::object &labels) {
+            return matrix<double>(py::cast<py::array>(labels));
+        };
+        return {rows(labels_), rows(database_labels_)};
+    }
     LabelDistances distances() const {
         using Metric = LabelDistances::Metric;
         const auto given = matrix<double>(py::cast<py::array>(labels_));

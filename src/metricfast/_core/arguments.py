@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
 from collections.abc import Callable, Hashable, Sequence
 from functools import wraps
 from numbers import Integral, Real
@@ -13,6 +14,8 @@ import numpy as np
 import sklearn.utils
 from numpy.typing import ArrayLike, NDArray
 
+from metricfast._core.frames import as_table, column_of, fault_of, plain_frame
+
 __all__ = [
     "as_array",
     "as_matrix",
@@ -21,6 +24,7 @@ __all__ = [
     "check_bool",
     "check_choice",
     "check_count",
+    "check_path",
     "check_random_state",
     "check_range",
     "take_parameters",
@@ -36,6 +40,9 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
     """Return an array of what is array-like and has no masked values nor complex numbers."""
+    values = as_table(values, name)
+    if hasattr(values, "column_names"):  # of Arrow
+        values = np.column_stack([column_of(values, j) for j in range(values.shape[1])])
     if np.ma.is_masked(values):
         count = int(np.ma.getmaskarray(values).sum())
         raise ValueError(f"{name} has {count} masked values: leave them out, or fill them.")
@@ -56,6 +63,7 @@ def as_real(X: ArrayLike, name: str) -> NDArray[Any]:
             f"{name} is a sparse matrix; dense data are required here: "
             f"pass {name}.toarray(), or reduce its width first."
         )
+    X = plain_frame(as_table(X, name), name)
     array = as_array(X, name)
     if array.dtype.kind in "mM":
         raise ValueError(
@@ -67,7 +75,7 @@ def as_real(X: ArrayLike, name: str) -> NDArray[Any]:
         try:
             array = array.astype(np.float32 if single else np.float64)
         except (TypeError, ValueError) as error:
-            raise ValueError(
+            raise fault_of(X, name) or ValueError(
                 f"{name} must hold numbers; found dtype {array.dtype}: {error}"
             ) from error
     return np.asarray(array, order="C")
@@ -117,6 +125,12 @@ def check_random_state(random_state: Any) -> np.random.RandomState:
             f"{random_state!r}."
         ) from error
     return rng
+
+
+def check_path(name: str, value: object) -> None:
+    """Refuse what is neither a path nor None."""
+    if not isinstance(value, (str, os.PathLike, type(None))):
+        raise TypeError(f"{name} must be a path, got {value!r}.")
 
 
 def check_range(name: str, value: object, high: float = math.inf, positive: bool = False) -> None:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import as_array, as_real
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.frames import as_readable, fault_of
 from metricfast._core.memory import block_rows
 from metricfast._core.sources import Named, Source
 from metricfast._core.stores import as_source, in_memory
@@ -48,6 +49,7 @@ def aligned_empty(shape: tuple[int, int], dtype: type[np.floating[Any]]) -> Arra
 
 def as_points(X: ArrayLike, name: str, *, width: int | None = None) -> Array:
     """Finite points, one a row; ``width`` is the number of columns they must have."""
+    X = as_readable(X, name)
     array = as_real(in_memory(X, name, "give fewer points"), name)
     if array.ndim != 2:
         raise ValueError(
@@ -55,12 +57,13 @@ def as_points(X: ArrayLike, name: str, *, width: int | None = None) -> Array:
             f"found {array.ndim} dimension(s), shape {array.shape}."
         )
     _check_shape(array, name, width)
-    return _finite(array, name)
+    return _finite(array, name, X)
 
 
 def as_points_or_source(X: ArrayLike, name: str, *, width: int | None = None) -> Any:
     """As `as_points`, but points of more than a block that are not in memory are a source."""
-    source = as_source(X)
+    X = as_readable(X, name)
+    source = as_source(X, name)
     if source is None or len(source) <= block_rows(source.row_bytes):
         return as_points(X, name, width=width)
     _check_shape(source, name, width)
@@ -93,9 +96,11 @@ def as_labels(labels: ArrayLike, name: str, size: int) -> Floats:
     return _finite(array.reshape(size, -1), name)
 
 
-def _finite(array: Array, name: str) -> Array:
+def _finite(array: Array, name: str, given: object = None) -> Array:
     if not get_kernels().all_finite(np.atleast_2d(array)):
-        raise ValueError(f"{name} contains NaN or infinity; remove or impute these values.")
+        raise fault_of(given, name) or ValueError(
+            f"{name} contains NaN or infinity; remove or impute these values."
+        )
     return array
 
 

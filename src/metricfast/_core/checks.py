@@ -13,6 +13,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
 from metricfast._core.arguments import as_array
+from metricfast._core.frames import as_readable, naming_column, plain_frame
+from metricfast._core.memory import refuse_beyond
 from metricfast._core.preprocessors import Preprocessor, form
 from metricfast._core.sources import Source
 from metricfast._core.sparse import check_structure
@@ -48,17 +50,21 @@ def check_points(
     Returns X, or (X, y); X in native float32 if it was float32, otherwise float64; never modified
     in place.
     """
-    source = as_source(X)
-    with _naming(name):
+    X = as_readable(X, name)
+    source = as_source(X, name)
+    X = plain_frame(X, name) if source is None else X
+    with _naming(name), naming_column(X, name):
         if source is not None and accept_sources:
             return _checked_source(estimator, source, y, reset, **params)
         if source is not None:
             needing = f"{name}, which {type(estimator).__name__} needs in memory,"
+            if isinstance(X, np.memmap):  # an array, but what is made of it is not on disk
+                refuse_beyond(len(source) * source.row_bytes, needing, "give fewer points")
             X = _with_names(in_memory(X, needing, "give fewer points"), source)
         X = _formed(_with_shape(X), 2, "points", preprocessor, estimator)
         if issparse(X):
             check_structure(X)
-        check_labels(y)
+        y = check_labels(y)
         # Of a frame that has no dtype of NumPy, and may hold float32 alone.
         single = not hasattr(X, "dtype") and _dtype(X) == np.float32
         params = {"dtype": np.float32 if single else _FLOATS, **params}
@@ -93,7 +99,7 @@ def _checked_source(
         )
     if y is None or (isinstance(y, str) and y == "no_validation"):
         return source
-    check_labels(y)
+    y = check_labels(y)
     if not np.ndim(y):
         raise ValueError("y should be a 1d array, got an array of shape () instead.")
     checked = check_array(
@@ -128,7 +134,7 @@ def check_tuples(
     `tuple_size`: the only one to accept. Labels of pairs must be -1 and 1.
     """
     tuples = _formed(as_array(_with_shape(tuples), "X"), 3, "tuples", preprocessor, estimator)
-    check_labels(y)
+    y = check_labels(y)
     params = {"dtype": _FLOATS, **params, "ensure_2d": False, "allow_nd": True}
     if reset:
         checked = validate_data(estimator, tuples, y, reset=True, **params)
@@ -176,12 +182,14 @@ def _naming(name: str) -> Iterator[None]:
         raise type(error)(f"{name}: {error}") from error
 
 
-def check_labels(y: Any, name: str = "y") -> None:
-    """Refuse labels that scikit-learn says too little about; the other checks are its own."""
+def check_labels(y: Any, name: str = "y") -> Any:
+    """Return labels as scikit-learn reads them, and refuse those that it says too little about."""
     if y is None or isinstance(y, str) or issparse(y):
-        return
+        return y
+    y = as_readable(y, name)
     if as_array(y, name).dtype.kind in "OUS":
         as_label_array(y, name)
+    return y
 
 
 def _dtype(X: Any) -> Any:

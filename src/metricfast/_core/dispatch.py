@@ -44,15 +44,13 @@ def get_kernels() -> Kernels:
             reason = "which this processor or operating system does not support"
         raise ImportError(f"{VARIABLE} is {isa!r}, {reason}; available: {_join(available)}")
     kernels = importlib.import_module(_module_name(isa))
-    from metricfast._core.threadpool import register
-
-    register()
+    importlib.import_module("metricfast._core.threadpool")  # which makes them known, once
     return cast("Kernels", kernels)
 
 
 def available_isas() -> list[str]:
     """Return the instruction set levels that were built and can run here, best last."""
-    from metricfast import _cpu
+    import metricfast._cpu as _cpu
 
     supported = _cpu.supported_levels()
     return [isa for isa in _built_isas() if isa in supported or isa not in X86_64_LEVELS]

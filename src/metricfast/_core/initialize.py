@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from metricfast._core.arguments import as_real, check_random_state
+from metricfast._core.axes import components_of_source
 from metricfast._core.scatter import discriminant_components, principal_components, repetitions
+from metricfast._core.sources import Source
 from metricfast._core.sparse import is_wide
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.exceptions import NonPSDError
@@ -72,19 +74,21 @@ def initialize_components(
                 "', '".join(known)
             )
         )
-    weights = repetitions(sample_weight, X.shape[0])
-    if init == "auto":
-        init = _select(X, y, n_components, weights)
     shape = n_components, X.shape[1]
-    if init == "identity":
-        return np.eye(*shape, dtype=X.dtype)
     if init == "random":
         return np.asarray(check_random_state(random_state).standard_normal(shape), X.dtype)
+    weights = repetitions(sample_weight, 0 if init == "identity" else X.shape[0])
+    if init == "auto":
+        init = _select(X, y, n_components, weights)
+    if init == "identity":
+        return np.eye(*shape, dtype=X.dtype)
     start = time.perf_counter()
     if verbose:
         kind = "principal" if init == "pca" else "most discriminative"
         print(f"Finding {kind} components... ", file=sys.stderr, flush=True)
-    if y is None or init == "pca":
+    if isinstance(X, Source) and X.shape[0] > X.shape[1]:
+        components = components_of_source(X, None if init == "pca" else y, weights, n_components)
+    elif y is None or init == "pca":
         components = principal_components(X, weights, n_components)
     else:
         components = discriminant_components(X, y, weights, n_components)

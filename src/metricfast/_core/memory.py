@@ -15,6 +15,7 @@ __all__ = [
     "block_rows",
     "config_context",
     "get_config",
+    "given_limit",
     "memory_limit",
     "refuse_beyond",
     "set_config",
@@ -22,6 +23,7 @@ __all__ = [
 
 _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _SHARE = 0.75
+_GROUPS, _OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 # Of a block that is read, computed with and thrown away: more gains nothing.
 _BLOCK = 32 << 20
 
@@ -92,7 +94,12 @@ def config_context(*, memory_limit: int | str | None = None) -> Iterator[None]:
 
 def memory_limit() -> int:
     """Return the bytes that one call may take beside its input and its result."""
-    return _local.get() or _global[0] or _three_quarters()
+    return given_limit() or _three_quarters()
+
+
+def given_limit() -> int | None:
+    """Return the limit that was set, if one was."""
+    return _local.get() or _global[0]
 
 
 def block_rows(row_bytes: int, *, most: int = _BLOCK) -> int:
@@ -148,14 +155,13 @@ def _three_quarters() -> int:
 
 def _of_control_groups() -> Iterator[int]:
     """Return the limits of the control groups that this process is in, of either version."""
-    root = Path("/sys/fs/cgroup")
     with suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
+        for line in _OWN_GROUPS.read_text().splitlines():
             _, kinds, path = line.split(":", 2)
             if kinds and "memory" not in kinds.split(","):
                 continue
             top, name = (
-                (root / "memory", "memory.limit_in_bytes") if kinds else (root, "memory.max")
+                (_GROUPS / "memory", "memory.limit_in_bytes") if kinds else (_GROUPS, "memory.max")
             )
             group = top / path.lstrip("/")
             for place in (group, *group.parents):

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
+from metricfast._core.frames import as_readable
 from metricfast._core.sources import Source
 from metricfast._core.sparse import check_structure
 from metricfast._core.stores import as_source
@@ -27,7 +28,8 @@ class ArrayIndexer:
     """
 
     def __init__(self, X: Any) -> None:
-        source = as_source(X)
+        X = as_readable(X, "preprocessor")
+        source = as_source(X, "preprocessor")
         if source is not None:
             self.X: Any = source
             return

@@ -31,8 +31,8 @@ class Progress(AbstractContextManager["Progress"]):
                 total=total, desc=label, file=sys.stderr
             )
 
-    def __call__(self, iteration: int, value: float) -> None:
-        """Show that `iteration` iterations are done."""
+    def __call__(self, iteration: int, value: float) -> bool:
+        """Show that `iteration` iterations are done; return whether to stop, which is never."""
         if self._bar is not None:
             self._bar.set_postfix({self._quantity: f"{value:.6g}"}, refresh=False)
             self._bar.update()
@@ -44,6 +44,7 @@ class Progress(AbstractContextManager["Progress"]):
                 file=sys.stderr,
                 flush=True,
             )
+        return False
 
     def close(self) -> None:
         """Leave the terminal in order."""

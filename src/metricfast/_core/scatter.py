@@ -11,13 +11,17 @@ from scipy.sparse import csr_matrix
 
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.sources import Source, parts, take
+from metricfast._core.memory import block_rows
+from metricfast._core.sources import Source, parts, row_bytes, take
 from metricfast._core.sparse import dense, is_wide, principal_axes
 from metricfast._core.types import Array, Floats, Integers
 
 __all__ = [
     "blocks",
+    "check_discriminant",
+    "check_principal",
     "discriminant_components",
+    "discriminant_directions",
     "group_means",
     "pair_scatter",
     "pieces",
@@ -34,6 +38,8 @@ __all__ = [
 
 # Doubles held at a time, so that they stay in the cache and float32 data are never copied whole.
 _BLOCK_SIZE = 1 << 18
+# Bytes read at a time, for they stay in a larger cache.
+_READ = 8 << 20
 # Directions whose standard deviation, relative to the largest, is below this carry no information.
 _RANK_TOL = 1e-4
 _RANK_TOL_DOUBLE = 1e-6
@@ -58,11 +64,7 @@ def principal_components(X: Array, weights: Floats, n_components: int) -> Floats
 
     The entry of largest absolute value of each is positive.
     """
-    most = int(min(X.shape[1], weights.sum()))
-    if n_components > most:
-        raise ValueError(
-            f"n_components={n_components} must be between 0 and min(n_samples, n_features)={most}"
-        )
+    check_principal(X.shape[1], weights, n_components)
     if is_wide(X) and n_components < min(X.shape):
         return with_signs(principal_axes(X, weights, n_components))
     group = np.zeros(X.shape[0], dtype=np.int64)
@@ -80,25 +82,54 @@ def discriminant_components(X: Array, y: Array, weights: Floats, n_components: i
     seen = weights > 0
     X, weights = (X, weights) if seen.all() else (take(X, seen), weights[seen])
     classes, group = np.unique(y[seen], return_inverse=True)
-    n_samples, n_classes = weights.sum(), len(classes)
-    if n_components > min(X.shape[1], n_classes - 1):
-        raise ValueError("n_components cannot be larger than min(n_features, n_classes - 1).")
-    if n_samples <= n_classes:
-        raise ValueError("The number of samples must be more than the number of classes.")
-    means = group_means(X, weights, group, n_classes)
+    n_samples, counts = weights.sum(), np.bincount(group, weights)
+    check_discriminant(X.shape[1], counts, n_components)
+    means = group_means(X, weights, group, len(classes))
     deviation = _deviation(X, weights, group, means)
     variances, axes = _axes(X, weights / n_samples, group, means, scale=deviation)
-    kept = variances > _RANK_TOL**2
+    found = discriminant_directions(variances, axes, deviation, means, counts, n_components)
+    return principal_components(X, weights, n_components) if found is None else found
+
+
+def discriminant_directions(
+    variances: Floats,
+    axes: Floats,
+    deviation: Floats,
+    means: Floats,
+    counts: Array,
+    n_components: int,
+) -> Floats | None:
+    """Return them, of means of classes and the axes of the scatter within, in units of deviations.
+
+    None where classes have no deviation, or equal means.
+    """
+    kept, n_samples = variances > _RANK_TOL**2, counts.sum()
     whitening = axes[kept] / deviation / np.sqrt(variances[kept])[:, None]
-    counts = np.bincount(group, weights)
     spread = (means - counts @ means / n_samples) * np.sqrt(counts / n_samples)[:, None]
     _, sizes, directions = svd(spread @ whitening.T, full_matrices=False)
     found = directions[sizes > _RANK_TOL * sizes.max(initial=0)][:n_components] @ whitening
     if not len(found):
-        return principal_components(X, weights, n_components)
-    components = np.zeros((n_components, X.shape[1]))
+        return None
+    components = np.zeros((n_components, means.shape[1]))
     components[: len(found)] = with_signs(found)
     return components
+
+
+def check_principal(n_features: int, weights: Floats, n_components: int) -> None:
+    """Refuse more principal components than there are."""
+    most = int(min(n_features, weights.sum()))
+    if n_components > most:
+        raise ValueError(
+            f"n_components={n_components} must be between 0 and min(n_samples, n_features)={most}"
+        )
+
+
+def check_discriminant(n_features: int, counts: Array, n_components: int) -> None:
+    """Refuse more discriminant components than there may be, of the weights of classes."""
+    if n_components > min(n_features, len(counts) - 1):
+        raise ValueError("n_components cannot be larger than min(n_features, n_classes - 1).")
+    if counts.sum() <= len(counts):
+        raise ValueError("The number of samples must be more than the number of classes.")
 
 
 def within_scatter(X: Any, y: Integers, weights: Floats | None, *, diagonal: bool) -> Floats:
@@ -157,7 +188,8 @@ def pieces(X: Any) -> Iterator[tuple[slice, Array]]:
     if not isinstance(X, Source):
         yield from ((rows, dense(X[rows])) for rows in blocks(X))
         return
-    for part, block in parts(X):
+    n = as_threads(None)  # blocks may be in use at a time
+    for part, block in parts(X, block_rows(n * row_bytes(X), most=n * _READ)):
         for rows in blocks(block):
             found = block[rows]
             start = part.start + rows.start
@@ -166,8 +198,6 @@ def pieces(X: Any) -> Iterator[tuple[slice, Array]]:
 
 def group_means(X: Any, weights: Floats, group: Integers, n_groups: int) -> Floats:
     """Return the weighted mean of each group of samples, one per row."""
-    if n_groups == 1 and isinstance(X, np.ndarray):
-        return np.asarray(np.einsum("i,ij->j", weights, X) / weights.sum())[None]
     sums = np.zeros((n_groups, X.shape[1]))
     for rows, block in pieces(X):
         members = group[rows]
@@ -192,8 +222,9 @@ def _deviation(X: Array, weights: Floats, group: Integers, means: Floats) -> Flo
 
 
 def scatter_matrix(
-    X: Any, weights: Floats, group: Integers, means: Floats, *, scale: Floats | float = 1.0
-) -> Floats:
+    X: Any, weights: Floats, group: Integers, means: Floats, *, scale: Floats | float = 1.0,
+    n_jobs: int | None = None,
+) -> Floats:  # fmt: skip
     """Return the weighted sum of the outer products of deviations from the mean of the group."""
     scatter = np.zeros((X.shape[1], X.shape[1]))
     scale = np.broadcast_to(scale, X.shape[1]).astype(np.float64)
@@ -207,7 +238,7 @@ def scatter_matrix(
             means,
             scale,
             part,
-            as_threads(None),
+            as_threads(n_jobs),
         )
         scatter += part
     return scatter

@@ -38,6 +38,9 @@ class Source(ABC):
     in_order : bool
         Whether rows before those read last take another start, as of an iterator. Mini-batches are
         then drawn from neighbouring blocks, in order, else from blocks all over the source.
+    by_row : bool
+        Whether a single row is read in little more than its share of a block, as from a memory map.
+        `LMNN` then reads targets wherever they are, where it else holds points to be targets.
 
     Examples
     --------
@@ -57,6 +60,7 @@ class Source(ABC):
     dtype: np.dtype[Any]
     feature_names: list[str] | None = None
     in_order = False
+    by_row = False
     ndim = 2
     _name = "X"
 
@@ -75,8 +79,15 @@ class Source(ABC):
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: Any) -> Array:
-        """Return a row, or rows of a slice, an array of indices or a mask, checked to be finite."""
+    def __getitem__(self, rows: Any) -> Any:
+        """Return a row, or rows of a slice, an array of indices or a mask, checked to be finite.
+
+        ``X[rows, ...]``, by which tools of scikit-learn divide points, are a source of their own,
+        that reads nothing yet.
+        """
+        if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis:
+            chosen = np.arange(len(self))[rows[0]]
+            return Part(self, chosen) if chosen.ndim else self[chosen[None]][0]
         if isinstance(rows, slice):
             start, stop, step = rows.indices(len(self))
             if step == 1:
@@ -98,7 +109,7 @@ class Source(ABC):
         if copy is False:
             raise ValueError("Points that are not in memory are copied to be an array.")
         refuse_beyond(len(self) * self.row_bytes, self._name, "give fewer points")
-        return self[:].astype(self.dtype if dtype is None else dtype, copy=False)
+        return np.asarray(self[:], self.dtype if dtype is None else dtype)
 
     def _checked(self, start: int, stop: int) -> Array:
         wanted = stop - start, self.shape[1]
@@ -110,20 +121,33 @@ class Source(ABC):
                 f"{self._name}: rows {start} to {stop - 1} must have shape {wanted}; found "
                 f"{found.shape}."
             )
-        if not get_kernels().all_finite(found):
-            raise ValueError(
-                f"{self._name} contains NaN or infinity in rows {start} to {stop - 1}; remove or "
-                "impute these values."
-            )
+        self._check_finite(found, start, stop)
         return found
 
-    def _gather(self, rows: Integers) -> Array:
-        """Return some rows, reading blocks in ascending order."""
-        found = np.empty((len(rows), self.shape[1]), self.dtype)
+    def _check_finite(self, found: Array, start: int, stop: int) -> None:
+        if get_kernels().all_finite(found):
+            return
+        column = ""
+        if self.feature_names is not None:
+            first = int(np.isfinite(found).all(axis=0).argmin())
+            column = f" of its column {self.feature_names[first]!r}"
+        raise ValueError(
+            f"{self._name} contains NaN or infinity in rows {start} to {stop - 1}{column}; remove "
+            "or impute these values."
+        )
+
+    def _ascending(self, rows: Integers) -> tuple[Integers, Integers]:
+        """Return the order in which to read rows, and the rows in it."""
         order = np.argsort(rows, kind="stable")
         ascending = rows[order]
         if len(rows) and not 0 <= ascending[0] <= ascending[-1] < len(self):
             raise IndexError(f"rows must be from 0 to {len(self) - 1}.")
+        return order, ascending
+
+    def _gather(self, rows: Integers) -> Array:
+        """Return some rows, reading blocks in ascending order."""
+        found = np.empty((len(rows), self.shape[1]), self.dtype)
+        order, ascending = self._ascending(rows)
         most = block_rows(self.row_bytes)
         first = 0
         while first < len(rows):
@@ -141,7 +165,7 @@ class Named(Source):
     """Points of another, that errors call by a name."""
 
     def __init__(self, source: Source, name: str) -> None:
-        self._source, self._name = source, name
+        self._source, self._name, self.feature_names = source, name, source.feature_names
         self.shape, self.dtype, self.in_order = source.shape, source.dtype, source.in_order
 
     def read(self, start: int, stop: int) -> Array:
@@ -150,11 +174,13 @@ class Named(Source):
 
 
 class Scaled(Source):
-    """Points of another less a mean, times ``2**-exponent``."""
+    """Points of another less a mean, times ``2**-exponent``, and perhaps in another dtype."""
 
-    def __init__(self, source: Source, mean: Array, exponent: int) -> None:
-        self._source, self._mean, self._exponent = source, mean.astype(source.dtype), exponent
-        self.shape, self.dtype, self.in_order = source.shape, source.dtype, source.in_order
+    def __init__(self, source: Source, mean: Array, exponent: int = 0, dtype: Any = None) -> None:
+        self.shape, self.dtype = source.shape, np.dtype(source.dtype if dtype is None else dtype)
+        self._source, self._mean, self._exponent = source, mean.astype(self.dtype), exponent
+        self.in_order, self.by_row = source.in_order, source.by_row
+        self.feature_names = source.feature_names
 
     @property
     def row_bytes(self) -> int:
@@ -163,14 +189,18 @@ class Scaled(Source):
 
     def read(self, start: int, stop: int) -> Array:
         """Return rows."""
-        return self._moved(self._source.read(start, stop))
+        block = self._source.read(start, stop)
+        flags = np.asarray(block).flags
+        own = block.dtype == self.dtype and flags.owndata and flags.writeable
+        return self._moved(block, out=block if own else None)
 
     def _gather(self, rows: Integers) -> Array:
-        return self._moved(self._source._gather(rows))
+        found = self._source._gather(rows)
+        return self._moved(found, out=found if found.dtype == self.dtype else None)
 
-    def _moved(self, block: Array) -> Array:
+    def _moved(self, block: Array, out: Array | None = None) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
-            block = block - self._mean
+            block = np.subtract(block, self._mean, out=out)
         return times_power_of_two(block, -self._exponent) if self._exponent else block
 
 
@@ -180,7 +210,8 @@ class Part(Source):
     def __init__(self, source: Source, rows: Integers) -> None:
         self._source, self._rows = source, rows
         self.shape, self.dtype = (len(rows), source.shape[1]), source.dtype
-        self.in_order = source.in_order
+        self.in_order, self.by_row = source.in_order, source.by_row
+        self.feature_names = source.feature_names
 
     def read(self, start: int, stop: int) -> Array:
         """Return rows."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable, Iterator
 from functools import partial
 from threading import RLock
@@ -12,16 +11,21 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from metricfast._core.arguments import as_real
-from metricfast._core.memory import refuse_beyond
-from metricfast._core.sources import Source
-from metricfast._core.types import Array
+from metricfast._core.frames import arrow_table, columns_of, refuse_column
+from metricfast._core.mapped import MappedFile, Recycled, release
+from metricfast._core.memory import memory_limit, refuse_beyond
+from metricfast._core.sources import Named, Source
+from metricfast._core.types import Array, Integers
 
-__all__ = ["Batches", "Columns", "Rows", "as_source", "in_memory", "release"]
+__all__ = ["Batches", "Columns", "Rows", "as_source", "in_memory"]
 
 # Readers of Arrow, and iterators, are for one thread at a time, whoever holds them.
 _READING = RLock()
 # Of iterators that are started anew, the source that did so last.
 _STARTED: WeakKeyDictionary[Any, object] = WeakKeyDictionary()
+# Rows of a memory map that are looked up before their pages, of up to so many bytes for each, are
+# let go: no more than a share of the memory.
+_SCATTERED, _AROUND, _SHARE = 256, 64 << 10, 16
 # Rows of a piece, and what reads them.
 _Piece = tuple[int, Callable[[], Any]]
 
@@ -56,12 +60,45 @@ class Rows(Source):
         self._table = table
         self.shape = int(shape[0]), int(shape[1])
         self.dtype = _real(dtype)
+        self.by_row = isinstance(table, np.ndarray)
+        self._start()
+
+    def _start(self) -> None:
+        table = self._table
+        mapped = isinstance(table, np.memmap) and table.dtype == self.dtype and len(table) > 0
+        self._file = MappedFile.of(table) if mapped else None
+        self._memory = Recycled()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what belongs to the process."""
+        return {**self.__dict__, "_file": None, "_memory": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start()
 
     def read(self, start: int, stop: int) -> Array:
         """Return rows; of a memory map, without keeping its pages in memory."""
-        table = self._table
-        found = np.array(table[start:stop], self.dtype, order="C")
-        release(table, start, stop)
+        found = self._memory.empty((stop - start, self.shape[1]), self.dtype)
+        if self._file is not None:
+            self._file.read(start, found)
+        else:
+            found[...] = self._table[start:stop]
+            release(self._table, start, stop)
+        return found
+
+    def _gather(self, rows: Integers) -> Array:
+        if not self.by_row:
+            return super()._gather(rows)
+        found = np.empty((len(rows), self.shape[1]), self.dtype)
+        order, ascending = self._ascending(rows)
+        most = max(1, min(_SCATTERED, memory_limit() // (_SHARE * _AROUND)))
+        for first in range(0, len(rows), most):
+            some = ascending[first : first + most]
+            found[order[first : first + most]] = self._table[some]
+            release(self._table, int(some[0]), int(some[-1]) + 1)
+        if len(rows):
+            self._check_finite(found, int(ascending[0]), int(ascending[-1]) + 1)
         return found
 
 
@@ -73,7 +110,8 @@ class Columns(Source):
     data : pyarrow.dataset.Dataset, pyarrow.parquet.ParquetFile or pyarrow.Table
         For the path of a Parquet file or folder: ``pyarrow.dataset.dataset(path)``.
     columns : list of str, optional
-        Features, in this order; all columns by default. They hold numbers, and no missing values.
+        Features, in this order; all columns by default. They hold numbers or
+        booleans, and no missing values.
 
     Examples
     --------
@@ -106,10 +144,7 @@ class Columns(Source):
             if schema.get_field_index(name) < 0:
                 raise ValueError(f"columns: there is no column {name!r}; found {schema.names}.")
             kind = schema.field(name).type
-            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-                raise ValueError(
-                    f"columns: {name!r} must hold numbers; found {kind}. Name the features alone."
-                )
+            refuse_column("data", name, str(kind))
             single = single and kind == pa.float32()
         self.feature_names, self._pieces = names, _arrow_pieces(data, names)
         self._ends = np.cumsum([n_rows for n_rows, _ in self._pieces], dtype=np.int64)
@@ -131,7 +166,7 @@ class Columns(Source):
                 self._last = None
                 table, block = load(), np.empty((n_rows, self.shape[1]), self.dtype)
                 for column, name in enumerate(self.feature_names or ()):
-                    block[:, column] = table.column(name).to_numpy(zero_copy_only=False)
+                    block[:, column] = np.asarray(table.column(name))
                 self._last = number, block
             offset = int(self._ends[number]) - n_rows
             low, high = max(start, offset), min(stop, offset + n_rows)
@@ -180,17 +215,18 @@ class Batches(Source):
             )
         self._make = make
         n_rows, width, single, labels = 0, None, True, []
-        for X, y in map(_pair, self._start()):
-            block = _as_block(X, width)
-            width, n_rows = block.shape[1], n_rows + len(block)
-            single = single and block.dtype == np.float32
-            if y is not None:
-                labels.append(np.array(y))  # a copy, of what may be filled again
-                if len(labels[-1]) != len(block):
-                    raise ValueError(
-                        f"A batch of {len(block)} points must have as many labels; found "
-                        f"{len(labels[-1])}."
-                    )
+        with _READING:
+            for X, y in map(_pair, self._start()):
+                block = _as_block(X, width)
+                width, n_rows = block.shape[1], n_rows + len(block)
+                single = single and block.dtype == np.float32
+                if y is not None:
+                    labels.append(np.array(y))  # a copy, of what may be filled again
+                    if len(labels[-1]) != len(block):
+                        raise ValueError(
+                            f"A batch of {len(block)} points must have as many labels; found "
+                            f"{len(labels[-1])}."
+                        )
         if width is None:
             raise ValueError("make() gave no batch: an iterator must start again in every call.")
         self.labels = np.concatenate(labels) if labels else None
@@ -243,8 +279,8 @@ class Batches(Source):
         return found
 
 
-def as_source(X: Any) -> Source | None:
-    """Return what reads X by blocks; None where X is something in memory."""
+def as_source(X: Any, name: str = "X") -> Source | None:
+    """Return what reads X by blocks; None where X is something in memory. Errors call it `name`."""
     if isinstance(X, Source):
         shape, dtype = getattr(X, "shape", ()), getattr(X, "dtype", None)
         known = isinstance(dtype, np.dtype) and dtype in (np.float32, np.float64)
@@ -255,8 +291,11 @@ def as_source(X: Any) -> Source | None:
             )
         return X
     package = type(X).__module__.partition(".")[0]
-    if package == "pyarrow" and hasattr(X, "schema"):
-        return Columns(X)
+    table = arrow_table(X)
+    if table is not None:
+        for column, dtype in columns_of(table):
+            refuse_column(name, column, dtype)
+        return Columns(table)
     if isinstance(X, np.memmap) or (package in ("zarr", "h5py") and hasattr(X, "shape")):
         return Rows(X) if len(X.shape) == 2 else None
     if package in ("zarr", "h5py"):
@@ -269,11 +308,11 @@ def in_memory(X: Any, what: str, instead: str) -> Any:
 
     `what` needs them, and errors say what to do `instead`.
     """
-    source = as_source(X)
+    source = as_source(X, what)
     if source is None or isinstance(X, np.memmap):  # which is an array, of pages that come and go
         return X
     refuse_beyond(2 * source.shape[0] * source.shape[1] * source.dtype.itemsize, what, instead)
-    return source[:]
+    return Named(source, what.partition(",")[0])[:]
 
 
 def _real(dtype: Any) -> np.dtype[Any]:
@@ -282,23 +321,6 @@ def _real(dtype: Any) -> np.dtype[Any]:
     if kind.kind not in "biuf":
         raise ValueError(f"X must hold numbers; found dtype {kind}.")
     return np.dtype(np.float32 if kind.kind == "f" and kind.itemsize == 4 else np.float64)
-
-
-def release(table: Any, start: int, stop: int) -> None:
-    """Let go of the pages of rows of a memory map, which stay in the file and in its cache."""
-    if not isinstance(table, np.memmap):
-        return
-    mapping, shared = getattr(table, "_mmap", None), table.mode in ("r", "r+", "w+")
-    if mapping is None or not shared or not hasattr(mapping, "madvise"):
-        return
-    base = np.frombuffer(mapping, np.uint8).__array_interface__["data"][0]
-    rows = table[start:stop]
-    ends = [stride * (n - 1) for stride, n in zip(rows.strides, rows.shape, strict=True)]
-    first = rows.__array_interface__["data"][0] - base + sum(min(end, 0) for end in ends)
-    low = first // mmap.PAGESIZE * mmap.PAGESIZE
-    high = first + sum(map(abs, ends)) + rows.itemsize
-    if 0 <= low < high <= len(mapping):
-        mapping.madvise(mmap.MADV_DONTNEED, low, high - low)
 
 
 def _arrow_pieces(data: Any, names: list[str]) -> list[_Piece]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from metricfast._core.in_threads import in_threads
 from metricfast._core.memory import refuse_beyond
 from metricfast._core.scaling import ORDINARY, center_and_rescale, times_power_of_two
 from metricfast._core.scatter import group_means, pieces, scatter_matrix
@@ -20,6 +21,10 @@ __all__ = ["Sums", "centered"]
 
 # Origins that are apart by no more than this power of two, or its inverse, need no other unit.
 _ORDINARY = 200
+# Squares of numbers up to this, and of their inverses, are far from overflowing float64.
+_MOST = 2.0**_ORDINARY
+# Points among which one is sought that is amid all.
+_FEW = 9
 
 
 class Sums:
@@ -113,15 +118,20 @@ class Sums:
             of other calls are not comparable then.
         Returns this.
         """
-        whole = [(slice(None), X)]
-        for rows, block in pieces(X) if isinstance(X, Source) else whole:
+        n_jobs = 1 if isinstance(X, Source) else None  # of one of several blocks at a time
+
+        def of(rows: slice, block: Array) -> Sums:
             w = np.ones(len(block)) if weights is None else weights[rows]
             g = np.zeros(len(block), np.int64) if group is None else group[rows]
             seen = w > 0
             if not seen.all():
-                block, w, g = block[seen], w[seen], g[seen]  # noqa: PLW2901
-            if len(block):
-                self.merge(self._of(block, w, g, exponent))
+                block, w, g = block[seen], w[seen], g[seen]
+            return self._of(block, w, g, exponent, n_jobs)
+
+        if not isinstance(X, Source):
+            return self.merge(of(slice(None), X))
+        for found in in_threads(of, pieces(X)):
+            self.merge(found)
         return self
 
     def merge(self, other: Sums) -> Sums:
@@ -186,15 +196,17 @@ class Sums:
         """Return the scatters in units of another power of two."""
         return times_power_of_two(self.scatters, 2 * (self.exponent - exponent))
 
-    def _of(self, X: Array, weights: Floats, group: Array, exponent: int | None) -> Sums:
+    def _of(
+        self, X: Array, weights: Floats, group: Array, exponent: int | None, n_jobs: int | None
+    ) -> Sums:
         """Return the sums of one block, whose points are of positive weight."""
+        if not len(X):
+            return Sums(X.shape[1], per_group=self.per_group)
         groups, code = np.unique(group, return_inverse=True)
         found = Sums(X.shape[1], per_group=self.per_group)
         found.groups, found.dtype = groups, X.dtype
         if exponent is None:
-            block, found.exponent = center_and_rescale(X)
-            first = times_power_of_two(block[0].astype(np.float64), found.exponent)
-            found.origin = X[0] - first
+            block, found.exponent, found.origin = _near_zero(X)
         else:
             block, found.exponent = X, exponent
         found.weights = np.bincount(code, weights).astype(np.float64)
@@ -205,10 +217,10 @@ class Sums:
             for label, members in _members(code, len(groups)):
                 zeros = np.zeros(len(members), np.int64)
                 found.scatters[label] = scatter_matrix(
-                    block[members], weights[members], zeros, means[label : label + 1]
+                    block[members], weights[members], zeros, means[label : label + 1], n_jobs=n_jobs
                 )
         else:
-            found.scatters = scatter_matrix(block, weights, code, means)[None]
+            found.scatters = scatter_matrix(block, weights, code, means, n_jobs=n_jobs)[None]
         found.n_points, found.whole = len(X), bool((weights == np.floor(weights)).all())
         return found
 
@@ -265,6 +277,21 @@ def centered(X: Any) -> tuple[Any, int, Sums]:
         log = math.floor(math.log2(largest) / 2) + sums.exponent
         exponent = log if abs(log) > ORDINARY else 0
     return Scaled(X, mean, exponent), exponent, sums
+
+
+def _near_zero(X: Array) -> tuple[Array, int, Floats]:
+    """Return points less a point amid them, an exponent, and that point.
+
+    Times two to the exponent, where data are of unusual units, they are what they were.
+    """
+    amid = np.median(X[:: -(-len(X) // _FEW)], axis=0).astype(X.dtype)
+    with np.errstate(over="ignore"):
+        block = X - amid
+    size = float(max(block.max(), -block.min()))
+    if size == 0 or 1 / _MOST < size < _MOST:
+        return block, 0, amid.astype(np.float64)
+    block, exponent = center_and_rescale(X)
+    return block, exponent, X[0] - times_power_of_two(block[0].astype(np.float64), exponent)
 
 
 def _members(code: Integers, n_groups: int) -> Iterator[tuple[int, Integers]]:

@@ -15,6 +15,7 @@ from metricfast._core.arguments import as_array, as_real
 from metricfast._core.types import Array, Floats, Integers
 
 __all__ = [
+    "as_column",
     "as_label_array",
     "check_class_labels",
     "check_classification_target",
@@ -27,6 +28,8 @@ __all__ = [
 
 # Sums of weights times squared distances stay within float32 between these.
 _LEAST, _MOST = 1e-20, 1e20
+# Labels that are turned into codes at a time.
+_BLOCK = 1 << 16
 
 
 def check_classification_target(
@@ -40,10 +43,7 @@ def check_classification_target(
     ValueError if `y` has the wrong length, holds None, NaN or infinity, is continuous, mixes types
     that have no order, or holds fewer than two classes.
     """
-    labels = as_label_array(y, name)
-    if labels.ndim != 1 and labels.shape[1:] != (1,):
-        raise ValueError(f"{name} should be a 1d array, got an array of shape {labels.shape}.")
-    labels = column_or_1d(labels, warn=True)
+    labels = as_column(as_label_array(y, name), name)
     if n_samples is not None and len(labels) != n_samples:
         raise ValueError(f"{name} must hold {n_samples} labels, one per sample, got {len(labels)}.")
     check_class_labels(labels, name)
@@ -51,6 +51,14 @@ def check_classification_target(
     if len(classes) < 2:
         raise ValueError(f"{name} must hold at least 2 classes, got {len(classes)} class.")
     return classes, codes
+
+
+def as_column(labels: Any, name: str) -> Array:
+    """Return an array of shape (n,) of labels, with a warning where they are in a column."""
+    array = as_array(labels, name)
+    if array.ndim != 1 and array.shape[1:] != (1,):
+        raise ValueError(f"{name} should be a 1d array, got an array of shape {array.shape}.")
+    return np.asarray(column_or_1d(array, warn=True))
 
 
 def as_label_array(labels: ArrayLike, name: str) -> Array:
@@ -94,11 +102,34 @@ def encode(labels: Array, name: str) -> tuple[Array, Integers]:
 
     Raises ValueError if they have no order, as text and numbers.
     """
+    if labels.dtype.kind in "iub" and labels.size:
+        low, high = int(labels.min()), int(labels.max())
+        if high - low < labels.size and high <= np.iinfo(np.int64).max:
+            return _encode_near(labels, low, high)
     try:
         known, codes = np.unique(labels, return_inverse=True)
     except (TypeError, ValueError) as error:
         raise _mixed(labels.flat, name) from error
     return known, codes.reshape(-1).astype(np.int64, copy=False)
+
+
+def _encode_near(labels: Array, low: int, high: int) -> tuple[Array, Integers]:
+    """Encode integers of a narrow range, by a table of it: no sorting.
+
+    Read-only labels that are such codes are returned as they are.
+    """
+    flat, present = labels.reshape(-1), np.zeros(high - low + 1, bool)
+    blocks = [slice(start, start + _BLOCK) for start in range(0, flat.size, _BLOCK)]
+    for block in blocks:
+        present[flat[block].astype(np.int64) - low] = True
+    known = (np.flatnonzero(present) + low).astype(labels.dtype)
+    kept = flat.dtype == np.int64 and flat.flags.c_contiguous and not flat.flags.writeable
+    if kept and low == 0 and present.all():
+        return known, flat
+    table, codes = np.cumsum(present) - 1, np.empty(flat.size, np.int64)
+    for block in blocks:
+        codes[block] = table[flat[block].astype(np.int64) - low]
+    return known, codes
 
 
 def _mixed(labels: Iterable[Any], name: str) -> ValueError:
@@ -169,7 +200,7 @@ def check_partial_target(y: ArrayLike) -> tuple[Array, Integers]:
 
 def check_regression_target(y: ArrayLike, vary: bool = True) -> Floats:
     """Return numbers to predict in float64; they must `vary` if that is true."""
-    numbers = column_or_1d(as_real(y, "y"), warn=True)
+    numbers = as_column(as_real(y, "y"), "y")
     targets: Floats = check_array(numbers, dtype=np.float64, ensure_2d=False, input_name="y")
     if vary and targets.min() == targets.max():
         raise ValueError(f"y must not be constant: all of its values are {targets[0]:g}.")

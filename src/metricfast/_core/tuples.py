@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_consistent_length
 
 from metricfast._core.checks import check_labels, check_pair_labels, check_tuples
 from metricfast._core.preprocessors import ArrayIndexer, Preprocessor
 from metricfast._core.scatter import pair_scatter, repetitions
 from metricfast._core.sources import Source
 from metricfast._core.sparse import dense
-from metricfast._core.targets import check_sample_weight
+from metricfast._core.targets import as_column, check_sample_weight
 from metricfast._core.types import Array, Floats, Integers
 
 __all__ = ["TupleSet", "index_tuples"]
@@ -124,8 +124,7 @@ def index_tuples(
         points = formed.reshape(index.size, -1)
     if y is None:
         return TupleSet(points, index)
-    check_labels(y)
-    labels = column_or_1d(y, warn=True)
+    labels = as_column(check_labels(y), "y")
     check_consistent_length(index, labels)
     if index.shape[1] == 2:
         check_pair_labels(labels)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 from collections.abc import Callable
 from functools import partial
 from itertools import product
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from metricfast._core.types import Floats
+from metricfast._core.warn import ignored
 from metricfast._labels.distance import LabelDistance, Labels, Table, label_array
 from metricfast._labels.named import named_distance
 
@@ -148,8 +148,7 @@ def _of_function(
     failures: list[tuple[str, Exception | None]] = []
     for call, view in product((_of_arrays, _of_pairs), views):
         try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
+            with ignored(), np.errstate(all="ignore"):
                 found = np.shape(call(function, *map(view, some)))
         except Exception as error:  # what a function does with labels that it was not written for
             failures.append((f"raised {type(error).__name__}: {error}", error))

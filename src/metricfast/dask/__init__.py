@@ -13,7 +13,8 @@ except ImportError as error:
         "metricfast.dask needs Dask: install it with pip install 'metricfast[dask]'"
     ) from error
 
+from metricfast.dask._compare import compare
 from metricfast.dask._learner import DistributedLearner
 from metricfast.dask._search import kneighbors, retrieval_report
 
-__all__ = ["DistributedLearner", "kneighbors", "retrieval_report"]
+__all__ = ["DistributedLearner", "compare", "kneighbors", "retrieval_report"]

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from dask import delayed
 
+from metricfast._core.progress import Progress
 from metricfast.dask._rows import joined, row_blocks, starts_of
 from metricfast.dask._workers import Shared, Workers, threads_here
-from metricfast.learners.base.trained import TrainedLearner
+from metricfast.learners.base.trained import TrainedLearner, check_callbacks
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
+from metricfast.training.monitor import SolverState
 
 __all__ = ["fit_by_epochs"]
 
@@ -40,12 +42,47 @@ def fit_by_epochs(
     classes = None
     if learner._has_classes:
         classes = np.unique(np.concatenate([labels for _, labels in described]))
-    model = workers.run(_epoch, shards[:1], Shared(copy.deepcopy(learner)), classes=classes)[0]
+    # What is told of the course is told here, of averages.
+    silent: dict[str, Any] = {"callbacks": None, "verbose": False}
+    if getattr(learner, "reservoir", 0) is None:  # shards come in every epoch, and whole
+        silent["reservoir"] = 0
+    said = {name: getattr(learner, name) for name in silent}
+    callbacks = check_callbacks(learner.callbacks)
+    model = _with(learner, silent)
     sizes = [size for size, _ in described]
-    for _ in range(model.max_epochs - 1):
-        found = workers.run(_epoch, shards, Shared(model), classes=classes)
-        model = _average(found, sizes)
-    return model
+    progress = None
+    if learner.verbose:
+        progress = Progress(type(learner).__name__, learner.max_epochs, "objective")
+    for epoch in range(learner.max_epochs):
+        some = shards if epoch else shards[:1]
+        try:
+            found = workers.run(_epoch, some, Shared(model), classes=classes)
+        except ValueError as error:
+            raise ValueError(
+                f"A shard of {min(sizes)} to {max(sizes)} points, of which there are {n_shards}, "
+                f"cannot be learned from. If they are too few, lower n_parts. {error}"
+            ) from error
+        model = _average(found, sizes) if epoch else found[0]
+        if progress is not None:
+            progress(epoch + 1, model.loss_curve_[-1])
+        arrays = getattr(model, "parameters_", None) or [model.components_]
+        told = SolverState(
+            epoch + 1, model.loss_curve_[-1], [np.array(array) for array in arrays],
+            _with(model, said),
+        )  # fmt: skip
+        answers = [callback(told) for callback in callbacks]
+        if any(answers):
+            break
+    if progress is not None:
+        progress.close()
+    return _with(model, said)
+
+
+def _with(learner: Any, parameters: dict[str, Any]) -> Any:
+    """Return a copy with other parameters, be they ones of its own or not."""
+    found = copy.copy(learner)
+    vars(found).update(parameters)
+    return found
 
 
 def _dealt(block: tuple[Any, ...], i: int, starts: list[int], n_shards: int) -> list[Any]:

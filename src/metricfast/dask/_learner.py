@@ -12,12 +12,13 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import check_choice, check_count
+from metricfast.dask._divided import fit_divided, is_divided
 from metricfast.dask._epochs import fit_by_epochs
 from metricfast.dask._objective import ByParts
 from metricfast.dask._rows import blocks_of, joined, row_blocks
 from metricfast.dask._search import kneighbors, retrieval_report
 from metricfast.dask._sums import fit_by_sums, is_exact
-from metricfast.dask._workers import Workers
+from metricfast.dask._workers import Workers, under_limit
 from metricfast.learners.base.trained import TrainedLearner
 from metricfast.metrics import RetrievalReport
 from metricfast.metrics._wanted import label_distance_of
@@ -41,9 +42,12 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
     learner : learner
         What is trained, a clone of it: one that is trained iteration by iteration (`NCA`, `LMNN`,
         `MLKR`, `MCML`, `LDML`, `NCMML`, `EmbeddingLearner` and its presets,
-        `NeighborhoodGerrymandering` and so on); or `Covariance` or `RCA`, whose sums over
-        partitions are merged in their order, whatever `sync` says: the client holds these alone,
-        and the result is that of all points within rounding.
+        `NeighborhoodGerrymandering` and so on); or, with the result of all points within rounding,
+        whatever `sync` says, one of sums over partitions (`Covariance`, `RCA`, `GMML_Supervised`;
+        `GMML` and `SDML`, of pairs), of which the client holds the sums alone; `LFDA`, whose
+        classes are divided; `ANMM` or `DMLMJ`, of which the client and every worker hold all points
+        and look for neighbours of parts of them; or another that learns from classes, such as
+        `SDML_Supervised`, for which the client draws rows by their labels and looks these up.
     client : distributed.Client, optional
         By default the one that was made last.
     sync : {"gradients", "epochs"}, default="gradients"
@@ -110,7 +114,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         Parameters
         ----------
         X : dask array or data frame of shape (n_samples, n_features)
-            Chunks may be of any size, unknown or zero.
+            Chunks may be of any size, unknown or zero. For learners of pairs, these, a dask array.
         y : dask array or series of shape (n_samples,)
         sample_weight : dask array or series of shape (n_samples,), optional
             Where the learner takes weights.
@@ -136,18 +140,23 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         check_choice("sync", self.sync, ("gradients", "epochs"))
         check_count("n_parts", self.n_parts)
         workers, learner = Workers(self.client), clone(self.learner)
+        if y is None and getattr(learner, "_requires_y", False):
+            raise ValueError(f"{type(learner).__name__} needs y, a dask array or series.")
         if is_exact(learner):
             if params:
                 raise TypeError(f"Sums take no further arguments; found {list(params)}.")
-            if learner._requires_y and y is None:
-                raise ValueError(f"{type(learner).__name__} needs y.")
             self.learner_ = fit_by_sums(learner, workers, X, y, sample_weight)
+            return self
+        if is_divided(learner):
+            fit_divided(learner, workers, self.n_parts, X, y, sample_weight, **params)
+            self.learner_ = learner
             return self
         if not isinstance(learner, TrainedLearner):
             raise TypeError(
-                "learner must be Covariance, RCA or GMML_Supervised, or be trained iteration by "
-                f"iteration, such as NCA, LMNN or EmbeddingLearner; found {learner!r}. Fit others "
-                "in one place."
+                "learner must be of sums (Covariance, RCA; GMML, SDML of pairs), from classes "
+                "(LFDA, ANMM, DMLMJ and those whose names end in _Supervised), or trained "
+                f"iteration by iteration, such as NCA, LMNN or EmbeddingLearner; found {learner!r}."
+                " Fit others in one place."
             )
         if self.sync == "epochs":
             if not hasattr(learner, "partial_fit"):
@@ -196,7 +205,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         single = getattr(X, "dtype", None) == np.float32
         dtype = np.dtype(np.float32 if single else np.float64)
         width, shared = len(learner.get_feature_names_out()), delayed(learner)
-        embed = delayed(_embedded)
+        embed = delayed(under_limit(_embedded))
         return da.concatenate(
             [
                 da.from_delayed(embed(block, shared, width, dtype, how), (size, width), dtype)

@@ -20,8 +20,8 @@ def blocks_of(name: str, values: Any) -> list[Any]:
             "For what is in memory use the learner itself, or dask.array.from_array."
         )
     if isinstance(values, da.Array):
-        if values.ndim == 2 and values.numblocks[1] > 1:
-            values = values.rechunk({1: -1})
+        if values.ndim > 1 and max(values.numblocks[1:]) > 1:
+            values = values.rechunk(dict.fromkeys(range(1, values.ndim), -1))
         return list(values.to_delayed().ravel())
     return list(values.to_delayed())
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any
 
 import numpy as np
 from dask import array as da
 from dask import delayed
 
+from metricfast._core.arrays import as_points
 from metricfast._labels.binding import is_precomputed
 from metricfast.dask._rows import blocks_of, joined, row_blocks, starts_of
-from metricfast.dask._workers import Workers
-from metricfast.distances import neighbors
+from metricfast.dask._workers import Workers, under_limit
+from metricfast.distances.database import Database
 from metricfast.metrics import RetrievalReport
 from metricfast.metrics._report import scored, values_of
 from metricfast.metrics._wanted import Wanted, chosen_metrics, scores_of
@@ -55,10 +57,15 @@ def kneighbors(
     >>> indices.compute().ravel()
     array([1, 0, 1])
     """
-    blocks, references, starts = _sides(queries, database)
-    search, dtype = delayed(_nearest, nout=2), _precision(queries, database)
+    blocks = blocks_of("queries", queries)
+    own = database is None
+    references = blocks if own else blocks_of("database", database)
+    starts = starts_of(blocks) if own else None
+    search, dtype = delayed(under_limit(_nearest), nout=2), _precision(queries, database)
+    maps = {side: options.pop(side) for side in "LUV" if side in options}
+    ready = delayed(_Ready)("queries" if own else "database", maps)
     found = [
-        search(block, references, starts, i, n_neighbors, dtype, options)
+        search(block, ready, references, starts, i, n_neighbors, dtype, options)
         for i, block in enumerate(blocks)
     ]
     sizes = queries.chunks[0] if isinstance(queries, da.Array) else (np.nan,) * len(blocks)
@@ -119,21 +126,13 @@ def retrieval_report(
     )
     starts = starts_of([block[0] for block in blocks]) if own else None
     choose = delayed(_chosen)(options.pop("metrics", None), blocks, k, options)
-    judge = delayed(_judged)
+    judge = delayed(under_limit(_judged))
     wanted, *found = workers.computed(
         [choose]
         + [judge(block, references, starts, i, choose, options) for i, block in enumerate(blocks)]
     )
     values = {key: np.concatenate([each[key] for each in found], axis=1) for key in wanted}
     return scored(wanted, values, confidence)
-
-
-def _sides(queries: Any, database: Any) -> tuple[list[Any], Any, Any]:
-    """Return blocks of queries, the database, and where blocks begin if both are the same."""
-    blocks = blocks_of("queries", queries)
-    own = database is None
-    references = delayed(joined)(blocks if own else blocks_of("database", database))
-    return blocks, references, starts_of(blocks) if own else None
 
 
 def _precision(*sides: Any) -> type[np.floating[Any]]:
@@ -147,21 +146,45 @@ def _precision(*sides: Any) -> type[np.floating[Any]]:
     return np.float32 if all(kind == np.float32 for kind in kinds) else np.float64
 
 
+class _Ready:
+    """A database that each worker makes ready of the blocks that it has got.
+
+    It goes from one to the other without any, so that none waits for another's, and with the last
+    search it is gone.
+    """
+
+    def __init__(self, name: str, maps: dict[str, Any]) -> None:
+        self._of, self._lock = (name, maps), Lock()
+        self._database: Database | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Ready, self._of
+
+    def __call__(self, blocks: list[Any]) -> Database:
+        """Return the points of blocks, made ready by the first call."""
+        with self._lock:
+            if self._database is None:
+                name, maps = self._of
+                points = as_points(np.asarray(joined(blocks)), name)
+                self._database = Database(points, **maps, n_jobs=1)
+            return self._database
+
+
 def _nearest(
     block: Any,
-    database: Any,
+    ready: _Ready,
+    references: list[Any],
     starts: list[int] | None,
     i: int,
     k: int,
     dtype: type[np.floating[Any]],
     options: dict[str, Any],
 ) -> tuple[Any, Any]:
-    database = np.asarray(database)
     block = np.asarray(block)
     if not len(block):
         return np.empty((0, k), dtype), np.empty((0, k), np.int64)
     exclude = None if starts is None else np.arange(starts[i], starts[i + 1])
-    distances, rows = neighbors.kneighbors(block, database, k, exclude=exclude, n_jobs=1, **options)
+    distances, rows = ready(references).kneighbors(block, k, exclude=exclude, n_jobs=1, **options)
     return distances.astype(dtype, copy=False), rows
 
 

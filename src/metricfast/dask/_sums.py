@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import numpy as np
 from dask import delayed
 from sklearn.base import clone
 
@@ -12,7 +13,8 @@ from metricfast._core.checks import check_points
 from metricfast._core.sums import Sums
 from metricfast._core.targets import check_sample_weight
 from metricfast.dask._rows import row_blocks
-from metricfast.dask._workers import Workers
+from metricfast.dask._workers import Workers, under_limit
+from metricfast.learners.base.constraints import ConstraintLearner
 from metricfast.learners.base.one_pass import OnePass
 
 __all__ = ["fit_by_sums", "is_exact"]
@@ -23,12 +25,15 @@ Part = tuple[OnePass, tuple[Sums, ...]]
 
 def is_exact(learner: Any) -> bool:
     """Tell whether sums of parts are those of all: nothing is drawn, nor are neighbours sought."""
-    return isinstance(learner, OnePass) and learner._exact_in_parts and learner._tuple_size is None
+    return isinstance(learner, OnePass) and learner._exact_in_parts
 
 
 def fit_by_sums(learner: OnePass, workers: Workers, X: Any, y: Any, weight: Any) -> OnePass:
     """Return the learner, fitted to the sums of all partitions, of which the client sees these."""
-    parts = [delayed(_summed)(learner, block) for block in row_blocks(X, y=y, sample_weight=weight)]
+    if isinstance(learner, ConstraintLearner):
+        learner._checked()
+    blocks = row_blocks(X, y=y, sample_weight=weight)
+    parts = [delayed(under_limit(_summed))(learner, block) for block in blocks]
     while len(parts) > 1:  # neighbours, so that no worker ever has more than two
         pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
         parts = [delayed(_merged)(*pair) if len(pair) > 1 else pair[0] for pair in pairs]
@@ -39,6 +44,10 @@ def fit_by_sums(learner: OnePass, workers: Workers, X: Any, y: Any, weight: Any)
     fitted, sums = found
     fitted._learn_sums(tuple(each.counted() for each in sums))
     fitted._sums = sums
+    if fitted._tuple_size is not None:
+        judged = [delayed(under_limit(_judged))(fitted, block) for block in blocks]
+        columns = [np.concatenate(column) for column in zip(*workers.computed(judged), strict=True)]
+        fitted._calibrate(*columns)
     return fitted
 
 
@@ -47,6 +56,9 @@ def _summed(learner: OnePass, block: tuple[Any, ...]) -> Part | None:
     if not X.shape[0]:
         return None
     learner = clone(learner)
+    if learner._tuple_size is not None:
+        tuples = learner._prepare_tuples(X, y).weighted(weight)
+        return learner, learner._sums_of(tuples, None, None)[0]
     learner._begin_fit()
     y = y if learner._requires_y else None
     checked = check_points(learner, X, y, preprocessor=learner.preprocessor_, reset=True, order="C")
@@ -60,3 +72,11 @@ def _merged(first: Part | None, second: Part | None) -> Part | None:
         return second if first is None else first
     pairs = zip(first[1], second[1], strict=True)
     return first[0], tuple(copy.deepcopy(sums).merge(more) for sums, more in pairs)
+
+
+def _judged(learner: Any, block: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return distances, labels and weights of pairs."""
+    pairs, y, weight = block
+    labels = np.asarray(y)
+    distances = -learner.decision_function(pairs) if len(labels) else np.empty(0)
+    return distances, labels, np.ones(len(labels)) if weight is None else np.asarray(weight)

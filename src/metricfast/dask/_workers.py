@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
+from functools import partial
 from typing import Any
 
 import distributed
 
-__all__ = ["Shared", "Workers", "threads_here"]
+from metricfast._core.memory import config_context, given_limit
+
+__all__ = ["Shared", "Workers", "threads_here", "under_limit"]
 
 # Seconds between two looks at whether there is a worker, and without any until that is an error.
 _LOOK, _PATIENCE = 2.0, 30.0
@@ -74,9 +77,9 @@ class Workers:
         for attempt in range(_ATTEMPTS):
             self._check_connection()
             try:
-                of_shared = [self._sent(each) for each in shared]
+                of_shared = [[self._sent(each)] * len(items) for each in shared]
                 futures = self.client.map(
-                    function, items, *([future] * len(items) for future in of_shared), pure=False,
+                    under_limit(function), items, *of_shared, pure=False,
                     threads=max(1, self.n_threads // max(1, len(items))), **common,
                 )  # fmt: skip
                 return self.results(futures)
@@ -113,8 +116,8 @@ class Workers:
     def _sent(self, shared: Shared) -> Any:
         if shared.future is None or shared.future.status != "finished":
             self.wait_for_one()
-            shared.future = self.client.scatter(
-                shared.value, broadcast=True, hash=False, timeout=_PATIENCE
+            (shared.future,) = self.client.scatter(
+                [shared.value], broadcast=True, hash=False, timeout=_PATIENCE
             )
         return shared.future
 
@@ -132,3 +135,14 @@ def threads_here(threads: int) -> int:
         return max(1, min(threads, int(distributed.get_worker().state.nthreads)))
     except ValueError:  # no worker
         return 1
+
+
+def under_limit(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that keeps to the `memory_limit` that is set here, wherever it runs."""
+    limit = given_limit()
+    return function if limit is None else partial(_limited, function, limit)
+
+
+def _limited(function: Callable[..., Any], limit: int, *args: Any, **named: Any) -> Any:
+    with config_context(memory_limit=limit):
+        return function(*args, **named)

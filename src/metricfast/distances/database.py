@@ -25,7 +25,7 @@ from metricfast._core.files import map_tensors, write_tensors
 from metricfast._core.memory import refuse_beyond
 from metricfast._core.sources import Source, parts
 from metricfast._core.types import Array
-from metricfast.distances.neighbors import check_neighbors
+from metricfast.distances.neighbors import check_neighbors, room_for_neighbors
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -225,6 +225,8 @@ class Database:
         ValueError
             If ``n_neighbors`` exceeds the number of points to choose from, or an array is not as
             above.
+        MemoryError
+            If distances and ids are beyond the limit of :func:`metricfast.set_config`.
         """
         check_bool("squared", squared)
         held = self._held
@@ -233,8 +235,8 @@ class Database:
         if left_out is not None:
             left_out = _rows(left_out, held.ids)
         check_neighbors(n_neighbors, len(held.points), left_out)
-        distances = np.empty((len(query), n_neighbors), common_precision(query, held.points))
-        rows = np.empty((len(query), n_neighbors), np.int64)
+        shape, dtype = (len(query), n_neighbors), common_precision(query, held.points)
+        distances, rows = room_for_neighbors(shape, dtype, "n_neighbors")
         threads = as_threads(n_jobs)
         for part, points in parts(query) if isinstance(query, Source) else [(slice(None), query)]:
             out = None if left_out is None else left_out[part]

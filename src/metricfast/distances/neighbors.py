@@ -262,7 +262,7 @@ def kneighbors(
     check_neighbors(n_neighbors, len(base), left_out)
     maps, threads = as_maps(L, U, V, query.shape[1]), as_threads(n_jobs)
     shape = len(query), n_neighbors
-    distances, indices = _results(shape, common_precision(query, base), "n_neighbors")
+    distances, indices = room_for_neighbors(shape, common_precision(query, base), "n_neighbors")
     if fit_memory(query, base, maps):
         get_kernels().kneighbors(
             query, base, n_neighbors, *maps, left_out, None, squared, distances, indices, threads
@@ -325,7 +325,9 @@ def kneighbors_per_class(
     classes, codes = as_codes(labels, "labels", len(base))
     maps, threads = as_maps(L, U, V, query.shape[1]), as_threads(n_jobs)
     shape = (len(query), len(classes), n_neighbors)
-    distances, indices = _results(shape, common_precision(query, base), "n_neighbors or classes")
+    distances, indices = room_for_neighbors(
+        shape, common_precision(query, base), "n_neighbors or classes"
+    )
     size, search = shape[1:], get_kernels().kneighbors_per_class
     if fit_memory(query, base, maps):
         search(query, base, codes, *size, *maps, left_out, squared, distances, indices, threads)
@@ -350,7 +352,9 @@ def kneighbors_per_class(
     return distances, indices
 
 
-def _results(shape: tuple[int, ...], dtype: Any, less: str) -> tuple[Array, NDArray[np.int64]]:
+def room_for_neighbors(
+    shape: tuple[int, ...], dtype: Any, less: str
+) -> tuple[Array, NDArray[np.int64]]:
     """Return memory for distances and indices, where it may hold so many."""
     needed = math.prod(shape) * (np.dtype(dtype).itemsize + 8)
     refuse_beyond(needed, f"neighbors of shape {shape}", f"give fewer queries, or less {less}")

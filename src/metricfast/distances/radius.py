@@ -51,7 +51,8 @@ def radius_neighbors(
         The neighbours of query i are ``indices[row_starts[i]:row_starts[i + 1]]``: the three are
         what :class:`scipy.sparse.csr_array` is made of. The distance that decides is the one in
         float64, of differences of the points, or of the embedded points, as for
-        :func:`kneighbors`; it is rounded where distances are float32. Memory beyond inputs and
+        :func:`kneighbors`; it is rounded where distances are float32, and infinite
+        beyond the range of the dtype. Memory beyond inputs and
         results does not grow with n m.
 
     Raises

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.mapped import release
 from metricfast._core.memory import block_rows, memory_limit
 from metricfast._core.sources import Source, parts, row_bytes
-from metricfast._core.stores import release
 from metricfast._core.types import Array, Integers
 from metricfast.distances.blocks import Maps, Points, embedded
 

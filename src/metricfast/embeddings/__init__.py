@@ -15,5 +15,6 @@ from metricfast.embeddings._asymmetric import Asymmetric
 from metricfast.embeddings._base import Embedding
 from metricfast.embeddings._linear import Linear
 from metricfast.embeddings._mlp import MLP
+from metricfast.embeddings._periodic import Periodic
 
-__all__ = ["MLP", "Asymmetric", "Embedding", "Linear"]
+__all__ = ["MLP", "Asymmetric", "Embedding", "Linear", "Periodic"]

@@ -99,8 +99,11 @@ class Asymmetric(CheckedEmbedding):
             if isinstance(part, CheckedEmbedding):
                 part._check_parameters(own)
 
-    def _first(self, parameters: Parameters, side: str) -> Array:
-        return self._side(parameters, side)[1][0]
+    def _width(self, parameters: Parameters, side: str) -> int:
+        part, own = self._side(parameters, side)
+        if isinstance(part, CheckedEmbedding):
+            return part._width(own, side)
+        return int(own[0].shape[1])
 
     def _forward(
         self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None

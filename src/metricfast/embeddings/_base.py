@@ -1,4 +1,4 @@
-"""What embeddings have in common: fully connected layers, run in compiled code."""
+"""What embeddings have in common: checks, and compiled code such as fully connected layers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from sklearn.base import BaseEstimator
 from metricfast._core.arguments import check_choice
 from metricfast._core.arrays import as_codes, as_real, as_threads
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.frames import fault_of
+from metricfast._core.sources import Source
 from metricfast._core.sparse import check_structure
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.exceptions import LossOverflowError
@@ -20,6 +22,7 @@ from metricfast.exceptions import LossOverflowError
 __all__ = [
     "Cache",
     "CheckedEmbedding",
+    "CompiledEmbedding",
     "Embedding",
     "LayeredEmbedding",
     "Parameters",
@@ -46,16 +49,16 @@ def as_embeddable(X: Any, dtype: Any = None, width: int | None = None) -> Any:
 
     By default in float32 if they are, otherwise in float64; `width` is how many features there are.
     """
+    given = X
     if issparse(X):
         check_structure(X)
     with np.errstate(over="ignore"):
         X = _converted(X, dtype)
     if width not in (None, X.shape[1]):
         raise ValueError(f"X must have {width} features, as the parameters do; found {X.shape[1]}.")
-    if 0 in X.shape:
-        raise ValueError(f"X is empty: found shape {X.shape}.")
+    _check_not_empty(X)
     if not get_kernels().all_finite(X.data[None] if issparse(X) else X):
-        raise ValueError(
+        raise fault_of(given, "X") or ValueError(
             f"X contains NaN, infinity or what overflows {X.dtype}; remove or impute these values."
         )
     return X
@@ -75,9 +78,17 @@ def _converted(X: Any, dtype: Any) -> Any:
     return X if dtype is None else X.astype(dtype, copy=False)
 
 
+def _check_not_empty(X: Any) -> None:
+    if 0 in X.shape:
+        raise ValueError(f"X is empty: found shape {X.shape}.")
+
+
 def check_start(X: Any, y: Any) -> tuple[Any, Integers | None]:
     """What `initialize` is given: points as `forward` takes them, and codes of their classes."""
-    X = as_embeddable(X)
+    if isinstance(X, Source):
+        _check_not_empty(X)
+    else:
+        X = as_embeddable(X)
     return X, None if y is None else as_codes(y, "y", X.shape[0])[1]
 
 
@@ -202,13 +213,13 @@ class CheckedEmbedding(Embedding):
     ) -> tuple[Array, Any]:
         check_side(side)
         self._check_parameters(parameters)
-        weight = self._first(parameters, side)
-        X = as_embeddable(X, weight.dtype, weight.shape[1])
+        dtype = parameters[0].dtype
+        X = as_embeddable(X, dtype, self._width(parameters, side))
         with np.errstate(over="ignore", invalid="ignore"):
             found = self._forward(parameters, X, side=side, n_jobs=n_jobs)
         if not get_kernels().all_finite(found[0]):
             raise ValueError(
-                f"X or the parameters are so large that embedded points overflow {weight.dtype}: "
+                f"X or the parameters are so large that embedded points overflow {dtype}: "
                 "scale them."
             )
         return found
@@ -225,16 +236,15 @@ class CheckedEmbedding(Embedding):
         if not isinstance(parameters, (list, tuple)) or len(parameters) != n:
             raise ValueError(f"parameters must be a list of {n} arrays, as initialize gives.")
 
-    def _first(self, parameters: Parameters, side: str) -> Array:
-        """Return the weight that points are multiplied by."""
-        return parameters[0]
+    def _width(self, parameters: Parameters, side: str) -> int:
+        """Return how many features points have."""
+        return int(parameters[0].shape[1])
 
 
-class LayeredEmbedding(CheckedEmbedding):
-    """An embedding by fully connected layers, perhaps with rows brought to unit length."""
+class CompiledEmbedding(CheckedEmbedding):
+    """An embedding in compiled code, perhaps with rows brought to unit length."""
 
     normalize: bool
-    activation: str = "identity"
 
     def _check_parameters(self, parameters: Parameters) -> None:
         super()._check_parameters(parameters)
@@ -243,40 +253,38 @@ class LayeredEmbedding(CheckedEmbedding):
             raise ValueError(
                 "parameters must be arrays of one dtype, float32 or float64, as initialize gives."
             )
-        inputs: int | None = None
-        for weight, bias in zip(*self._layers(parameters), strict=True):
-            fits = weight.ndim == 2 and inputs in (None, weight.shape[1])
-            if not fits or not (bias is None or bias.shape == weight.shape[:1]):
-                raise ValueError(
-                    "parameters must be arrays of the shapes that initialize gives, found "
-                    f"{[array.shape for array in parameters]}."
-                )
-            inputs = len(weight)
+        if not self._fit(parameters):
+            raise ValueError(
+                "parameters must be arrays of the shapes that initialize gives, found "
+                f"{[array.shape for array in parameters]}."
+            )
         if not all(array.flags.c_contiguous for array in parameters):
             raise ValueError("parameters must be C-contiguous: give numpy.ascontiguousarray.")
 
     @abstractmethod
-    def _layers(self, parameters: Parameters) -> tuple[list[Array], list[Array | None]]:
-        """Return each layer's weight and bias."""
+    def _fit(self, parameters: Parameters) -> bool:
+        """Tell whether parameters have shapes that go together."""
+
+    @abstractmethod
+    def _outputs(self, parameters: Parameters, X: Any, threads: int) -> list[Array]:
+        """Return what `_pull` needs of a forward pass, at last embedded points of any length."""
+
+    @abstractmethod
+    def _pull(
+        self, parameters: Parameters, cache: Cache, upstream: Array, threads: int
+    ) -> Parameters:
+        """Return gradients from that by embedded points of any length, which may be changed."""
 
     def _forward(
         self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None
     ) -> tuple[Array, Cache]:
-        weights, biases = self._layers(parameters)
-        dtype = weights[0].dtype
-        X = _converted(X, dtype)
-        n = X.shape[0]
-        outputs = [np.empty((n, len(weight)), dtype) for weight in weights]
-        if issparse(X):
-            outputs[0] = np.ascontiguousarray(X @ weights[0].T)
-        threads, kernels = as_threads(n_jobs), get_kernels()
-        points = None if issparse(X) else X
-        kernels.layers_forward(points, weights, biases, self.activation, outputs, threads)
+        X, threads = _converted(X, parameters[0].dtype), as_threads(n_jobs)
+        outputs = self._outputs(parameters, X, threads)
         lengths = None
         if self.normalize:
-            lengths = np.empty(n)
+            lengths = np.empty(X.shape[0])
             factors = _shrink(outputs[-1])
-            kernels.normalize_forward(outputs[-1], lengths, threads)
+            get_kernels().normalize_forward(outputs[-1], lengths, threads)
             if factors is not None:
                 with np.errstate(over="ignore"):
                     lengths /= factors
@@ -288,10 +296,9 @@ class LayeredEmbedding(CheckedEmbedding):
         self._check_parameters(parameters)
         if not isinstance(cache, Cache):
             raise TypeError(f"cache must be what forward returned, got {type(cache)}.")
-        weights, biases = self._layers(parameters)
         threads, kernels = as_threads(n_jobs), get_kernels()
         with np.errstate(over="ignore"):
-            upstream = as_real(upstream, "upstream").astype(weights[0].dtype, copy=False)
+            upstream = as_real(upstream, "upstream").astype(parameters[0].dtype, copy=False)
         if upstream.shape != cache.outputs[-1].shape:
             raise ValueError(
                 f"upstream must have the shape of Z, {cache.outputs[-1].shape}; "
@@ -303,11 +310,47 @@ class LayeredEmbedding(CheckedEmbedding):
             upstream = upstream.copy()
         if cache.lengths is not None:
             kernels.normalize_backward(cache.outputs[-1], cache.lengths, upstream, threads)
+        return self._pull(parameters, cache, upstream, threads)
+
+
+class LayeredEmbedding(CompiledEmbedding):
+    """An embedding by fully connected layers."""
+
+    activation: str = "identity"
+
+    @abstractmethod
+    def _layers(self, parameters: Parameters) -> tuple[list[Array], list[Array | None]]:
+        """Return each layer's weight and bias."""
+
+    def _fit(self, parameters: Parameters) -> bool:
+        inputs: int | None = None
+        for weight, bias in zip(*self._layers(parameters), strict=True):
+            if not (weight.ndim == 2 and inputs in (None, weight.shape[1])):
+                return False
+            if not (bias is None or bias.shape == weight.shape[:1]):
+                return False
+            inputs = len(weight)
+        return True
+
+    def _outputs(self, parameters: Parameters, X: Any, threads: int) -> list[Array]:
+        weights, biases = self._layers(parameters)
+        dtype = weights[0].dtype
+        outputs = [np.empty((X.shape[0], len(weight)), dtype) for weight in weights]
+        if issparse(X):
+            outputs[0] = np.ascontiguousarray(X @ weights[0].T)
+        points = None if issparse(X) else X
+        get_kernels().layers_forward(points, weights, biases, self.activation, outputs, threads)
+        return outputs
+
+    def _pull(
+        self, parameters: Parameters, cache: Cache, upstream: Array, threads: int
+    ) -> Parameters:
+        weights, biases = self._layers(parameters)
         deltas = [np.empty_like(output) for output in cache.outputs[:-1]] + [upstream]
         gradients = [np.empty_like(array) for array in parameters]
         into = self._layers(gradients)
         points = None if issparse(cache.X) else cache.X
-        kernels.layers_backward(
+        get_kernels().layers_backward(
             points, weights, biases, self.activation, cache.outputs, deltas, *into, threads
         )
         if points is None:

@@ -9,6 +9,7 @@ from scipy.sparse import issparse
 
 from metricfast._core.arguments import check_bool, check_count, check_random_state, take_parameters
 from metricfast._core.initialize import as_given_map, initialize_components
+from metricfast._core.sources import Source
 from metricfast._core.types import Array, RandomState
 from metricfast.embeddings._base import LayeredEmbedding, Parameters, check_start
 
@@ -84,7 +85,7 @@ class Linear(LayeredEmbedding):
                 f"n_components must be at most n_features={width} with init={init!r}, got "
                 f"{rows}: use 'identity', 'random' or an array."
             )
-        if isinstance(init, str) and init in ("auto", "pca", "lda"):
+        if isinstance(init, str) and init in ("auto", "pca", "lda") and not isinstance(X, Source):
             _check_squares(X)
         L = initialize_components(X, y, init, rows, random_state)
         if rows > width and isinstance(init, str) and init == "auto":

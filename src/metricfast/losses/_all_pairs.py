@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from metricfast._core.arguments import check_choice, take_parameters
+from metricfast._core.arguments import check_bool, check_choice, take_parameters
 from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import Call, Loss, Totals, as_finite
 
@@ -103,15 +103,19 @@ class MCML(AllPairsLoss):
 
 
 class MLKR(AllPairsLoss):
-    """Metric learning for kernel regression.
+    """Metric learning for kernel regression: the squared error of a soft mean of neighbours.
 
     With ``p_ij`` the softmax of ``-D_ij`` over the database and the prediction
-    ``t_i = sum_j p_ij y_j``, the loss is ``sum_i s_i (t_i - y_i)^2``. The targets y are numbers.
+    ``t_i = sum_j p_ij y_j``, the loss is ``sum_i s_i ||t_i - y_i||^2``. The targets y are numbers,
+    or several each, (n, n_outputs), whose errors add up.
 
     Parameters
     ----------
     reduction : {"sum", "mean"}, default="sum"
         "mean" divides by the number of anchors.
+    squared : bool, default=True
+        Whether D are squared distances; if not, plain ones, whose softmax has longer tails. A point
+        at distance 0 has no part in the gradient then.
 
     Notes
     -----
@@ -123,6 +127,9 @@ class MLKR(AllPairsLoss):
     ----------
     Weinberger, Tesauro. Metric learning for kernel regression. AISTATS 2007.
 
+    Ye, Yin, Zhan, Chao. Revisiting nearest neighbor for tabular data: a deep tabular baseline two
+    decades later. ICLR 2025. (Of distances that are not squared.)
+
     Examples
     --------
     >>> from metricfast.losses import MLKR
@@ -132,12 +139,14 @@ class MLKR(AllPairsLoss):
     """
 
     labels = "continuous"
+    _outputs = True
 
-    def __init__(self, reduction: str = "sum") -> None:
+    def __init__(self, reduction: str = "sum", squared: bool = True) -> None:
         take_parameters(self, locals())
 
     def _run(self, call: Call) -> Totals:
-        return get_kernels().mlkr(call)
+        check_bool("squared", self.squared)
+        return get_kernels().mlkr(call, squared=bool(self.squared))
 
 
 class NCA(AllPairsLoss):
@@ -153,9 +162,16 @@ class NCA(AllPairsLoss):
         without a neighbour of their class are skipped.
     reduction : {"sum", "mean"}, default="sum"
         "mean" divides by the number of anchors that took part.
+    squared : bool, default=True
+        Whether D are squared distances; if not, plain ones, whose softmax has longer tails. A point
+        at distance 0 has no part in the gradient then.
 
     Notes
     -----
+    Logarithms are of sums from which the nearest distance was taken, of all points and of those of
+    the class by themselves: they are finite and have a gradient however far the class is, without a
+    small number added to ``p_i``.
+
     On one set of points ``sample_weight`` weighs both anchors and kernel columns, a point's own
     column with ``max(w - 1, 0)``: integer weights equal repetition. With a database of its own it
     weighs the anchors alone.
@@ -163,6 +179,9 @@ class NCA(AllPairsLoss):
     References
     ----------
     Goldberger, Roweis, Hinton, Salakhutdinov. Neighbourhood components analysis. NeurIPS 2004.
+
+    Ye, Yin, Zhan, Chao. Revisiting nearest neighbor for tabular data: a deep tabular baseline two
+    decades later. ICLR 2025. (Of distances that are not squared.)
 
     Examples
     --------
@@ -172,9 +191,10 @@ class NCA(AllPairsLoss):
     -4.0
     """
 
-    def __init__(self, form: str = "sum", reduction: str = "sum") -> None:
+    def __init__(self, form: str = "sum", reduction: str = "sum", squared: bool = True) -> None:
         take_parameters(self, locals())
 
     def _run(self, call: Call) -> Totals:
         check_choice("form", self.form, ("sum", "log"))
-        return get_kernels().nca(call, log_form=self.form == "log")
+        check_bool("squared", self.squared)
+        return get_kernels().nca(call, log_form=self.form == "log", squared=bool(self.squared))

@@ -44,6 +44,7 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
     of_inner_products: bool = False
     _reductions: tuple[str, ...] = ("sum", "mean")
     _weighs_columns: bool = False
+    _outputs: bool = False  # of continuous labels without distances: may be several numbers each
     # By reduction, of those that add up over anchors: the count that a part's mean is weighed by.
     _weighed_by: ClassVar[dict[str, str]] = {"sum": "", "mean": "anchors", "mean_nonzero": "terms"}
     # Of losses of continuous labels that have a parameter `label_distance`.

@@ -28,8 +28,8 @@ __all__ = ["Gerrymander"]
 class Gerrymander(Loss):
     r"""A bound of what the votes of the nearest neighbours cost.
 
-    .. math:: \sum_i s_i \Big( \max_h [S(x_i, h) + \Delta(y_i, h)]
-              - \max_{h: \Delta(y_i, h) = 0} S(x_i, h) \Big)
+    .. math:: \sum_i s_i \left( \max_h [S(x_i, h) + \Delta(y_i, h)]
+              - \max_{h: \Delta(y_i, h) = 0} S(x_i, h) \right)
 
     with h the sets of `n_neighbors` database points, S(x, h) minus the sum of their squared
     distances, and :math:`\Delta(y, h)` what their vote costs. With pessimistic ties it is never

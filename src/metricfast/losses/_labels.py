@@ -25,8 +25,8 @@ _MANY = 4
 class Labels:
     """Labels of queries and of a database.
 
-    `kind`: "class" (codes of classes), "targets" (a number each), a metric that kernels know
-        (vectors), or "precomputed": distances are those of a function.
+    `kind`: "class" (codes of classes), "targets" (numbers, one or several each), a metric that
+        kernels know (vectors), or "precomputed": distances are those of a function.
     `y`, `y_database`: whose rows are taken; by default the database's are `y`.
     `between`: a function of rows of both, to their distances.
     `n_classes`: codes of classes are below it.
@@ -88,9 +88,12 @@ def bound_labels(
     if distances:
         return _apart(loss._default_label_distance if said is None else said, y, y_database, n, m)
     if loss.labels != "class":
+        read = as_labels if loss._outputs else as_numbers
         if y_database is None or m is None:
-            return Labels("targets", as_numbers(y, "y", n))
-        return Labels("targets", as_numbers(y, "y", n), as_numbers(y_database, "y_database", m))
+            return Labels("targets", read(y, "y", n))
+        queries, database = read(y, "y", n), read(y_database, "y_database", m)
+        _check_widths(queries, database)
+        return Labels("targets", queries, database)
     of_queries = _classes(y, "y")
     if y_database is None or m is None:
         classes, codes = as_codes(of_queries, "y", n)
@@ -113,12 +116,16 @@ def _apart(said: Any, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int
     if y_database is None or m is None:
         return Labels(said, queries)
     database = as_labels(y_database, "y_database", m)
-    if database.shape[1] != queries.shape[1]:
+    _check_widths(queries, database)
+    return Labels(said, queries, database)
+
+
+def _check_widths(queries: Floats, database: Floats) -> None:
+    if database.shape[1:] != queries.shape[1:]:
         raise ValueError(
             f"y_database must have {queries.shape[1]} label dimension(s), as y; "
             f"found {database.shape[1]}."
         )
-    return Labels(said, queries, database)
 
 
 def _classes(labels: ArrayLike, name: str) -> ArrayLike:

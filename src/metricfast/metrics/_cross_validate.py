@@ -15,6 +15,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from metricfast._core.arguments import check_choice, check_count, check_random_state
+from metricfast._core.frames import as_readable
 from metricfast._core.sources import Part, Source
 from metricfast._core.sparse import check_structure
 from metricfast._core.stores import as_source
@@ -272,6 +273,7 @@ def cross_validate_retrieval(
 
 def _table(X: Any, n: int) -> Any:
     """Return a table of points whose rows can be taken."""
+    X = as_readable(X, "X")
     if issparse(X):
         check_structure(X)
         X = X.tocsr()

@@ -76,14 +76,14 @@ class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
         """
         if not hasattr(self, "metric_"):
             return self._fit(X, y, classes)
-        check_given(self, X, y)
+        X, y = check_given(self, X, y)
         labels = self._labels.joined(Classes.of(y, classes))
         self._append_points(X)
         self._keep(labels)
         return self
 
     def _fit(self: _Self, X: Any, y: Any, classes: Any = None) -> _Self:
-        check_given(self, X, y)
+        X, y = check_given(self, X, y)
         labels = Classes.of(y, classes)
         self._fit_points(X, y)
         own = self._space.own_database

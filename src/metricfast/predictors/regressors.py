@@ -50,7 +50,7 @@ class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
         ValueError, TypeError
             If an argument or parameter has a value that cannot be used.
         """
-        check_given(self, X, y)
+        X, y = check_given(self, X, y)
         values = as_numbers(y)
         self._fit_points(X, y)
         own = self._space.own_database
@@ -71,7 +71,7 @@ class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
         """
         if not hasattr(self, "metric_"):
             return self.fit(X, y)
-        check_given(self, X, y)
+        X, y = check_given(self, X, y)
         values = as_numbers(y)
         if values.shape[1:] != self._values.shape[1:]:
             raise ValueError(

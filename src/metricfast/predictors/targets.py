@@ -10,19 +10,22 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import column_or_1d
 
 from metricfast._core.arguments import as_real
+from metricfast._core.frames import as_readable, as_table
 from metricfast._core.targets import as_label_array, check_class_labels, check_comparable, encode
 from metricfast._core.types import Array, Floats, Integers
 
 __all__ = ["Classes", "as_numbers", "check_given"]
 
 
-def check_given(estimator: Any, X: Any, y: Any) -> None:
-    """Refuse targets that are missing, or not as many as points."""
+def check_given(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """Return points and targets, of which there are as many, as scikit-learn knows them."""
     if y is None:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
+    X, y = as_table(X, "X"), as_readable(y, "y")
     check_consistent_length(X, y)
+    return X, y
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from metricfast._core.files import read_tensors, safetensors_module, write_tensors
 from metricfast.training.fingerprint import fingerprint
 from metricfast.training.monitor import Monitor
 
-__all__ = ["Checkpoint"]
+__all__ = ["Checkpoint", "Resumable"]
 
 _FORMAT = "metricfast training"
+
+
+class Resumable(Protocol):
+    """What a file can hold: arrays, and what JSON can hold."""
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return all that it takes to go on."""
 
 
 class Checkpoint:
@@ -65,7 +72,7 @@ class Checkpoint:
             )
         monitor.resume(found["arrays"], found["numbers"])
 
-    def write(self, seed: int, monitor: Monitor) -> None:
+    def write(self, seed: int, monitor: Resumable) -> None:
         """Replace the file, whole."""
         arrays, numbers = monitor.snapshot()
         metadata = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from threading import Event, Lock
@@ -19,30 +19,30 @@ from metricfast._core.stores import in_memory
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.samplers import Batch
 
-__all__ = ["POOL", "Chunked", "batches_of", "held", "mean_and_exponent", "rows_of"]
+__all__ = ["POOL", "SHARE", "Chunked", "batches_of", "held", "mean_and_exponent", "rows_of"]
 
 # Of a block, which is read at once: small ones mix what is together in the source.
 _BLOCK = 1 << 20
-# A chunk takes an eighth of the memory: the next one is read while it is in use.
-_SHARE, _LEAST_BLOCKS = 8, 16
+# Of a chunk: the next one is read while it is in use.
+SHARE, _LEAST_BLOCKS = 1 / 8, 16
 # Points that one is compared with where that takes a search among them.
 POOL = 1 << 15
 
 
-def held(X: Any, learner: Any, validate: bool = False) -> Any:
+def held(X: Any, learner: Any, validate: bool = False, name: str = "X") -> Any:
     """Return points of a source in memory; the source itself where they are too many.
 
-    Raises MemoryError for these if the learner's solver looks at all points at a time, or they are
-    to `validate`.
+    Raises MemoryError for these, called by a name, if the learner's solver looks at all points at a
+    time, or they are to `validate`.
     """
     if not isinstance(X, Source):
         return X
     if validate:
-        return in_memory(X, "X, which validate=True needs in memory,", "set validate=False")
-    name, others = type(learner).__name__, [s for s in learner._solvers if s != "lbfgs"]
+        return in_memory(X, f"{name}, which validate=True needs in memory,", "set validate=False")
+    kind, others = type(learner).__name__, [s for s in learner._solvers if s != "lbfgs"]
     try:
         return in_memory(
-            X, f"X, which {name} needs in memory with solver={learner.solver!r},",
+            X, f"{name}, which {kind} needs in memory with solver={learner.solver!r},",
             f"set solver={others[0]!r}, which reads parts of it",
         )  # fmt: skip
     except MemoryError:
@@ -79,18 +79,39 @@ def mean_and_exponent(X: Source) -> tuple[Floats, int]:
 class Chunked(Source):
     """Points of a source, of which one chunk is held, and the next one is read.
 
-    Rows of the chunk come from memory; other rows are read.
+    Rows of the chunk, and others that are held, come from memory; the rest are read. A chunk takes
+    a share of the memory, or of what is left of it beside other rows that are held.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, share: float = SHARE) -> None:
+        self.share = share
         self.shape, self.dtype = source.shape, source.dtype
+        self.in_order, self.by_row = source.in_order, source.by_row
         self._source, self._lock = source, Lock()
-        row = self.dtype.itemsize * self.shape[1]
-        most = memory_limit() // _SHARE
+        self._rows, self._points = np.empty(0, np.int64), np.empty((0, self.shape[1]), self.dtype)
+        self._held: tuple[Integers, Array] = self._rows, self._points
+        self._with: Integers | None = None
+        self._divide(1)
+
+    def hold(self, rows: Integers) -> None:
+        """Have some rows, ascending, in memory for good."""
+        if not np.array_equal(rows, self._held[0]):
+            with self._lock:
+                self._held = rows, np.asarray(self._source[rows])
+            self._divide(1)
+
+    def hold_with(self, others: Integers) -> None:
+        """Let a chunk have, with each of its points, those that a table says, a row for each."""
+        self._with = others
+        self._divide(1 + others.shape[1])
+
+    def _divide(self, n_rows: int) -> None:
+        """Choose blocks and chunks, so many rows being held for each row of a chunk."""
+        row = self.dtype.itemsize * self.shape[1] * n_rows
+        most = max(row, int((memory_limit() - self._held[1].nbytes) * self.share))
         self._size = max(1, min(_BLOCK, most // _LEAST_BLOCKS) // row)
         self._n_blocks = -(-self.shape[0] // self._size)
-        self._n_chunks = -(-self._n_blocks // max(2, most // (row * self._size)))
-        self._rows, self._points = np.empty(0, np.int64), np.empty((0, self.shape[1]), self.dtype)
+        self.n_chunks = -(-self._n_blocks // max(2, most // (row * self._size)))
 
     def read(self, start: int, stop: int) -> Array:
         """Return rows."""
@@ -98,57 +119,85 @@ class Chunked(Source):
             return self._source.read(start, stop)
 
     def _gather(self, rows: Integers) -> Array:
-        at = np.searchsorted(self._rows, rows)
-        if at.max(initial=-1) < len(self._rows) and (self._rows[at] == rows).all():
-            return self._points[at]
-        with self._lock:
-            return self._source[rows]
+        found, left = np.empty((len(rows), self.shape[1]), self.dtype), np.arange(len(rows))
+        for there, points in ((self._rows, self._points), self._held):
+            if not len(there):
+                continue
+            at = np.minimum(np.searchsorted(there, rows[left]), len(there) - 1)
+            known = there[at] == rows[left]
+            found[left[known]] = points[at[known]]
+            left = left[~known]
+        if len(left):
+            with self._lock:
+                found[left] = self._source[rows[left]]
+        return found
 
-    def chunks(self, rng: RandomState) -> Iterator[Integers]:
-        """Go through all points, holding one chunk after the other; give its rows, ascending."""
+    def chunks(self, rng: RandomState) -> Generator[Integers, None, None]:
+        """Go through all points, holding one chunk after the other; give its rows, ascending.
+
+        Rows that are held with others are not given.
+        """
         order = np.arange(self._n_blocks)
         if not self._source.in_order:
             order = rng.permutation(order)
-        chunks = [np.sort(blocks) for blocks in np.array_split(order, self._n_chunks)]
+        chunks = [np.sort(blocks) for blocks in np.array_split(order, self.n_chunks)]
         self._rows, self._points = self._rows[:0], self._points[:0].copy()
         ended = Event()
         with ThreadPoolExecutor(1, thread_name_prefix="metricfast-reads") as reader:
             try:
                 coming = reader.submit(copy_context().run, self._chunk, chunks[0], ended)
                 for following in [*chunks[1:], None]:
-                    self._rows, self._points = coming.result()
+                    given, self._rows, self._points = coming.result()
                     if following is not None:
                         coming = reader.submit(copy_context().run, self._chunk, following, ended)
-                    yield self._rows
+                    yield given
             finally:
                 ended.set()
 
-    def _chunk(self, numbers: Integers, ended: Event) -> tuple[Integers, Array]:
-        """Read blocks, unless their training has ended."""
+    def _chunk(self, numbers: Integers, ended: Event) -> tuple[Integers, Integers, Array]:
+        """Read blocks, unless their training has ended; return their rows, all, and the points."""
         starts = numbers * self._size
         stops = np.minimum(starts + self._size, len(self))
-        points = np.empty((int((stops - starts).sum()), self.shape[1]), self.dtype)
-        filled = 0
-        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+        given = np.concatenate([np.arange(*ends) for ends in zip(starts, stops, strict=True)])
+        rows = given if self._with is None else np.union1d(given, self._with[given])
+        points = np.empty((len(rows), self.shape[1]), self.dtype)
+        places = np.searchsorted(rows, starts).tolist()
+        for place, start, stop in zip(places, starts.tolist(), stops.tolist(), strict=True):
             if ended.is_set():
                 break
             with self._lock:
-                points[filled : filled + stop - start] = self._source[start:stop]
-            filled += stop - start
-        rows = [np.arange(*ends) for ends in zip(starts, stops, strict=True)]
-        return np.concatenate(rows), points
+                points[place : place + stop - start] = self._source[start:stop]
+        others = np.flatnonzero(~np.isin(rows, given)) if len(rows) > len(given) else given[:0]
+        for first in range(0, len(others), self._size):
+            if ended.is_set():
+                break
+            some = others[first : first + self._size]
+            with self._lock:
+                points[some] = self._source[rows[some]]
+        return given, rows, points
 
     def sample(self, classes: Integers | None, weight: Floats | None = None) -> Integers:
         """Return rows that represent all: of blocks at equal distances, and of every class."""
-        rows = np.arange(len(self)) if weight is None else np.flatnonzero(weight > 0)
-        most = block_rows(self.dtype.itemsize * self.shape[1])
+        rows: Any = range(len(self)) if weight is None else np.flatnonzero(weight > 0)
+        most = block_rows(2 * self.dtype.itemsize * self.shape[1])
         n_blocks = -(-len(rows) // self._size)
         some = np.unique(np.linspace(0, n_blocks - 1, max(1, most // self._size)).astype(int))
         taken = np.concatenate([rows[i * self._size : (i + 1) * self._size] for i in some])
         if classes is not None:
-            first = rows[np.unique(classes[rows], return_index=True)[1]]
+            first = _first_of_each(classes, weight)
             taken = np.union1d(taken, first[~np.isin(classes[first], classes[taken])])
         return taken
+
+
+def _first_of_each(classes: Integers, weight: Floats | None) -> Integers:
+    """Return the first row of each class that has weight, without sorting all rows."""
+    first = np.full(int(classes.max()) + 2, -1)  # the last place is of -1
+    for start in range(0, len(classes), _BLOCK)[::-1]:
+        rows = np.arange(start, min(start + _BLOCK, len(classes)))[::-1]
+        if weight is not None:
+            rows = rows[weight[rows] > 0]
+        first[classes[rows]] = rows
+    return first[first >= 0]
 
 
 class _Epoch:
@@ -207,4 +256,4 @@ def batches_of(
 
 def rows_of(X: Any, rows: Any) -> Any:
     """Return some rows of points, in ascending order where these are not in memory."""
-    return Chunked(Part(X._source, rows)) if isinstance(X, Chunked) else X[rows]
+    return Chunked(Part(X._source, rows), X.share) if isinstance(X, Chunked) else X[rows]

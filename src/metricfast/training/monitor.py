@@ -98,6 +98,8 @@ class Monitor:
         Steps done.
     first : float
         The loss before the first step.
+    most : int or None
+        Iterations after which to stop.
     ended : int
         The largest number of epochs of a training that was `stopped`, 0 if none was.
     """
@@ -118,6 +120,7 @@ class Monitor:
         self.costs: list[float] = []
         self.moments: list[Vector] = []
         self.step, self.first, self.ended, self.stopped = 0, math.nan, 0, False
+        self.most: int | None = None
         self.restart(x0)
 
     def judge(self, cost: Callable[[Vector], float], patience: int) -> None:
@@ -155,7 +158,9 @@ class Monitor:
 
     @property
     def stalled(self) -> bool:
-        """Whether patience is at an end."""
+        """Whether patience is at an end, or no iteration is left."""
+        if self.most is not None and len(self.curve) >= self.most:
+            return True
         if self._patience is None:
             return False
         mark, since = math.inf, 0

@@ -18,6 +18,7 @@ from scipy.sparse import issparse
 
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.sources import Source
 from metricfast._core.sparse import embed_sparse, sparse_gradient
 from metricfast.embeddings import Asymmetric, Embedding
 from metricfast.exceptions import LossOverflowError
@@ -129,6 +130,9 @@ class Labelled:
         n_jobs: int | None = None,
     ) -> None:
         self.loss, self.y = loss, y
+        if isinstance(y, np.ndarray):  # codes of classes, say, that need no other copy
+            y = y.view()
+            y.flags.writeable = False
         on = loss.on if isinstance(loss, Loss) else OwnLoss(loss).on
         self.bound: Any = on(y, weight, y_database=y_database, n_jobs=n_jobs)
 
@@ -155,7 +159,8 @@ class Objective:
 
     `database`: what anchors are compared with: the other points of their "batch", "all" training
     points, a "table" with a row for each class, which is then the last of the parameters
-    (normalized where embedded points are), or points of their own, an array.
+    (normalized where embedded points are), or points of their own: an array, or a source, of which
+    the rows of a batch after its anchors are meant.
     `penalty(arrays)` gives value and gradients by the parameters, of which a batch has its share;
     `C` is the weight of the loss. `tally(loss, value, batch)` is called after every look at the
     loss, with the objective.
@@ -289,7 +294,10 @@ class Objective:
         X: Any = self.X
         rows: Any = None
         exclude: Any = anchors
-        if not isinstance(self.database, str):
+        if isinstance(self.database, Source) and batch is not None:
+            rows, exclude = batch.rows[batch.n_anchors :], None
+            X = self.database[rows]
+        elif not isinstance(self.database, str):
             X, exclude = self.database, None
         elif self.database == "batch" and batch is not None:
             X, rows, exclude = self._points(batch), batch.rows, np.arange(batch.n_anchors)

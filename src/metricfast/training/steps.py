@@ -19,6 +19,7 @@ __all__ = [
     "RISE",
     "Adam",
     "Momentum",
+    "Rule",
     "Steps",
     "Subgradient",
     "minimize_minibatch",
@@ -46,15 +47,22 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class Adam:
-    """Kingma and Ba, ICLR 2015. ``relative``: no step is made of a gradient's rounding."""
+    """Kingma and Ba, ICLR 2015.
+
+    ``relative``: no step is made of a gradient's rounding. ``decoupled``: decay shrinks parameters,
+    in proportion to the rate, and is no part of gradients (Loshchilov and Hutter, ICLR 2019).
+    """
 
     relative: bool = False
+    decoupled: bool = False
     n_moments = 2
 
     def __call__(
         self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
     ) -> Vector:
         """Return where the t-th step leads."""
+        if self.decoupled:
+            x, decay = x * float(1 - rate * decay), 0.0  # float32 as it was
         moved, least = np.empty_like(x), 1e-8
         if self.relative:
             most = float(np.abs(gradient).max(initial=0))

@@ -16,7 +16,8 @@ from sklearn.pipeline import Pipeline
 __all__ = ["refuse_passed_on", "refuse_pipeline"]
 
 # Of scikit-learn, and joblib under it; these neither split nor transform.
-_TOOLS, _HARMLESS = ("sklearn", "joblib"), ("joblib", "sklearn.base", "sklearn.utils")
+_TOOLS = "sklearn", "joblib"
+_HARMLESS = "joblib", "sklearn.base", "sklearn.callback", "sklearn.utils"
 _REMEDY = "give FixedDatabase({what}, X_database, y_database) in its place, and fit it to X and y"
 
 

@@ -11,6 +11,7 @@ from metricfast._core.arguments import check_random_state
 from metricfast._core.types import Array, RandomState
 from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.learners.base.thresholds import check_calibration_params
+from metricfast.learners.base.told import tells_callbacks
 
 __all__ = ["ConstraintLearner", "Drawn", "FromClasses", "Weight"]
 
@@ -87,6 +88,7 @@ class FromClasses(ConstraintLearner):
     _requires_y = True
     _partial_labels = True
 
+    @tells_callbacks
     def fit(
         self: Self,
         X: ArrayLike,

@@ -60,6 +60,8 @@ def _learned(learner: Any) -> Iterator[tuple[str, str]]:
     for name, attribute in (("objective", "objective_"), ("iterations", "n_iter_")):
         if hasattr(inner, attribute):
             yield name, f"{getattr(inner, attribute):.6g}"
+    if not hasattr(inner, "objective_") and getattr(inner, "loss_curve_", None):
+        yield "loss, last iteration", f"{inner.loss_curve_[-1]:.6g}"
     if hasattr(learner, "threshold_"):
         yield "similar pairs", f"of a distance of at most {learner.threshold_:.6g}"
     if hasattr(learner, "validation_"):

@@ -48,7 +48,7 @@ class BaseMetricLearner(LearnedReprMixin, BaseEstimator, ABC):  # type: ignore[m
         The preprocessor in use.
     n_features_in_ : int
         Number of features of a point in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Their names, where `fit` was given a frame of points.
     validation_ : dict
         Only after ``fit(..., validate=True)``, where `fit` has that: how the learned and the

@@ -75,11 +75,21 @@ class TrainingSet:
     @cached_property
     def few(self) -> TrainingSet:
         """All samples; where these are not in memory, as many that represent them."""
-        if not isinstance(self.X, Chunked):
-            return self
+        return self._of(self.X[self.few_rows], self.few_rows) if self._is_beyond else self
+
+    @cached_property
+    def few_rows(self) -> Any:
+        """Where those few are."""
         classes = self.labels if self.labels.dtype.kind == "i" else None
-        rows = self.X.sample(classes, self.weight)
-        return self._of(self.X[rows], rows)
+        return self.X.sample(classes, self.weight) if self._is_beyond else slice(None)
+
+    def forget_few(self) -> None:
+        """Let go of those few, which only a start needs."""
+        vars(self).pop("few", None)
+
+    @property
+    def _is_beyond(self) -> bool:
+        return isinstance(self.X, Chunked)
 
     def judged(self, train: Any, test: Any) -> tuple[TrainingSet, Any, Any]:
         """Return samples in memory, and which of them are judged by which."""
@@ -103,7 +113,7 @@ class TrainingSet:
         """Turn a map of the points as given into one of `X`, rescaled if it fits nothing at all."""
         size = math.frexp(float(np.abs(init).max()))[1]
         unit = times_power_of_two(init.astype(np.float64), -size)
-        Z = self.X @ unit.T
+        Z = self.few.X @ unit.T
         spread = log2_spread(Z - Z.mean(axis=0))
         shift = size + self.exponent
         if spread is not None and abs(shift + sum(spread)) > _USUAL_START:

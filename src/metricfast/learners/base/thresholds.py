@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from metricfast._core.checks import check_labels, check_pair_labels
-from metricfast._core.targets import check_sample_weight
+from metricfast._core.targets import as_column, check_sample_weight
 from metricfast._core.types import Array, Floats, Integers
 
 __all__ = ["ThresholdMixin", "check_calibration", "check_calibration_params"]
@@ -136,9 +136,16 @@ class ThresholdMixin:
         """
         check_is_fitted(self, "preprocessor_")
         check_calibration(strategy, min_rate, beta)
-        check_labels(y_valid, "y_valid")
-        y = column_or_1d(np.asarray(y_valid), warn=True)
+        y_valid = check_labels(y_valid, "y_valid")
         distances = -self._pair_decisions(pairs_valid)
+        return self._calibrate(distances, y_valid, sample_weight, strategy, min_rate, beta)
+
+    def _calibrate(
+        self: Self, distances: Array, labels: ArrayLike, sample_weight: ArrayLike | None,
+        strategy: str = "accuracy", min_rate: float | None = None, beta: float = 1.0,
+    ) -> Self:  # fmt: skip
+        """Set the threshold that classifies pairs of some distances best."""
+        y = as_column(labels, "y_valid")
         check_consistent_length(distances, y)
         check_pair_labels(y)
         weight = check_sample_weight(sample_weight, len(y))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from metricfast._core.arguments import (
     check_bool,
     check_choice,
     check_count,
+    check_path,
     check_random_state,
     check_range,
 )
@@ -27,6 +27,7 @@ from metricfast._core.progress import Progress
 from metricfast._core.sources import Source
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.learner import BaseMetricLearner
+from metricfast.learners.base.told import TellsCallbacks
 from metricfast.samplers import Batch
 from metricfast.training.checkpoint import Checkpoint
 from metricfast.training.monitor import DivergedError, Monitor, SolverState, Vector
@@ -55,13 +56,13 @@ def check_callbacks(callbacks: Any) -> tuple[Callback, ...]:
     return found
 
 
-class TrainedLearner(BaseMetricLearner):
+class TrainedLearner(TellsCallbacks, BaseMetricLearner):
     """Base of such learners: the parameters of a training, and what happens in it."""
 
     batch_size: int | None
     callbacks: Any = None
     checkpoint: Any = None
-    early_stopping: bool = False
+    early_stopping: bool | str = False
     max_epochs: int
     n_iter_no_change: int = 10
     n_jobs: int | None = None
@@ -72,6 +73,8 @@ class TrainedLearner(BaseMetricLearner):
     warm_start: bool = False
 
     _solvers: tuple[str, ...] = ("lbfgs", "sgd")
+    _stoppings: tuple[str, ...] = ()  # values of `early_stopping` beside True and False
+    _by_folds: tuple[str, ...] = ("lbfgs",)  # solvers with which "auto" is "folds"
     _course: Any = None  # where `partial_fit` goes on
 
     def _check_training(self) -> tuple[Callback, ...]:
@@ -81,11 +84,11 @@ class TrainedLearner(BaseMetricLearner):
         if self.batch_size is not None:
             check_count("batch_size", self.batch_size)
         check_range("validation_fraction", self.validation_fraction, high=1, positive=True)
-        check_bool("early_stopping", self.early_stopping)
+        if not (isinstance(self.early_stopping, str) and self.early_stopping in self._stoppings):
+            check_bool("early_stopping", self.early_stopping)
         check_bool("warm_start", self.warm_start)
         check_count("n_iter_no_change", self.n_iter_no_change)
-        if not isinstance(self.checkpoint, (str, os.PathLike, type(None))):
-            raise TypeError(f"checkpoint must be a path, got {self.checkpoint!r}.")
+        check_path("checkpoint", self.checkpoint)
         if self.checkpoint is not None and self.warm_start and Path(self.checkpoint).exists():
             raise ValueError(
                 f"checkpoint {self.checkpoint} is there already, and warm_start asks to start from "
@@ -97,7 +100,7 @@ class TrainedLearner(BaseMetricLearner):
     def _refuse_in_parts(self) -> None:
         """Refuse what `partial_fit` has no use for."""
         for name in ("early_stopping", "checkpoint"):
-            if getattr(self, name):
+            if getattr(self, name) not in (False, None, "auto"):
                 raise ValueError(f"partial_fit needs {name} as it is by default.")
 
     def _begin(self, *of: Any) -> tuple[np.random.RandomState, Checkpoint | None, Any]:
@@ -131,7 +134,7 @@ class TrainedLearner(BaseMetricLearner):
         Of classes with two points or more, each has its share among both. Where X is not in memory,
         rows to train on are in ascending order, and no more are judged by than a block has.
         """
-        if not self.early_stopping:
+        if not self.early_stopping or isinstance(self.early_stopping, str):
             return slice(None), None
         n = X.shape[0]
         n_held_out = max(1, round(self.validation_fraction * n))
@@ -185,6 +188,10 @@ class TrainedLearner(BaseMetricLearner):
         if self.verbose:
             progress = Progress(type(self).__name__, total or self._total, quantity)
 
+        if self._told is not None:
+            name = "iteration" if self.solver == "lbfgs" else "epoch"
+            self._told.begin(name, max(0, (total or self._total) - len(monitor.curve)))
+
         def observer(iteration: int, value: float, x: Vector) -> bool:
             if progress is not None:
                 progress(iteration, value * unit)
@@ -195,6 +202,8 @@ class TrainedLearner(BaseMetricLearner):
                 state = SolverState(iteration, value * unit, parameters(x), self, score)
                 answers = [callback(state) for callback in callbacks]
                 told = any(answers)
+            if self._told is not None:
+                told = self._told.iteration(lambda: keep(x, False)) or told
             monitor.ended = most if told else 0
             if checkpoint is not None:
                 checkpoint.write(found["seed"], monitor)

@@ -86,6 +86,10 @@ def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validati
         y = None if y is None else as_label_array(y, "y")
         if y is not None:
             encode(y, "y")
+            if not y.ndim:
+                raise ValueError(f"y must hold {X.shape[0]} labels, one per {what[:-1]}, got {y}.")
+    if y is not None and len(y) != X.shape[0]:
+        raise ValueError(f"y must hold {X.shape[0]} labels, one per {what[:-1]}, got {len(y)}.")
     if kind._on_chunks:
         y = y.astype(np.int64)
     if y is not None and kind._partial_labels and y.dtype.kind in "if":
@@ -108,6 +112,8 @@ def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validati
     else:
         train, test = _split(X.shape[0], None if numeric else y)
     trained = clone(learner)
+    if hasattr(trained, "set_callbacks"):
+        trained.set_callbacks()
     unset = ("checkpoint", "callbacks", *(("preprocessor",) if on_points else ()))
     known = trained.get_params(deep=False)
     trained.set_params(**{name: None for name in unset if name in known})

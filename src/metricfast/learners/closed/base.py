@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,12 +30,17 @@ __all__ = [
     "ClosedFormOfClasses",
     "Labelled",
     "classes_in_turn",
+    "divided",
+    "divided_by",
     "neighborhood_scatters",
+    "scatters_of_anchors",
     "weighted",
 ]
 
 # Points, their classes and weights.
 Labelled = tuple[Array, Array, Floats | None]
+_Work = TypeVar("_Work", bound=Callable[..., Any])
+_divider: ContextVar[Callable[..., Any] | None] = ContextVar("divider", default=None)
 
 
 class ClosedFormLearner(MahalanobisMixin):
@@ -124,14 +131,49 @@ def neighborhood_scatters(
     Returns sums of two groups: differences from neighbours of the same class, 0, and of other
     classes, 1, with the weight of the points that have such; and the sums of all points.
     """
-    d, weights = X.shape[1], repetitions(weight, len(X))
+    weights = repetitions(weight, len(X))
     X, exponent, points = centered(X)
-    scatters, totals = np.zeros((2, d, d)), np.zeros(2)
-    for members, *found in class_neighbors(X, labels, k_genuine, k_impostor, n_jobs):
+    how = X, labels, weights, k_genuine, k_impostor, n_jobs
+    scatters, totals = divided(scatters_of_anchors)(*how)
+    return Sums.of_scatters(np.arange(2), totals, scatters, exponent, X.dtype), points
+
+
+def scatters_of_anchors(
+    X: Any,
+    labels: Integers,
+    weights: Floats,
+    k_genuine: int,
+    k_impostor: int,
+    n_jobs: int | None,
+    anchors: Integers | None = None,
+) -> tuple[Floats, Floats]:
+    """Return the two scatters of differences from neighbours, and the weights of the points.
+
+    Of all points or of some, `anchors`, ascending: those of parts add up.
+    """
+    scatters, totals = np.zeros((2, X.shape[1], X.shape[1])), np.zeros(2)
+    how: dict[str, Any] = {"n_jobs": n_jobs, "anchors": anchors}
+    for members, *found in class_neighbors(X, labels, k_genuine, k_impostor, **how):
         for side, near in enumerate(found):
             k = near.shape[1]
             if k:
                 pairs = np.column_stack((np.repeat(members, k), near.ravel()))
                 scatters[side] += pair_scatter(X, pairs, np.repeat(weights[members] / k, k))
                 totals[side] += weights[members].sum()
-    return Sums.of_scatters(np.arange(2), totals, scatters, exponent, X.dtype), points
+    return scatters, totals
+
+
+def divided(work: _Work) -> _Work:
+    """Return what does this work: another that divides it, or the function itself."""
+    divider: Any = _divider.get()
+    return work if divider is None else divider
+
+
+@contextmanager
+def divided_by(divider: Callable[..., Any]) -> Iterator[None]:
+    """Have the sums of a learner found by another, called as the learner's own, in this thread."""
+    token = _divider.set(divider)
+    try:
+        yield
+    finally:
+        _divider.reset(token)

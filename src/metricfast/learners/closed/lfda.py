@@ -31,17 +31,18 @@ from metricfast._core.targets import (
 )
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.learners.base.one_pass import ONE_CLASS, Summed
-from metricfast.learners.closed.base import (
-    ClosedFormOfClasses,
-    Labelled,
-    classes_in_turn,
-    weighted,
-)
-from metricfast.learners.closed.shrinkage import (
+from metricfast.learners.base.shrinkage import (
     check_shrinkage,
     least_error,
     neighbor_error,
     shrunk,
+)
+from metricfast.learners.closed.base import (
+    ClosedFormOfClasses,
+    Labelled,
+    classes_in_turn,
+    divided,
+    weighted,
 )
 
 __all__ = ["LFDA"]
@@ -194,6 +195,15 @@ class LFDA(ClosedFormOfClasses):
             X, labels, weights = take(X, seen), labels[seen], weights[seen]
         check_class_labels(labels)
         classes, codes = encode(as_label_array(labels, "y"), "y")
+        return divided(self._sums_of_classes)(X, classes, codes, weights), {
+            "judge": partial(neighbor_error, X, codes, weights),
+            "reason": partial(_collapsed, X, codes),
+        }
+
+    def _sums_of_classes(
+        self, X: Any, classes: Array, codes: Integers, weights: Floats
+    ) -> tuple[Sums, Sums]:
+        """Sum all points of some classes, of which none is empty; weights as of `repetitions`."""
         points, local = (Sums(X.shape[1], classes, per_group=True) for _ in range(2))
         for label, rows, block in classes_in_turn(X, codes):
             w, name = weights[rows], classes[label : label + 1]
@@ -206,10 +216,7 @@ class LFDA(ClosedFormOfClasses):
             )
             count = np.array([w.sum()])
             local.merge(Sums.of_scatters(name, count, scatter[None] / count, exponent, X.dtype))
-        return (points, local), {
-            "judge": partial(neighbor_error, X, codes, weights),
-            "reason": partial(_collapsed, X, codes),
-        }
+        return points, local
 
     def _learn_sums(self, sums: tuple[Sums, ...], **found: Any) -> None:
         points, local = sums

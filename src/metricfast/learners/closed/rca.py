@@ -21,13 +21,13 @@ from metricfast._core.warn import warn_user
 from metricfast.constraints import Constraints
 from metricfast.learners.base.constraints import ConstraintLearner, Drawn, Weight
 from metricfast.learners.base.one_pass import OnePass, OnePassOfClasses, Summed
-from metricfast.learners.closed.base import ClosedFormLearner, weighted
-from metricfast.learners.closed.shrinkage import (
+from metricfast.learners.base.shrinkage import (
     check_shrinkage,
     least_error,
     neighbor_error,
     shrunk,
 )
+from metricfast.learners.closed.base import ClosedFormLearner, weighted
 
 __all__ = ["RCA", "RCA_Supervised"]
 

@@ -16,7 +16,8 @@ from metricfast._core.sources import Scaled, Source
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import is_precomputed
 from metricfast._labels.distance import LabelDistance
-from metricfast.embeddings import Embedding
+from metricfast.embeddings import Embedding, Linear
+from metricfast.learners.base.told import tells_callbacks
 from metricfast.learners.base.trained import Callback, with_batches
 from metricfast.learners.embedding.input import share_label_distance
 from metricfast.learners.embedding.metric import embed
@@ -47,6 +48,7 @@ class BaseEmbeddingLearner(EmbeddingTraining):
     A learner defines `_parts`, and has parameters of those names below that it lets one choose.
     """
 
+    @tells_callbacks
     def fit(self, X: Any, y: Any, *, validate: bool = False) -> BaseEmbeddingLearner:
         """Learn the embedding.
 
@@ -214,8 +216,10 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         kept: list[Array] | None = None,
     ) -> list[Array]:
         """Return what to start from, and set it as what is fitted so far."""
-        X, y = self._few(X, y)
-        start = initial_parameters(embedding, X, y if self._has_classes else None, rng)
+        all_of_them, (X, y) = (X, y), self._few(X, y)
+        # Components of all points are sums; what other embeddings start from, nobody knows.
+        of, labels = all_of_them if type(embedding) is Linear else (X, y)
+        start = initial_parameters(embedding, of, labels if self._has_classes else None, rng)
         embedding.decays(self.weight_decay)
         Z = embed(embedding, start, X, n_jobs=self.n_jobs)
         if is_learnable(loss):

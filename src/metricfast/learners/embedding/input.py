@@ -24,7 +24,6 @@ from metricfast._labels.distance import LabelDistance
 from metricfast.embeddings import Embedding
 from metricfast.learners.base.trained import Callback, TrainedLearner
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
-from metricfast.losses import MLKR
 from metricfast.losses._call import Loss
 from metricfast.samplers import Sampler
 from metricfast.training.chunks import held
@@ -41,7 +40,7 @@ class EmbeddingInput(TrainedLearner, EmbeddedMetricMixin):
     """Base of learners of embeddings: parameters, with their defaults, and data."""
 
     _requires_y = True
-    _solvers = ("adam", "sgd", "lbfgs")
+    _solvers = ("adam", "adamw", "sgd", "lbfgs")
 
     solver: str = "adam"
     learning_rate: float | None = None
@@ -53,6 +52,7 @@ class EmbeddingInput(TrainedLearner, EmbeddedMetricMixin):
     max_epochs: int = 50
     database: str = "batch"
     label_distance: Any = None
+    candidate_fraction: float | None = None
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         """Return loss, embedding and sampler."""
@@ -112,6 +112,15 @@ class EmbeddingInput(TrainedLearner, EmbeddedMetricMixin):
         check_range("momentum", self.momentum, high=1)
         check_range("weight_decay", self.weight_decay)
         check_range("proxy_rate", self.proxy_rate)
+        if self.candidate_fraction is not None:
+            check_range("candidate_fraction", self.candidate_fraction, high=1, positive=True)
+            if self.database != "all" or self.solver == "lbfgs" or is_learnable(loss):
+                raise ValueError(
+                    "candidate_fraction must be None unless database='all', the solver takes a "
+                    "step for each batch, and the loss has no table of proxies: it is the share of "
+                    f"the training points that a batch is compared with; got "
+                    f"{self.candidate_fraction!r}."
+                )
         if is_learnable(loss) and embedding.asymmetric:
             raise ValueError(
                 "the database of this loss is a table of its own: give an embedding of one kind of "
@@ -178,7 +187,7 @@ class EmbeddingInput(TrainedLearner, EmbeddedMetricMixin):
             )
         if continuous:
             if not apart:
-                labels = _numbers(_one_column(labels, loss), reset)
+                labels = _numbers(labels, reset)
             distance, labels, _ = self._bind_labels(labels, sizes=(X.shape[0],) * 2)
             self._check_label_shape(labels, reset)
             if apart and reset and distance.all_zero(labels):
@@ -232,17 +241,6 @@ def share_label_distance(
         sampler.label_distance = distance
     if hasattr(loss, "label_distance") and not (said is None and isinstance(loss, Loss)):
         loss.label_distance = distance
-
-
-def _one_column(y: Any, loss: Any) -> Any:
-    if not isinstance(loss, MLKR) or np.ndim(y) != 2:
-        return y
-    if y.shape[1] > 1:
-        raise ValueError(
-            f"y must hold one number a point for MLKR, got shape {y.shape}: give one column, or "
-            "choose another loss, such as LogRatio."
-        )
-    return y[:, 0]
 
 
 def _numbers(y: Any, vary: bool) -> NDArray[np.float64]:

@@ -32,20 +32,22 @@ class EmbeddingLearner(BaseEmbeddingLearner):
     sampler : Sampler, optional
         One of `metricfast.samplers`, or of a class of your own; by default `ClassBalanced()`
         for losses of classes, else `Uniform()`. "lbfgs" has no use for it.
-    solver : {"adam", "sgd", "lbfgs"}, default="adam"
-        "adam" and "sgd" (gradient descent with momentum) take a step for each batch. "lbfgs" looks
-        at all points in every step, for losses that are smooth and data that are not many.
+    solver : {"adam", "adamw", "sgd", "lbfgs"}, default="adam"
+        "adam", "adamw" (the same with decoupled weight decay) and "sgd" (gradient descent with
+        momentum) take a step for each batch. "lbfgs" looks at all points in every step, for losses
+        that are smooth and data that are not many.
     learning_rate : float, optional
-        By default 0.001 for "adam" and 0.01 for "sgd", whose steps depend on the reduction of the
-        loss.
+        By default 0.001 for "adam" and "adamw", and 0.01 for "sgd", whose steps depend on the
+        reduction of the loss.
     schedule : {"constant", "inverse", "cosine"}, default="constant"
         "inverse" divides the learning rate by ``1 + step / 10000``; "cosine" lowers it from epoch
         to epoch, towards zero after `max_epochs`.
     momentum : float, default=0.9
         Of "sgd".
     weight_decay : float, default=0.0
-        Times half the squared parameters, biases and proxies left out, is added to the loss. An
-        embedding may have its own.
+        Times half the squared parameters, biases and proxies left out, is added to the loss. With
+        "adamw" it is not: each step makes these parameters smaller, by the share `weight_decay`
+        times the learning rate. An embedding may have its own.
     proxy_rate : float, default=1.0
         Times the learning rate is that of the proxies, for losses that have any.
     batch_size : int, optional
@@ -61,7 +63,8 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         So many epochs without a new best score end the training.
     database : {"batch", "all"}, default="batch"
         What the anchors of a batch are compared with: the other points of the batch, or all
-        training points, which are embedded anew in every step.
+        training points, which are embedded anew in every step. Points beyond memory allow "batch"
+        alone.
     checkpoint : path-like, optional
         A file that is replaced after every epoch. Where it is there already, `fit` goes on from
         it, and ends with the same result as if it had never been interrupted: bit for bit, on the
@@ -92,6 +95,10 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         `metricfast.metrics.cross_validate_retrieval`. By default each loss has its own, and scores
         are of Euclidean distances ("cityblock" with `RankNContrast`). With "precomputed", `y` is
         the matrix of all distances, (n_samples, n_samples), which may be a memory map.
+    candidate_fraction : float, optional
+        With ``database="all"``: compare the anchors of a batch with the rest of it and this share
+        of all other training points, drawn anew for each batch. Others are not embedded, so a step
+        takes time in proportion. By default all.
 
     Attributes
     ----------
@@ -170,6 +177,7 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         label_distance: SaidDistance | None = None,
+        candidate_fraction: float | None = None,
     ) -> None:
         self._take(locals())
 

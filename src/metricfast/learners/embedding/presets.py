@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from metricfast import losses
+import metricfast.losses as losses
 from metricfast._labels.binding import SaidDistance
 from metricfast.embeddings import MLP, Embedding, Linear
 from metricfast.learners.embedding.base import BaseEmbeddingLearner

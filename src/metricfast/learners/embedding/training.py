@@ -19,7 +19,7 @@ from metricfast.training.fingerprint import fingerprint
 from metricfast.training.monitor import Monitor
 from metricfast.training.objective import Labelled, Objective, is_continuous, is_learnable
 from metricfast.training.own_parts import checked_batches, prepared
-from metricfast.training.steps import Adam, Momentum, Steps, runs_of
+from metricfast.training.steps import Adam, Momentum, Rule, Steps, runs_of
 
 __all__ = ["EmbeddingTraining", "check_continuation", "earlier_fit", "initial_proxies"]
 
@@ -33,7 +33,9 @@ class EmbeddingTraining(EmbeddingInput):
 
     def _objective(self, X: Any, y: Array, loss: Any, start: list[Array]) -> Objective:
         """Return what is minimised, of parameters like `start`."""
-        database, classes = self.database, None
+        # Candidates of a batch are its last rows.
+        database = self.database if self.candidate_fraction is None else "batch"
+        classes = None
         if is_learnable(loss):
             database, classes = "table", np.arange(len(self.classes_))
         decays = self.embedding_.decays(self.weight_decay)
@@ -65,7 +67,7 @@ class EmbeddingTraining(EmbeddingInput):
         self, sampler: Sampler, objective: Objective, monitor: Monitor, **options: Any
     ) -> Callable[[], Iterator[Batch]]:
         """Return what draws the batches of an epoch, of points whose labels are those of a loss."""
-        loss, y = objective.loss.loss, objective.loss.y
+        loss, y, share = objective.loss.loss, objective.loss.y, self.candidate_fraction
 
         def prepare(labels: Array) -> Epoch:
             return prepared(sampler, labels, self.batch_size, self.n_jobs, **options)
@@ -75,9 +77,12 @@ class EmbeddingTraining(EmbeddingInput):
         def draw(rows: NDArray[np.int64]) -> Iterator[Batch]:
             epoch = prepare(y[rows]) if whole is None else whole
             for batch in checked_batches(epoch, monitor.rng, len(rows)):
-                if isinstance(loss, Gerrymander) and self.database == "batch":
-                    _check_batch(loss, len(batch.rows))
-                yield Batch(rows[batch.rows], batch.n_anchors)
+                among = batch.rows
+                if share is not None:
+                    among = np.append(among, _others(among, len(rows), share, monitor.rng))
+                if isinstance(loss, Gerrymander) and objective.database == "batch":
+                    _check_batch(loss, len(among))
+                yield Batch(rows[among], batch.n_anchors)
 
         batches = batches_of(objective.X, draw, monitor.rng, len(y))
         return lambda: iter(batches())
@@ -86,7 +91,7 @@ class EmbeddingTraining(EmbeddingInput):
         del x0, max_epochs
 
         def rate(epoch: float, step: int) -> float:
-            first = self.learning_rate or (1e-3 if self.solver == "adam" else 1e-2)
+            first = self.learning_rate or (1e-2 if self.solver == "sgd" else 1e-3)
             if self.schedule == "inverse":
                 return first / (1 + 1e-4 * step)
             if self.schedule == "cosine":
@@ -98,8 +103,21 @@ class EmbeddingTraining(EmbeddingInput):
         table = len(shapes) - len(decays)  # of proxies
         factors = [1.0] * len(decays) + [self.proxy_rate] * table
         runs = runs_of(shapes, decays + [0.0] * table, factors)
-        rule = Adam() if self.solver == "adam" else Momentum(self.momentum)
+        rule: Rule = Adam(decoupled=self.solver == "adamw")
+        if self.solver == "sgd":
+            rule = Momentum(self.momentum)
         return Steps(rule, rate, runs, average=True)
+
+
+def _others(
+    rows: NDArray[np.int64], n: int, share: float, rng: np.random.RandomState
+) -> NDArray[np.int64]:
+    """Draw a share of the rows below n that are not among these, in ascending order."""
+    apart = np.ones(n, bool)
+    apart[rows] = False
+    others = np.flatnonzero(apart)
+    drawn = rng.permutation(len(others))[: math.ceil(share * len(others))]
+    return others[np.sort(drawn)]
 
 
 def _check_batch(loss: Gerrymander, n: int) -> None:
@@ -115,7 +133,7 @@ def _check_batch(loss: Gerrymander, n: int) -> None:
 def check_continuation(learner: Any, loss: Any, embedding: Embedding) -> None:
     """Raise ValueError for parameters that do not go with what `partial_fit` goes on with."""
     course = getattr(learner, "_course", None)
-    moments = 2 if learner.solver == "adam" else 1
+    moments = 1 if learner.solver == "sgd" else 2
     table, numbers = hasattr(learner, "proxies_"), not hasattr(learner, "classes_")
     for name, has_changed in (
         ("solver", course is not None and len(course.moments) != moments),

@@ -15,6 +15,7 @@ from metricfast._core.scatter import within_scatter
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.linear.base import LinearLearner
+from metricfast.learners.linear.copies import counted_once
 from metricfast.training.coordinates import FULL_BASIS, Coordinates
 from metricfast.training.monitor import Monitor, SolverState
 from metricfast.training.objective import Labelled, LinearMap, Objective
@@ -27,6 +28,8 @@ class AllPairsLearner(LinearLearner):
 
     A learner defines `_loss`, and may change what the methods after that say.
     """
+
+    _stoppings: tuple[str, ...] = ("folds", "auto")
 
     def __init__(
         self,
@@ -44,12 +47,13 @@ class AllPairsLearner(LinearLearner):
         max_epochs: int = 50,
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
-        early_stopping: bool = False,
+        early_stopping: bool | str = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         warm_start: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
-        reservoir: int = 0,
+        reservoir: int | None = None,
+        init_scale: str | None = None,
     ) -> None:
         self._take(locals())
 
@@ -69,14 +73,18 @@ class AllPairsLearner(LinearLearner):
         labelled = Labelled(loss, data.labels, data.weight, n_jobs=self.n_jobs)
         return Objective(data.X, LinearMap(), labelled, self._coordinates(data), n_jobs=self.n_jobs)
 
+    def _counted_once(self, data: TrainingSet) -> TrainingSet:
+        weighed = getattr(self._loss(), "_weighs_columns", False)
+        return counted_once(data) if self.solver == "lbfgs" and weighed else data
+
     def _coordinates(self, data: TrainingSet) -> Coordinates:
         """Return the coordinates of the solver."""
         return Coordinates(data.X.shape[1])
 
     def _within_scatter(self, data: TrainingSet) -> NDArray[np.float64]:
         """Return what makes the pull of classes on their points even, for `Coordinates`."""
-        few, wide = data.few, data.X.shape[1] > FULL_BASIS
-        return within_scatter(few.X, few.groups, few.weight, diagonal=wide)
+        wide = data.X.shape[1] > FULL_BASIS
+        return within_scatter(data.X, data.groups, data.weight, diagonal=wide)
 
     def _lowest(self, data: TrainingSet) -> float:
         """Return the lowest objective that the data allow."""
@@ -85,7 +93,11 @@ class AllPairsLearner(LinearLearner):
 
     def _look_at_result(self, data: TrainingSet, monitor: Monitor, objective: Objective) -> None:
         lowest = self._lowest(data)
-        if self.n_iter_ == 0 and self.objective_ - lowest > 1e-3 * abs(lowest):
+        if (
+            self.n_iter_ == 0
+            and monitor.most is None
+            and self.objective_ - lowest > 1e-3 * abs(lowest)
+        ):
             warn_user(
                 "The objective has no slope at the initial map, so nothing was learned. If that "
                 "map is not a minimum already, rescale the points (StandardScaler), choose another "

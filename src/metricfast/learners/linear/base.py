@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -11,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._core.arguments import check_count, check_random_state, check_range
-from metricfast._core.initialize import as_given_map, check_n_components, initialize_components
+from metricfast._core.arguments import check_choice, check_count, check_random_state, check_range
 from metricfast._core.threadpool import one_blas_thread
-from metricfast.learners.base.points import PointsLearner, TrainingSet
+from metricfast.learners.base.points import TrainingSet
+from metricfast.learners.base.told import tells_callbacks
 from metricfast.learners.base.trained import Callback, TrainedLearner, with_batches
 from metricfast.learners.base.validation import neighbor_error
+from metricfast.learners.linear.folds import chosen
 from metricfast.learners.linear.reservoir import Reservoir
+from metricfast.learners.linear.starts import Starting
 from metricfast.samplers import Batch, class_batches
 from metricfast.training.chunks import batches_of
-from metricfast.training.coordinates import Coordinates, best_scale
 from metricfast.training.monitor import Monitor
 from metricfast.training.objective import Objective, map_points
 from metricfast.training.solvers import minimize_smooth
@@ -38,7 +38,7 @@ _MAX_RATE = 1e6
 _SINGLE_TOL = 1e-6
 
 
-class LinearLearner(TrainedLearner, PointsLearner):
+class LinearLearner(TrainedLearner, Starting):
     """Base of such learners.
 
     A learner defines `_objective`, and may change what the methods after that say.
@@ -46,18 +46,18 @@ class LinearLearner(TrainedLearner, PointsLearner):
 
     _accept_sparse = "csr"
 
-    init: Any = "auto"
-    n_components: int | None = None
     max_iter: int = 100
-    solver: str = "lbfgs"
     batch_size: int | None = None
     learning_rate: float = 0.01
     max_epochs: int = 50
     tol: float | None = None
-    reservoir: int = 0
+    reservoir: int | None = None
 
+    _keeps = False  # whether `partial_fit` keeps points where `reservoir` does not say
     _kept: Reservoir | None = None
+    _n_seen: int = 0  # points of all calls of `partial_fit`
 
+    @tells_callbacks
     def fit(
         self,
         X: ArrayLike,
@@ -96,9 +96,9 @@ class LinearLearner(TrainedLearner, PointsLearner):
             If an argument or parameter has a value that cannot be used, or `checkpoint` is of
             another training.
         """
-        self._course = self._kept = None
+        self._course, self._kept, self._n_seen = None, None, 0
         callbacks = self._check_parameters()
-        join = self._join()
+        join = self._join(0 if self.reservoir is None else self.reservoir)
         kept = self.components_ if self.warm_start and hasattr(self, "components_") else None
         with self._trying():
             data = self._check_data(X, y, sample_weight, join=join, validate=validate)
@@ -113,17 +113,21 @@ class LinearLearner(TrainedLearner, PointsLearner):
     ) -> None:
         self._exponent = data.exponent
         rng, checkpoint, found = self._begin(data.X, data.labels, data.weight)
-        classes = data.labels if self._has_classes else None
-        train, test = self._hold_out(classes, data.X, rng)
-        part = data if test is None else data.take(train)
-        objective, x0 = self._starting(part, rng, kept)
+        train, test = self._hold_out(data.labels if self._has_classes else None, data.X, rng)
+        part = self._counted_once(data if test is None else data.take(train))
+        start, most = chosen(self, data) if kept is None else (None, None)
+        objective, x0 = self._starting(part, rng, kept, start)
+        part.forget_few()
         monitor = self._monitor(part, objective, x0, rng)
+        monitor.most = most
+        if most == 0:
+            monitor.settle(objective(x0)[0], x0)
         if test is not None:
             judged = data.judged(train, test)
             monitor.judge(partial(self._cost, objective, *judged), self.n_iter_no_change)
         try:
             self._watch(
-                data, objective, monitor, callbacks,
+                X, data, objective, monitor, callbacks,
                 lambda: self._solve(objective, monitor, self._batches(part, objective, rng)),
                 checkpoint=checkpoint, found=found,
             )  # fmt: skip
@@ -131,20 +135,18 @@ class LinearLearner(TrainedLearner, PointsLearner):
         finally:
             self._end(X, data, monitor, objective)
 
-    def _starting(
-        self, data: TrainingSet, rng: np.random.RandomState, kept: Array | None
-    ) -> tuple[Objective, Array]:
-        """Return what is minimised, and from where, which is what is `kept` of an earlier fit."""
-        L = self._initialize(data.few, rng, kept)
-        L = self._start(data.few, L) if kept is None else L
-        objective = self._objective(data, L)
-        if self.solver != "lbfgs" and kept is None:
-            L = L * self._best_scale(objective, L, self._batches(data, objective, rng))
-            self._rescaled(objective, data, L)
-        return objective, objective.coordinates.vector([L])
+    @property
+    def _least_of_class(self) -> int:
+        """How many points of each class it takes to train."""
+        return 2
+
+    def _counted_once(self, data: TrainingSet) -> TrainingSet:
+        """Return what to train on, which may be copies of points as one that counts as often."""
+        return data
 
     def _watch(
         self,
+        X: Any,
         data: TrainingSet,
         objective: Objective,
         monitor: Monitor,
@@ -153,8 +155,14 @@ class LinearLearner(TrainedLearner, PointsLearner):
         **how: Any,
     ) -> None:
         """Run a solver, and keep what it has found."""
+
+        def keep(x: Array, last: bool) -> None:
+            self._keep(monitor, objective, data, x, last)
+            if not last:
+                self._end(X, data, monitor, objective)
+
         with self._watching(
-            monitor, partial(self._keep, monitor, objective, data),
+            monitor, keep,
             lambda x: [data.undo_scale(self._map(objective, x))], callbacks, unit=data.unit, **how,
         ), one_blas_thread():  # fmt: skip
             solve()
@@ -193,38 +201,45 @@ class LinearLearner(TrainedLearner, PointsLearner):
         self._refuse_in_parts()
         kept = getattr(self, "components_", None)
         exponent = None if kept is None else getattr(self, "_exponent", 0)
-        data = self._check_data(X, y, sample_weight, exponent, self._join())
+        size = 0 if self.reservoir is None and not self._keeps else self.reservoir
+        data = self._check_data(X, y, sample_weight, exponent, self._join(size))
         self._exponent = data.exponent
         if kept is not None and self._course is not None:
             monitor, coordinates, x0 = self._course
             objective = self._objective(data, self.components_)
             objective.coordinates = coordinates
         else:
-            rng = check_random_state(self.random_state)
+            rng, self._n_seen = check_random_state(self.random_state), 0
             objective, x0 = self._starting(data, rng, kept)
             monitor = self._monitor(data, objective, x0, rng)
             self._course = monitor, objective.coordinates, x0
+        data.forget_few()
+        self._n_seen += data.n_new
         steps = self._steps(objective, x0, None)
         batches = self._batches(data, objective, monitor.rng)
         monitor.restart(monitor.x)
         monitor.look_at(objective, data.weight, data.n_new)
         self._watch(
-            data, objective, monitor, callbacks,
+            X, data, objective, monitor, callbacks,
             lambda: monitor(run_epoch(objective, batches(), monitor, steps), monitor.x), total=1,
         )  # fmt: skip
         self._end(X, data, monitor, objective)
         self._settle()
         return self
 
-    def _join(self) -> Any:
-        """Return what adds samples of earlier calls to those of a call, if any are to be kept."""
-        check_count("reservoir", self.reservoir, least=0)
-        if not self.reservoir:
+    def _join(self, size: int | None) -> Any:
+        """Return what adds samples of earlier calls to those of a call, if any are to be kept.
+
+        `size`: so many; None for what is usual.
+        """
+        if size is not None:
+            size = check_count("reservoir", size, least=0)
+        if size == 0:
             self._kept = None
             return None
-        if self._kept is None or self._kept.size != self.reservoir:
+        if self._kept is None or self._kept.given != size:
             seed = check_random_state(self.random_state).randint(2**31 - 1)
-            self._kept = Reservoir(int(self.reservoir), seed)
+            self._kept = Reservoir(size, seed)
         return self._kept.join
 
     def _settle(self) -> None:
@@ -238,18 +253,9 @@ class LinearLearner(TrainedLearner, PointsLearner):
         check_range("learning_rate", self.learning_rate, high=_MAX_RATE, positive=True)
         if self.tol is not None:
             check_range("tol", self.tol)
+        if self.init_scale is not None:
+            check_choice("init_scale", self.init_scale, ("auto",))
         return self._check_training()
-
-    @abstractmethod
-    def _objective(self, data: TrainingSet, L: Array) -> Objective:
-        """Return what is minimised, of training data and a map to start from."""
-
-    def _scale_objective(self, objective: Objective) -> Objective:
-        """Return what is lowest at the scale of the map that mini-batches should start from."""
-        return objective
-
-    def _rescaled(self, objective: Objective, data: TrainingSet, L: Array) -> None:
-        """Tell an objective of another map to start from."""
 
     def _batches(
         self, data: TrainingSet, objective: Objective, rng: np.random.RandomState
@@ -266,11 +272,7 @@ class LinearLearner(TrainedLearner, PointsLearner):
 
     def _anchors(self, data: TrainingSet) -> int:
         """Return how many anchors a batch has."""
-        return int(self.batch_size or min(1000, max(100, data.n_new // 10)))
-
-    def _start(self, data: TrainingSet, L: Array) -> Array:
-        """Return the map to start from, given what `init` says."""
-        return L
+        return int(self.batch_size or min(1000, max(100, max(data.n_new, self._n_seen) // 10)))
 
     def _monitor(
         self, data: TrainingSet, objective: Objective, x0: Array, rng: np.random.RandomState
@@ -296,55 +298,10 @@ class LinearLearner(TrainedLearner, PointsLearner):
         return nullcontext()
 
     def _end(self, X: Any, data: TrainingSet, monitor: Monitor, objective: Objective) -> None:
-        """Keep what else is fitted, even of a training that was interrupted."""
+        """Keep what else is fitted, for callbacks and of a training that was interrupted."""
 
     def _look_at_result(self, data: TrainingSet, monitor: Monitor, objective: Objective) -> None:
         """Warn of a map that is of no use."""
-
-    def _initialize(
-        self, data: TrainingSet, rng: np.random.RandomState, kept: Array | None
-    ) -> Array:
-        """Make the map of `data.X` to start from, and keep it in case of an interrupt."""
-        init = as_given_map(self.init)
-        given = isinstance(init, np.ndarray)
-        if given and init.ndim == 2 and self.n_components is None:
-            n_components = len(init)
-        else:
-            n_components = check_n_components(data.X.shape[1], self.n_components)
-        L = initialize_components(
-            data.X,
-            data.labels if self._has_classes else None,
-            init,
-            n_components,
-            rng,
-            verbose=bool(self.verbose),
-            sample_weight=data.weight,
-        )
-        if kept is not None:
-            if kept.shape[1] != L.shape[1]:
-                raise ValueError(
-                    f"warm_start needs points of {kept.shape[1]} features as in the fit before, "
-                    f"got {L.shape[1]}: set warm_start=False."
-                )
-            if kept.shape != L.shape:
-                raise ValueError(
-                    f"warm_start needs a map of the same shape as in the fit before, {kept.shape}, "
-                    f"got {L.shape}: set warm_start=False."
-                )
-            L = data.start(kept)
-        elif given:
-            L = data.start(L)
-        self.components_ = data.undo_scale(L)
-        return L
-
-    def _best_scale(
-        self, objective: Objective, L: Array, batches: Callable[[], Iterable[Batch]]
-    ) -> float:
-        """Return the factor of the map that mini-batches should start from."""
-        coordinates, first = objective.coordinates, next(iter(batches()))
-        assert isinstance(coordinates, Coordinates)
-        x0, value = coordinates.vector([L]), self._scale_objective(objective.here())
-        return best_scale(lambda scale: value(coordinates.scaled(x0, scale), first)[0])
 
     def _keep(
         self, monitor: Monitor, objective: Objective, data: TrainingSet, x: Array, last: bool

@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
-from metricfast import losses
-from metricfast._core.sparse import nearest_of_class
+import metricfast.losses as losses
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.points import TrainingSet
 from metricfast.samplers import Batch
-from metricfast.training.objective import Labelled, map_points
+from metricfast.training.objective import Labelled
 
 __all__ = ["MARGIN", "ImpostorLists", "TargetsAndImpostors"]
 
@@ -144,19 +142,6 @@ class ImpostorLists:
         return True
 
 
-def targets_among(
-    Z: Any, labels: NDArray[np.int64], k: int, n_jobs: int | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the points of classes that are large enough, and their targets, as places there."""
-    able = np.flatnonzero(np.bincount(labels)[labels] > k)
-    if not len(able):
-        return able, np.empty((0, k), np.int64)
-    if len(able) < len(labels):
-        Z, labels = Z[able], labels[able]
-    find = nearest_of_class if issparse(Z) else losses.LMNN.find_targets
-    return able, find(Z, labels, k, n_jobs=n_jobs)
-
-
 class _OfSome:
     """Targets of some points, whose rows are in ascending order."""
 
@@ -182,19 +167,12 @@ class TargetsAndImpostors(Labelled):
         self._k, self._regularization, self._n_jobs = n_neighbors, regularization, n_jobs
         loss = losses.LMNN(n_neighbors, regularization, MARGIN)
         super().__init__(loss, data.labels, data.weight, n_jobs=n_jobs)
-        self.map: NDArray[Any] | None = None
+        self.targets: Any = None
 
     def aim(self, targets: NDArray[np.int64]) -> None:
-        """Take targets of all points."""
-        self.targets: Any = targets
+        """Take targets of all points, which are in memory."""
+        self.targets = targets
         self._lists = ImpostorLists(self.y, targets, MARGIN, self._n_jobs)
-
-    def aim_among(self, rows: NDArray[np.int64], X: NDArray[Any]) -> NDArray[np.int64]:
-        """Take targets among some points, under `map` if there is one; return which have any."""
-        Z = X if self.map is None else map_points(X, self.map, self._n_jobs)
-        able, targets = targets_among(Z, self.y[rows], self._k, self._n_jobs)
-        self.aim_some(rows[able], targets)
-        return rows[able]
 
     def aim_some(self, rows: NDArray[np.int64], targets: NDArray[np.int64]) -> None:
         """Take targets of some points, which are places among these."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricfast import losses
+import metricfast.losses as losses
 from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.linear.all_pairs import AllPairsLearner
 from metricfast.learners.linear.shared_docs import documented
@@ -36,7 +36,7 @@ class LDML(AllPairsLearner):
     .. math::
 
         \sum_i \sum_{j \ne i} w_i w_j
-        \log\bigl(1 + \exp(s_{ij} (\|L x_i - L x_j\|^2 - b))\bigr)
+        \log\left(1 + \exp(s_{ij} (\|L x_i - L x_j\|^2 - b))\right)
 
     the negative log-likelihood, each pair in both orders. No matrix over pairs of points is held.
 
@@ -53,7 +53,11 @@ class LDML(AllPairsLearner):
         mini-batches, with the pairs of points of a batch. It first multiplies the
         initial map by the factor that makes the objective of a batch lowest.
     %(sgd)s
+    %(jobs)s
+    %(folds)s
     %(training)s
+    init_scale : "auto" or None, default=None
+        %(init_scale)s
 
     Attributes
     ----------
@@ -96,6 +100,8 @@ class LDML(AllPairsLearner):
     array([ True, False])
     """
 
+    _by_folds = ()  # few iterations would leave the bias as it was
+
     def _loss(self) -> losses.LDML:
         return losses.LDML()
 
@@ -110,6 +116,9 @@ class LDML(AllPairsLearner):
     def _start(self, data: TrainingSet, L: NDArray[Any]) -> NDArray[Any]:
         distance = _mean_distance(data, L)
         return L * math.sqrt(_START / distance) if distance > 0 else L
+
+    def _starts(self, data: TrainingSet, L: NDArray[Any]) -> list[NDArray[Any]]:
+        return [L]
 
     def _keep(
         self, monitor: Monitor, objective: Objective, data: TrainingSet, x: Any, last: bool

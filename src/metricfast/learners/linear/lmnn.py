@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metricfast import losses
+import metricfast.losses as losses
 from metricfast._core.arguments import check_count, check_range
 from metricfast._core.deprecation import DEPRECATED
+from metricfast._core.scatter import blocks
 from metricfast._core.sparse import dense
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.base.trained import Callback
 from metricfast.learners.linear.base import LinearLearner
-from metricfast.learners.linear.impostors import MARGIN, TargetsAndImpostors, targets_among
+from metricfast.learners.linear.impostors import MARGIN, TargetsAndImpostors
 from metricfast.learners.linear.shared_docs import documented
+from metricfast.learners.linear.targets import targets_among, targets_in_chunks
 from metricfast.samplers import Batch, class_batches
-from metricfast.training.chunks import POOL, Chunked, batches_of
+from metricfast.training.chunks import Chunked, batches_of
 from metricfast.training.coordinates import FULL_BASIS, Coordinates
 from metricfast.training.monitor import Monitor, SolverState
 from metricfast.training.objective import LinearMap, Objective, map_points
@@ -47,7 +50,8 @@ class LMNN(LinearLearner):
         r \sum_i w_i \sum_{t \in T_i} D_{it}
         + (1 - r) \sum_i w_i \sum_{t \in T_i} \sum_{l: y_l \ne y_i} [1 + D_{it} - D_{il}]_+
 
-    The targets of a point are its nearest neighbours of the same class in the space of the input.
+    The targets of a point are its nearest neighbours of the same class in the space of the input,
+    or under another start that `early_stopping` chose.
 
     Parameters
     ----------
@@ -56,7 +60,7 @@ class LMNN(LinearLearner):
         Number k of targets of each point. Every class needs more members than that.
     min_iter, max_iter : int, default=50 and 1000
         Least and largest number of iterations of "lbfgs". It ends before the least one only where
-        the objective cannot be lowered further.
+        the objective cannot be lowered further, or `early_stopping` has chosen fewer.
     learn_rate : float, default=1e-7
         Accepted for compatibility; it belonged to a gradient descent that L-BFGS replaces.
     regularization : float, default=0.5
@@ -76,7 +80,8 @@ class LMNN(LinearLearner):
         number of points over that of the batch. It first multiplies the initial map by the factor
         that makes the objective of a batch lowest.
     batch_size : int, optional
-        Anchors per mini-batch; by default a tenth of the points, but at least 100 and at most 1000.
+        Anchors per mini-batch; by default a tenth of the points, in `partial_fit` of those of all
+        calls so far, but at least 100 and at most 1000.
     learning_rate : float, default=0.01
         First step of "sgd", relative to the root mean square of the initial map; it falls to zero
         along half a cosine.
@@ -85,6 +90,8 @@ class LMNN(LinearLearner):
     target_refresh : int, default=0
         How often to find the targets again, under the map learned so far, and go on from there.
         Each time `max_iter` and `max_epochs` count anew.
+    %(jobs)s
+    %(folds)s
     %(training)s
 
     Attributes
@@ -126,6 +133,9 @@ class LMNN(LinearLearner):
     (150, 4)
     """
 
+    _stoppings: tuple[str, ...] = ("folds", "auto")
+    _keeps = True
+
     def __init__(
         self,
         init: str | NDArray[Any] = "auto",
@@ -148,12 +158,12 @@ class LMNN(LinearLearner):
         target_refresh: int = 0,
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
-        early_stopping: bool = False,
+        early_stopping: bool | str = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         warm_start: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
-        reservoir: int = 0,
+        reservoir: int | None = None,
     ) -> None:
         self._take(locals())
 
@@ -174,15 +184,42 @@ class LMNN(LinearLearner):
         _check_class_sizes(data, self._k)
         self.labels_ = np.arange(len(data.classes))
         loss = TargetsAndImpostors(data, self._k, self.regularization, self.n_jobs)
-        few = data.few
-        able, targets = targets_among(few.X, few.labels, self._k, self.n_jobs)
-        if few is data and not data.n_kept:
-            loss.aim(targets)
-        elif few is data:
-            loss.aim_some(able, targets)
-        scatter = _target_scatter(few.X if len(able) == len(few.labels) else few.X[able], targets)
+        if isinstance(data.X, Chunked):
+            loss.targets = targets_in_chunks(data.X, loss.y, self._k, n_jobs=self.n_jobs)
+            scatter = _target_scatter(data.few.X, loss.targets[data.few_rows], data.X)
+        else:
+            able, targets = targets_among(data.X, data.labels, self._k, self.n_jobs)
+            if data.n_kept:
+                loss.aim_some(able, targets)
+            else:
+                loss.aim(targets)
+            points = data.X if len(able) == len(data.labels) else data.X[able]
+            scatter = _target_scatter(points, targets, points)
         coordinates = Coordinates(data.X.shape[1], scatter)
         return Objective(data.X, LinearMap(), loss, coordinates, n_jobs=self.n_jobs)
+
+    def _starting(
+        self,
+        data: TrainingSet,
+        rng: np.random.RandomState,
+        kept: Array | None,
+        start: str | None = None,
+        spreads: dict[str | None, Any] | None = None,
+    ) -> tuple[Objective, Array]:
+        objective, x0 = super()._starting(data, rng, kept, start, spreads)
+        if start is None:
+            return objective, x0
+        L, loss = self._map(objective, x0), objective.loss
+        assert isinstance(loss, TargetsAndImpostors)
+        targets = targets_among(map_points(data.X, L), data.labels, self._k, self.n_jobs)[1]
+        loss.aim(targets)
+        scatter = _target_scatter(data.X, targets, data.X)
+        objective.coordinates = Coordinates(data.X.shape[1], scatter)
+        return objective, objective.coordinates.vector([L])
+
+    @property
+    def _least_of_class(self) -> int:
+        return self._k + 1
 
     def _batches(
         self, data: TrainingSet, objective: Objective, rng: np.random.RandomState
@@ -191,27 +228,25 @@ class LMNN(LinearLearner):
         assert isinstance(loss, TargetsAndImpostors)
 
         def draw(rows: NDArray[np.int64]) -> list[Batch]:
-            if isinstance(objective.X, Chunked):
-                rows = loss.aim_among(rows, objective.X[rows])
             rows = rows[: len(rows) - data.n_kept]
-            drawn = class_batches(data.labels[rows], size, rng) if len(rows) else []
+            drawn = class_batches(data.labels[rows], size, rng)
             batches = [data.with_kept(Batch(rows[some], len(some)), rng) for some in drawn]
             return [loss.with_targets(batch) for batch in batches]
 
-        return batches_of(objective.X, draw, rng, size, POOL)
+        return batches_of(objective.X, draw, rng, size)
 
     def _solve(
         self, objective: Objective, monitor: Monitor, batches: Callable[[], Iterable[Batch]]
     ) -> None:
         super()._solve(objective, monitor, batches)
         for _ in range(self.target_refresh):
-            if monitor.stopped:
+            if monitor.stopped or monitor.stalled:
                 break
             x, loss = monitor.best_x, objective.loss
             assert isinstance(loss, TargetsAndImpostors)
             L = self._map(objective, x)
             if isinstance(objective.X, Chunked):
-                loss.map = L
+                loss.targets = targets_in_chunks(objective.X, loss.y, self._k, L, self.n_jobs)
             else:
                 Z = map_points(objective.X, L, self.n_jobs)
                 loss.aim(losses.LMNN.find_targets(Z, loss.y, self._k, n_jobs=self.n_jobs))
@@ -257,12 +292,13 @@ def _check_class_sizes(data: TrainingSet, k: int) -> None:
         )
 
 
-def _target_scatter(X: Any, targets: NDArray[np.int64]) -> NDArray[np.float64]:
+def _target_scatter(X: Any, targets: NDArray[Any], among: Any) -> NDArray[np.float64]:
     """Sum the outer products of points less their targets, or the diagonals of the products."""
     wide = X.shape[1] > FULL_BASIS
     scatter = np.zeros(X.shape[1] if wide else (X.shape[1], X.shape[1]))
-    for column in targets.T:
-        difference = X - X[column]
+    parts = blocks(X) if isinstance(among, Chunked) else [slice(None)]
+    for rows, column in product(parts, range(targets.shape[1])):
+        difference = X[rows] - among[targets[rows, column]]
         if wide:
             scatter += (difference * difference).sum(axis=0, dtype=np.float64)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metricfast import losses
+import metricfast.losses as losses
 from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.linear.all_pairs import AllPairsLearner
 from metricfast.learners.linear.shared_docs import documented
@@ -41,7 +41,11 @@ class MCML(AllPairsLearner):
         mini-batches in which the neighbours of a point are those of its batch. It first multiplies
         the initial map by the factor that makes the objective of a batch lowest.
     %(sgd)s
+    %(jobs)s
+    %(folds)s
     %(training)s
+    init_scale : "auto" or None, default=None
+        %(init_scale)s
 
     Attributes
     ----------

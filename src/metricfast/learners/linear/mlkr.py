@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricfast import losses
+import metricfast.losses as losses
 from metricfast._core.scaling import rescale_targets
 from metricfast._core.scatter import square_root
 from metricfast._core.targets import check_regression_target
@@ -32,7 +32,7 @@ class MLKR(AllPairsLearner):
 
     .. math::
 
-        \min_L \sum_i w_i \Bigl( \sum_{j \ne i} p_{ij} y_j - y_i \Bigr)^2, \qquad
+        \min_L \sum_i w_i \left( \sum_{j \ne i} p_{ij} y_j - y_i \right)^2, \qquad
         p_{ij} = \frac{\exp(-\|L x_i - L x_j\|^2)}{\sum_{l \ne i} \exp(-\|L x_i - L x_l\|^2)}
 
     No matrix over pairs of points is held.
@@ -52,7 +52,11 @@ class MLKR(AllPairsLearner):
         mini-batches in which the neighbours of a point are those of its batch. It first multiplies
         the initial map by the factor that predicts the targets of a batch best.
     %(sgd)s
+    %(jobs)s
+    %(held_out)s
     %(training)s
+    init_scale : "auto" or None, default=None
+        %(init_scale)s
 
     Attributes
     ----------
@@ -65,10 +69,10 @@ class MLKR(AllPairsLearner):
     Notes
     -----
     The units of the targets do not matter: the solvers see them times the power of two that brings
-    their standard deviation to between 1 and 2. Those of the points do, through the start: where
-    `init` spreads them too widely or too narrowly, the predictions do not change with the map.
-    Standardized data are a good start. Where "lbfgs" cannot begin for that reason,
-    ConvergenceWarning says so.
+    their standard deviation to between 1 and 2. Where the start spreads the points too widely or
+    too narrowly, the predictions do not change with the map: `init_scale` sees to that. With None,
+    or an array as `init`, standardized data are a good start. Where "lbfgs" cannot begin for that
+    reason, ConvergenceWarning says so.
 
     %(units)s
 
@@ -89,6 +93,7 @@ class MLKR(AllPairsLearner):
     """
 
     _has_classes = False
+    _stoppings: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -111,7 +116,8 @@ class MLKR(AllPairsLearner):
         n_iter_no_change: int = 10,
         warm_start: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
-        reservoir: int = 0,
+        reservoir: int | None = None,
+        init_scale: str | None = None,
     ) -> None:
         self._take(locals())
 

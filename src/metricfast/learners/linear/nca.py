@@ -6,7 +6,7 @@ import copy
 
 import numpy as np
 
-from metricfast import losses
+import metricfast.losses as losses
 from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.linear.all_pairs import AllPairsLearner
 from metricfast.learners.linear.shared_docs import documented
@@ -44,7 +44,11 @@ class NCA(AllPairsLearner):
         the initial map by the factor that makes the labels of a batch most likely, since the
         softmax has no gradient where the scale of the data is too large or too small for it.
     %(sgd)s
+    %(jobs)s
+    %(folds)s
     %(training)s
+    init_scale : "auto" or None, default=None
+        %(init_scale)s
 
     Attributes
     ----------
@@ -56,9 +60,10 @@ class NCA(AllPairsLearner):
 
     Notes
     -----
-    The softmax of distances has no slope where `init` spreads the points too widely or too
-    narrowly: standardized data are a good start. Where "lbfgs" cannot begin for that reason,
-    ConvergenceWarning says so.
+    The softmax of distances has no slope where the start spreads the points too widely or too
+    narrowly, and where it is nearly uniform, few directions are found: `init_scale` sees to that.
+    With None, or an array as `init`, standardized data are a good start. Where "lbfgs" cannot
+    begin, ConvergenceWarning says so.
 
     %(units)s
 
@@ -89,5 +94,5 @@ class NCA(AllPairsLearner):
 
     def _lowest(self, data: TrainingSet) -> float:
         """Return the objective where every point with company of its class attracts no other."""
-        weight = np.ones(len(data.labels)) if data.weight is None else data.weight
-        return -float(weight[np.bincount(data.labels)[data.labels] > 1].sum())
+        of_classes = np.bincount(data.labels, data.weight)
+        return -float(of_classes[of_classes > 1].sum())

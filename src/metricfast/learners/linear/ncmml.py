@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.special import log_softmax
 
-from metricfast import losses
+import metricfast.losses as losses
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.scatter import group_means, repetitions
@@ -58,6 +58,8 @@ class NCMML(LinearLearner):
         "sgd" takes a step of Adam for every mini-batch, towards the means of all points. It first
         multiplies the initial map by the factor that makes the labels of a batch most likely.
     %(sgd)s
+    %(jobs)s
+    %(folds)s
     %(training)s
 
     Attributes
@@ -86,6 +88,9 @@ class NCMML(LinearLearner):
     (150, 2)
     """
 
+    _stoppings: tuple[str, ...] = ("folds", "auto")
+    _by_folds = ()  # which judge by neighbours, not by means
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -102,12 +107,12 @@ class NCMML(LinearLearner):
         max_epochs: int = 50,
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
-        early_stopping: bool = False,
+        early_stopping: bool | str = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         warm_start: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
-        reservoir: int = 0,
+        reservoir: int | None = None,
     ) -> None:
         self._take(locals())
 

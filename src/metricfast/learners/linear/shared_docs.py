@@ -27,22 +27,19 @@ _SHARED = {
     random_state : int, RandomState or None, default=None
         For "random" initialisation, mini-batches and points that are held out.""",
     "sgd": """batch_size : int, optional
-        Points per mini-batch; by default a tenth of the points, but at least 100 and at most 1000.
+        Points per mini-batch; by default a tenth of the points, in `partial_fit` of those of all
+        calls so far, but at least 100 and at most 1000.
     learning_rate : float, default=0.01
         First step of "sgd", relative to the root mean square of the initial map; it falls to zero
         along half a cosine.
     max_epochs : int, default=50
         Number of passes of "sgd" over the points.""",
-    "training": """n_jobs : int, optional
+    "jobs": """n_jobs : int, optional
         Number of threads; results do not depend on it. By default all that the process may use.
     callbacks : iterable of callables, optional
         Each is called with a `metricfast.solvers.SolverState` after every iteration (with "sgd":
-        every epoch). One that returns True ends the training.
-    early_stopping : bool, default=False
-        Hold points out, keep the map under which their 3 nearest neighbours among the others are
-        wrong most seldom (of numbers: have the least mean squared error), and stop after
-        `n_iter_no_change` iterations or epochs that bring none better.
-    validation_fraction : float, default=0.1
+        every epoch). One that returns True ends the training.""",
+    "training": """validation_fraction : float, default=0.1
         Share of the points that is held out.
     n_iter_no_change : int, default=10
         Of `early_stopping`.
@@ -52,9 +49,31 @@ _SHARED = {
         File that the training is written to after every iteration or epoch, and goes on from where
         it is there already. It needs the package safetensors. A training by "lbfgs" goes on without
         its memory of gradients.
-    reservoir : int, default=0
+    reservoir : int, optional
         Number of points, drawn from those of all calls, that are kept for `partial_fit`: the points
-        of a batch are compared with as many of them as well.""",
+        of a batch are compared with as many of them as well. By default none; of `LMNN`, which
+        looks for neighbours, 4096 points of the calls of `partial_fit`, or what an eighth of
+        `memory_limit` has room for.""",
+    "held_out": """early_stopping : bool, default=False
+        Hold points out, keep the map under which their 3 nearest neighbours among the others are
+        wrong most seldom (of numbers: have the least mean squared error), and stop after
+        `n_iter_no_change` iterations or epochs that bring none better.""",
+    "folds": """early_stopping : bool or {"auto", "folds"}, default=False
+        "folds": train on four fifths of up to 1000 points, five times, and then on all, for as many
+        iterations or epochs as made the nearest neighbours of the other fifth wrong most seldom,
+        which may be none; of what differs by less than chance, for the fewest. It guards few points
+        with noisy labels against fitting these. With ``init="auto"`` other starts are tried in the
+        same way, as long as they are not clearly behind: the directions of `LFDA`, and features
+        divided by their standard deviations. "auto" is "folds" with "lbfgs", where points are in
+        memory, and any four fifths have enough of each class; else, and of `LDML` and `NCMML`,
+        False. True: hold points out, keep the map under which their 3 nearest neighbours among the
+        others are wrong most seldom, and stop after `n_iter_no_change` iterations or epochs that
+        bring none better. False: train to the end, as metric-learn does.""",
+    "init_scale": """"auto" multiplies a start that `init` names by the factor under which the
+        objective of up to 500 points is lowest (for `NCA`: their labels are most likely, each by
+        the others), and divides the features of "identity" by their standard deviations where that
+        makes it lower still. None starts from the map that is named, as metric-learn does. An array
+        is always taken as it is, but for "sgd".""",
     "attributes": """n_iter_ : int
         Number of iterations, or epochs, done.
     loss_curve_ : list of float
@@ -64,7 +83,7 @@ _SHARED = {
         numbers, the negative mean squared error).
     n_features_in_ : int
         Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Their names, if `X` has any.
     preprocessor_ : callable or None
         The preprocessor in use.""",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from metricfast._core.scatter import discriminant_components
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers, RandomState
-from metricfast._core.warn import warn_user
+from metricfast._core.warn import ignored, warn_user
 from metricfast.distances.neighbors import kneighbors_per_class
 
 __all__ = ["check_given_basis", "local_discriminants", "triplet_directions"]
@@ -145,7 +144,10 @@ def _cluster_centres(X: Array, n_clusters: int, rng: RandomState) -> Array:
     n_samples = min(len(X), _POINTS_PER_CLUSTER * n_clusters)
     rows = sample_without_replacement(len(X), n_samples, random_state=rng)
     # One thread, since sums over several would depend on their number.
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # told of duplicates
+    with (
+        one_blas_thread(),
+        threadpool_limits(1, "openmp"),
+        ignored(ConvergenceWarning),  # told of duplicates
+    ):
         model = KMeans(n_clusters, n_init=1, random_state=rng).fit(X[np.sort(rows)])
     return np.asarray(model.cluster_centers_, X.dtype)

@@ -9,10 +9,10 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.prior import initialize_metric
-from metricfast._core.progress import Progress
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
+from metricfast.learners.tuples.iterated import IteratedLearner, ToldProgress
 from metricfast.training.monitor import Monitor
 
 __all__ = ["minimize_factor", "start_metric"]
@@ -32,7 +32,7 @@ def start_metric(
 
 
 def minimize_factor(
-    learner: Any,
+    learner: IteratedLearner,
     objective: Callable[[Floats], tuple[float, Floats, float]],
     start: Floats,
     tol: float,
@@ -40,7 +40,8 @@ def minimize_factor(
 ) -> bool:
     """Minimise by L-BFGS until what is left to gain is at most `tol`.
 
-    Sets `n_iter_` of the learner, and warns ConvergenceWarning if it ends otherwise.
+    Sets `n_iter_` of the learner, and warns ConvergenceWarning if it ends otherwise, but where a
+    callback has stopped it.
 
     `learner`: with parameters `max_iter` and `verbose`.
     `objective`: gives the value and gradient at a factor, and how far from optimal the factor is.
@@ -49,7 +50,13 @@ def minimize_factor(
     `finish`: called with the best factor at the end, also when interrupted.
     Returns whether the last factor is as near to the optimum.
     """
-    progress = Progress(type(learner).__name__, learner.max_iter, shown=learner.verbose)
+    stopped, present = False, start
+
+    def keep() -> None:
+        learner.n_iter_ = len(monitor.curve)
+        finish(present)
+
+    progress = ToldProgress(learner, learner.max_iter, keep)
     # Iterations end where the objective was evaluated last, but for the last line search.
     last: dict[bytes, tuple[float, Floats, float]] = {}
 
@@ -69,8 +76,10 @@ def minimize_factor(
         return at(x)[2]
 
     def observer(iteration: int, value: float, x: Floats) -> bool:
-        progress(iteration, value)
-        return remaining(x) <= tol
+        nonlocal stopped, present
+        present = x.reshape(start.shape)
+        stopped = progress(iteration, value)
+        return stopped or remaining(x) <= tol
 
     def report(intermediate_result: Any) -> None:
         if monitor(intermediate_result.fun, intermediate_result.x):
@@ -92,7 +101,7 @@ def minimize_factor(
         progress.close()
         learner.n_iter_ = max(1, len(monitor.curve))
         finish(monitor.best_x.reshape(start.shape))
-    if not distance <= tol:
+    if not (stopped or distance <= tol):
         warn_user(
             f"{type(learner).__name__} stopped after {learner.n_iter_} iterations at "
             f"{distance:.2g}, above tol={tol:g}: raise max_iter or tol, or standardise the "

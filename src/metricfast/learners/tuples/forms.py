@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_count
+from metricfast._core.initialize import components_from_metric
 from metricfast._core.prior import initialize_metric
-from metricfast._core.scaling import center_and_rescale
-from metricfast._core.scatter import pair_scatter
+from metricfast._core.scaling import center_and_rescale, times_power_of_two, undo_scale
+from metricfast._core.scatter import pair_scatter, repetitions
 from metricfast._core.stores import in_memory
 from metricfast._core.sums import Sums
 from metricfast._core.targets import check_partial_target, check_sample_weight
@@ -21,11 +22,19 @@ from metricfast.constraints import Constraints, wrap_indices
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.constraints import ConstraintLearner, Drawn, FromClasses, Weight
 from metricfast.learners.base.one_pass import OnePass, Summed
+from metricfast.learners.base.shrinkage import (
+    check_shrinkage,
+    judged_rows,
+    neighbor_error,
+    towards,
+)
+from metricfast.learners.base.told import tells_callbacks
 
 __all__ = [
     "GivenPairs",
     "GivenPairsInParts",
     "PairsFromClasses",
+    "ShrunkFromPairs",
     "TripletsFromClasses",
     "pair_sums",
     "prior_alone",
@@ -40,6 +49,7 @@ class GivenPairs(ConstraintLearner, PairsClassifierMixin):
 
     _requires_y = True
 
+    @tells_callbacks
     def fit(
         self: Self,
         pairs: ArrayLike,
@@ -193,6 +203,50 @@ class PairsFromClasses(FromClasses):
                 "draw."
             )
         return drawn
+
+
+class ShrunkFromPairs(PairsFromClasses):
+    """Base of those whose metric is moved towards a simpler one as far as serves neighbours."""
+
+    shrinkage: float | str
+    components_: Any
+    A_: Any
+
+    def _checked(self) -> Any:
+        check_shrinkage(self.shrinkage)
+        return super()._checked()
+
+    def _draw(self, points: Any, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
+        drawn, found = super()._draw(points, labels, sample_weight, rng)
+        if check_shrinkage(self.shrinkage) == 0:
+            return drawn, found
+        weights = repetitions(check_sample_weight(sample_weight, len(points)), len(points))
+        codes = np.where(weights > 0, check_partial_target(labels)[1], -1)
+        rows = judged_rows(codes)
+        judged = points[rows], codes[rows], weights[rows]
+        return drawn, found | {"judged": judged}
+
+    def _learn(self, *drawn: Any, **known: Any) -> None:
+        judged = known.pop("judged", None)
+        super()._learn(*drawn, **known)
+        fraction = check_shrinkage(self.shrinkage)
+        self.shrinkage_, self.shrinkage_target_ = fraction or 0.0, "identity"
+        if judged is None or len(judged[0]) < 2:
+            return
+        points, exponent = center_and_rescale(judged[0])
+        L = times_power_of_two(self.components_.astype(np.float64), exponent)
+        covariance = np.cov(points, rowvar=False, aweights=judged[2], dtype=np.float64)
+        if not np.trace(covariance := np.atleast_2d(covariance)) > 0:
+            return
+        judge = neighbor_error(points, *judged[1:]) if fraction is None else None
+        self.shrinkage_target_, self.shrinkage_, M = towards(
+            L.T @ L, covariance, fraction or 0.0, judge, self.n_components
+        )
+        if self.shrinkage_ > 0:
+            L = components_from_metric(M, n_components=self.n_components)
+            self.components_ = undo_scale(L, exponent, self.components_.dtype)
+            if hasattr(self, "A_"):
+                self.A_ = self.get_mahalanobis_matrix()
 
 
 class TripletsFromClasses(FromClasses):

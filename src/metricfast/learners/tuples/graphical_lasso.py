@@ -20,7 +20,7 @@ _PERIOD = 10
 
 
 def graphical_lasso(
-    matrix: Floats, sparsity: float, observer: Callable[[int, float], object] | None = None
+    matrix: Floats, sparsity: float, observer: Callable[[int, float, Floats], bool] | None = None
 ) -> Floats:
     r"""Minimise ``tr(S M) - log det M + sparsity * sum_{i != j} |M_ij|``.
 
@@ -28,7 +28,8 @@ def graphical_lasso(
     definite S, where coordinate descent may stall or leave the definite matrices.
 
     `matrix`: ndarray of shape (n_features, n_features); S, positive definite.
-    `observer`: gets the number of each iteration, and by how much it is off.
+    `observer`: gets the number of each iteration, by how much it is off, and M; a true result
+        ends the iterations.
     Returns an ndarray of shape (n_features, n_features): positive definite. Warns
     ConvergenceWarning if iterations run out.
 
@@ -56,9 +57,8 @@ def graphical_lasso(
         dual = shifted - sparse
         gap = float(np.linalg.norm(definite - sparse) / np.linalg.norm(sparse))
         move = float(rho * np.linalg.norm(sparse - before) / size)
-        if observer is not None:
-            observer(iteration, max(gap, move))
-        if max(gap, move) < _TOL:
+        stopped = observer is not None and observer(iteration, max(gap, move), definite / units)
+        if stopped or max(gap, move) < _TOL:
             break
         if iteration % _PERIOD == 0 and not 0.2 * gap <= move <= 5 * gap:
             factor = 2.0 if gap > move else 0.5

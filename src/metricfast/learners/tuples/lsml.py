@@ -17,15 +17,17 @@ from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.learners.base.classifiers import QuadrupletsClassifierMixin
-from metricfast.learners.base.constraints import ConstraintLearner, Drawn, Weight
+from metricfast.learners.base.constraints import Drawn, Weight
 from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.base.told import tells_callbacks
 from metricfast.learners.tuples.factored import minimize_factor, start_metric
 from metricfast.learners.tuples.forms import PairsFromClasses
+from metricfast.learners.tuples.iterated import IteratedLearner
 
 __all__ = ["LSML", "LSML_Supervised"]
 
 
-class _BaseLSML(ConstraintLearner, MahalanobisMixin):
+class _BaseLSML(IteratedLearner, MahalanobisMixin):
     """What the learners on given and on drawn quadruplets share."""
 
     tol: float
@@ -156,6 +158,7 @@ class LSML(_BaseLSML, QuadrupletsClassifierMixin):
     ) -> None:
         self._take(locals())
 
+    @tells_callbacks
     def fit(
         self, quadruplets: ArrayLike, weights: ArrayLike | None = None, *, validate: bool = False
     ) -> LSML:

@@ -17,18 +17,18 @@ from metricfast._core.arguments import (
 )
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.progress import Progress
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, RandomState
 from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
-from metricfast.learners.base.constraints import ConstraintLearner
+from metricfast.learners.base.told import tells_callbacks
 from metricfast.learners.tuples.forms import TripletsFromClasses
+from metricfast.learners.tuples.iterated import IteratedLearner, ToldProgress
 
 __all__ = ["OASIS", "OASIS_Supervised"]
 
 
-class _BaseOASIS(ConstraintLearner, BilinearMixin):
+class _BaseOASIS(IteratedLearner, BilinearMixin):
     """What the learners on given and on drawn triplets share."""
 
     C: float
@@ -73,7 +73,11 @@ class _BaseOASIS(ConstraintLearner, BilinearMixin):
         index, weight = np.ascontiguousarray(triplets.index), triplets.weight
         total = len(index) if weight is None else weight.sum()
         order = np.arange(len(index))
-        with Progress(type(self).__name__, n_passes, shown=self.verbose) as progress:
+
+        def keep() -> None:
+            self.bilinear_ = W.copy()  # which further passes do not change
+
+        with ToldProgress(self, n_passes, keep) as progress:
             for _ in range(n_passes):
                 if self.shuffle:
                     order = rng.permutation(len(index))
@@ -85,10 +89,10 @@ class _BaseOASIS(ConstraintLearner, BilinearMixin):
                 if self.projection is not None:
                     W[...] = _project(W, self.projection)
                 self.n_iter_ += 1
-                self.loss_curve_.append(loss / total)
-                progress(self.n_iter_, self.loss_curve_[-1])
-                if n_updates == 0:
+                self.loss_curve_ = [*self.loss_curve_, loss / total]
+                if progress(self.n_iter_, self.loss_curve_[-1]) or n_updates == 0:
                     break
+        self.bilinear_ = W
 
 
 class OASIS(_BaseOASIS, TripletsClassifierMixin):
@@ -170,6 +174,7 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
     ) -> None:
         self._take(locals())
 
+    @tells_callbacks
     def fit(
         self,
         triplets: ArrayLike,

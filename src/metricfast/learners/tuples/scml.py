@@ -14,26 +14,27 @@ from metricfast._core.arguments import check_count, check_range
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
-from metricfast._core.progress import Progress
 from metricfast._core.scaling import center_and_rescale, times_power_of_two, undo_scale
 from metricfast._core.targets import check_partial_target
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
-from metricfast.learners.base.constraints import ConstraintLearner, Drawn, Weight
+from metricfast.learners.base.constraints import Drawn, Weight
 from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.base.told import tells_callbacks
 from metricfast.learners.tuples.bases import (
     check_given_basis,
     local_discriminants,
     triplet_directions,
 )
 from metricfast.learners.tuples.forms import TripletsFromClasses
+from metricfast.learners.tuples.iterated import IteratedLearner, ToldProgress
 
 __all__ = ["SCML", "SCML_Supervised"]
 
 
-class _BaseSCML(ConstraintLearner, MahalanobisMixin):
+class _BaseSCML(IteratedLearner, MahalanobisMixin):
     """What the learners on given and on drawn triplets share."""
 
     _bases: tuple[str, ...] = ("triplet_diffs",)
@@ -78,22 +79,31 @@ class _BaseSCML(ConstraintLearner, MahalanobisMixin):
         best, best_value = weights.copy(), math.inf
         curve: list[float] = []
         n_reports = -(-int(self.max_iter) // int(self.output_iter))
-        progress = Progress(type(self).__name__, n_reports, shown=self.verbose)
         self.n_iter_ = 0
 
-        def report() -> None:
+        def keep() -> None:
+            self.components_ = undo_scale(
+                _components(basis, best, self.n_components), exponent, dtype
+            )
+            self.weights_ = times_power_of_two(best.astype(np.float64), -2 * exponent)
+            self.loss_curve_, self.objective_ = curve.copy(), best_value
+
+        progress = ToldProgress(self, n_reports, keep)
+
+        def report() -> bool:
             nonlocal best, best_value
             value, scale = self._objective(triplets, basis, weights)
             curve.append(value)
             # No metric at all is of no use, and may have the lowest objective.
             if value < best_value and weights.any():
                 best, best_value = (scale * weights).astype(dtype), value
-            progress(len(curve), value)
+            return progress(len(curve), value)
 
         def next_draws(n_iter: int) -> Integers | None:
             if n_iter > 0:
                 self.n_iter_ = n_iter
-                report()
+                if report():
+                    return None
             size = min(self.output_iter, self.max_iter - n_iter)
             shape = size, self.batch_size
             return _draws(rng, len(triplets.index), shape, weight) if size else None
@@ -115,11 +125,7 @@ class _BaseSCML(ConstraintLearner, MahalanobisMixin):
                 best = weights
             elif not best.any():
                 best_value = curve[-1]
-            self.components_ = undo_scale(
-                _components(basis, best, self.n_components), exponent, dtype
-            )
-            self.weights_ = times_power_of_two(best.astype(np.float64), -2 * exponent)
-            self.loss_curve_, self.objective_ = curve, best_value
+            keep()
         if not np.isfinite(self.weights_).all():
             raise ValueError(
                 "X is so small that the weights of its bases overflow: multiply it by a number "
@@ -252,6 +258,7 @@ class SCML(_BaseSCML, TripletsClassifierMixin):
     ) -> None:
         self._take(locals())
 
+    @tells_callbacks
     def fit(self, triplets: ArrayLike, y: Any = None, *, validate: bool = False) -> SCML:
         """Learn the metric.
 

@@ -10,13 +10,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.arguments import check_random_state, check_range
 from metricfast._core.deprecation import DEPRECATED
-from metricfast._core.progress import Progress
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.sums import Sums
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
-from metricfast.learners.base.constraints import ConstraintLearner
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.base.one_pass import OnePassOfClasses, Summed
 from metricfast.learners.tuples.factored import start_metric
@@ -27,6 +25,7 @@ from metricfast.learners.tuples.forms import (
     prior_alone,
 )
 from metricfast.learners.tuples.graphical_lasso import MAX_ITER, graphical_lasso
+from metricfast.learners.tuples.iterated import IteratedLearner, ToldProgress
 
 __all__ = ["SDML", "SDML_Supervised"]
 
@@ -35,7 +34,7 @@ __all__ = ["SDML", "SDML_Supervised"]
 _MARGIN = 0.3
 
 
-class _BaseSDML(ConstraintLearner, MahalanobisMixin):
+class _BaseSDML(IteratedLearner, MahalanobisMixin):
     """What the learners on given and on drawn pairs share."""
 
     balance_param: float
@@ -65,15 +64,25 @@ class _BaseSDML(ConstraintLearner, MahalanobisMixin):
         with np.errstate(over="ignore", invalid="ignore"):
             self.balance_param_ = self._bounded_balance(loss, prior)
             matrix = _check_finite(inv(prior) + self.balance_param_ * loss)
+        M = prior
+
+        def keep() -> None:
+            self._set_metric(M, self.n_components, precision)
+
+        def observer(iteration: int, off: float, present: Floats) -> bool:
+            nonlocal M
+            M = present
+            return progress(iteration, off)
+
         try:
-            with Progress(type(self).__name__, MAX_ITER, shown=self.verbose) as progress:
-                M = graphical_lasso((matrix + matrix.T) / 2, float(self.sparsity_param), progress)
+            with ToldProgress(self, MAX_ITER, keep) as progress:
+                M = graphical_lasso((matrix + matrix.T) / 2, float(self.sparsity_param), observer)
         except np.linalg.LinAlgError as error:
             raise ValueError(
                 "The matrix that balance_param makes of the points has no inverse in float64: "
                 "lower it, or leave out points that are far from all others."
             ) from error
-        self._set_metric(M, self.n_components, precision)
+        keep()
 
     def _bounded_balance(self, loss: Floats, prior: Floats) -> float:
         """Return the largest balance, up to the one asked for, that leaves a minimum."""

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from metricfast._core.arguments import check_random_state
 from metricfast.embeddings import Embedding
 from metricfast.learners.base.callers import refuse_passed_on
+from metricfast.learners.base.told import tells_callbacks
 from metricfast.learners.base.trained import with_batches
 from metricfast.learners.votes.sides import initial_maps
 from metricfast.learners.votes.two_sided import TwoSidedVotes
@@ -158,6 +159,7 @@ class AsymmetricSimilarity(TwoSidedVotes):
     ) -> None:
         self._take(locals())
 
+    @tells_callbacks
     def fit(
         self,
         X: Any,
@@ -174,7 +176,8 @@ class AsymmetricSimilarity(TwoSidedVotes):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
                 preprocessor
-            Queries. Sparse points are not centred.
+            Queries. Sparse points are not centred. Of sources that do not fit into memory, such as
+            memory maps, here and in `X_database`, mini-batches hold a part at a time.
         y : array-like of shape (n_samples,)
             Their classes.
         X_database : {array-like, sparse matrix} of shape (n_database, n_features), optional
@@ -213,7 +216,9 @@ class AsymmetricSimilarity(TwoSidedVotes):
         kept = self.parameters_ if self.warm_start and hasattr(self, "parameters_") else None
         self._course = None
         with forgetting_failures(self):
-            data = self._check_data(X, y, X_database, y_database, sample_weight, kept is not None)
+            data = self._check_data(
+                X, y, X_database, y_database, sample_weight, kept is not None, validate=validate
+            )
             rng, checkpoint, found = self._begin(*vars(data).values(), embedding)
             start = initial_maps(self, embedding, data, rng, kept, self._largest_cost())
             self.embedding_ = embedding
@@ -223,7 +228,7 @@ class AsymmetricSimilarity(TwoSidedVotes):
             objective = self._objective(part, start)
             monitor = self._monitor(part, objective, start, rng)
             if test is not None:
-                cost = partial(self._cost, objective, part, data.take(np.sort(test)))
+                cost = partial(self._cost, objective, data.judged(np.sort(test), part))
                 monitor.judge(cost, self.n_iter_no_change)
             try:
                 with self._keeping(monitor, objective, data, callbacks, checkpoint, found):

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from metricfast._core.arguments import check_choice
 from metricfast._core.initialize import as_given_map
-from metricfast._core.sources import parts
+from metricfast._core.memory import refuse_beyond
+from metricfast._core.sources import in_one_array
 from metricfast._core.stores import as_source
 from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.base.trained import Callback
@@ -44,6 +45,8 @@ class MapOfVotes(VoteTraining, LinearLearner):
     """Base of learners of a map that keep the points of `fit`, embedded: they vote."""
 
     parameterization: str
+
+    _keeps = True
 
     def fit(
         self,
@@ -127,7 +130,10 @@ class MapOfVotes(VoteTraining, LinearLearner):
         return 1.0
 
     def _objective(self, data: TrainingSet, L: Array) -> Objective:
-        database = "batch" if isinstance(data.X, Chunked) else "all"
+        database = "all"
+        if isinstance(data.X, Chunked):
+            database, needed = "batch", data.X.shape[0] * len(L) * data.X.dtype.itemsize
+            refuse_beyond(needed, "The embedded points, which vote,", "lower n_components")
         how: dict[str, Any] = {"C": self.C, "n_jobs": self.n_jobs, "database": database}
         loss = Labelled(self._loss(data), data.labels, data.weight, n_jobs=self.n_jobs)
         if self.parameterization == "M":
@@ -171,16 +177,20 @@ class MapOfVotes(VoteTraining, LinearLearner):
         def keep(x: Array) -> None:
             self.components_ = data.undo_scale(self._map(objective, x))
 
-        self._settle_on(objective, monitor, keep)
+        named = None
+        if monitor.most is not None and isinstance(self.init, str) and self.init == "auto":
+            found = self.components_
+            L = self._start(data, self._initialize(data, np.random.RandomState(0), None))
+            named, self.components_ = objective.coordinates.vector([L]), found
+        self._settle_on(objective, monitor, keep, named)
 
     def _end(self, X: Any, data: TrainingSet, monitor: Monitor, objective: Objective) -> None:
         source = as_source(X) if isinstance(data.X, Chunked) else None
-        points = [self._points(X)] if source is None else (block for _, block in parts(source))
-        embedded = [self._embed(block) for block in points]
+        embedded = in_one_array(self._points(X) if source is None else source, self._embed)
         if data.n_kept:
             assert self._kept is not None
-            embedded.append(self._embed(self._kept.points))
-        self.database_embedding_ = embedded[0] if len(embedded) == 1 else np.concatenate(embedded)
+            embedded = np.concatenate([embedded, self._embed(self._kept.joined)])
+        self.database_embedding_ = embedded
 
     @property
     def _accept_sparse(self) -> str | bool:  # type: ignore[override]

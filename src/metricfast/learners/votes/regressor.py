@@ -112,7 +112,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: 
         power_t: float = 0.5,
         checkpoint: str | os.PathLike[str] | None = None,
         n_iter_no_change: int = 10,
-        reservoir: int = 0,
+        reservoir: int | None = None,
     ) -> None:
         self._take(locals())
 

@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metricfast._core.memory import refuse_beyond
+from metricfast._core.sources import Source, in_one_array, parts, take
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 from metricfast.learners.embedding.metric import embed
 from metricfast.learners.votes.regularizers import penalty
 from metricfast.learners.votes.training import unit_scale
+from metricfast.training.both_chunks import is_beyond
+from metricfast.training.chunks import Chunked, rows_of
 from metricfast.training.objective import finite
 
 __all__ = ["Sides", "initial_maps", "is_linear", "mean_of_points", "mean_of_queries", "penalty_of"]
@@ -25,6 +29,7 @@ class Sides:
 
     `X`, `y`: queries, {ndarray, csr_array}, and their classes, int64, of weights `weight`.
     `database`: None for the queries, each left out of its own neighbours.
+    Of either side, too many points of a source are `Chunked`.
     """
 
     X: Any
@@ -45,17 +50,56 @@ class Sides:
         """
         weight = None if self.weight is None else self.weight[rows]
         labels = self.y[rows] if self.database is None else self.database_labels
-        return replace(self, X=self.X[rows], y=self.y[rows], weight=weight, database_labels=labels)
+        X = rows_of(self.X, rows)
+        return replace(self, X=X, y=self.y[rows], weight=weight, database_labels=labels)
+
+    @property
+    def few(self) -> Sides:
+        """All points; of a side that is not in memory, as many that represent it."""
+        found = self
+        if isinstance(self.X, Chunked):
+            found = self.take(self.X.sample(self.y, self.weight))
+            found = replace(found, X=found.X[:])
+        if isinstance(self.database, Chunked):
+            rows = self.database.sample(self.database_labels)
+            labels = self.database_labels[rows]
+            found = replace(found, database=self.database[rows], database_labels=labels)
+        return found
+
+    def judged(self, rows: Any, among: Sides) -> Sides:
+        """Return some of the queries, in memory, and the points of others that may vote there."""
+        some, others = self.take(rows), among.few
+        X = some.X[:] if isinstance(some.X, Chunked) else some.X
+        return replace(some, X=X, database=others.points, database_labels=others.database_labels)
 
     def embedded(
         self, embedding: Embedding, parameters: list[Array], n_jobs: int | None
     ) -> tuple[Array, Array]:
         """Return queries and database, embedded."""
-        arrays = [np.ascontiguousarray(array, self.X.dtype) for array in parameters]
-        return (
-            embed(embedding, arrays, self.X, n_jobs=n_jobs),
-            embed(embedding, arrays, self.points, "database", n_jobs),
+        return self.embedded_queries(embedding, parameters, n_jobs), self.embedded_database(
+            embedding, parameters, n_jobs
         )
+
+    def embedded_queries(
+        self, embedding: Embedding, parameters: list[Array], n_jobs: int | None
+    ) -> Array:
+        """Return the queries, embedded."""
+        arrays = [np.ascontiguousarray(array, self.X.dtype) for array in parameters]
+        return in_one_array(self.X, lambda X: embed(embedding, arrays, X, n_jobs=n_jobs))
+
+    def embedded_database(
+        self, embedding: Embedding, parameters: list[Array], n_jobs: int | None
+    ) -> Array:
+        """Return the database, embedded."""
+        arrays = [np.ascontiguousarray(array, self.X.dtype) for array in parameters]
+        return in_one_array(self.points, lambda X: embed(embedding, arrays, X, "database", n_jobs))
+
+    def refuse_many_voters(self, n_components: int) -> None:
+        """Raise MemoryError where the embedded points that are kept would take too much."""
+        if is_beyond(self.points):
+            n, row = self.points.shape[0], n_components * self.points.dtype.itemsize
+            needed = n * row * (1 + (self.database is None))
+            refuse_beyond(needed, "The embedded points, which vote,", "lower n_components")
 
 
 def initial_maps(
@@ -79,6 +123,7 @@ def initial_maps(
                 "warm_start=False."
             )
         return [array.astype(data.X.dtype) for array in kept]
+    data = data.few
     queries, database = data.embedded(embedding, start, estimator.n_jobs)
     if not (finite(queries) and finite(database)):
         raise ValueError(
@@ -120,18 +165,24 @@ def penalty_of(
     return total, gradients
 
 
-def mean_of_points(X: Array, weight: NDArray[np.float64] | None = None) -> Array:
+def mean_of_points(X: Any, weight: NDArray[np.float64] | None = None) -> Array:
     """Return a mean, computed relative to a point, so that large values keep their digits."""
+    if isinstance(X, Source):
+        weight = np.ones(len(X)) if weight is None else weight
+        origin, moved = X[0].astype(np.float64), np.zeros(X.shape[1])
+        for rows, block in parts(X):
+            moved += weight[rows] @ (block - origin)
+        return np.asarray(origin + moved / weight.sum())
     if weight is None:
         return np.asarray(X[0] + (X - X[0]).mean(axis=0, dtype=np.float64))
     return np.asarray(X[0] + weight @ (X - X[0]) / weight.sum())
 
 
 def mean_of_queries(
-    X: Array,
+    X: Any,
     y: NDArray[np.int64],
     weight: NDArray[np.float64] | None,
-    database: Array,
+    database: Any,
     y_database: NDArray[np.int64],
 ) -> Array:
     """Return what corresponds, among the queries, to the mean of the database.
@@ -144,7 +195,7 @@ def mean_of_queries(
     shares = np.divide(np.bincount(y_database), own, out=np.zeros(len(own)), where=known)[y]
     mean = mean_of_points(X, shares if weight is None else shares * weight)
     if not known.all():
-        mean += mean_of_points(database) - mean_of_points(database[known[y_database]])
+        mean += mean_of_points(database) - mean_of_points(take(database, known[y_database]))
     return mean
 
 

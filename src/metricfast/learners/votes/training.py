@@ -20,6 +20,7 @@ from metricfast.learners.votes.regularizers import REGULARIZERS
 from metricfast.learners.votes.voting import largest_cost
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch
+from metricfast.training.both_chunks import batches_of_both, is_beyond
 from metricfast.training.chunks import POOL, Chunked, batches_of
 from metricfast.training.monitor import Monitor
 from metricfast.training.objective import Objective
@@ -134,34 +135,47 @@ class VoteTraining(TrainedLearner):
     ) -> Callable[[], Iterable[Batch]]:
         """Return what draws the batches of an epoch, with the points of a pool that vote."""
         size = int(self.batch_size or min(1000, max(32, (objective.X.shape[0] - n_kept) // 20)))
-        pooled = isinstance(objective.X, Chunked)
+        if isinstance(objective.database, Chunked):
+            return batches_of_both(objective.X, objective.database, rng, size)
+        pooled = isinstance(objective.database, str) and objective.database == "batch"
 
-        def draw(rows: NDArray[np.int64]) -> list[Batch]:
+        def draw(rows: NDArray[np.int64]) -> Iterable[Batch]:
             n = len(rows) - n_kept
             drawn = np.array_split(rng.permutation(n), -(-n // size))
-            others = [np.delete(rows, some) if pooled else rows[:0] for some in drawn]
-            pairs = zip(drawn, others, strict=True)
-            return [Batch(np.concatenate([rows[a], b]), len(a)) for a, b in pairs]
+            if not pooled:
+                return [Batch(rows[some], len(some)) for some in drawn]
+            return (
+                Batch(np.concatenate([rows[some], np.delete(rows, some)]), len(some))
+                for some in drawn
+            )
 
         return batches_of(objective.X, draw, rng, size, POOL)
 
     def _keep_course(self, monitor: Monitor, last: bool, unit: float = 1.0) -> None:
         super()._keep_course(monitor, last, unit)
         assert isinstance(monitor, VoteMonitor)
-        self.objective_ = min(monitor.curve, default=np.inf) if last else monitor.curve[-1]
+        self.objective_ = (
+            min([monitor.best_objective, *monitor.curve]) if last else monitor.curve[-1]
+        )
         self.history_ = {name: list(values) for name, values in monitor.history.items()}
         if monitor.costs:
             self.history_["validation_error"] = list(monitor.costs)
 
     def _settle_on(
-        self, objective: Objective, monitor: VoteMonitor, keep: Callable[[Array], None]
+        self,
+        objective: Objective,
+        monitor: VoteMonitor,
+        keep: Callable[[Array], None],
+        named: Array | None = None,
     ) -> None:
         """Keep the best of the parameters around the best epoch and the start; warn, or raise.
+
+        `named`: where `init` says to start, if it started elsewhere.
 
         Epochs are judged by sums over batches between which parameters move: all points are looked
         at once more, where they are in memory.
         """
-        if monitor.curve and not isinstance(objective.X, Chunked):
+        if monitor.curve and not is_beyond(objective.X, objective.database):
             candidates, cost = (monitor.best_x, monitor.before_best, monitor.start), monitor.cost
             with one_blas_thread():
                 judged = [
@@ -170,7 +184,8 @@ class VoteTraining(TrainedLearner):
             best = min(range(len(candidates)), key=judged.__getitem__)
             keep(candidates[best])
             self.objective_ = judged[best][1]
-            self._warn_of_penalty(objective, monitor)
+        if not isinstance(objective.X, Chunked):
+            self._warn_of_penalty(objective, monitor, monitor.start if named is None else named)
         infeasible = int(monitor.history["infeasible"][-1]) if monitor.curve else 0
         remedy = "or n_bins" if hasattr(self, "n_bins") else "or leave small classes out"
         if infeasible >= monitor.n:
@@ -184,10 +199,10 @@ class VoteTraining(TrainedLearner):
                 f"{monitor.n} points, which are left out of the loss: lower n_neighbors, {remedy}."
             )
 
-    def _warn_of_penalty(self, objective: Objective, monitor: VoteMonitor) -> None:
-        """Warn where the penalty of the start is so large that the loss hardly matters."""
+    def _warn_of_penalty(self, objective: Objective, monitor: VoteMonitor, named: Array) -> None:
+        """Warn where the penalty of a start is so large that the loss hardly matters."""
         assert objective.penalty is not None
-        penalty = objective.penalty(objective.coordinates.arrays(monitor.start.copy()))[0]
+        penalty = objective.penalty(objective.coordinates.arrays(named.copy()))[0]
         most = self.C * monitor.weight * largest_cost(objective.loss.loss)
         if penalty > _SWAMPED * most > 0:
             warn_user(

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "metricfast/core/config.hpp" // before Eigen: see there
+#include "metricfast/core/large_pages.hpp"
 
 #include <Eigen/Core>
 
@@ -28,9 +29,13 @@ using RowMatrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMaj
 /// what there was before it allocates, and where that fails, leaves it to be freed once more: so do
 /// setZero(rows, cols) and an assignment of another size.
 template <class Matrix> void renew(Matrix &matrix, Index rows, Index cols = 1) {
-    if (matrix.size() != rows * cols)
+    const bool fits = matrix.size() == rows * cols;
+    if (!fits)
         matrix = Matrix();
     matrix.resize(rows, cols);
+    if (!fits)
+        prefer_large_pages(matrix.data(),
+                           static_cast<std::size_t>(rows * cols) * sizeof(typename Matrix::Scalar));
 }
 
 /// A row-major matrix somebody else owns: `rows` x `cols`, consecutive rows `stride` elements

@@ -11,8 +11,8 @@
 #include "metricfast/core/work.hpp"
 #include "metricfast/distance/distance.hpp"
 #include "metricfast/engine/database_gradient.hpp"
+#include "metricfast/engine/kept_gradient.hpp"
 #include "metricfast/engine/row_plan.hpp"
-#include "metricfast/engine/symmetric_gradient.hpp"
 #include "metricfast/simd/product.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -38,8 +38,8 @@ template <class T> class RowEngine {
                 "row engine: the gradient must have the database's shape");
         sides_.set(problem_);
         search_windows();
-        const RowPlan plan(problem_, near_ != nullptr);
-        if (plan.route == RowPlan::Route::kept)
+        const RowPlan plan(problem_, near_ != nullptr, loss_.sparse());
+        if (plan.keeps())
             renew(weights_, n(), m() + 64 / static_cast<Index>(sizeof(T)));
         std::vector<Lane> lanes(static_cast<std::size_t>(plan.lanes));
         const Index blocks = (n() + plan.block - 1) / plan.block;
@@ -65,6 +65,8 @@ template <class T> class RowEngine {
         totals.value *= factor;
         if (plan.route == RowPlan::Route::kept)
             symmetric_gradient<T>(sides_, weights_, factor, grad_queries, silent());
+        else if (plan.route == RowPlan::Route::batch)
+            batch_gradient<T>(sides_, weights_, factor, grad_queries, grad_database, silent());
         else
             gather(lanes, static_cast<T>(factor), grad_queries, grad_database);
         return totals;
@@ -148,7 +150,7 @@ template <class T> class RowEngine {
 
     void run_whole_rows(const RowPlan &plan, Lane &lane, Index first, Index count,
                         View<T> grad_queries) const {
-        const bool kept = plan.route == RowPlan::Route::kept;
+        const bool kept = plan.keeps();
         if (!kept)
             renew(lane.values, count, m());
         const View<T> block = kept

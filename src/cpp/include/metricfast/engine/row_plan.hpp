@@ -13,7 +13,8 @@ struct RowPlan {
     enum class Route {
         listed,  ///< rows are the candidates that are given
         windows, ///< lists of what is near, or whole rows where those would be long
-        kept,    ///< whole rows of few points, whose weights are multiplied at once in the end
+        kept,    ///< whole rows of few points, whose weights are multiplied at once in the end,
+        batch,   ///< the same of a batch against a database
         whole    ///< whole rows; a block's weights are multiplied, or spread, at once
     };
     Route route;
@@ -24,6 +25,8 @@ struct RowPlan {
 
     static constexpr Index most_lanes = 8;
 
+    bool keeps() const { return route == Route::kept || route == Route::batch; }
+
     /// Whether all weights of whole rows fit into memory.
     template <class T> static bool is_small(const RowProblem<T> &problem) {
         const std::size_t n = static_cast<std::size_t>(problem.queries.rows);
@@ -31,19 +34,28 @@ struct RowPlan {
                n * n * sizeof(T) <= std::min(problem.memory_budget / 4, std::size_t(1) << 24);
     }
 
+    /// Whether all weights of a batch and its database fit into memory, and sums over the batch
+    /// into T.
+    template <class T> static bool is_batch(const RowProblem<T> &problem) {
+        const std::size_t n = static_cast<std::size_t>(problem.queries.rows),
+                          m = static_cast<std::size_t>(problem.database.rows);
+        return !problem.symmetric && n <= 2048 && n * m * sizeof(T) <= problem.memory_budget / 4;
+    }
+
     /// \param windows whether there is a search for what is near.
-    template <class T> RowPlan(const RowProblem<T> &problem, bool windows) {
-        route = problem.listed()    ? Route::listed
-                : windows           ? Route::windows
-                : is_small(problem) ? Route::kept
-                                    : Route::whole;
+    /// \param sparse whether most weights may be zero.
+    template <class T> RowPlan(const RowProblem<T> &problem, bool windows, bool sparse) {
+        route = problem.listed()               ? Route::listed
+                : windows                      ? Route::windows
+                : is_small(problem)            ? Route::kept
+                : !sparse && is_batch(problem) ? Route::batch
+                                               : Route::whole;
         const Index n = problem.queries.rows, m = problem.database.rows, p = problem.queries.cols;
         const std::size_t budget = problem.memory_budget, sums = static_cast<std::size_t>(m) *
                                                                  static_cast<std::size_t>(p + 1) *
                                                                  sizeof(double);
-        const bool one_by_one = route == Route::listed || route == Route::windows;
         lanes = most_lanes;
-        if (!one_by_one) // each has an accumulator
+        if (route == Route::whole) // each has an accumulator
             lanes = static_cast<Index>(std::clamp<std::size_t>(
                 budget / 2 / std::max<std::size_t>(sums, 1), 1, most_lanes));
         const std::size_t most = budget / 4 / most_lanes;

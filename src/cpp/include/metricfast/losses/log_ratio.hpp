@@ -99,11 +99,11 @@ template <class T> class LogRatioLoss : public RatioLoss<T> {
         e *= takes_part;
         const double n = static_cast<double>(used);
         Row<T> errors{row.anchor, row.excluded, row.count, nullptr, e.data()};
-        const double mean = sum_of_values(errors) / n;
+        const double mean = sum_of(errors.values, errors.count) / n;
         e = (e - static_cast<T>(mean)) * takes_part;
         d *= takes_part * e * static_cast<T>(4 / (n - 1));
         e *= e;
-        return 2 * sum_of_values(errors) / (n - 1);
+        return 2 * sum_of(errors.values, errors.count) / (n - 1);
     }
 };
 

@@ -36,7 +36,7 @@ template <class T> class McmlLoss : public RowLoss<T> {
         RowValue result;
         result.terms = 1;
         columns_.to_kernels(row, nearest);
-        const double all = sum_of_values(row);
+        const double all = sum_of(row.values, row.count);
         result.value = pull / count - nearest + std::log(all / count);
         row.array() *= static_cast<T>(-1 / all);
         // Also in the column that is left out, whose weight the engine does not use.

@@ -5,48 +5,42 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// With p_ij = c_j exp(-D_ij) / sum_l c_l exp(-D_il) and the prediction t_i = sum_j p_ij y_j, the
-/// anchor's loss is (t_i - y_i)^2 and its weights are 2 (t_i - y_i) p_ij (t_i - y_j).
+/// With p_ij = c_j exp(-D_ij) / sum_l c_l exp(-D_il), D being squared distances or their roots, and
+/// the prediction t_i = sum_j p_ij y_j, the anchor's loss is |t_i - y_i|^2 and its weights are
+/// 2 p_ij (t_i - y_i).(t_i - y_j). Targets are numbers, or several each.
 template <class T> class MlkrLoss : public RowLoss<T> {
   public:
     /// \param column_weights c_j or null (1), see ColumnWeights.
-    explicit MlkrLoss(Targets given, Weights column_weights = nullptr)
-        : given_(given), columns_(column_weights) {
-        // Relative to their mean, targets keep more digits.
-        double mean = 0, square = 0;
-        const double m = static_cast<double>(given.database.size());
-        for (const double y : given.database)
-            mean += y / m;
-        const auto centred = [&](Span<const double> targets) {
-            std::vector<double> result(targets.begin(), targets.end());
-            for (double &y : result) {
-                y -= mean;
-                largest_ = std::max(largest_, std::abs(y));
-            }
-            return result;
-        };
-        const std::vector<double> queries = centred(given.queries),
-                                  database = centred(given.database);
-        for (const double y : database)
-            square += y * y / m;
-        deviation_ = std::sqrt(square);
-        const double limit = static_cast<double>(std::numeric_limits<T>::max());
-        require(largest_ < std::sqrt(limit / 1e6) && square < limit,
-                "MLKR: the targets are too large to be squared: divide them");
-        query_targets_ = padded<T>(Span<const double>(queries));
-        database_targets_ = padded<T>(Span<const double>(database));
+    explicit MlkrLoss(Targets given, Weights column_weights = nullptr, bool squared = true)
+        : MlkrLoss({given.queries.data(), given.queries.size(), 1},
+                   {given.database.data(), given.database.size(), 1}, column_weights, squared) {}
+
+    /// Targets in rows.
+    MlkrLoss(View<const double> queries, View<const double> database,
+             Weights column_weights = nullptr, bool squared = true)
+        : queries_(queries.rows), database_(database.rows), squared_(squared),
+          columns_(column_weights) {
+        require(queries.cols == database.cols && queries.cols > 0,
+                "MLKR: targets of both sides must be of one width");
+        for (Index o = 0; o < queries.cols; ++o)
+            add_output(queries.block(0, o, queries.rows, 1),
+                       database.block(0, o, database.rows, 1));
+    }
+
+    RowKind kind() const override {
+        return squared_ ? RowKind::squared_distance : RowKind::distance;
     }
 
     /// What is left out moves the prediction by less than a rounding of the targets' deviation.
     double window(Index columns) const override {
         if (columns_.any())
             return std::numeric_limits<double>::infinity();
-        const double range = deviation_ > 0 ? 2 * largest_ / deviation_ : 1.0;
-        return softmax_window<T>(columns) + std::log(std::max(range, 1.0));
+        return softmax_window<T>(columns) + std::log(range_);
     }
 
     void check(Index queries, Index database) const override {
-        given_.check(queries, database);
+        require(queries_ == queries && database_ == database,
+                "there must be one label for each query and each database point");
         columns_.check(database);
     }
 
@@ -58,20 +52,63 @@ template <class T> class MlkrLoss : public RowLoss<T> {
         RowValue result;
         result.terms = 1;
         columns_.to_kernels(row, nearest);
+        using Values = Eigen::Array<T, Eigen::Dynamic, 1>;
         std::vector<T> scratch;
-        const T *targets = of_columns(row, database_targets_, scratch);
-        const T own = query_targets_[row.anchor];
-        double all = 0, moment = 0;
-        sum(row, targets, own, all, moment);
-        const double error = moment / all; // of the prediction
-        result.value = error * error;
-        const T factor = static_cast<T>(2 * error / all);
-        const Eigen::Map<const Eigen::Array<T, Eigen::Dynamic, 1>> y(targets, row.count);
-        row.array() *= factor * (static_cast<T>(error) - (y - own));
+        Values slopes;
+        for (const Output &output : outputs_) {
+            const T *targets = of_columns(row, output.database, scratch);
+            const T own = output.queries[row.anchor];
+            double all = 0, moment = 0;
+            sum(row, targets, own, all, moment);
+            const double error = moment / all; // of the prediction
+            result.value += error * error;
+            const T factor = static_cast<T>(2 * error / all);
+            const Eigen::Map<const Values> y(targets, row.count);
+            const auto slope = factor * (static_cast<T>(error) - (y - own));
+            if (outputs_.size() == 1)
+                row.array() *= slope;
+            else if (&output == &outputs_.front())
+                slopes = slope;
+            else
+                slopes += slope;
+        }
+        if (outputs_.size() > 1)
+            row.array() *= slopes;
         return result;
     }
 
   private:
+    /// One of the numbers that targets hold.
+    struct Output {
+        std::vector<T> queries, database;
+    };
+
+    void add_output(View<const double> queries, View<const double> database) {
+        // Relative to their mean, targets keep more digits.
+        double mean = 0, square = 0, largest = 0;
+        const double m = static_cast<double>(database.rows);
+        for (Index j = 0; j < database.rows; ++j)
+            mean += *database.row(j) / m;
+        const auto centred = [&](View<const double> targets) {
+            std::vector<double> result(static_cast<std::size_t>(targets.rows));
+            for (Index i = 0; i < targets.rows; ++i) {
+                result[static_cast<std::size_t>(i)] = *targets.row(i) - mean;
+                largest = std::max(largest, std::abs(*targets.row(i) - mean));
+            }
+            return result;
+        };
+        const std::vector<double> of_queries = centred(queries), of_database = centred(database);
+        for (const double y : of_database)
+            square += y * y / m;
+        const double limit = static_cast<double>(std::numeric_limits<T>::max());
+        require(largest < std::sqrt(limit / 1e6) && square < limit,
+                "MLKR: the targets are too large to be squared: divide them");
+        if (square > 0)
+            range_ = std::max(range_, 2 * largest / std::sqrt(square));
+        outputs_.push_back({padded<T>(Span<const double>(of_queries)),
+                            padded<T>(Span<const double>(of_database))});
+    }
+
     /// The kernels' sum, and that of the kernels times the targets less the anchor's own.
     static void sum(const Row<T> &row, const T *targets, T own, double &all, double &moment) {
         const Vec<T> zero = Vec<T>::broadcast(T(0)), y = Vec<T>::broadcast(own);
@@ -94,11 +131,10 @@ template <class T> class MlkrLoss : public RowLoss<T> {
             });
     }
 
-    Targets given_;
-    std::vector<T> query_targets_;
-    std::vector<T> database_targets_;
-    double largest_ = 0;   ///< distance of a target from the mean
-    double deviation_ = 0; ///< of the database's targets
+    Index queries_, database_;
+    bool squared_;
+    std::vector<Output> outputs_;
+    double range_ = 1; ///< of targets, in standard deviations of the database's
     ColumnWeights<T> columns_;
 };
 

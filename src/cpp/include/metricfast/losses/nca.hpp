@@ -5,17 +5,18 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// With p_ij = c_j exp(-D_ij) / sum_l c_l exp(-D_il) and p_i the sum of p_ij over the anchor's
-/// class, the anchor's loss is -p_i (sum) or -log p_i (log). Its weights are p_ij
+/// With p_ij = c_j exp(-D_ij) / sum_l c_l exp(-D_il), D being squared distances or their roots, and
+/// p_i the sum of p_ij over the anchor's class, the anchor's loss is -p_i (sum) or -log p_i (log).
+/// Its weights are p_ij
 /// ([same class] - p_i), divided by p_i for the log form.
 template <class T> class NcaLoss : public RowLoss<T> {
   public:
     enum class Form { sum, log };
 
     /// \param column_weights c_j or null (1), see ColumnWeights.
-    NcaLoss(Form form, ClassLabels labels, Weights column_weights = nullptr)
-        : form_(form), labels_(labels), database_labels_(padded<T>(labels.database)),
-          columns_(column_weights) {
+    NcaLoss(Form form, ClassLabels labels, Weights column_weights = nullptr, bool squared = true)
+        : form_(form), squared_(squared), labels_(labels),
+          database_labels_(padded<T>(labels.database)), columns_(column_weights) {
         columns_.check(labels.database.size());
         const auto exact = static_cast<std::int64_t>(2 / std::numeric_limits<T>::epsilon());
         for (const Codes codes : {labels.queries, labels.database})
@@ -26,6 +27,10 @@ template <class T> class NcaLoss : public RowLoss<T> {
             }
         for (Index j = 0; j < labels.database.size(); ++j)
             sizes_[labels.database[j]] += column_weights == nullptr || column_weights[j] > 0;
+    }
+
+    RowKind kind() const override {
+        return squared_ ? RowKind::squared_distance : RowKind::distance;
     }
 
     /// All that is left out weighs less than a rounding of the sum. The log form sees a class
@@ -44,8 +49,12 @@ template <class T> class NcaLoss : public RowLoss<T> {
     RowValue evaluate(Row<T> &row) const override {
         const T label = static_cast<T>(labels_.queries[row.anchor]);
         columns_.admit(row);
+        std::vector<T> scratch;
+        const T *labels = of_columns(row, database_labels_, scratch);
         const double nearest = smallest(row);
-        const double within = form_ == Form::log ? smallest_within(row, label) : nearest;
+        const double room = static_cast<double>(std::log(std::numeric_limits<T>::max())) / 2;
+        const bool far = form_ == Form::log && !any_within(row, labels, label, nearest + room);
+        const double within = far ? smallest_within(row, label) : nearest;
         if (!std::isfinite(nearest) || !std::isfinite(within))
             return row.skip();
         RowValue result;
@@ -54,14 +63,11 @@ template <class T> class NcaLoss : public RowLoss<T> {
             row.array().setZero();
             return result;
         }
-        const double room = static_cast<double>(std::log(std::numeric_limits<T>::max())) / 2;
-        if (within - nearest > room) {
+        if (far) {
             result.value = evaluate_far(row, label, nearest, within);
             return result;
         }
         columns_.to_kernels(row, nearest);
-        std::vector<T> scratch;
-        const T *labels = of_columns(row, database_labels_, scratch);
         const Sums sums = sum(row, labels, label);
         const double p = sums.same / sums.all, factor = 1 / sums.all;
         if (form_ == Form::sum) {
@@ -90,6 +96,22 @@ template <class T> class NcaLoss : public RowLoss<T> {
             company -= columns_.counts(row.excluded) && !(left > 0) ? 1 : 0;
         }
         return company > 0;
+    }
+
+    /// Whether a value of the anchor's class is below a limit.
+    static bool any_within(const Row<T> &row, const T *labels, T label, double limit) {
+        constexpr int W = Vec<T>::width;
+        const Vec<T> wanted = Vec<T>::broadcast(label);
+        const Vec<T> top = Vec<T>::broadcast(static_cast<T>(limit));
+        Vec<T> most = Vec<T>::broadcast(T(0));
+        Index j = 0;
+        for (; j + W <= row.count; j += W)
+            most = max(most, where_equal(Vec<T>::load(labels + j), wanted,
+                                         top - Vec<T>::load(row.values + j)));
+        bool any = horizontal_sum(most) > 0;
+        for (; j < row.count; ++j)
+            any = any || (labels[j] == label && row.values[j] < static_cast<T>(limit));
+        return any;
     }
 
     double smallest_within(const Row<T> &row, T label) const {
@@ -161,6 +183,7 @@ template <class T> class NcaLoss : public RowLoss<T> {
     }
 
     Form form_;
+    bool squared_;
     ClassLabels labels_;
     std::vector<T> database_labels_;
     std::vector<Index> sizes_; ///< of each class, points with weight

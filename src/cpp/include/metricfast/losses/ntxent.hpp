@@ -39,7 +39,7 @@ template <class T> class NtxentLoss : public RowLoss<T> {
             x[j] = T(0);
         if (excluded >= 0)
             x[excluded] = T(0);
-        const double sum = sum_of_values(row);
+        const double sum = sum_of(row.values, row.count);
         const double negative = static_cast<double>(most) + std::log(sum);
         double pulled = 0;
         const double s = factor_;

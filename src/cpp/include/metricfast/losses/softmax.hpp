@@ -8,22 +8,6 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Calls step(j) for the full registers of a row, in stretches between which `flush` may bring
-/// partial sums from T to double, and then rest(j) for the columns that are left.
-template <class T, class Step, class Flush, class Rest>
-void in_stretches(Index count, Step &&step, Flush &&flush, Rest &&rest) {
-    constexpr int W = Vec<T>::width;
-    constexpr Index stretch = 64 * W;
-    Index j = 0;
-    while (j + W <= count) {
-        for (const Index end = std::min(count, j + stretch); j + W <= end; j += W)
-            step(j);
-        flush();
-    }
-    for (; j < count; ++j)
-        rest(j);
-}
-
 template <class T> double smallest(const Row<T> &row) {
     constexpr int W = Vec<T>::width;
     Vec<T> least = Vec<T>::broadcast(std::numeric_limits<T>::infinity());
@@ -36,17 +20,6 @@ template <class T> double smallest(const Row<T> &row) {
     for (; j < row.count; ++j)
         result = std::min(result, row.values[j]);
     return static_cast<double>(result);
-}
-
-template <class T> double sum_of_values(const Row<T> &row) {
-    const Vec<T> zero = Vec<T>::broadcast(T(0));
-    Vec<T> part = zero;
-    double sum = 0;
-    in_stretches<T>(
-        row.count, [&](Index j) { part = part + Vec<T>::load(row.values + j); },
-        [&] { sum += horizontal_sum(part), part = zero; },
-        [&](Index j) { sum += static_cast<double>(row.values[j]); });
-    return sum;
 }
 
 /// How far beyond the nearest point all others together weigh less than a rounding of the sum.

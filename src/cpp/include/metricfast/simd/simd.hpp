@@ -140,6 +140,33 @@ template <class T> double horizontal_sum(Vec<T> a) {
     return sum;
 }
 
+/// Calls step(j) for the full registers of a row, in stretches between which `flush` may bring
+/// partial sums from T to double, and then rest(j) for the columns that are left.
+template <class T, class Step, class Flush, class Rest>
+void in_stretches(Index count, Step &&step, Flush &&flush, Rest &&rest) {
+    constexpr int W = Vec<T>::width;
+    constexpr Index stretch = 64 * W;
+    Index j = 0;
+    while (j + W <= count) {
+        for (const Index end = std::min(count, j + stretch); j + W <= end; j += W)
+            step(j);
+        flush();
+    }
+    for (; j < count; ++j)
+        rest(j);
+}
+
+template <class T> double sum_of(const T *values, Index count) {
+    const Vec<T> zero = Vec<T>::broadcast(T(0));
+    Vec<T> part = zero;
+    double sum = 0;
+    in_stretches<T>(
+        count, [&](Index j) { part = part + Vec<T>::load(values + j); },
+        [&] { sum += horizontal_sum(part), part = zero; },
+        [&](Index j) { sum += static_cast<double>(values[j]); });
+    return sum;
+}
+
 /// Sum of (a_k - b_k)^2 over `count` elements, in several partial sums.
 template <class T> T squared_distance(const T *a, const T *b, Index count) {
     constexpr int W = Vec<T>::width;

@@ -8,16 +8,27 @@ from typing import Any
 
 import numpy as np
 
+from metricfast._core.initialize import components_from_metric
 from metricfast._core.scatter import repetitions
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import kneighbors
 
-__all__ = ["check_shrinkage", "least_error", "neighbor_error", "shrunk"]
+__all__ = [
+    "check_shrinkage",
+    "judged_rows",
+    "least_error",
+    "neighbor_error",
+    "share_of_others",
+    "shrunk",
+    "towards",
+]
 
 
 # Points that are judged by their nearest neighbours, and how many of those.
 _JUDGED = 1000
 _NEIGHBORS = 3
+# How far a metric may be moved.
+_FRACTIONS = (0.1, 0.3, 0.6, 1.0)
 
 
 def shrunk(scatter: Floats, shrinkage: float, target: Floats | None = None) -> Floats:
@@ -56,7 +67,7 @@ def neighbor_error(
     It looks at 1000 points at most, those of classes from 0 on. Points of a chunk, from 0 on, and
     equal points of a class are no neighbours of each other.
     """
-    rows = np.random.RandomState(0).permutation(np.flatnonzero(codes >= 0))[:_JUDGED]
+    rows = judged_rows(codes)
     chunk = np.full(len(rows), -1) if chunks is None else chunks[rows]
     distinct, place = np.unique(
         np.column_stack([codes[rows], chunk, points[rows]]), axis=0, return_inverse=True
@@ -73,11 +84,54 @@ def neighbor_error(
         Z = (Z / (np.abs(Z).max() or 1)).astype(np.float32)
         near = kneighbors(Z, Z, n_neighbors)[1]
         others = weight[near] * (own[near] != own[:, None])
-        votes = np.clip(_NEIGHBORS - (others.cumsum(axis=1) - others), 0, others)
-        wrong = votes * (y[near] != y[:, None])
-        return float(weight @ wrong.sum(axis=1) / max(weight @ votes.sum(axis=1), 1e-300))
+        return share_of_others(others, y[near] != y[:, None], weight)
 
     return error
+
+
+def judged_rows(codes: Integers) -> Integers:
+    """Return the rows that maps are judged by: 1000 at most, of classes from 0 on."""
+    return np.random.RandomState(0).permutation(np.flatnonzero(codes >= 0))[:_JUDGED]
+
+
+def share_of_others(others: Array, wrong: Array, weight: Array, k: int = _NEIGHBORS) -> float:
+    """Return the share of other classes among the k nearest points of some points.
+
+    `others`: of shape (n, n_neighbors); how often each neighbour counts, nearest first.
+    `wrong`: of the same shape; whether it is of another class.
+    `weight`: of shape (n,); how often each point counts.
+    """
+    votes = np.clip(k - (others.cumsum(axis=1) - others), 0, others)
+    return float(weight @ (votes * wrong).sum(axis=1) / max(weight @ votes.sum(axis=1), 1e-300))
+
+
+def towards(
+    M: Floats,
+    covariance: Floats,
+    fraction: float,
+    judge: Callable[[Floats], float] | None,
+    n_components: int | None,
+) -> tuple[str, float, Floats]:
+    """Move a metric towards the Euclidean one by a fraction, or as far as serves neighbours.
+
+    With a `judge`, as `neighbor_error` returns it, that is towards the Euclidean distance or that
+    of standardized features, or not at all. All are scaled alike: points of that covariance are as
+    far from each other in the mean. Returns towards which, by what fraction, and the metric.
+    """
+    variances = np.diag(covariance)
+    targets = {
+        "identity": np.eye(len(M)),
+        "variance": np.diag(np.divide(1, variances, out=np.zeros(len(M)), where=variances > 0)),
+    }
+    size = float(np.sum(M * covariance))
+    scaled = {n: t * (size / float(np.sum(t * covariance))) for n, t in targets.items()}
+    if judge is None:
+        return "identity", fraction, (1 - fraction) * M + fraction * scaled["identity"]
+    moved = [("identity", 0.0, M)]
+    for name, target in scaled.items():
+        moved += [(name, f, (1 - f) * M + f * target) for f in _FRACTIONS]
+    errors = [judge(components_from_metric(m, n_components=n_components)) for _, _, m in moved]
+    return moved[int(np.argmin(errors))]
 
 
 def check_shrinkage(value: Any) -> float | None:

@@ -1,0 +1,96 @@
+"""Open every page of a built site in Chromium, as wide as a screen and as narrow as a phone.
+
+python docs/_site/browse.py build/site
+
+Needs playwright (``pip install playwright``) and a Chromium: playwright's own, or the system's.
+"""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+PHONE, SCREEN = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
+# What sticks out on the right of a page that scrolls sideways, and pictures that did not load.
+LOOK = """() => {
+    const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+    const broken = [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src);
+    return [wide, broken];
+}"""
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def _served(site: Path) -> Iterator[str]:
+    handler = functools.partial(_Quiet, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def _chromium(own: str) -> str | None:
+    names = (own, "chromium", "chromium-browser", "google-chrome")
+    return next((path for path in map(shutil.which, names) if path), None)
+
+
+def _note(request: Any, found: list[str]) -> None:
+    if request.failure != "net::ERR_ABORTED":  # as by going to the next page
+        found.append(f"{request.frame.url}: no {request.url}")
+
+
+def problems(site: Path) -> list[str]:
+    """Return what is wrong, a line each."""
+    from playwright.sync_api import sync_playwright
+
+    found: list[str] = []
+    with _served(site) as address, sync_playwright() as playwright:
+        program = _chromium(playwright.chromium.executable_path)
+        if program is None:
+            print("no Chromium is installed: no page was opened in it")
+            return []
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        page = browser.new_page(viewport=SCREEN)
+        page.on("console", lambda m: m.type == "error" and found.append(f"{page.url}: {m.text}"))
+        page.on("pageerror", lambda error: found.append(f"{page.url}: {error}"))
+        page.on("requestfailed", lambda request: _note(request, found))
+        files = sorted(set(site.rglob("*.html")) - set(site.glob("_static/**/*.html")))
+        for file in files:
+            name = file.relative_to(site).as_posix()
+            for size in (SCREEN, PHONE):
+                page.set_viewport_size(size)
+                page.goto(f"{address}/{name}", wait_until="load")
+                wide, broken = page.evaluate(LOOK)
+                if wide > 0:
+                    found.append(f"{name}: {wide} pixels too wide for {size['width']}")
+                found += [f"{name}: {picture} does not load" for picture in broken]
+        page.goto(f"{address}/search.html?q=LMNN")
+        page.wait_for_selector("#search-results li a", timeout=20_000)
+        titles = page.locator("#search-results li a").all_inner_texts()
+        if not any("LMNN" in title for title in titles):
+            found.append(f"the search for LMNN finds {titles[:5]}")
+        print(f"{len(files)} pages in Chromium {browser.version}; LMNN: {titles[:4]}")
+        browser.close()
+    return found
+
+
+def main(site: Path) -> int:
+    """Print what is wrong and return 1, or 0."""
+    found = problems(site.resolve())
+    print("\n".join(found) or "no error in the console, nothing too wide")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

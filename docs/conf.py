@@ -1,0 +1,84 @@
+"""What Sphinx makes the site of: `python3 run.py docs`, or `python -m docs` where all is there."""
+
+import sys
+from importlib.metadata import version as version_of
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "docs" / "_site"))
+
+import pages  # noqa: E402
+from pictures import DescribedPictures  # noqa: E402
+
+project = "metricfast"
+author = "the authors of metricfast"
+version = release = version_of("metricfast")
+language = "en"
+
+extensions = [
+    "links",
+    "mathml",
+    "members",
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_site", "img"]
+default_role = "py:obj"  # `fit` in a docstring is a link where it is a name, else code
+
+html_theme = "pydata_sphinx_theme"
+html_title = "metricfast"
+html_static_path = ["_site/static"]
+html_css_files = ["site.css"]
+html_favicon = "_site/static/favicon.svg"
+html_context = {"default_mode": "auto"}
+html_show_sourcelink = False
+html_use_index = False
+html_domain_indices = False
+html_math_renderer = "mathml"
+html_sidebars = {"index": []}
+html_theme_options = {
+    "header_links_before_dropdown": 5,
+    "navbar_end": ["theme-switcher"],
+    "footer_end": [],
+    "show_prev_next": True,
+    "secondary_sidebar_items": ["page-toc"],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 4
+suppress_warnings = ["misc.highlighting_failure"]  # commands of psql between lines of SQL
+
+autodoc_mock_imports = ["torch"]
+autodoc_typehints = "none"
+autodoc_inherit_docstrings = True
+autosummary_generate = False
+numpydoc_show_class_members = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": str(ROOT / "examples"),
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "ignore_pattern": r"examples/cpp/|__init__\.py",
+    "example_extensions": {".py"},
+    "abort_on_example_error": True,
+    "image_scrapers": (DescribedPictures(),),
+    "remove_config_comments": True,
+    "min_reported_time": 0,
+    "parallel": 2,
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "plot_gallery": not tags.has("quick"),  # noqa: F821
+    "write_computation_times": False,
+    "within_subsection_order": "FileNameSortKey",
+}
+
+
+def setup(app):
+    """Write the pages that no one has to write."""
+    app.connect("config-inited", lambda *_: pages.write(ROOT))

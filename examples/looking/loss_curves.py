@@ -1,0 +1,31 @@
+"""
+Loss curves, and when to stop
+=============================
+
+L-BFGS looks at all points in each iteration; mini-batches at some, many times. With early stopping,
+held-out points say when more training does not pay.
+"""
+
+from matplotlib import pyplot as plt
+from sklearn.datasets import load_digits
+
+from metricfast import NCA
+from metricfast.plotting import LossCurveDisplay
+
+X, y = load_digits(return_X_y=True)
+X = X / 16
+whole = NCA(n_components=2, max_iter=200, tol=1e-4, random_state=0).fit(X, y)
+batches = NCA(n_components=2, solver="sgd", max_epochs=60, random_state=0).fit(X, y)
+stopped = NCA(n_components=2, solver="sgd", max_epochs=60, early_stopping=True, random_state=0)
+stopped.fit(X, y)
+for name, nca in {"lbfgs": whole, "sgd": batches, "early stopping": stopped}.items():
+    print(f"{name:<15} {nca.n_iter_:>3} passes, objective {nca.objective_:.1f}")
+print(f"best score of held-out points: {max(stopped.validation_scores_):.3f}")
+
+# Picture: Left, the objective by iteration with L-BFGS and with mini-batches, both falling. Right,
+# with early stopping: the objective falls on, the score of held-out points does not rise any more.
+_, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+LossCurveDisplay.from_estimator(whole, name="all points, lbfgs", ax=axes[0])
+LossCurveDisplay.from_estimator(batches, name="mini-batches, sgd", ax=axes[0])
+LossCurveDisplay.from_estimator(stopped, name="mini-batches", ax=axes[1])
+plt.show()

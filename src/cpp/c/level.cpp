@@ -1,0 +1,205 @@
+/// The functions of metricfast.h, compiled for one instruction set level.
+#include "functions.hpp"
+
+#include <cstdio>
+
+#include "metricfast/model.hpp"
+
+#ifdef _WIN32
+#define METRICFAST_LEVEL_EXPORT __declspec(dllexport)
+#else
+#define METRICFAST_LEVEL_EXPORT __attribute__((visibility("default")))
+#endif
+
+using namespace metricfast;
+
+struct metricfast_model {
+    std::shared_ptr<const Model> model;
+};
+
+/// With memory for as many searches as there have been at a time.
+struct metricfast_database {
+    std::shared_ptr<const Model> model;
+    ModelDatabase points;
+    mutable std::mutex mutex;
+    mutable std::vector<std::unique_ptr<DatabaseMemory>> memories;
+
+    metricfast_database(std::shared_ptr<const Model> model_, const Points &given, int n_threads)
+        : model(std::move(model_)), points(*model, given, {}, {n_threads, {}, {}}) {}
+
+    std::unique_ptr<DatabaseMemory> borrow() const {
+        const std::lock_guard<std::mutex> lock(mutex);
+        if (memories.empty())
+            return std::make_unique<DatabaseMemory>();
+        auto memory = std::move(memories.back());
+        memories.pop_back();
+        return memory;
+    }
+    void give_back(std::unique_ptr<DatabaseMemory> memory) const {
+        const std::lock_guard<std::mutex> lock(mutex);
+        memories.push_back(std::move(memory));
+    }
+};
+
+namespace {
+
+thread_local char error_text[2048] = "";
+
+int failed(metricfast_status status, const char *text) {
+    std::snprintf(error_text, sizeof error_text, "%s", text);
+    return status;
+}
+
+/// What f() throws, as a status.
+template <class F> int guarded(F &&f) {
+    try {
+        f();
+        return METRICFAST_OK;
+    } catch (const ModelError &error) {
+        return failed(METRICFAST_ERROR_MODEL, error.what());
+    } catch (const std::invalid_argument &error) {
+        return failed(METRICFAST_ERROR_ARGUMENT, error.what());
+    } catch (const std::filesystem::filesystem_error &error) {
+        return failed(METRICFAST_ERROR_FILE, error.what());
+    } catch (const std::bad_alloc &) {
+        return failed(METRICFAST_ERROR_MEMORY, "there is not enough memory");
+    } catch (const std::length_error &) {
+        return failed(METRICFAST_ERROR_MEMORY, "there is not enough memory");
+    } catch (const std::exception &error) {
+        return failed(METRICFAST_ERROR_OTHER, error.what());
+    } catch (...) {
+        return failed(METRICFAST_ERROR_OTHER, "unknown error");
+    }
+}
+
+/// An array of the caller's, as a matrix.
+template <class T> View<T> matrix(const char *name, T *data, std::int64_t rows, Index cols) {
+    require(rows >= 0, std::string("there cannot be a negative number of ") + name);
+    require(data != nullptr || rows == 0, std::string(name) + " is null");
+    return {data, static_cast<Index>(rows), cols};
+}
+
+template <class Handle> const Model &model_of(const Handle *handle) {
+    require(handle != nullptr, "the model is null");
+    return *handle->model;
+}
+
+template <class Make> int new_model(metricfast_model **model, Make &&make) {
+    return guarded([&] {
+        require(model != nullptr, "there is no place for the model");
+        *model = nullptr;
+        *model = new metricfast_model{std::make_shared<const Model>(make())};
+    });
+}
+
+const char *last_error() { return error_text; }
+
+int model_load(const char *path, metricfast_model **model) {
+    return new_model(model, [&] {
+        require(path != nullptr, "path is null");
+        return Model::load(path);
+    });
+}
+
+int model_parse(const void *bytes, std::size_t size, metricfast_model **model) {
+    return new_model(model, [&] {
+        require(bytes != nullptr || size == 0, "bytes is null");
+        return Model::parse(std::string(static_cast<const char *>(bytes), size));
+    });
+}
+
+void model_free(metricfast_model *model) { delete model; }
+
+const char *model_learner(const metricfast_model *model) {
+    return model == nullptr ? nullptr : model->model->learner().c_str();
+}
+std::int64_t model_n_features(const metricfast_model *model) {
+    return model == nullptr ? 0 : model->model->n_features();
+}
+std::int64_t model_n_components(const metricfast_model *model) {
+    return model == nullptr ? 0 : model->model->n_components();
+}
+
+template <class T>
+int transform(const metricfast_model *model, metricfast_side side, const T *points,
+              std::int64_t n_points, T *embedded, int n_threads) {
+    return guarded([&] {
+        const Model &m = model_of(model);
+        require(side == METRICFAST_QUERY || side == METRICFAST_DATABASE,
+                "side must be METRICFAST_QUERY or METRICFAST_DATABASE");
+        const View<const T> x = matrix("points", points, n_points, m.n_features());
+        m.transform(x, matrix("embedded", embedded, n_points, m.n_components()),
+                    side == METRICFAST_QUERY ? ModelSide::query : ModelSide::database,
+                    {n_threads, {}, {}});
+    });
+}
+
+template <class T>
+int pair_score(const metricfast_model *model, const T *x, const T *y, std::int64_t n_pairs,
+               T *scores, int n_threads) {
+    return guarded([&] {
+        const Model &m = model_of(model);
+        const View<T> written = matrix("scores", scores, n_pairs, 1);
+        m.pair_score(matrix("x", x, n_pairs, m.n_features()),
+                     matrix("y", y, n_pairs, m.n_features()), Span<T>(scores, written.rows),
+                     {n_threads, {}, {}});
+    });
+}
+
+template <class T>
+int database_create(const metricfast_model *model, const T *points, std::int64_t n_points,
+                    int n_threads, metricfast_database **database) {
+    return guarded([&] {
+        require(database != nullptr, "there is no place for the database");
+        *database = nullptr;
+        const Model &m = model_of(model);
+        require(n_points != 0, "there must be at least one point");
+        *database = new metricfast_database(
+            model->model, Points(matrix("points", points, n_points, m.n_features())), n_threads);
+    });
+}
+
+void database_free(metricfast_database *database) { delete database; }
+
+std::int64_t database_n_points(const metricfast_database *database) {
+    return database == nullptr ? 0 : database->points.database().points().rows();
+}
+
+template <class T>
+int database_search(const metricfast_database *database, const T *queries, std::int64_t n_queries,
+                    std::int64_t n_neighbors, const std::int64_t *exclude, T *distances,
+                    std::int64_t *rows, int n_threads) {
+    return guarded([&] {
+        require(database != nullptr, "the database is null");
+        require(n_neighbors >= 1, "n_neighbors must be at least 1");
+        const auto k = static_cast<Index>(n_neighbors);
+        const View<const T> points =
+            matrix("queries", queries, n_queries, database->model->n_features());
+        const View<T> found = matrix("distances", distances, n_queries, k);
+        const View<std::int64_t> found_rows = matrix("rows", rows, n_queries, k);
+        auto memory = database->borrow();
+        database->points.search(Points(points), k,
+                                exclude == nullptr ? Codes() : Codes(exclude, points.rows), found,
+                                found_rows, *memory, {n_threads, {}, {}});
+        database->give_back(std::move(memory));
+    });
+}
+
+constexpr auto transform_f32 = &transform<float>;
+constexpr auto transform_f64 = &transform<double>;
+constexpr auto pair_score_f32 = &pair_score<float>;
+constexpr auto pair_score_f64 = &pair_score<double>;
+constexpr auto database_create_f32 = &database_create<float>;
+constexpr auto database_create_f64 = &database_create<double>;
+constexpr auto database_search_f32 = &database_search<float>;
+constexpr auto database_search_f64 = &database_search<double>;
+
+#define METRICFAST_NAME(name) name,
+constexpr LevelFunctions functions{METRICFAST_LEVEL_FUNCTIONS(METRICFAST_NAME)};
+#undef METRICFAST_NAME
+
+} // namespace
+
+extern "C" METRICFAST_LEVEL_EXPORT const LevelFunctions *metricfast_level_functions() {
+    return &functions;
+}

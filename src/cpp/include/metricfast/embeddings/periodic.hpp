@@ -1,0 +1,322 @@
+/// Periodic features of numbers, and a linear map of them: forward and backward.
+#pragma once
+
+#include <memory>
+
+#include "metricfast/core/work.hpp"
+#include "metricfast/simd/packing.hpp"
+#include "metricfast/simd/wave.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// z = L [h_1, ..., h_d, rest] with h_f = relu(A [cos 2 pi c_f x_f, sin 2 pi c_f x_f] + a) for the
+/// first d features of a point; the rest of it is taken as it is.
+template <class T> struct PeriodicMap {
+    View<const T> frequencies; ///< c (d, m)
+    View<const T> mix;         ///< A (e, 2 m)
+    const T *shift = nullptr;  ///< a (e)
+    View<const T> map;         ///< L (p, d e + rest)
+
+    Index features() const { return frequencies.rows; }
+    Index waves() const { return frequencies.cols; }
+    Index width() const { return mix.rows; } ///< of a feature
+    Index rest() const { return map.cols - features() * width(); }
+
+    void check(View<const T> x) const {
+        require(features() > 0 && waves() > 0 && width() > 0 && mix.cols == 2 * waves() &&
+                    rest() >= 0 && x.cols == features() + rest(),
+                "periodic: shapes must be X (n,d+rest), c (d,m), A (e,2m), L (p,d*e+rest)");
+    }
+
+    double products(Index n) const {
+        const double of_feature = static_cast<double>(2 * waves() * (width() + 8));
+        return static_cast<double>(n) * (static_cast<double>(features()) * of_feature +
+                                         static_cast<double>(map.rows * map.cols));
+    }
+};
+
+/// Where the gradient goes, of the same shapes.
+template <class T> struct PeriodicGradient {
+    View<T> frequencies;
+    View<T> mix;
+    T *shift = nullptr;
+    View<T> map;
+};
+
+namespace detail {
+
+inline constexpr Index periodic_rows = 128; ///< points that are looked at together
+inline constexpr Index periodic_lanes = 8;
+inline constexpr std::size_t periodic_bytes = std::size_t(1) << 18; ///< of waves at a time
+
+/// A lane's room for a block of points, of which it looks at a few features at a time. These lie
+/// beside each other, (.., features x rows), so that one product serves them all; where there are
+/// fewer points than rows, further ones are zero.
+template <class T> class PeriodicRoom {
+    static constexpr Index rows = periodic_rows;
+
+  public:
+    explicit PeriodicRoom(const PeriodicMap<T> &of) : of_(of) {
+        const std::size_t one = sizeof(T) * static_cast<std::size_t>(2 * of.waves() * rows);
+        most_ = std::clamp<Index>(static_cast<Index>(periodic_bytes / one), 1, of.features());
+        points_.resize(static_cast<std::size_t>(most_ * rows));
+        waves_.resize(points_.size() * static_cast<std::size_t>(2 * of.waves()));
+        hidden_.resize(points_.size() * static_cast<std::size_t>(of.width()));
+    }
+
+    Index most() const { return most_; } ///< features at a time
+
+    /// Reads some features of some points. What is not finite, or too large to be a wave's
+    /// argument, becomes NaN.
+    void read(View<const T> x, Index first, Index count) {
+        first_ = first, features_ = count;
+        std::fill(points_.begin(), points_.end(), T(0));
+        for (Index i = 0; i < x.rows; ++i)
+            for (Index f = 0; f < count; ++f)
+                points_[static_cast<std::size_t>(f * rows + i)] = x.row(i)[first + f];
+        for (Index f = 0; f < count; ++f) {
+            T most = 0;
+            for (Index i = 0; i < rows; ++i)
+                most = std::max(most, std::abs(points_[static_cast<std::size_t>(f * rows + i)]));
+            for (Index j = 0; j < of_.waves(); ++j)
+                fill_waves(f, j, 2 * of_.frequencies.row(first + f)[j], most);
+        }
+        const View<T> hidden = beside(hidden_, of_.width());
+        hidden.eigen().noalias() = of_.mix.eigen() * beside(waves_, 2 * of_.waves()).eigen();
+        for (Index k = 0; k < hidden.rows; ++k)
+            for (Index i = 0; i < hidden.cols; ++i) {
+                const T value = hidden.row(k)[i] + of_.shift[k];
+                hidden.row(k)[i] = value < T(0) ? T(0) : value; // NaN stays
+            }
+    }
+
+    /// Hidden values, (width x features, rows).
+    View<T> hidden() { return below(hidden_); }
+
+    /// Room for the gradient by them.
+    View<T> delta() {
+        delta_.resize(hidden_.size());
+        return below(delta_);
+    }
+
+    /// Adds to the gradients by A, a and c / 2 pi, of that by hidden values.
+    void pass_back(RowMatrix<double> &mix, std::vector<double> &shift,
+                   RowMatrix<double> &frequencies) {
+        const View<T> hidden = beside(hidden_, of_.width()), delta = beside(delta_, of_.width()),
+                      waves = beside(waves_, 2 * of_.waves());
+        constexpr int W = Vec<T>::width;
+        for (Index k = 0; k < delta.rows; ++k) {
+            const Vec<T> zero = Vec<T>::broadcast(T(0));
+            T *row = delta.row(k);
+            for (Index from = 0; from < delta.cols; from += rows) {
+                Vec<T> part = zero;
+                for (Index i = from; i < from + rows; i += W) {
+                    const Vec<T> kept =
+                        where_less(zero, Vec<T>::load(hidden.row(k) + i), Vec<T>::load(row + i));
+                    kept.store(row + i);
+                    part = part + kept;
+                }
+                shift[static_cast<std::size_t>(k)] += horizontal_sum(part);
+            }
+        }
+        renew(product_, delta.rows, waves.rows);
+        product_.noalias() = delta.eigen() * waves.eigen().transpose();
+        mix += product_.template cast<double>();
+        upstream_.resize(waves_.size());
+        beside(upstream_, waves.rows).eigen().noalias() =
+            of_.mix.eigen().transpose() * delta.eigen();
+        for (Index f = 0; f < features_; ++f)
+            for (Index j = 0; j < of_.waves(); ++j)
+                frequencies(first_ + f, j) += turned(f, j);
+    }
+
+  private:
+    /// \param most no value of the feature is larger.
+    void fill_waves(Index f, Index j, T twice, T most) {
+        const T *x = points_.data() + f * rows;
+        const View<T> waves = beside(waves_, 2 * of_.waves());
+        T *cosines = waves.row(j) + f * rows, *sines = waves.row(of_.waves() + j) + f * rows;
+        if (!(most * std::abs(twice) < most_half_turns<T>)) {
+            std::fill(cosines, cosines + rows, std::numeric_limits<T>::quiet_NaN());
+            std::fill(sines, sines + rows, std::numeric_limits<T>::quiet_NaN());
+            return;
+        }
+        const Vec<T> a = Vec<T>::broadcast(twice);
+        for (Index i = 0; i < rows; i += Vec<T>::width) {
+            const Wave<T> found = wave(a, Vec<T>::load(x + i));
+            found.cosine.store(cosines + i);
+            found.sine.store(sines + i);
+        }
+    }
+
+    /// The sum over points of x (cos g_sin - sin g_cos), g being the gradient by waves.
+    double turned(Index f, Index j) {
+        const View<T> waves = beside(waves_, 2 * of_.waves()),
+                      upstream = beside(upstream_, 2 * of_.waves());
+        const Index from = f * rows, s = of_.waves() + j;
+        const auto at = [&](View<T> of, Index row, Index i) {
+            return Vec<T>::load(of.row(row) + from + i);
+        };
+        Vec<T> sum = Vec<T>::broadcast(T(0));
+        for (Index i = 0; i < rows; i += Vec<T>::width)
+            sum = fma(Vec<T>::load(points_.data() + from + i),
+                      at(waves, j, i) * at(upstream, s, i) - at(waves, s, i) * at(upstream, j, i),
+                      sum);
+        return horizontal_sum(sum);
+    }
+
+    /// So many values of each feature: features beside, or below each other.
+    View<T> beside(AlignedVector<T> &values, Index count) const {
+        return {values.data(), count, features_ * rows};
+    }
+    View<T> below(AlignedVector<T> &values) const {
+        return {values.data(), of_.width() * features_, rows};
+    }
+
+    const PeriodicMap<T> &of_;
+    Index most_ = 0, features_ = 0, first_ = 0;
+    AlignedVector<T> points_, waves_, hidden_, delta_, upstream_;
+    RowMatrix<T> product_;
+};
+
+/// L with its columns in the order of `PeriodicRoom::hidden`, of a few features after the other.
+template <class T>
+RowMatrix<T> in_order_of_rooms(const PeriodicMap<T> &of, View<const T> map, Index most, bool back) {
+    RowMatrix<T> ordered = map.eigen();
+    const Index e = of.width();
+    for (Index first = 0; first < of.features(); first += most) {
+        const Index count = std::min(most, of.features() - first);
+        for (Index k = 0; k < e; ++k)
+            for (Index f = 0; f < count; ++f) {
+                const Index plain = (first + f) * e + k, room = first * e + k * count + f;
+                ordered.col(back ? plain : room) = map.eigen().col(back ? room : plain);
+            }
+    }
+    return ordered;
+}
+
+/// visit(lane, first point, how many) for blocks of points, those of a lane in order.
+template <class F> void periodic_blocks(Index n, const Control &control, F &&visit) {
+    const Index blocks = (n + periodic_rows - 1) / periodic_rows;
+    parallel_blocks(
+        std::min(periodic_lanes, blocks), control,
+        [&](Index lane, Worker &worker) {
+            for (Index b = lane; b < blocks; b += periodic_lanes) {
+                visit(lane, b * periodic_rows, std::min(periodic_rows, n - b * periodic_rows));
+                worker.advance();
+            }
+        },
+        blocks);
+}
+
+} // namespace detail
+
+/// Z (n, p). A point is mapped by itself: where it stands does not matter. What overflows is NaN.
+template <class T>
+void periodic_forward(View<const T> x, const PeriodicMap<T> &of, View<T> z,
+                      const Control &control = {}) {
+    of.check(x);
+    require(z.rows == x.rows && z.cols == of.map.rows, "periodic_forward: Z must be (n,p)");
+    std::vector<std::unique_ptr<detail::PeriodicRoom<T>>> rooms(detail::periodic_lanes);
+    const Index most = detail::PeriodicRoom<T>(of).most(), e = of.width();
+    const RowMatrix<T> map = detail::in_order_of_rooms(of, of.map, most, false);
+    const auto visit = [&](Index lane, Index first, Index count) {
+        auto &room = rooms[static_cast<std::size_t>(lane)];
+        if (!room)
+            room = std::make_unique<detail::PeriodicRoom<T>>(of);
+        const View<const T> points = x.middle_rows(first, count);
+        RowMatrix<T> out = RowMatrix<T>::Zero(detail::periodic_rows, z.cols);
+        for (Index f = 0; f < of.features(); f += most) {
+            const Index some = std::min(most, of.features() - f);
+            room->read(points, f, some);
+            out.noalias() +=
+                room->hidden().eigen().transpose() * map.middleCols(f * e, some * e).transpose();
+        }
+        if (of.rest() > 0) {
+            RowMatrix<T> rest = RowMatrix<T>::Zero(detail::periodic_rows, of.rest());
+            rest.topRows(count) = points.eigen().rightCols(of.rest());
+            out.noalias() += rest * map.rightCols(of.rest()).transpose();
+        }
+        z.middle_rows(first, count).eigen() = out.topRows(count);
+    };
+    detail::periodic_blocks(x.rows, worth_it(control, of.products(x.rows)), visit);
+}
+
+/// Gradients from that in Z. Hidden values are computed anew, a block of points at a time: to keep
+/// them would take more memory than the points. Sums run over fixed lanes, in double, so that the
+/// thread count does not matter.
+template <class T>
+void periodic_backward(View<const T> x, const PeriodicMap<T> &of, View<const T> upstream,
+                       const PeriodicGradient<T> &gradient, const Control &control = {}) {
+    of.check(x);
+    require(upstream.rows == x.rows && upstream.cols == of.map.rows,
+            "periodic_backward: the gradient must be (n,p)");
+    struct Lane {
+        explicit Lane(const PeriodicMap<T> &of)
+            : room(of), frequencies(RowMatrix<double>::Zero(of.features(), of.waves())),
+              mix(RowMatrix<double>::Zero(of.width(), 2 * of.waves())),
+              map(RowMatrix<double>::Zero(of.map.rows, of.map.cols)),
+              recent(RowMatrix<T>::Zero(of.map.rows, of.map.cols)),
+              shift(static_cast<std::size_t>(of.width()), 0.0) {}
+
+        void flush() {
+            map += recent.template cast<double>();
+            recent.setZero();
+            blocks = 0;
+        }
+
+        detail::PeriodicRoom<T> room;
+        RowMatrix<double> frequencies, mix, map;
+        RowMatrix<T> recent; ///< of the map, of the last blocks
+        std::vector<double> shift;
+        Index blocks = 0;
+    };
+    constexpr Index most_recent = 16;
+    std::vector<std::unique_ptr<Lane>> lanes(detail::periodic_lanes);
+    const Index most = detail::PeriodicRoom<T>(of).most(), e = of.width();
+    const RowMatrix<T> map = detail::in_order_of_rooms(of, of.map, most, false);
+    const auto visit = [&](Index l, Index first, Index count) {
+        auto &lane = lanes[static_cast<std::size_t>(l)];
+        if (!lane)
+            lane = std::make_unique<Lane>(of);
+        const View<const T> points = x.middle_rows(first, count);
+        RowMatrix<T> delta = RowMatrix<T>::Zero(detail::periodic_rows, upstream.cols);
+        delta.topRows(count) = upstream.middle_rows(first, count).eigen();
+        for (Index f = 0; f < of.features(); f += most) {
+            const Index some = std::min(most, of.features() - f);
+            lane->room.read(points, f, some);
+            lane->recent.middleCols(f * e, some * e).noalias() +=
+                delta.transpose() * lane->room.hidden().eigen().transpose();
+            lane->room.delta().eigen().noalias() =
+                map.middleCols(f * e, some * e).transpose() * delta.transpose();
+            lane->room.pass_back(lane->mix, lane->shift, lane->frequencies);
+        }
+        if (of.rest() > 0) {
+            RowMatrix<T> rest = RowMatrix<T>::Zero(detail::periodic_rows, of.rest());
+            rest.topRows(count) = points.eigen().rightCols(of.rest());
+            lane->recent.rightCols(of.rest()).noalias() += delta.transpose() * rest;
+        }
+        if (++lane->blocks == most_recent)
+            lane->flush();
+    };
+    detail::periodic_blocks(x.rows, worth_it(control, 3 * of.products(x.rows)), visit);
+    Lane total(of);
+    for (const auto &lane : lanes)
+        if (lane) {
+            lane->flush();
+            total.frequencies += lane->frequencies;
+            total.mix += lane->mix;
+            total.map += lane->map;
+            for (std::size_t k = 0; k < total.shift.size(); ++k)
+                total.shift[k] += lane->shift[k];
+        }
+    constexpr double turn = 6.283185307179586477;
+    gradient.frequencies.eigen() = (turn * total.frequencies).template cast<T>();
+    gradient.mix.eigen() = total.mix.template cast<T>();
+    std::copy(total.shift.begin(), total.shift.end(), gradient.shift);
+    const RowMatrix<T> ordered = total.map.template cast<T>();
+    gradient.map.eigen() = detail::in_order_of_rooms(
+        of, View<const T>(ordered.data(), ordered.rows(), ordered.cols()), most, true);
+}
+
+METRICFAST_NAMESPACE_END

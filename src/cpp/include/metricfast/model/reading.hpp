@@ -1,0 +1,219 @@
+/// From a model file to the maps that it describes.
+#pragma once
+
+#include "metricfast/model/side_map.hpp"
+#include "metricfast/model/tensors.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// What a model compares points by: the distance of embedded points, which a linear map or another
+/// one made, or x^T W x'.
+enum class ModelKind { linear, embedding, bilinear };
+
+/// What a model file says, checked.
+struct ModelContent {
+    std::string learner;
+    ModelKind kind = ModelKind::linear;
+    Index n_features = 0, n_components = 0;
+    bool is_double = true;              ///< what the file holds
+    std::vector<SideMap<double>> sides; ///< of queries and of database points; one: of both
+};
+
+namespace detail {
+
+/// Builds a ModelContent, or throws a ModelError.
+class ModelReader {
+  public:
+    explicit ModelReader(const TensorFile &file)
+        : file_(file), state_(file.text("state")), fitted_(Json::parse(state_).at("fitted")) {}
+
+    ModelContent read() {
+        content_.learner = file_.text("learner");
+        content_.n_features = static_cast<Index>(fitted_.at("n_features_in_").integer());
+        if (fitted_.find("map_"))
+            throw ModelError("kernels are read by Python alone");
+        if (fitted_.find("parameters_")) {
+            content_.kind = ModelKind::embedding;
+            read_embedding();
+        } else if (fitted_.find("bilinear_")) {
+            content_.kind = ModelKind::bilinear;
+            RowMatrix<double> W = matrix(fitted_.at("bilinear_"), true);
+            require_model(W.rows() == W.cols(), "bilinear_ is not square");
+            content_.sides.resize(2);
+            content_.sides[0].layers.push_back({W.transpose(), {}});
+        } else {
+            content_.sides.resize(1);
+            content_.sides[0].layers.push_back({matrix(fitted_.at("components_"), true), {}});
+        }
+        check_widths();
+        return std::move(content_);
+    }
+
+  private:
+    static constexpr const char *foreign = "parameters_ do not belong to embedding_";
+
+    static void require_model(bool holds, const std::string &message) {
+        if (!holds)
+            throw ModelError(message);
+    }
+
+    const Tensor &tensor(const Json &reference) const {
+        return file_.tensor(reference.at("tensor").string());
+    }
+
+    template <class T> static void copy(const Tensor &from, double *to, std::size_t size) {
+        for (std::size_t i = 0; i < size; ++i) {
+            T value;
+            std::memcpy(&value, from.bytes.data() + i * sizeof(T), sizeof(T));
+            to[i] = static_cast<double>(value);
+            require_model(std::isfinite(value), "its arrays must be finite");
+        }
+    }
+
+    /// \param decides whether the precision of this array is that of the model.
+    RowMatrix<double> matrix(const Json &reference, bool decides, std::size_t axes = 2) {
+        const Tensor &from = tensor(reference);
+        const bool is_double = from.dtype == "F64";
+        require_model(is_double || from.dtype == "F32",
+                      "its maps must be of float32 or float64, got " + from.dtype);
+        require_model(from.shape.size() == axes && !from.bytes.empty(),
+                      "its maps have the wrong number of axes, or are empty");
+        RowMatrix<double> values(axes == 2 ? from.shape[0] : 1, from.shape.back());
+        const auto size = static_cast<std::size_t>(values.size());
+        if (is_double)
+            copy<double>(from, values.data(), size);
+        else
+            copy<float>(from, values.data(), size);
+        if (decides)
+            content_.is_double = is_double;
+        return values;
+    }
+
+    std::vector<double> vector(const Json &reference) {
+        const RowMatrix<double> row = matrix(reference, false, 1);
+        return {row.data(), row.data() + row.size()};
+    }
+
+    /// The items of what was a list or a tuple.
+    static std::vector<Json> items(const Json &sequence) {
+        const auto found = sequence.find("tuple");
+        return (found ? *found : sequence.at("list")).items();
+    }
+
+    void read_embedding() {
+        const std::vector<Json> parameters = items(fitted_.at("parameters_"));
+        const auto [name, settings] = choice(fitted_.at("embedding_"));
+        if (name != "embeddings.Asymmetric") {
+            content_.sides.push_back(side(name, settings, parameters));
+        } else {
+            const auto query = choice(settings.at("query"));
+            const auto database = choice(settings.at("database"));
+            const std::size_t first = n_parameters(query.first, query.second);
+            require_model(first < parameters.size(), foreign);
+            const auto split = parameters.begin() + static_cast<std::ptrdiff_t>(first);
+            content_.sides.push_back(side(query.first, query.second, {parameters.begin(), split}));
+            content_.sides.push_back(
+                side(database.first, database.second, {split, parameters.end()}));
+        }
+        const auto of_queries = fitted_.find("mean_query_");
+        if (of_queries && content_.sides.size() == 1) // one map, two means
+            content_.sides.push_back(content_.sides[0]);
+        for (SideMap<double> &side : content_.sides)
+            side.mean = vector(fitted_.at("mean_"));
+        if (of_queries)
+            content_.sides[0].mean = vector(*of_queries);
+    }
+
+    /// An embedding's name, and its parameters.
+    static std::pair<std::string, Json> choice(const Json &value) {
+        const std::vector<Json> both = value.at("choice").items();
+        require_model(both.size() == 2, "an embedding must be a name and its parameters");
+        return {both[0].string(), both[1]};
+    }
+
+    /// How many arrays an embedding has.
+    std::size_t n_parameters(const std::string &name, const Json &settings) const {
+        if (name == "embeddings.Linear" || name == "embeddings.Periodic")
+            return name == "embeddings.Linear" ? 1 : 4;
+        const Json sizes = settings.at("hidden_layer_sizes");
+        if (!sizes.find("tensor"))
+            return 2 * (items(sizes).size() + 1);
+        const std::vector<Index> &shape = tensor(sizes).shape;
+        require_model(shape.size() == 1, "hidden_layer_sizes must be a sequence");
+        return 2 * (static_cast<std::size_t>(shape[0]) + 1);
+    }
+
+    SideMap<double> side(const std::string &name, const Json &settings,
+                         const std::vector<Json> &parameters) {
+        SideMap<double> map;
+        map.normalize = settings.at("normalize").boolean();
+        const std::size_t n = parameters.size();
+        if (name == "embeddings.Linear") {
+            require_model(n == 1, foreign);
+            map.layers.push_back({matrix(parameters[0], true), {}});
+        } else if (name == "embeddings.Periodic") {
+            require_model(n == 4, foreign);
+            map.waves = {matrix(parameters[0], true), matrix(parameters[1], true),
+                         vector(parameters[2])};
+            map.layers.push_back({matrix(parameters[3], true), {}});
+        } else {
+            require_model(name == "embeddings.MLP", "it has an embedding of unknown kind: " + name);
+            require_model(n > 0 && n % 2 == 0, foreign);
+            const std::string f = settings.at("activation").string();
+            require_model(f == "relu" || f == "tanh" || f == "identity",
+                          "it has an activation of unknown kind: " + f);
+            map.activation = f == "relu"   ? Activation::relu
+                             : f == "tanh" ? Activation::tanh
+                                           : Activation::identity;
+            for (std::size_t i = 0; i < n; i += 2)
+                map.layers.push_back({matrix(parameters[i], true), vector(parameters[i + 1])});
+        }
+        return map;
+    }
+
+    void check_widths() {
+        content_.n_components = content_.sides[0].layers.back().weight.rows();
+        for (const SideMap<double> &side : content_.sides) {
+            const auto fits = static_cast<std::size_t>(content_.n_features);
+            require_model(side.mean.empty() || side.mean.size() == fits,
+                          "mean_ must have n_features_in_ values");
+            Index width = content_.n_features;
+            if (const auto &waves = side.waves) {
+                require_model(waves->frequencies.rows() <= width &&
+                                  waves->mix.cols() == 2 * waves->frequencies.cols() &&
+                                  waves->mix.rows() == static_cast<Index>(waves->shift.size()),
+                              "its periodic features do not fit n_features_in_, or each other");
+                width = waves->width(width);
+            }
+            for (const auto &layer : side.layers) {
+                require_model(layer.weight.cols() == width,
+                              "its maps do not fit n_features_in_, or each other");
+                width = layer.weight.rows();
+                require_model(layer.bias.empty() ||
+                                  layer.bias.size() == static_cast<std::size_t>(width),
+                              "its biases do not fit its weights");
+            }
+            require_model(width == content_.n_components, "its two maps differ in n_components");
+        }
+    }
+
+    const TensorFile &file_;
+    const std::string state_;
+    const Json fitted_;
+    ModelContent content_;
+};
+
+} // namespace detail
+
+/// What a file says; a ModelError where it is no complete model.
+inline ModelContent read_model(const TensorFile &file) {
+    constexpr const char *version = "1"; // of files that this library reads
+    if (file.text("format") != "metricfast")
+        throw ModelError("it is a safetensors file, but not a model of metricfast");
+    if (const std::string found = file.text("format_version"); found != version)
+        throw ModelError("it has format version " + found + ", this metricfast reads " + version);
+    file.check_digest();
+    return detail::ModelReader(file).read();
+}
+
+METRICFAST_NAMESPACE_END

@@ -1,0 +1,109 @@
+/// What a learned map does to points: of queries, or of a database.
+#pragma once
+
+#include <cmath>
+#include <optional>
+
+#include "metricfast/embeddings/mlp.hpp"
+#include "metricfast/embeddings/normalize.hpp"
+#include "metricfast/embeddings/periodic.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// z = layers(x - mean), perhaps brought to unit length; computed in T.
+template <class T> struct SideMap {
+    /// Of the numbers that points begin with: see PeriodicMap.
+    struct Waves {
+        RowMatrix<T> frequencies, mix;
+        std::vector<T> shift;
+
+        /// How many values there are in place of so many features.
+        Index width(Index n_features) const {
+            return n_features + frequencies.rows() * (mix.rows() - 1);
+        }
+    };
+    struct Weights {
+        RowMatrix<T> weight;
+        std::vector<T> bias; ///< empty: none
+    };
+
+    std::vector<T> mean;         ///< empty: nothing is subtracted
+    std::optional<Waves> waves;  ///< what the only layer is a map of, where it is not of points
+    std::vector<Weights> layers; ///< none: points stay as they are
+    Activation activation = Activation::identity;
+    bool normalize = false;
+
+    template <class U> SideMap<U> cast() const {
+        SideMap<U> other{{mean.begin(), mean.end()}, {}, {}, activation, normalize};
+        if (waves)
+            other.waves = {waves->frequencies.template cast<U>(),
+                           waves->mix.template cast<U>(),
+                           {waves->shift.begin(), waves->shift.end()}};
+        for (const Weights &layer : layers)
+            other.layers.push_back(
+                {layer.weight.template cast<U>(), {layer.bias.begin(), layer.bias.end()}});
+        return other;
+    }
+
+    /// \param z (x.rows, n_components), written: as metricfast's Python does, bit by bit.
+    void apply(View<const T> x, View<T> z, const Control &control) const {
+        constexpr Index block = 16384; // points whose hidden layers are held
+        for (Index first = 0; first < x.rows; first += block) {
+            const Index count = std::min(block, x.rows - first);
+            apply_block(x.middle_rows(first, count), z.middle_rows(first, count), control);
+        }
+    }
+
+  private:
+    void apply_block(View<const T> x, View<T> z, const Control &control) const {
+        RowMatrix<T> centred;
+        if (!mean.empty()) {
+            const Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>> middle(mean.data(), x.cols);
+            centred = x.eigen().rowwise() - middle;
+            x = view(centred);
+        }
+        if (layers.empty()) {
+            z.eigen() = x.eigen();
+            return;
+        }
+        if (waves)
+            periodic_forward<T>(x,
+                                {view(waves->frequencies), view(waves->mix), waves->shift.data(),
+                                 view(layers[0].weight)},
+                                z, control);
+        else
+            through_layers(x, z, control);
+        if (normalize) {
+            shrink(z);
+            std::vector<double> lengths(static_cast<std::size_t>(z.rows));
+            normalize_forward<T>(z, lengths.data(), control);
+        }
+    }
+
+    void through_layers(View<const T> x, View<T> z, const Control &control) const {
+        std::vector<Layer<T>> chain;
+        std::vector<RowMatrix<T>> hidden(layers.size() - 1);
+        std::vector<View<T>> outputs;
+        for (std::size_t l = 0; l < layers.size(); ++l) {
+            const Weights &layer = layers[l];
+            chain.push_back({view(layer.weight), layer.bias.empty() ? nullptr : layer.bias.data()});
+            if (l < hidden.size())
+                hidden[l].resize(x.rows, layer.weight.rows());
+            outputs.push_back(l < hidden.size() ? view(hidden[l]) : z);
+        }
+        layers_forward<T>(x, chain, activation, outputs, control);
+    }
+
+    /// Rows whose squared length would overflow a double.
+    static void shrink(View<T> z) {
+        constexpr double many = 1e140; // its square, times any width, is finite
+        for (Index i = 0; i < z.rows; ++i) {
+            auto row = z.eigen().row(i);
+            const double largest = static_cast<double>(row.cwiseAbs().maxCoeff());
+            if (largest >= many && std::isfinite(largest))
+                row *= static_cast<T>(1 / largest);
+        }
+    }
+};
+
+METRICFAST_NAMESPACE_END

@@ -1,0 +1,262 @@
+"""Tables and columns as people have them: frames, Arrow, tensors; and what their columns hold."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import sklearn
+from numpy.typing import NDArray
+
+__all__ = [
+    "arrow_table",
+    "as_readable",
+    "as_table",
+    "column_of",
+    "columns_of",
+    "fault_of",
+    "missing_among",
+    "naming_column",
+    "of_kind",
+    "plain_frame",
+    "refuse_column",
+]
+
+# What pandas, polars and Arrow call the types of columns, in small letters.
+_KINDS = {
+    "dates": r"date|time|duration|period",
+    "categories": r"categor|enum|dictionary",
+    "text": r"str|large_str|utf8",
+    "lists": r"list|large_list|fixed_size_list|array|struct|map",
+    "intervals": r"interval",
+    "bytes": r"binary|large_binary|fixed_size_binary",
+}
+_ENCODE = (
+    "encode it, as sklearn.preprocessing.OneHotEncoder does, convert it where it stands for "
+    "numbers, or give X to NCAClassifier or NCARegressor, which take categories "
+)
+_REMEDIES = {
+    "dates": "give dates as the time since one of them, in days for example",
+    "categories": _ENCODE + "as they are",
+    "text": _ENCODE + "in columns of a categorical type",
+    "lists": "give a column for each of their numbers",
+}
+_FILL = (
+    "leave these points out, fill them in, as sklearn.impute.SimpleImputer does, or give X to "
+    "NCAClassifier or NCARegressor, which take missing values as they are"
+)
+# Earlier versions of scikit-learn see no names of columns in later ones of polars.
+_KNOWS_POLARS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
+_SINGLE = ("float32", "float", "float[pyarrow]")
+
+
+def as_readable(values: Any, name: str) -> Any:
+    """Return what NumPy and scikit-learn read: a tensor as an array of its memory.
+
+    Of narwhals what it wraps, and of a column of Arrow in a dictionary its values; what is none of
+    these is returned as it is.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(values, torch.Tensor):
+        return _memory_of(values, name)
+    if hasattr(values, "collect") and not hasattr(values, "__array__"):
+        kind = type(values).__name__
+        raise TypeError(f"{name} is a {kind}, which holds no values yet: give {name}.collect().")
+    package = type(values).__module__.partition(".")[0]
+    if package == "narwhals" and hasattr(values, "to_native"):
+        return as_readable(values.to_native(), name)
+    # NumPy reads missing values of a dictionary in chunks as its last one.
+    if package == "pyarrow" and str(getattr(values, "type", "")).startswith("dictionary"):
+        return values.cast(values.type.value_type)
+    named = _KNOWS_POLARS or hasattr(values, "__dataframe__") or not hasattr(values, "columns")
+    return values if package != "polars" or named else values.to_pandas()
+
+
+def _memory_of(tensor: Any, name: str) -> NDArray[Any]:
+    found, remedy = "", ""
+    if tensor.device.type != "cpu":
+        found, remedy = f"on the device {tensor.device}", ".detach().cpu()"
+    elif tensor.requires_grad:
+        found, remedy = "that requires gradients", ".detach()"
+    elif str(tensor.layout) != "torch.strided":
+        found, remedy = f"of the layout {tensor.layout}", ".to_dense()"
+    elif str(tensor.dtype) == "torch.bfloat16":
+        found, remedy = f"of {tensor.dtype}, which NumPy has not", ".float()"
+    if remedy:
+        raise TypeError(f"{name} is a tensor {found}: give {name}{remedy}.")
+    try:
+        array: NDArray[Any] = tensor.resolve_conj().resolve_neg().numpy()
+    except (RuntimeError, TypeError) as error:
+        raise TypeError(f"{name} is a tensor that NumPy cannot read: {error}") from error
+    return array
+
+
+def arrow_table(X: Any) -> Any:
+    """Return a table of Arrow, of one and of any frame that offers itself as one, else None.
+
+    A frame that NumPy can read is left to it.
+    """
+    arrow = type(X).__module__.partition(".")[0] == "pyarrow" and hasattr(X, "schema")
+    if arrow and type(X).__name__ != "RecordBatch":
+        return X
+    offered = hasattr(X, "__arrow_c_stream__") or hasattr(X, "__dataframe__")
+    if not arrow and (not offered or hasattr(X, "__array__") or isinstance(X, type)):
+        return None
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise ImportError(
+            f"Reading a {type(X).__name__} takes pyarrow: pip install pyarrow, or give an array."
+        ) from error
+    if arrow:
+        return pa.Table.from_batches([X])
+    if hasattr(X, "__arrow_c_stream__"):
+        return pa.table(X)
+    from pyarrow.interchange import from_dataframe
+
+    return from_dataframe(X)
+
+
+def as_table(X: Any, name: str) -> Any:
+    """Return points as an array, or as a frame that is one of pandas, polars or Arrow."""
+    if isinstance(X, np.ndarray):
+        return X
+    X = as_readable(X, name)
+    table = arrow_table(X)
+    return X if table is None else table
+
+
+def columns_of(X: Any) -> list[tuple[Any, str]]:
+    """Return the names and types of the columns of a frame; of anything else, none."""
+    if isinstance(X, np.ndarray):
+        return []
+    if hasattr(X, "schema") and hasattr(X.schema, "types"):
+        return list(zip(X.schema.names, map(str, X.schema.types), strict=True))
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        return list(zip(X.columns, map(str, list(X.dtypes)), strict=True))
+    return []
+
+
+def column_of(X: Any, j: int) -> NDArray[Any]:
+    """Return a column of a frame as NumPy has it."""
+    if hasattr(X, "iloc"):
+        return np.asarray(X.iloc[:, j])
+    column = X.column(j) if hasattr(X, "schema") and hasattr(X, "column") else X[:, j]
+    return np.asarray(as_readable(column, "X"))
+
+
+def of_kind(dtype: str, *kinds: str) -> bool:
+    """Tell whether a type of columns holds one of some kinds, such as "text" or "dates"."""
+    return any(re.match(_KINDS[kind], dtype.lower()) for kind in kinds)
+
+
+def refuse_column(name: str, column: Any, dtype: str) -> None:
+    """Raise ValueError for a column whose type is not that of numbers."""
+    kind = next((kind for kind in _KINDS if of_kind(dtype, kind)), None)
+    if kind is not None:
+        raise _no_numbers(name, column, dtype, kind)
+
+
+def _no_numbers(name: str, column: Any, dtype: str, kind: str) -> ValueError:
+    remedy = _REMEDIES.get(kind, "leave it out")
+    return ValueError(
+        f"{name} must hold numbers; its column {column!r} holds {kind} (dtype {dtype}): {remedy}."
+    )
+
+
+def plain_frame(X: Any, name: str) -> Any:
+    """Return a frame whose columns hold numbers, those of pandas in types of NumPy.
+
+    Raises ValueError for a column of another type. What is no frame is returned as it is.
+    """
+    columns = columns_of(X)
+    for column, dtype in columns:
+        refuse_column(name, column, dtype)
+    if not columns or not hasattr(X, "iloc"):
+        return X
+    types = [dtype for _, dtype in columns]
+    known = all(isinstance(dtype, np.dtype) for dtype in X.dtypes)
+    if known or all(dtype.startswith("Sparse") for dtype in types):
+        return X
+    with naming_column(X, name):
+        return X.astype(
+            np.float32 if all(each.lower() in _SINGLE for each in types) else np.float64
+        )
+
+
+def missing_among(column: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where a column has no value: None, NaN, NaT or NA."""
+    if column.dtype.kind in "biu":
+        return np.zeros(len(column), bool)
+    if column.dtype.kind == "f":
+        return np.asarray(np.isnan(column))
+    return np.array([_is_missing(x) for x in column], bool)
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        # pandas.NA is neither equal nor unequal to itself.
+        return value is None or type(value).__name__ == "NAType" or bool(value != value)
+    except ValueError:  # an array
+        return False
+
+
+# What conversions say of what is no number.
+_NO_NUMBER = ("could not convert", "must be a string or a real number")
+
+
+@contextmanager
+def naming_column(X: Any, name: str, *, incomplete: bool = False) -> Iterator[None]:
+    """Say of errors about values which column of a frame they are in; some may be missing."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        found: Exception | None = fault_of(X, name, incomplete=incomplete)
+        if found is None and any(said in str(error) for said in _NO_NUMBER):
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            found = kind(f"{name} must hold numbers: {error}")
+        if found is None:
+            raise
+        raise found from error
+
+
+def fault_of(X: Any, name: str, *, incomplete: bool = False) -> ValueError | None:
+    """Return an error that says which column of a frame holds no finite numbers, if one does.
+
+    Where it may be `incomplete`, missing values are no fault.
+    """
+    for j, (column, dtype) in enumerate(columns_of(X)):
+        values = column_of(X, j)
+        missing = missing_among(values)
+        if incomplete:
+            values, missing = values[~missing], missing[~missing]
+        fault = _fault(values, missing, name, column, dtype)
+        if fault is not None:
+            return fault
+    return None
+
+
+def _fault(
+    values: NDArray[Any], missing: NDArray[np.bool_], name: str, column: Any, dtype: str
+) -> ValueError | None:
+    """Return an error that says why a column is not finite numbers, if it is not."""
+    try:
+        numbers = values[~missing].astype(np.float64)
+    except (TypeError, ValueError):
+        others = (x for x in values[~missing] if not isinstance(x, (int, float, np.number)))
+        kind = "text" if isinstance(next(others, None), (str, bytes)) else "other values"
+        return _no_numbers(name, column, dtype, kind)
+    if missing.any():
+        where, what, remedy = missing, "NaN or missing values", _FILL
+    elif not np.isfinite(numbers).all():
+        where, what, remedy = ~np.isfinite(numbers), "infinity", "leave these points out"
+    else:
+        return None
+    return ValueError(
+        f"Input {name} contains {what}: its column {column!r} (dtype {dtype}) has "
+        f"{int(where.sum())} of them; {remedy}."
+    )

@@ -1,0 +1,34 @@
+"""Calls in threads of Python, for what kernels do with one thread each."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from metricfast._core.arrays import as_threads
+
+__all__ = ["in_threads"]
+
+T = TypeVar("T")
+
+
+def in_threads(function: Callable[..., T], calls: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+    """Return the results of calls, in their order, of as many threads as the kernels may use.
+
+    As many calls are drawn before they are needed.
+    """
+    n_threads = as_threads(None)
+    coming: deque[Future[T]] = deque()
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="metricfast-sums") as pool:
+        try:
+            for arguments in calls:
+                coming.append(pool.submit(function, *arguments))
+                if len(coming) >= n_threads:
+                    yield coming.popleft().result()
+            while coming:
+                yield coming.popleft().result()
+        finally:
+            for each in coming:
+                each.cancel()

@@ -1,0 +1,104 @@
+"""The learners that suit some data, the cheap ones first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+
+import metricfast.learners as learners
+from metricfast.predictors.multi_metric import MultiMetricLMNN
+from metricfast.predictors.soft import NCAClassifier, NCARegressor
+
+__all__ = ["as_learners", "class_of", "suited"]
+
+# In the order of what they take of a thousand points, roughly.
+CLASSES = (
+    *("Covariance", "GMML_Supervised", "RCA_Supervised", "DMLMJ", "ANMM", "SDML_Supervised"),
+    *("LSML_Supervised", "NCA", "LFDA", "NCMML", "MCML", "LDML", "MMC_Supervised"),
+    *("ProxyNCALearner", "LMNN", "TripletLearner", "SCML_Supervised", "ITML_Supervised"),
+    *("NeighborhoodGerrymandering", "MultiMetricLMNN", "NCAClassifier"),
+)
+CONTINUOUS = (
+    *("Covariance", "MLKR", "LogRatioLearner", "NeighborhoodGerrymanderingRegressor"),
+    "NCARegressor",
+)
+# These predict in ways of their own.
+PREDICTORS: dict[str, Any] = {
+    each.__name__: each for each in (MultiMetricLMNN, NCAClassifier, NCARegressor)
+}
+# These learn from tuples or chunks, need parameters, or have no map or two; OASIS has no distance.
+LEFT_OUT = {
+    *(
+        "AsymmetricSimilarity",
+        "EmbeddingLearner",
+        "GMML",
+        "ITML",
+        "KernelizedMetricLearner",
+        "LSML",
+    ),
+    *("MMC", "OASIS", "OASIS_Supervised", "RCA", "SCML", "SDML"),
+}
+# Mini-batches need many points, and learners that draw whole classes together few shapes a class.
+OF_MANY = {"ProxyNCALearner", "TripletLearner"}
+OF_FEW = {"LDML", "MCML", "MMC_Supervised", "NCMML"}
+MANY = 1000
+# From so many points on, what looks at all pairs of them is trained on mini-batches.
+HUGE = 10_000
+IN_BATCHES = {"NCA", "LMNN", "MLKR"}
+OF_ALL_PAIRS = {"MultiMetricLMNN"}
+
+
+def suited(n_points: int, continuous: bool) -> dict[str, BaseEstimator]:
+    """Return learners by name that suit so many points, with default parameters."""
+    left_out = OF_FEW if n_points >= MANY else OF_MANY
+    left_out = left_out | (OF_ALL_PAIRS if n_points >= HUGE else set())
+    found = {}
+    for name in CONTINUOUS if continuous else CLASSES:
+        if name not in left_out:
+            batches = n_points >= HUGE and name in IN_BATCHES
+            found[name] = class_of(name)(**{"solver": "sgd"} if batches else {})
+    return found
+
+
+def class_of(name: str) -> Any:
+    """Return the class of a learner or predictor."""
+    return PREDICTORS[name] if name in PREDICTORS else getattr(learners, name)
+
+
+def as_learners(given: Any, n_points: int, continuous: bool) -> dict[str, BaseEstimator]:
+    """Return the learners by name that the argument `learners` stands for."""
+    if isinstance(given, Mapping):
+        return {str(name): _estimator(each) for name, each in given.items()}
+    if isinstance(given, str):
+        given = list(suited(n_points, continuous)) if given == "auto" else [given]
+    several = np.iterable(given) and not hasattr(given, "fit")
+    auto, found = suited(n_points, continuous), {}
+    for each in given if several else [given]:
+        estimator = auto[each] if isinstance(each, str) and each in auto else _estimator(each)
+        name = type(estimator).__name__
+        if name in found:  # a second one of the kind
+            name = repr(estimator)
+        if name in found:
+            raise ValueError(f"learners has {name} twice.")
+        found[name] = estimator
+    if not found:
+        raise ValueError("learners must have one at least, got none.")
+    return found
+
+
+def _estimator(given: Any) -> BaseEstimator:
+    """Return an unfitted estimator of a name or an estimator."""
+    if isinstance(given, str):
+        known = [*learners.__all__, *PREDICTORS]
+        if given not in known:
+            raise ValueError(f"learners must be names among {', '.join(known)}, got {given!r}.")
+        try:
+            return class_of(given)()
+        except TypeError as error:
+            raise ValueError(f"learners: {given} has no defaults: {error}") from error
+    if isinstance(given, type) or not hasattr(given, "fit"):
+        raise TypeError(f'learners must be "auto", names of learners or estimators, got {given!r}.')
+    return clone(given)

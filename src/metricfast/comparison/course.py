@@ -1,0 +1,194 @@
+"""The course of a comparison: trials, one after another, within a time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from metricfast._core.types import Array, Floats, Integers
+from metricfast.comparison.record import Record
+from metricfast.comparison.result import EUCLIDEAN, SCALED, Comparison, Row
+from metricfast.comparison.statistics import adjusted, expected_of_the_best, paired_p_value
+from metricfast.comparison.trial import Judge, Trial, try_learner
+from metricfast.metrics._score import Score
+
+__all__ = ["Course", "Folds", "tried_by"]
+
+_LEVEL = 0.05
+Folds = list[tuple[Integers, Integers]]
+# What tries a predictor on folds in place of this process.
+Elsewhere = Callable[[Judge, Any, Any, Array, Folds], list[Trial]]
+_elsewhere: ContextVar[Elsewhere | None] = ContextVar("elsewhere", default=None)
+
+
+@contextmanager
+def tried_by(elsewhere: Elsewhere) -> Iterator[None]:
+    """Let another try learners, on all folds at the same time, in this thread's comparisons."""
+    token = _elsewhere.set(elsewhere)
+    try:
+        yield
+    finally:
+        _elsewhere.reset(token)
+
+
+class Course:
+    """Trials, one after another."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        X: Any,
+        y: Array,
+        folds: Folds,
+        record: Record,
+        callbacks: tuple[Callable[[Row], object], ...],
+        time_limit: float | None,
+    ) -> None:
+        self.judge, self.X, self.y, self.folds = judge, X, y, folds
+        self.record, self.callbacks = record, callbacks
+        self.left = math.inf if time_limit is None else time_limit
+        self.elsewhere = _elsewhere.get()
+        self.predictors: dict[str, Any] = {}
+        self.keys: dict[str, Any] = {}
+        self.rows: dict[str, Row] = {}
+        self.values: dict[str, Floats] = {}
+
+    def all_of(self, learners: dict[str, BaseEstimator]) -> bool:
+        """Try the baselines and the learners; tell whether that was interrupted."""
+        for name, scale in ((EUCLIDEAN, False), (SCALED, True)):
+            self._enter(name, "euclidean", scale)
+            if self.elsewhere is None:
+                trials = [self._trial(name, i, None) for i in range(len(self.folds))]
+            else:
+                trials = self._all_folds_of(name, self.elsewhere)
+            for trial in trials:
+                if trial.values is None:
+                    raise ValueError(f"X: the {EUCLIDEAN} distance cannot be tried: {trial.note}")
+            stop = self._keep(name, trials)
+        try:
+            for name, learner in learners.items():
+                if stop:
+                    break
+                self._enter(name, learner)
+                stop = self._keep(name, self._folds_of(name))
+        except KeyboardInterrupt:
+            return True
+        return False
+
+    def _enter(self, name: str, learner: Any, scale: bool | None = None) -> None:
+        self.predictors[name] = self.judge.predictor(learner, scale)
+        # What trials depend on: not on the number of threads.
+        self.keys[name] = replace(self.judge, n_jobs=None).predictor(learner, scale)
+
+    def _folds_of(self, name: str) -> list[Trial]:
+        """Try a learner on every fold, as long as there is time for all."""
+        if self.elsewhere is not None:
+            if self.left <= 0:
+                return [Trial(None, 0, "no time left")]
+            start = time.perf_counter()
+            trials = self._all_folds_of(name, self.elsewhere)
+            self.left = max(0, self.left - (time.perf_counter() - start))
+            return trials
+        trials = []
+        for i in range(len(self.folds)):
+            share = self.left / (len(self.folds) - i)
+            trials.append(self._trial(name, i, None if share == math.inf else share))
+            if trials[-1].values is None:
+                break
+        return trials
+
+    def _all_folds_of(self, name: str, elsewhere: Elsewhere) -> list[Trial]:
+        """Try a learner on all folds that are not known yet, at the same time."""
+        predictor, of = self.predictors[name], range(len(self.folds))
+        found = {i: self.record.get(predictor, i) for i in of}
+        unknown = [i for i in of if found[i] is None]
+        some = [self.folds[i] for i in unknown]
+        tried = elsewhere(self.judge, predictor, self.X, self.y, some)
+        for i, trial in zip(unknown, tried, strict=True):
+            found[i] = trial
+            if trial.values is not None:
+                self.record.add(predictor, i, trial)
+        trials = [trial for trial in found.values() if trial is not None]
+        failed = [i for i in of if trials[i].values is None]
+        return trials[: failed[0] + 1] if failed else trials
+
+    def _trial(self, name: str, i: int, seconds: float | None) -> Trial:
+        known = self.record.get(self.keys[name], i)
+        if known is not None:
+            return known
+        if seconds == 0:
+            return Trial(None, 0, "no time left")
+        start = time.perf_counter()
+        trial = try_learner(
+            self.judge, self.predictors[name], self.X, self.y, self.folds[i], seconds
+        )
+        if seconds is not None:
+            self.left = max(0, self.left - (time.perf_counter() - start))
+        if trial.values is not None:
+            self.record.add(self.keys[name], i, trial)
+        return trial
+
+    def _keep(self, name: str, trials: list[Trial]) -> bool:
+        """Make a row of trials; tell whether somebody wants no more."""
+        last, n_done = trials[-1], sum(trial.values is not None for trial in trials)
+        row = Row(name, n_folds=n_done, fit_seconds=float(np.mean([t.seconds for t in trials])))
+        if last.values is None:
+            note = last.note
+            if note == "out of time":
+                note = f"stopped after {last.seconds:.1f} s in fold {len(trials)} of "
+                note += f"{len(self.folds)}: all would take more than the time that was left"
+            row = replace(row, note=note)
+        else:
+            self.values[name] = values = self._held_out(trials)
+            binary = self.judge.variances is None and bool(np.isin(values, (0, 1)).all())
+            score = Score(values, math.nan, 1.0, binary=binary and self.judge.scorer is None)
+            low, high = score.interval
+            row = replace(row, score=score.mean, low=low, high=high)
+        self.rows[name] = row
+        answers = [callback(row) for callback in self.callbacks]
+        return any(answers)
+
+    def _held_out(self, trials: list[Trial]) -> Floats:
+        """Return the value of each point that was held out, the mean where it was several times."""
+        values: list[Any] = [trial.values for trial in trials]
+        if self.judge.scorer is not None:
+            return np.concatenate(values)
+        sums, counts = np.zeros(len(self.y)), np.zeros(len(self.y))
+        for (_, test), each in zip(self.folds, values, strict=True):
+            np.add.at(sums, test, each)
+            np.add.at(counts, test, 1)
+        found: Floats = sums[counts > 0] / counts[counts > 0]
+        return found
+
+    def result(self, task: str) -> Comparison:
+        """Compare what was tried on every fold."""
+        share = None
+        if self.judge.scorer is not None:
+            share = float(np.mean([len(test) / len(train) for train, test in self.folds]))
+        # Which is the higher for having been chosen: that favours no learner.
+        before = max((EUCLIDEAN, SCALED), key=lambda name: self.rows[name].score)
+        baseline = self.values[before]
+        others = [name for name in self.values if name != before]
+        p_values = [paired_p_value(self.values[name], baseline, share) for name in others]
+        for name, p in zip(others, adjusted(p_values), strict=True):
+            difference = float((self.values[name] - baseline).mean())
+            change = ("better" if difference > 0 else "worse") if p < _LEVEL else ""
+            self.rows[name] = replace(
+                self.rows[name], difference=difference, p_value=float(p), change=change
+            )
+        rows = sorted(self.rows.values(), key=lambda row: (math.isnan(row.score), -row.score))
+        best = rows[0]
+        expected = expected_of_the_best(np.stack(list(self.values.values()), 1), self.record.seed)
+        return Comparison(rows, task, before, best.learner, best.score, expected)
+
+    def refit(self, name: str) -> Any:
+        """Fit to all points."""
+        return self.predictors[name].fit(self.X, self.y)

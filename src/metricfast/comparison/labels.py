@@ -1,0 +1,80 @@
+"""Labels of a comparison: classes or numbers, and what predictions of them score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from metricfast._core.arguments import check_bool
+from metricfast._core.targets import as_label_array, check_class_labels
+from metricfast._core.types import Array, Floats
+from metricfast.metrics._wanted import are_continuous
+
+__all__ = ["Labels", "shares"]
+
+# Numbers that occur less often, on average, are no classes.
+_FEW = 5
+
+
+def shares(predicted: Any, labels: Array, variances: Floats | None) -> Floats:
+    """Return what each point adds to the score, whose mean is the score.
+
+    Of classes 1 or 0, for accuracy; of continuous labels 1 - e²/σ², for R².
+    """
+    if variances is None:
+        return np.asarray(predicted == labels, np.float64)
+    squares = (np.asarray(predicted, np.float64) - labels).reshape(len(labels), -1) ** 2
+    found: Floats = 1 - (squares / variances).mean(axis=1)
+    return found
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Checked labels.
+
+    `variances`: of the columns of continuous labels; None where labels are classes.
+    """
+
+    values: Array
+    variances: Floats | None
+
+    @classmethod
+    def of(cls, y: Any, continuous: bool | None = None) -> Labels:
+        """Check labels; without `continuous`, look what they are."""
+        labels = as_label_array(y, "y")
+        if not labels.ndim:
+            raise ValueError(f"y must hold a label for each point, got {y!r}.")
+        if continuous is None:
+            real = labels.dtype.kind in "iuf"
+            rare = real and len(labels) < _FEW * len(np.unique(labels))
+            continuous = are_continuous(labels, "y") or rare
+        check_bool("continuous", continuous)
+        if not continuous:
+            check_class_labels(labels)
+            if len(np.unique(labels)) < 2:
+                raise ValueError("y must have two classes at least, got one.")
+            return cls(labels, None)
+        try:
+            labels = labels.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"y must hold numbers where continuous=True: {error}") from error
+        variances: Floats = labels.reshape(len(labels), -1).var(axis=0)
+        if not (variances > 0).all():
+            raise ValueError("y must vary, got the same continuous label for all points.")
+        return cls(labels, variances)
+
+    @property
+    def continuous(self) -> bool:
+        """Whether labels are numbers of a scale."""
+        return self.variances is not None
+
+    @property
+    def score(self) -> str:
+        """What predictions are judged by."""
+        return "R²" if self.continuous else "accuracy"
+
+    def __str__(self) -> str:
+        """Return what they are, in words."""
+        return "continuous labels" if self.continuous else f"{len(np.unique(self.values))} classes"

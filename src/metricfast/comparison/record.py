@@ -1,0 +1,59 @@
+"""Trials that are done, and their file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from metricfast._core.arguments import check_random_state
+from metricfast._core.types import Array
+from metricfast.comparison.trial import Trial
+from metricfast.training.checkpoint import Checkpoint
+from metricfast.training.fingerprint import fingerprint
+
+__all__ = ["Record"]
+
+
+class Record:
+    """Trials by the predictor and the number of the fold, which a file may hold.
+
+    `path`: of the file, or None.
+    `of`: what the trials depend on, beside the predictor.
+    """
+
+    def __init__(self, path: Any, random_state: Any, *of: Any) -> None:
+        self._trials: dict[str, Trial] = {}
+        seed = random_state
+        if not isinstance(seed, (int, np.integer)):
+            seed = check_random_state(random_state).randint(2**31 - 1)
+        self.seed = int(seed)
+        self._file = None
+        if path is None:
+            return
+        told = random_state if isinstance(random_state, (int, np.integer)) else None
+        self._file = Checkpoint(path, *of, told)
+        found = self._file.read()
+        if found is not None:
+            self.seed = found["seed"]
+            seconds = found["numbers"]
+            values = found["arrays"]
+            self._trials = {key: Trial(values[key], seconds[key]) for key in values}
+
+    def get(self, predictor: Any, fold: int) -> Trial | None:
+        """Return the trial of a predictor, if there was one."""
+        return self._trials.get(self._key(predictor, fold))
+
+    def add(self, predictor: Any, fold: int, trial: Trial) -> None:
+        """Keep a trial, and write all to the file."""
+        self._trials[self._key(predictor, fold)] = trial
+        if self._file is not None:
+            self._file.write(self.seed, self)
+
+    def snapshot(self) -> tuple[dict[str, Array], dict[str, float]]:
+        """Return what the file is to hold."""
+        arrays = {key: each.values for key, each in self._trials.items() if each.values is not None}
+        return arrays, {key: self._trials[key].seconds for key in arrays}
+
+    def _key(self, predictor: Any, fold: int) -> str:
+        return f"{fingerprint(predictor)}.{fold}"

@@ -1,0 +1,161 @@
+"""What a comparison found, and how it is shown."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+__all__ = ["EUCLIDEAN", "HEADINGS", "SCALED", "Comparison", "Row"]
+
+EUCLIDEAN, SCALED = "Euclidean", "scaled Euclidean"
+HEADINGS = ("", "score", "95 % interval", "difference", "p", "", "fit s")
+
+
+@dataclass(frozen=True)
+class Row:
+    """What came of a learner.
+
+    Attributes
+    ----------
+    learner : str
+    score, low, high : float
+        The score of held-out points and its 95 % interval; NaN of a learner that has not been
+        tried on every fold.
+    difference : float
+        The score less that of the baseline: of the Euclidean distance, of points as given or
+        standardised, whichever is better.
+    p_value : float
+        The chance to see as large a difference with any of the learners if none differed.
+    change : str
+        "better" or "worse" where that chance is less than one in twenty, else "".
+    fit_seconds : float
+        The mean of the folds.
+    n_folds : int
+        On how many folds it was tried.
+    note : str
+        Why it was not on all.
+    """
+
+    learner: str
+    score: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    difference: float = math.nan
+    p_value: float = math.nan
+    change: str = ""
+    fit_seconds: float = math.nan
+    n_folds: int = 0
+    note: str = ""
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the row as it is shown."""
+        if math.isnan(self.score):
+            return (self.learner, self.note)
+        p = "" if math.isnan(self.p_value) else f"{self.p_value:.3f}"
+        return (
+            self.learner,
+            f"{self.score:.4f}",
+            f"[{self.low:.4f}, {self.high:.4f}]",
+            "" if math.isnan(self.difference) else f"{self.difference:+.4f}",
+            "<.001" if p == "0.000" else p,
+            self.change,
+            f"{self.fit_seconds:.2f}",
+        )
+
+
+@dataclass(repr=False)
+class Comparison:
+    """What :func:`metricfast.compare` found.
+
+    Attributes
+    ----------
+    rows : list of Row
+        The best first, what was not tried on every fold last.
+    task : str
+        What was scored, of what, in words.
+    baseline : str
+        The row that the others are compared with.
+    best_name_ : str
+        The row of the highest score.
+    best_score_ : float
+        Its score, which flatters: it is the highest of several.
+    expected_score_ : float
+        The score of the best of as many, chosen by some points, on other points (Tsamardinos et
+        al., 2018): what to expect of `best_estimator_`.
+    best_estimator_ : Pipeline
+        Refitted on all points: what was said as `preprocessing`, the units, and a predictor of
+        neighbours under the learner, which is ``best_estimator_[-1].metric_``.
+    interrupted_ : bool
+        Whether Ctrl-C ended the comparison.
+    """
+
+    rows: list[Row]
+    task: str
+    baseline: str
+    best_name_: str
+    best_score_: float
+    expected_score_: float
+    interrupted_: bool = False
+    best_estimator_: Any = None
+
+    @property
+    def table(self) -> Any:
+        """The rows as a pandas DataFrame; without pandas a dictionary of the same columns."""
+        columns = {
+            each.name: [getattr(row, each.name) for row in self.rows] for each in fields(Row)
+        }
+        try:
+            from pandas import DataFrame
+        except ImportError:
+            return columns
+        return DataFrame(columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all but the estimator, of what JSON can hold; None stands for NaN."""
+        rows = [{k: None if v != v else v for k, v in asdict(row).items()} for row in self.rows]
+        kept = {k: v for k, v in vars(self).items() if k not in ("rows", "best_estimator_")}
+        return {**kept, "rows": rows}
+
+    def verdict(self) -> str:
+        """Return what it comes to, in sentences."""
+        told = []
+        for word in ("better", "worse"):
+            those = [row.learner for row in self.rows if row.change == word]
+            told.append(f"{word} than {self.baseline} beyond chance: {', '.join(those) or 'none'}")
+        best = f"best: {self.best_name_} {self.best_score_:.4f}"
+        n = sum(not math.isnan(row.score) for row in self.rows)
+        best += f", which as the best of {n} flatters; expect {self.expected_score_:.4f}"
+        return "\n".join([*told, best, *["interrupted"] * self.interrupted_])
+
+    def __repr__(self) -> str:
+        """Return the table as text."""
+        return "\n".join([self.task, *_lines([row.cells() for row in self.rows]), self.verdict()])
+
+    def _repr_html_(self) -> str:
+        return (
+            f"<table class='metricfast-comparison'><caption>{html.escape(self.task)}</caption>"
+            f"<thead>{_html_row(HEADINGS, 'th')}</thead>"
+            f"<tbody>{''.join(_html_row(row.cells()) for row in self.rows)}</tbody></table>"
+            f"<p>{'<br>'.join(html.escape(self.verdict()).splitlines())}</p>"
+        )
+
+
+def _lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Give the lines of a table of cells, those of two cells with a note for the rest."""
+    table = [HEADINGS, *rows]
+    whole = [row for row in table if len(row) == len(HEADINGS)]
+    widths = [max(len(row[i]) for row in whole) for i in range(len(HEADINGS))]
+    widths[0] = max(len(row[0]) for row in table)
+    for row in table:
+        rest = zip(row[1:], widths[1:], strict=False)
+        padded = [cell.rjust(width) if len(row) > 2 else cell for cell, width in rest]
+        yield "  ".join([row[0].ljust(widths[0]), *padded]).rstrip()
+
+
+def _html_row(cells: Sequence[str], tag: str = "td") -> str:
+    span = f" colspan='{len(HEADINGS) - 1}'" if len(cells) == 2 else ""
+    first = f"<th style='text-align: left'>{html.escape(cells[0])}</th>"
+    return f"<tr>{first}{''.join(f'<{tag}{span}>{html.escape(c)}</{tag}>' for c in cells[1:])}</tr>"

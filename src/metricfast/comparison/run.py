@@ -1,0 +1,217 @@
+"""Learners compared within a time, the cheap ones first."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.utils.validation import check_consistent_length
+
+from metricfast._core.arguments import (
+    check_bool,
+    check_choice,
+    check_count,
+    check_path,
+    check_range,
+)
+from metricfast._core.arrays import as_points, as_threads
+from metricfast._core.frames import as_table, column_of, columns_of
+from metricfast.comparison.candidates import as_learners
+from metricfast.comparison.course import Course
+from metricfast.comparison.labels import Labels
+from metricfast.comparison.record import Record
+from metricfast.comparison.result import EUCLIDEAN, SCALED, Comparison, Row
+from metricfast.comparison.trial import Judge
+from metricfast.learners.base.trained import check_callbacks
+
+__all__ = ["compare"]
+
+
+def compare(
+    X: Any,
+    y: Any,
+    *,
+    learners: Any = "auto",
+    cv: Any = 5,
+    scoring: str | Callable[..., Any] | None = None,
+    n_neighbors: int = 5,
+    continuous: bool | None = None,
+    preprocessing: BaseEstimator | None = None,
+    scale: bool | str = "auto",
+    time_limit: float | None = None,
+    checkpoint: Any = None,
+    refit: bool = True,
+    callbacks: Iterable[Callable[[Row], object]] | None = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+) -> Comparison:
+    """Compare learners with each other and with the Euclidean distance: which suits these data?
+
+    Each is fitted to all folds but one, and its nearest neighbours predict the held-out points of
+    that one, in turn: of classes, the share of right predictions is its score; of continuous labels
+    R² of all held-out points. The Euclidean distance is tried on the same folds, of the points as
+    given and standardised; the better of both is the baseline. Differences from it are tested over
+    the same points, by McNemar's exact test or, of continuous labels, Student's, and p-values
+    adjusted to the number of learners (Holm).
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d), or table
+        A table of other things than numbers needs `preprocessing`.
+    y : array-like of shape (n,) or (n, q)
+        Classes, or continuous labels.
+    learners : "auto", str, estimator, sequence of these, or dict of them by name
+        "auto" takes those that suit classes or continuous labels and so many points, by their
+        default parameters. Names are those of learners of metricfast, which are judged by nearest
+        neighbours under the learned distance, or of its predictors. Estimators of other libraries
+        are judged by what they predict or, if they only transform, by neighbours of what they
+        return.
+    cv : int, splitter of scikit-learn or iterable of (train, test), default=5
+        A number stands for that many folds of shuffled points, with the same shares of classes.
+    scoring : str or callable, optional
+        A scorer as scikit-learn knows them, in place of accuracy or R². Then intervals and tests
+        are over folds, and the tests know that these share training points (Nadeau and Bengio,
+        2003).
+    n_neighbors : int, default=5
+    continuous : bool, optional
+        Whether labels are continuous; by default vectors, numbers that are not all whole, and
+        numbers that occur fewer than five times on average.
+    preprocessing : transformer, optional
+        Makes numbers of the points. Fitted to the training points of each fold.
+    scale : "auto" or bool, default="auto"
+        Whether learners are given standardised features. "auto" asks the Euclidean neighbours of
+        the training points of each fold.
+    time_limit : float, optional
+        Seconds. A learner whose folds would take more than what is left is stopped, and the next
+        one tried. The baselines and the last fit to all points are not counted. Learners are
+        stopped in the middle of a fit in the main thread only.
+    checkpoint : path-like, optional
+        A file that is replaced after each fold, and that the same call goes on from; others of the
+        same data may have more learners or more time. Needs the extra ``metricfast[io]``.
+    refit : bool, default=True
+        Whether to fit the best to all points.
+    callbacks : iterable of callable, optional
+        Called with the :class:`~metricfast.comparison.Row` of each learner as soon as it is known,
+        not yet compared. A true result ends the comparison.
+    random_state : int, RandomState or None, default=None
+        Of the folds, and of learners that have none of their own.
+    n_jobs : int, optional
+        Threads of the learners and searches.
+    verbose : bool, default=False
+        Show each row on standard error.
+
+    Returns
+    -------
+    Comparison
+        With `table`, `best_name_`, `best_score_`, `expected_score_` and `best_estimator_`. Ctrl-C
+        ends the comparison, and leaves that of the learners that were done, with no refit.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument cannot be used. Errors of learners do not end the comparison: their rows say
+        what was wrong.
+
+    Notes
+    -----
+    The best score of several is too high for the best. `expected_score_` says by how much: the
+    choice is repeated with points drawn at random, and judged by the points that were not drawn
+    [1]_. Intervals and tests are those of these points; they do not know how training sets vary.
+
+    References
+    ----------
+    .. [1] Tsamardinos, Greasidou, Borboudakis. Bootstrapping the out-of-sample predictions for
+       efficient and accurate cross-validation. Machine Learning 107, 2018.
+
+    Examples
+    --------
+    >>> import metricfast
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> found = metricfast.compare(X, y, learners=["LFDA", "LMNN"], random_state=0)
+    >>> sorted(row.learner for row in found.rows)
+    ['Euclidean', 'LFDA', 'LMNN', 'scaled Euclidean']
+    >>> found.best_estimator_.predict(X[:2])
+    array([0, 0])
+    """
+    check_path("checkpoint", checkpoint)
+    check_range("time_limit", 0 if time_limit is None else time_limit)
+    check_bool("refit", refit)
+    check_bool("verbose", verbose)
+    check_choice("scale", scale, ["auto", True, False])
+    check_count("n_neighbors", n_neighbors)
+    as_threads(n_jobs)
+    if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
+        raise TypeError(f"scoring must be the name of a scorer or a callable, got {scoring!r}.")
+    if preprocessing is not None and not hasattr(preprocessing, "transform"):
+        raise TypeError(f"preprocessing must be a transformer, got {preprocessing!r}.")
+    told: Any = check_callbacks(callbacks)
+    if verbose:
+        told = (*told, _show)
+    X, labels = as_table(X, "X"), Labels.of(y, continuous)
+    if preprocessing is None:
+        as_points(X, "X")
+    elif not (hasattr(X, "__len__") or hasattr(X, "shape")):
+        raise TypeError(f"X must be points or a table, got {X!r}.")
+    check_consistent_length(X, labels.values)
+    continuous = labels.continuous
+    found = as_learners(learners, len(labels.values), continuous)
+    if {EUCLIDEAN, SCALED} & set(found):
+        raise ValueError(f"learners must not be called {EUCLIDEAN!r} or {SCALED!r}.")
+    splitter: Any = cv if hasattr(cv, "get_n_splits") else None
+    if splitter is None and np.iterable(cv) and not isinstance(cv, str):
+        try:
+            cv = [(np.asarray(train), np.asarray(test)) for train, test in cv]
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"cv must hold pairs (train, test) of indices: {error}") from error
+    record = Record(
+        checkpoint, random_state, _content(X), labels.values, cv, scoring, n_neighbors, continuous
+    )
+    if not isinstance(cv, list):
+        if splitter is None:
+            kind = KFold if continuous else StratifiedKFold
+            n_splits = check_count("cv", cv, least=2)
+            splitter = kind(n_splits, shuffle=True, random_state=record.seed)
+        # Classes of dtype object are none to scikit-learn.
+        plain_labels = labels.values
+        if not continuous and plain_labels.dtype == object:
+            plain_labels = np.unique(plain_labels, return_inverse=True)[1]
+        cv = list(splitter.split(X, plain_labels))
+    if not cv:
+        raise ValueError("cv must hold at least one (train, test).")
+    plain = scoring in (None, "r2" if continuous else "accuracy")
+    scorer = None if plain else get_scorer(scoring)
+    judge = Judge(n_neighbors, labels.variances, scorer, preprocessing, scale, n_jobs)
+    run = Course(judge, X, labels.values, cv, record, told, time_limit)
+    interrupted = run.all_of(_seeded(found, record.seed))
+    score = labels.score if plain else str(scoring)
+    size = f"{len(labels.values)} points, {labels}, {len(cv)} folds"
+    result = run.result(f"{score} of {n_neighbors} neighbours: {size}")
+    result.interrupted_ = interrupted
+    if refit and not interrupted:
+        result.best_estimator_ = run.refit(result.best_name_)
+    return result
+
+
+def _seeded(found: dict[str, BaseEstimator], seed: int) -> dict[str, BaseEstimator]:
+    for each in found.values():
+        if each.get_params(deep=False).get("random_state", seed) is None:
+            each.set_params(random_state=seed)
+    return found
+
+
+def _content(X: Any) -> Any:
+    """Return what tells points from others."""
+    columns = [[str(name), column_of(X, j)] for j, (name, _) in enumerate(columns_of(X))]
+    return columns or np.asarray(X)
+
+
+def _show(row: Row) -> None:
+    name, *rest = row.cells()
+    print(f"{name:<35}", *rest, file=sys.stderr, flush=True)

@@ -1,0 +1,114 @@
+"""One learner on one fold: what everything else here counts, and what may run anywhere."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+
+from metricfast._core.types import Floats, Integers
+from metricfast.comparison.deadline import OutOfTimeError, stopped_after
+from metricfast.comparison.labels import shares
+from metricfast.comparison.units import ChosenUnits
+from metricfast.learners.base.learner import BaseMetricLearner
+from metricfast.predictors.classifiers import KNeighborsClassifier
+from metricfast.predictors.regressors import KNeighborsRegressor
+
+__all__ = ["Judge", "Trial", "try_learner"]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """How learners are judged.
+
+    `variances`: of the columns of continuous labels; None where labels are classes.
+    `scorer`: a function of an estimator, points and labels in place of accuracy or R².
+    `preprocessing`: a transformer of the points as given, or None.
+    `scale`: "auto", True or False, as of :class:`ChosenUnits`.
+    """
+
+    n_neighbors: int
+    variances: Floats | None
+    scorer: Callable[..., Any] | None
+    preprocessing: BaseEstimator | None
+    scale: bool | str
+    n_jobs: int | None
+
+    def predictor(self, learner: Any, scale: bool | str | None = None) -> Pipeline:
+        """Return what is fitted: neighbours under what is learned, of points in chosen units.
+
+        `learner`: an estimator that transforms or predicts, or "euclidean". Predictions of learners
+        of metrics are those of nearest neighbours.
+        """
+        continuous = self.variances is not None
+        if isinstance(learner, BaseEstimator) and "n_jobs" in learner.get_params(deep=False):
+            learner = clone(learner)
+            learner.n_jobs = self.n_jobs if learner.n_jobs is None else learner.n_jobs
+        predicts = hasattr(learner, "predict") and not isinstance(learner, BaseMetricLearner)
+        if not predicts:
+            kind = KNeighborsRegressor if continuous else KNeighborsClassifier
+            learner = kind(self.n_neighbors, metric=learner, n_jobs=self.n_jobs)
+        units = ChosenUnits(
+            self.scale if scale is None else scale, self.n_neighbors, continuous, self.n_jobs
+        )
+        first = "passthrough" if self.preprocessing is None else clone(self.preprocessing)
+        return Pipeline([("preprocessing", first), ("units", units), ("predictor", learner)])
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of a learner on a fold.
+
+    `values`: of each held-out point its share in the score; of a scorer, a single value. None where
+    there are none.
+    `seconds`: of fitting.
+    `note`: why there are no values.
+    """
+
+    values: Floats | None
+    seconds: float
+    note: str = ""
+
+
+def try_learner(
+    judge: Judge,
+    predictor: Pipeline,
+    X: Any,
+    y: Any,
+    fold: tuple[Integers, Integers],
+    seconds: float | None = None,
+) -> Trial:
+    """Fit to a part of the points, and judge by the other; stop after so many seconds.
+
+    A pure function of its arguments, which may be pickled, but for the time it takes. Errors become
+    notes.
+    """
+    train, test = fold
+    start = time.perf_counter()
+    try:
+        with stopped_after(seconds), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # advice: the table shows the result
+            fitted = clone(predictor).fit(_safe_indexing(X, train), y[train])
+            elapsed = time.perf_counter() - start
+            values = _values(judge, fitted, _safe_indexing(X, test), y[test])
+    except OutOfTimeError:
+        return Trial(None, time.perf_counter() - start, "out of time")
+    except Exception as error:  # of a learner that cannot, the others should not suffer
+        told = str(error).strip().splitlines() or [""]
+        return Trial(None, time.perf_counter() - start, f"{type(error).__name__}: {told[0]}")
+    if not np.isfinite(values).all():
+        return Trial(None, elapsed, "predictions are not finite")
+    return Trial(values, elapsed)
+
+
+def _values(judge: Judge, fitted: Pipeline, X: Any, y: Any) -> Floats:
+    if judge.scorer is not None:
+        return np.array([float(judge.scorer(fitted, X, y))])
+    return shares(fitted.predict(X), y, judge.variances)

@@ -1,0 +1,66 @@
+"""Learners compared on workers: each fold of each learner is a task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dask import is_dask_collection
+from sklearn.base import clone
+
+import metricfast
+from metricfast.comparison.course import Folds, tried_by
+from metricfast.comparison.result import Comparison
+from metricfast.comparison.trial import Judge, Trial, try_learner
+from metricfast.dask._rows import joined, row_blocks
+from metricfast.dask._workers import Shared, Workers, threads_here
+
+__all__ = ["compare"]
+
+
+def compare(X: Any, y: Any, *, client: Any = None, **options: Any) -> Comparison:
+    """Compare learners, of which workers fit the folds, several at the same time.
+
+    The table is that of :func:`metricfast.compare`, but for the seconds: each worker is sent all
+    points once, and a fold of a learner is a task of its own.
+
+    Parameters
+    ----------
+    X, y : dask collections, or as of :func:`metricfast.compare`
+        The client and every worker hold all points.
+    client : distributed.Client, optional
+    **options
+        As of :func:`metricfast.compare`. With `time_limit` no learner is begun when time is over,
+        and none is stopped. Dask says how many threads a task has, `n_jobs` only of the last fit,
+        which is in the process of the client.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`metricfast.compare`; if there is no client, or only one of X and y is of dask.
+    """
+    workers = Workers(client)
+    if is_dask_collection(X) or is_dask_collection(y):
+        blocks = workers.computed(row_blocks(X, y=y))
+        X, y = (joined(column) for column in zip(*blocks, strict=True))
+    shared: list[Shared] = []
+
+    def on_workers(judge: Judge, predictor: Any, X: Any, y: Any, folds: Folds) -> list[Trial]:
+        if not shared:
+            shared.append(Shared((X, y)))
+        found: list[Trial] = workers.run(_tried, folds, *shared, judge=judge, predictor=predictor)
+        return found
+
+    with tried_by(on_workers):
+        return metricfast.compare(X, y, **options)
+
+
+def _tried(fold: Any, points: tuple[Any, Any], judge: Judge, predictor: Any, threads: int) -> Trial:
+    """Try a learner on a fold: a task."""
+    n_jobs = threads_here(threads)
+    names = [name for name in predictor.get_params() if name.rpartition("__")[2] == "n_jobs"]
+    own = clone(predictor).set_params(**dict.fromkeys(names, n_jobs))
+    return try_learner(judge, own, *points, fold)

@@ -1,0 +1,120 @@
+"""Targets: the nearest points of each point's own class."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+import metricfast.losses as losses
+from metricfast._core.memory import memory_limit, refuse_beyond
+from metricfast._core.sources import Source, parts
+from metricfast._core.sparse import nearest_of_class
+from metricfast._core.types import Array, Integers
+from metricfast.distances.neighbors import kneighbors
+from metricfast.training.chunks import Chunked
+
+__all__ = ["targets_among", "targets_in_chunks", "targets_of_all"]
+
+# Points of a class that are looked at for each of it, where not all are in memory.
+_CANDIDATES = 1 << 16
+# Share of the memory for points that are held to be targets, where rows are read best in blocks.
+_HELD = 3 / 8
+
+
+def targets_among(
+    Z: Any, labels: Integers, k: int, n_jobs: int | None
+) -> tuple[Integers, Integers]:
+    """Return the points of classes that are large enough, and their targets, as places there."""
+    able = np.flatnonzero(np.bincount(labels)[labels] > k)
+    if not len(able):
+        return able, np.empty((0, k), np.int64)
+    if len(able) < len(labels):
+        Z, labels = Z[able], labels[able]
+    find = nearest_of_class if issparse(Z) else losses.LMNN.find_targets
+    return able, find(Z, labels, k, n_jobs=n_jobs)
+
+
+def targets_in_chunks(
+    X: Chunked, labels: Integers, k: int, L: Array | None = None, n_jobs: int | None = None
+) -> Integers:
+    """Return the targets of points that are not in memory, and have X hold these with its chunks.
+
+    Where single rows are read well, each chunk is read with the targets of its points; else targets
+    are among points that are held from now on, of large classes as many of each.
+    """
+    if X.by_row:
+        targets = targets_of_all(X, labels, k, L, n_jobs)
+        X.hold_with(targets)
+        return targets
+    row, sizes = X.dtype.itemsize * X.shape[1], np.bincount(labels)
+    least = int(np.minimum(sizes, k + 1).sum())
+    refuse_beyond(
+        math.ceil(row * least / _HELD), f"{k + 1} points of each of {len(sizes)} classes, with "
+        "what it takes to learn from them,", "lower n_neighbors, or leave small classes out",
+    )  # fmt: skip
+    most = _evenly(sizes, int(memory_limit() * _HELD) // row)
+    X.hold(np.sort(np.concatenate(_candidates(labels, most))))
+    return targets_of_all(X, labels, k, L, n_jobs, most)
+
+
+def targets_of_all(
+    X: Source,
+    labels: Integers,
+    k: int,
+    L: Array | None = None,
+    n_jobs: int | None = None,
+    most: int = _CANDIDATES,
+) -> Integers:
+    """Return the targets of points that are not in memory, under a map L if there is one.
+
+    Each class must have more than k points. Of a class of more than `most`, or than an eighth of
+    the memory has room for, targets are among so many at equal distances. X is read once for as
+    many classes as that has room for.
+    """
+    n, row = len(X), X.dtype.itemsize * (X.shape[1] + (0 if L is None else len(L)))
+    dtype = np.dtype(np.int32 if n < 2**31 else np.int64)
+    refuse_beyond(2 * n * k * dtype.itemsize, f"targets of {n} points", "lower n_neighbors")
+    found: Integers = np.empty((n, k), dtype)
+    room = memory_limit() // (8 * row)
+    candidates = _candidates(labels, max(k + 1, min(most, _CANDIDATES, room)))
+    ends = np.cumsum([0, *map(len, candidates)])
+    first = 0
+    while first < len(candidates):
+        last = int(np.searchsorted(ends, ends[first] + room, side="right")) - 1
+        last = max(first + 1, last)
+        held = {code: X[candidates[code]] for code in range(first, last)}
+        for part, block in parts(X, max(1, memory_limit() // (32 * row))):
+            own = labels[part]
+            for code, points in held.items():
+                rows, near = np.flatnonzero(own == code), candidates[code]
+                places = np.searchsorted(near, rows + part.start)
+                is_one = near[np.minimum(places, len(near) - 1)] == rows + part.start
+                if len(rows):
+                    nearest = kneighbors(
+                        block[rows], points, k, L=L, exclude=np.where(is_one, places, -1),
+                        n_jobs=n_jobs,
+                    )[1]  # fmt: skip
+                    found[part][rows] = near[nearest]
+        first = last
+    return found
+
+
+def _candidates(labels: Integers, most: int) -> list[Integers]:
+    """Return the rows of each class, of a large one `most` at equal distances."""
+    members = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))[:-1])
+    return [
+        rows if len(rows) <= most else rows[np.arange(most) * len(rows) // most] for rows in members
+    ]
+
+
+def _evenly(sizes: Integers, room: int) -> int:
+    """Return the largest number such that so many of each class, or all, are no more than room."""
+    for n_before, size in enumerate(np.sort(sizes)):
+        share = room // (len(sizes) - n_before)
+        if size > share:
+            return int(share)
+        room -= size
+    return int(sizes.max())

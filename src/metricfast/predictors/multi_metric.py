@@ -1,0 +1,253 @@
+"""Large margin nearest neighbours with a metric for each class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+import metricfast.losses as losses
+from metricfast._core.arguments import (
+    check_bool,
+    check_count,
+    check_random_state,
+    check_range,
+    take_parameters,
+)
+from metricfast._core.checks import check_points
+from metricfast._core.progress import Progress
+from metricfast._core.types import Array, Floats, Integers
+from metricfast.distances.neighbors import kneighbors
+from metricfast.learners.linear.lmnn import LMNN
+from metricfast.predictors.base import KNeighborsMixin
+from metricfast.predictors.classifiers import Votes
+from metricfast.predictors.local_objective import LocalObjective
+from metricfast.predictors.metric import Metric
+from metricfast.predictors.neighborhoods import Weights
+from metricfast.predictors.targets import Classes
+
+__all__ = ["MultiMetricLMNN"]
+
+
+class MultiMetricLMNN(KNeighborsMixin, Votes):
+    r"""Nearest neighbours under a learned metric for each class.
+
+    The distance of a query x to a point x' of class c is :math:`\|L_c (x - x')\|`, so what makes
+    points alike may differ from class to class. The maps are learned together, by the loss of
+    :class:`LMNN` with these distances, from the single map that `LMNN` learns. As they have many
+    parameters, held-out points decide after how many iterations to stop; where the first does not
+    help, all maps are that of `LMNN`.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=3
+        Neighbours that vote, and targets of each point. Every class needs more members than that.
+    n_components : int, optional
+        Rows of the maps; by default n_features.
+    weights : {"uniform", "distance"}, callable or None, default="uniform"
+        As of :class:`KNeighborsClassifier`.
+    regularization : float from 0 to 1, default=0.5
+        The share of the pull of targets, as of :class:`LMNN`.
+    max_iter : int, default=100
+        The largest number of iterations of L-BFGS.
+    validation_fraction : float from 0 to 1, default=0.2
+        The share of each class that is held out. 0: none is, and `max_iter` iterations are made.
+    random_state : int, RandomState or None, default=None
+        Of what is held out.
+    n_jobs : int, optional
+        Threads.
+    verbose : bool, default=False
+        Show progress on standard error.
+
+    Attributes
+    ----------
+    maps_ : ndarray of shape (n_classes, n_components, n_features)
+        L of each class, in the order of `classes_`.
+    n_iter_ : int
+        Iterations after those of `LMNN`.
+    validation_errors_ : list of float
+        Of held-out points, under the maps of `LMNN` first, then after each iteration.
+    classes_, n_samples_fit_, n_features_in_, feature_names_in_
+        As of :class:`KNeighborsClassifier`.
+
+    Notes
+    -----
+    An iteration takes the products of all pairs of points, in memory that does not grow with their
+    square. There is no single map, so no `transform`; `kneighbors` searches each class by its map.
+
+    References
+    ----------
+    Weinberger, Saul. Fast solvers and efficient implementations for distance metric learning.
+    ICML 2008.
+
+    Examples
+    --------
+    >>> from metricfast.neighbors import MultiMetricLMNN
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MultiMetricLMNN(random_state=0).fit(X[::2], y[::2])
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.9)
+    True
+    """
+
+    metric = "euclidean"  # of what is kept: the search is of each class
+    partial_fit: Any = property()  # there is none: maps are those of all points
+
+    def __init__(
+        self,
+        n_neighbors: int = 3,
+        n_components: int | None = None,
+        *,
+        weights: Weights = "uniform",
+        regularization: float = 0.5,
+        max_iter: int = 100,
+        validation_fraction: float = 0.2,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        take_parameters(self, locals())
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_range("regularization", self.regularization, high=1)
+        check_count("max_iter", self.max_iter)
+        check_range("validation_fraction", self.validation_fraction, high=1)
+        check_bool("verbose", self.verbose)
+
+    def _fit_points(self, X: Any, y: Any = None) -> None:
+        self._check_parameters()
+        self.__dict__.pop("metric_", None)
+        points = check_points(self, X, preprocessor=None, reset=True, order="C")
+        labels = Classes.of(y)
+        codes = labels.codes[:, 0]
+        if labels.several:
+            raise ValueError("y must have one column, as each class has a metric.")
+        if len(labels.known[0]) < 2:
+            raise ValueError("y must have two classes at least, got one class.")
+        self._points, self._members = points, [
+            np.flatnonzero(codes == c) for c in range(len(labels.known[0]))
+        ]  # fmt: skip
+        n_iter = self.max_iter
+        if self.validation_fraction:
+            n_iter = self._best_count(points, codes)
+        self.maps_, self.n_iter_ = self._learn(points, codes, n_iter), n_iter
+        self._space = Metric("euclidean", {})
+        self._score, self.n_samples_fit_, self.metric_ = None, len(points), "euclidean"
+
+    def _best_count(self, points: Array, codes: Integers) -> int:
+        """Return after how many iterations held-out points are predicted best."""
+        rng, held_out = check_random_state(self.random_state), []
+        for rows in self._members:
+            most = max(0, len(rows) - self.n_neighbors - 1)
+            size = min(round(self.validation_fraction * len(rows)), most)
+            held_out.append(rng.permutation(rows)[:size])
+        test = np.sort(np.concatenate(held_out))
+        if not len(test):
+            return 0
+        train = np.setdiff1d(np.arange(len(codes)), test)
+        members = [np.flatnonzero(codes[train] == c) for c in range(len(self._members))]
+        errors: list[float] = []
+
+        def judge(maps: Floats) -> None:
+            found = _search(
+                points[test], points[train], members, maps, self.n_neighbors, None, self
+            )
+            votes = codes[train][found[1]]
+            counts = (votes[:, :, None] == votes[:, None, :]).sum(axis=2)
+            chosen = votes[np.arange(len(votes)), counts.argmax(axis=1)]
+            errors.append(float((chosen != codes[test]).mean()))
+
+        self._learn(points[train], codes[train], self.max_iter, judge)
+        self.validation_errors_ = errors
+        return int(np.argmin(errors))
+
+    def _learn(self, points: Array, codes: Integers, n_iter: int, judge: Any = None) -> Floats:
+        """Return the maps after so many iterations; call `judge` with those of each."""
+        start = LMNN(
+            n_neighbors=self.n_neighbors, n_components=self.n_components, random_state=0,
+            regularization=self.regularization, n_jobs=self.n_jobs,
+        ).fit(points, codes)  # fmt: skip
+        L = np.asarray(start.components_, np.float64)
+        maps = np.tile(L, (codes.max() + 1, 1, 1))
+        if judge is not None:
+            judge(maps)
+        if not n_iter:
+            return maps
+        order = np.argsort(codes, kind="stable")
+        X = np.asarray(points, np.float64)[order]
+        targets = losses.LMNN.find_targets(
+            X @ L.T, codes[order], self.n_neighbors, n_jobs=self.n_jobs
+        )
+        objective = LocalObjective(X - X.mean(axis=0), codes[order], targets, self.regularization)
+
+        def function(x: Floats) -> tuple[float, Floats]:
+            value, gradient = objective(x.reshape(maps.shape))
+            return value, gradient.ravel()
+
+        label, shown = type(self).__name__, self.verbose
+        with Progress(label, n_iter, shown=shown) as progress:
+            n_done = 0
+
+            def callback(intermediate_result: Any) -> None:
+                nonlocal n_done
+                n_done += 1
+                progress(n_done, float(intermediate_result.fun))
+                if judge is not None:
+                    judge(intermediate_result.x.reshape(maps.shape))
+
+            found = minimize(
+                function, maps.ravel(), jac=True, method="L-BFGS-B", callback=callback,
+                options={"maxiter": n_iter},
+            )  # fmt: skip
+        learned: Floats = found.x.reshape(maps.shape)
+        return learned
+
+    def _nearest(self, X: Any, n_neighbors: int) -> tuple[Array, Integers]:
+        check_is_fitted(self, "metric_")
+        k = check_count("n_neighbors", n_neighbors)
+        own = X is None
+        queries = self._points if own else check_points(self, X, preprocessor=None, reset=False)
+        most = self.n_samples_fit_ - own
+        if k > most:
+            raise ValueError(f"n_neighbors must be at most {most}, the points there are, got {k}.")
+        exclude = np.arange(len(queries)) if own else None
+        return _search(queries, self._points, self._members, self.maps_, k, exclude, self)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = tags.classifier_tags.multi_label = False
+        return tags
+
+
+def _search(
+    queries: Array, points: Array, members: list[Integers], maps: Floats, k: int,
+    exclude: Integers | None, estimator: MultiMetricLMNN,
+) -> tuple[Array, Integers]:  # fmt: skip
+    """Return the nearest points, each at the distance of its class, of equals the first.
+
+    `exclude`: the point that each query leaves out.
+    """
+    shape = (len(queries), sum(min(k, len(rows)) for rows in members))
+    near, which, end = np.full(shape, np.inf), np.full(shape, -1), 0
+    place = np.empty(len(points), np.int64)
+    for rows, L in zip(members, maps, strict=True):
+        start, end = end, end + min(k, len(rows))
+        place[:] = -1
+        place[rows] = np.arange(len(rows))
+        own = np.full(len(queries), -1) if exclude is None else place[exclude]
+        for among in (True, False):
+            some = np.flatnonzero((own >= 0) == among)
+            size = min(k, len(rows) - among)
+            if len(some) and size:
+                found = kneighbors(
+                    queries[some], points[rows], size, L=L, exclude=own[some],
+                    n_jobs=estimator.n_jobs,
+                )  # fmt: skip
+                near[some, start : start + size] = found[0]
+                which[some, start : start + size] = rows[found[1]]
+    order = np.lexsort((which, near), axis=1)[:, :k]
+    return np.take_along_axis(near, order, 1), np.take_along_axis(which, order, 1)

@@ -1,0 +1,415 @@
+"""Classification and regression by soft votes under maps that are learned for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, hstack
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.class_weight import compute_sample_weight
+
+from metricfast._core.arguments import check_choice
+from metricfast._core.targets import check_sample_weight
+from metricfast._core.types import Array, Floats, Integers
+from metricfast.learners.base.told import tells_callbacks
+from metricfast.losses import MLKR, NCA
+from metricfast.predictors.soft_base import SoftNeighbors
+from metricfast.predictors.soft_training import Task
+from metricfast.predictors.targets import Classes, as_numbers, check_given
+
+__all__ = ["NCAClassifier", "NCARegressor"]
+
+
+# Batches have fewer points than there are, and a map grows by small steps, so that values may be
+# better predicted by one that is larger. (Classes that few held-out points confirm are not.)
+_FACTORS = tuple(2.0 ** (np.arange(-4, 9) / 2))
+
+
+class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
+    """Classification by all training points, which vote the more the nearer a learned map has them.
+
+    The probability of a class is the share of its points in the softmax of negative distances,
+    ``p(y | x) = sum_j softmax_j(-||z - z_j||) [y_j = y]``. The map z is linear, or a linear map of
+    periodic features of each number (:class:`metricfast.embeddings.Periodic`), and makes the
+    training points likely, each predicted by the others.
+
+    Parameters
+    ----------
+    n_components : int, default=64
+        Dimension of the map.
+    periodic : bool or "auto", default="auto"
+        Whether to make periodic features of numbers; "auto" lets held-out points choose.
+    n_frequencies : int, default=16
+        Frequencies of each number, of its periodic features.
+    n_embedding : int, default=8
+        Features that are made of these.
+    scale : float or "auto", default="auto"
+        Spread of the frequencies at the start, in turns for each standard deviation of a number;
+        "auto" lets held-out points choose among .03, .1, .3 and 1.
+    candidate_fraction : float, default=0.5
+        Share of the other points that the points of a batch are compared with, beside each other.
+    n_estimators : int, default=1
+        How many maps are learned, whose votes count alike. Each starts elsewhere, and holds other
+        points out.
+    categorical_features : "from_dtype", array-like of bool, int or str, or None, \
+            default="from_dtype"
+        Which columns hold categories: those of a frame that have such a type, or a mask, or
+        indices, or names. Others hold numbers. As of scikit-learn's
+        `HistGradientBoostingClassifier`.
+    solver : {"adamw", "adam"}, default="adamw"
+        Whether weight decay is apart from the gradient or added to it.
+    learning_rate : float, default=0.01
+    weight_decay : float, default=0.0002
+    batch_size : int, default=256
+    max_epochs : int, default=100
+        Most passes over the points.
+    early_stopping : bool, default=True
+        Hold points out, stop where they are predicted no better, by log loss, and keep the
+        parameters of the best epoch. Without it all points are trained on, for all epochs; what is
+        "auto" still holds some out to choose by.
+    validation_fraction : float, default=0.15
+        Share of the points that is held out, of each class alike where that can be.
+    n_iter_no_change : int, default=20
+        So many epochs without a better prediction end a training.
+    class_weight : dict, list of dict, "balanced" or None, default=None
+        Weights of classes, as in scikit-learn; they multiply those of points.
+    random_state : int, RandomState or None, default=None
+        For the start, the held-out points and the batches.
+    n_jobs : int, optional
+        Threads; None for the default count, -1 for all CPUs. Results do not depend on it.
+    verbose : bool, default=False
+        Show progress on standard error.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,), or list of them
+        A list where y has several outputs.
+    embedding_ : Linear or Periodic
+        What was chosen; `metricfast.embeddings` has its meaning.
+    parameters_ : list of list of ndarray
+        Its parameters, of each map.
+    choices_ : dict
+        What was tried, and the cost of held-out points with each; empty without a choice.
+    validation_costs_ : list of list of float
+        Of each map, the log loss of held-out points after each epoch; without early stopping the
+        loss of the batches.
+    n_samples_fit_, n_features_in_, feature_names_in_
+
+    See Also
+    --------
+    metricfast.NCA : The learner of a linear map alone.
+    metricfast.KNeighborsClassifier : Votes of so many neighbours, under any learner.
+
+    Notes
+    -----
+    Numbers are brought to mean 0 and variance 1, categories are coded one-hot. A missing number is
+    the mean, and for each column in which numbers were missing there is another that says so; a
+    missing category is one of its own.
+
+    The map that is kept was trained without the held-out points, and is not trained again. They
+    vote all the same: all points of `fit` are the database.
+
+    ``sample_weight`` multiplies the votes of a point, and its part in the loss. Integer weights are
+    repetition, but for what is drawn at random.
+
+    A class that no point near a query has keeps its share of one vote among all points, so that no
+    probability is 0.
+
+    References
+    ----------
+    J. Goldberger, S. Roweis, G. Hinton, R. Salakhutdinov, "Neighbourhood components analysis",
+    NeurIPS 2004.
+
+    H.-J. Ye, H.-H. Yin, D.-C. Zhan, W.-L. Chao, "Revisiting nearest neighbor for tabular data: a
+    deep tabular baseline two decades later", ICLR 2025.
+
+    K. Jamieson, A. Talwalkar, "Non-stochastic best arm identification and hyperparameter
+    optimization", AISTATS 2016: the halving by which "auto" chooses.
+
+    Examples
+    --------
+    >>> from metricfast import NCAClassifier
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = NCAClassifier(periodic=False, max_epochs=30, random_state=0).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.9
+    True
+    >>> distances, indices = model.kneighbors(X[:1], n_neighbors=3)
+    >>> y[::2][indices]
+    array([[0, 0, 0]])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 64,
+        *,
+        periodic: bool | str = "auto",
+        n_frequencies: int = 16,
+        n_embedding: int = 8,
+        scale: float | str = "auto",
+        candidate_fraction: float = 0.5,
+        n_estimators: int = 1,
+        categorical_features: Any = "from_dtype",
+        solver: str = "adamw",
+        learning_rate: float = 0.01,
+        weight_decay: float = 0.0002,
+        batch_size: int = 256,
+        max_epochs: int = 100,
+        early_stopping: bool = True,
+        validation_fraction: float = 0.15,
+        n_iter_no_change: int = 20,
+        class_weight: Any = None,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self._take(locals())
+
+    @tells_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NCAClassifier:
+        """Learn the maps, and keep the points to vote.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Numbers and categories; either may be missing (NaN, None).
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Classes; with several outputs, also those of labels that are there (1) or not (0).
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument or parameter has a value that cannot be used.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If training diverged: the best parameters are kept.
+        """
+        X, y = check_given(self, X, y)
+        self._labels = Classes.of(y)
+        weight = check_sample_weight(sample_weight, len(self._labels.codes))
+        if self.class_weight is not None:
+            if isinstance(self.class_weight, str):
+                check_choice("class_weight", self.class_weight, ("balanced", None))
+            elif not isinstance(self.class_weight, (dict, list)):
+                raise TypeError(
+                    'class_weight must be "balanced", or a dict of weights by class (a list of '
+                    f"them for several outputs), got {self.class_weight!r}."
+                )
+            of_classes = compute_sample_weight(self.class_weight, y)
+            weight = of_classes if weight is None else weight * of_classes
+        if all(len(known) < 2 for known in self._labels.known):
+            raise ValueError("y must hold at least 2 classes, got 1 class.")
+        self.outputs_2d_ = self._labels.several
+        self.classes_ = self._labels.known if self.outputs_2d_ else self._labels.known[0]
+        self._learn(X, weight)
+        return self
+
+    def _task(self, E: Array, rows: Integers, weight: Floats | None) -> tuple[Task, Integers]:
+        codes = self._labels.codes[rows]
+        sizes = [len(known) for known in self._labels.known]
+        n, w = len(E), np.ones(len(E)) if weight is None else weight
+        ends = np.arange(n), np.arange(n)
+        self._values = hstack(
+            [
+                csr_array((np.ones(n), (ends[0], column)), shape=(n, size))
+                for column, size in zip(codes.T, sizes, strict=True)
+            ],
+            format="csr",
+        )
+        # Of each class its share of one point of all.
+        self._prior = np.asarray(w @ self._values) / w.sum() / n
+        self._ends = np.cumsum(sizes)[:-1]
+        losses = [
+            (NCA("log", "mean", squared=False), column)
+            for column, size in zip(codes.T, sizes, strict=True)
+            if size > 1
+        ]
+
+        def costs(means: Floats, held_out: Integers) -> Floats:
+            shares = np.split(self._smoothed(means), self._ends, axis=1)
+            places = np.arange(len(held_out))
+            logs = [
+                -np.log(share[places, column])
+                for share, column in zip(shares, codes[held_out].T, strict=True)
+            ]
+            total: Floats = np.sum(logs, axis=0)
+            return total
+
+        return Task(E, weight, self._values, losses, costs), codes[:, 0]
+
+    def _smoothed(self, means: Floats) -> Floats:
+        found: Floats = (means + self._prior) / (1 + 1 / self._values.shape[0])
+        return found
+
+    def predict_proba(self, X: Any) -> Floats | list[Floats]:
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_queries, n_features), or None
+            None stands for the points of `fit`, none of which votes for itself.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_classes), or list of them where y has several outputs
+        """
+        shares = self._shares(X)
+        return shares if self.outputs_2d_ else shares[0]
+
+    def predict(self, X: Any) -> Array:
+        """Return the most probable class; of equals the first.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_queries, n_features), or None
+            As for :meth:`predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,) or (n_queries, n_outputs)
+        """
+        columns = [share.argmax(axis=1) for share in self._shares(X)]
+        return self._labels.labels(np.stack(columns, axis=1))
+
+    def _shares(self, X: Any) -> list[Floats]:
+        """Return the probabilities of the classes of each output."""
+        return np.split(self._smoothed(self._means(X)), self._ends, axis=1)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
+    """Regression by the mean of all training points, weighted by distances under a learned map.
+
+    The prediction is ``sum_j softmax_j(-||z - z_j||) y_j``. The map z is linear, or a linear map of
+    periodic features of each number (:class:`metricfast.embeddings.Periodic`), under which training
+    points are predicted well by the others.
+
+    Parameters
+    ----------
+    n_components, periodic, n_frequencies, n_embedding, scale, candidate_fraction, n_estimators, \
+            categorical_features, solver, learning_rate, weight_decay, batch_size, max_epochs, \
+            early_stopping, validation_fraction, n_iter_no_change, random_state, n_jobs, verbose
+        As of :class:`NCAClassifier`, with the squared error in place of the log loss. Each output
+        counts in proportion to its variance.
+
+    Attributes
+    ----------
+    embedding_, parameters_, choices_, n_samples_fit_, n_features_in_, feature_names_in_
+        As of :class:`NCAClassifier`.
+    validation_costs_ : list of list of float
+        As of :class:`NCAClassifier`, of squared errors of outputs of variance 1.
+
+    See Also
+    --------
+    metricfast.MLKR : The learner of a linear map alone.
+    metricfast.KNeighborsRegressor : Means of so many neighbours, under any learner.
+
+    Notes
+    -----
+    As of :class:`NCAClassifier`, and its second reference. A mean lies within the values of `fit`.
+
+    References
+    ----------
+    K. Q. Weinberger, G. Tesauro, "Metric learning for kernel regression", AISTATS 2007.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricfast import NCARegressor
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> y = X[:, 0] * X[:, 1]
+    >>> model = NCARegressor(periodic=False, random_state=0).fit(X[:200], y[:200])
+    >>> model.score(X[200:], y[200:]) > 0.5
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int = 64,
+        *,
+        periodic: bool | str = "auto",
+        n_frequencies: int = 16,
+        n_embedding: int = 8,
+        scale: float | str = "auto",
+        candidate_fraction: float = 0.5,
+        n_estimators: int = 1,
+        categorical_features: Any = "from_dtype",
+        solver: str = "adamw",
+        learning_rate: float = 0.01,
+        weight_decay: float = 0.0002,
+        batch_size: int = 256,
+        max_epochs: int = 100,
+        early_stopping: bool = True,
+        validation_fraction: float = 0.15,
+        n_iter_no_change: int = 20,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self._take(locals())
+
+    @tells_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NCARegressor:
+        """Learn the maps, and keep the points to predict by.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            As of :meth:`NCAClassifier.fit`, whose errors and warnings there are here too.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Numbers, not all the same.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        X, y = check_given(self, X, y)
+        self._numbers = as_numbers(y)
+        self._learn(X, check_sample_weight(sample_weight, len(self._numbers)))
+        return self
+
+    def _task(self, E: Array, rows: Integers, weight: Floats | None) -> tuple[Task, None]:
+        numbers = self._numbers[rows].reshape(len(rows), -1)
+        self._values = numbers
+        unit = numbers / np.maximum(np.abs(numbers).max(axis=0), np.finfo(np.float64).tiny)
+        standard = unit - np.average(unit, axis=0, weights=weight)
+        spread = np.sqrt(np.average(standard**2, axis=0, weights=weight))
+        if not (spread > 0).any():
+            raise ValueError(f"y must not be constant: all of its values are {numbers[0]}.")
+        standard /= np.where(spread > 0, spread, 1)
+        losses = [(MLKR("mean", squared=False), standard)]
+
+        def costs(means: Floats, held_out: Integers) -> Floats:
+            errors: Floats = ((means - standard[held_out]) ** 2).sum(axis=1)
+            return errors
+
+        return Task(E, weight, standard, losses, costs, _FACTORS), None
+
+    def predict(self, X: Any) -> Floats:
+        """Return the mean of the values of `fit`, by their votes.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_queries, n_features), or None
+            None stands for the points of `fit`, none of which votes for itself.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,) or (n_queries, n_outputs)
+        """
+        means = self._means(X)
+        return means.reshape(len(means), *self._numbers.shape[1:])

@@ -1,0 +1,291 @@
+"""What predictors by soft votes under learned maps share."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from scipy.sparse import csr_matrix, vstack
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, _safe_indexing
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from metricfast._core.arguments import (
+    check_bool,
+    check_choice,
+    check_count,
+    check_random_state,
+    check_range,
+    take_parameters,
+)
+from metricfast._core.arrays import as_threads
+from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.warn import warn_user
+from metricfast.distances.database import Database
+from metricfast.embeddings import Embedding, Linear, Periodic
+from metricfast.learners.base.told import TellsCallbacks
+from metricfast.predictors.soft_training import Course, Task, Training, best_of, hold_out
+from metricfast.predictors.soft_votes import SoftVotes
+from metricfast.predictors.tables import Table
+
+__all__ = ["SoftNeighbors"]
+
+# Spreads of frequencies to choose among, in turns for each standard deviation of a column.
+_SCALES = (0.03, 0.1, 0.3, 1.0)
+_Self = TypeVar("_Self", bound="SoftNeighbors")
+
+
+class SoftNeighbors(
+    TellsCallbacks,
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
+    """A predictor by soft votes of all points of `fit`, under maps that are learned for these."""
+
+    n_components: int
+    periodic: bool | str
+    n_frequencies: int
+    n_embedding: int
+    scale: float | str
+    candidate_fraction: float
+    n_estimators: int
+    categorical_features: Any
+    solver: str
+    learning_rate: float
+    weight_decay: float
+    batch_size: int
+    max_epochs: int
+    early_stopping: bool
+    validation_fraction: float
+    n_iter_no_change: int
+    random_state: Any
+    n_jobs: int | None
+    verbose: bool
+
+    _values: Any  # what votes are the mean of, for each point that has a weight
+
+    def _take(self, given: dict[str, Any]) -> None:
+        take_parameters(self, given)
+
+    def _task(
+        self, E: Array, rows: Integers, weight: Floats | None
+    ) -> tuple[Task, Integers | None]:
+        """Return what is to be predicted, and codes of classes that are held out alike."""
+        raise NotImplementedError
+
+    def _check_parameters(self) -> Course:
+        counts = ("n_components", "n_frequencies", "n_embedding", "n_estimators", "batch_size")
+        for name in (*counts, "max_epochs", "n_iter_no_change"):
+            check_count(name, getattr(self, name))
+        if not _is_auto(self.periodic):
+            check_bool("periodic", self.periodic)
+        if not _is_auto(self.scale):
+            check_range("scale", self.scale, positive=True)
+        check_range("candidate_fraction", self.candidate_fraction, high=1)
+        check_choice("solver", self.solver, ("adamw", "adam"))
+        check_range("learning_rate", self.learning_rate, positive=True)
+        check_range("weight_decay", self.weight_decay)
+        check_range("validation_fraction", self.validation_fraction, high=1, positive=True)
+        check_bool("early_stopping", self.early_stopping)
+        check_bool("verbose", self.verbose)
+        as_threads(self.n_jobs)
+        return Course(
+            self.solver, self.learning_rate, self.weight_decay, self.batch_size,
+            self.candidate_fraction, self.max_epochs, self.n_iter_no_change, self.n_jobs,
+            self.verbose, self._told,
+        )  # fmt: skip
+
+    def _learn(self, X: Any, weight: Floats | None) -> None:
+        """Encode points, choose an embedding for them, and train the maps.
+
+        `X`: as it was given; its rows of weight 0 are left out.
+        """
+        course = self._check_parameters()
+        self.__dict__.pop("parameters_", None)
+        self.n_samples_fit_ = _num_samples(X)
+        if weight is None:
+            rows = np.arange(self.n_samples_fit_)
+        else:
+            rows = np.flatnonzero(weight)
+            X = _safe_indexing(X if hasattr(X, "columns") else np.asarray(X), rows)
+            weight = weight[rows]
+        table = Table(self, X, weight)
+        E = table.encoded(self, X)
+        choices = self._choices(E.shape[1], table.n_indicators)
+        held_out = self.early_stopping or len(choices) > 1
+        n_out = max(1, round(self.validation_fraction * len(E))) if held_out else 0
+        if len(E) - n_out < 2:
+            raise ValueError(
+                f"X has n_samples={len(E)} of weight above 0, of which validation_fraction="
+                f"{self.validation_fraction} leaves fewer than 2 to train on: give more points."
+            )
+        if self._told is not None:
+            known = len(choices) == 1
+            self._told.begin("epoch", self.n_estimators * self.max_epochs if known else None)
+        task, codes = self._task(E, rows, weight)
+        rng = check_random_state(self.random_state)
+        trained: list[Training] = []
+        self.choices_: dict[str, float] = {}
+        for place, seed in enumerate(rng.randint(2**31 - 1, size=self.n_estimators)):
+            label = f"{type(self).__name__} {place + 1}/{self.n_estimators}"
+            split: Any = slice(None), None
+            if held_out:
+                split = hold_out(len(E), n_out, codes, np.random.RandomState(seed))
+
+            def make(embedding: Embedding, of: Any = split, seed: int = seed) -> Training:
+                return Training(task, course, embedding, of, seed)
+
+            found = None
+            if len(choices) > 1:
+                self.choices_, best, found = best_of(choices, make, label)
+                choices = {best: choices[best]}
+            (embedding,) = choices.values()
+            if found is None or not self.early_stopping:
+                of = split if self.early_stopping else (slice(None), None)
+                found = make(embedding, of).run(label)
+            trained.append(found)
+        self._keep(table, trained, rows, weight, E)
+
+    def _choices(self, width: int, n_indicators: int) -> dict[str, Embedding]:
+        """Return the embeddings to choose among."""
+        found: dict[str, Embedding] = {}
+        numbers = n_indicators < width
+        if self.periodic is not True or not numbers:
+            found["linear"] = Linear(self.n_components, init="random")
+        if self.periodic is not False and numbers:
+            for scale in _SCALES if _is_auto(self.scale) else (float(self.scale),):
+                found[f"periodic, scale {scale:g}"] = Periodic(
+                    self.n_components, self.n_frequencies, self.n_embedding, scale, n_indicators
+                )
+        return found
+
+    def _keep(
+        self, table: Table, trained: list[Training], rows: Integers, weight: Floats | None, E: Array
+    ) -> None:
+        """Set what is fitted."""
+        if any(not each.costs for each in trained):
+            raise ValueError(
+                "The loss is not finite in the first epoch of training: lower learning_rate."
+            )
+        if any(each.diverged for each in trained):
+            warn_user(
+                "Training diverged: the best parameters are kept. Lower learning_rate.",
+                ConvergenceWarning,
+            )
+        self._table, self._rows = table, rows
+        self.embedding_ = trained[0].embedding
+        self.validation_costs_ = [each.costs for each in trained]
+        self.parameters_ = [each.learned() for each in trained]
+        embedded = self._embedded(E)
+        self._voters = [SoftVotes(Z, weight, self.n_jobs) for Z in embedded]
+        self._database = self._voters[0].database
+        if len(embedded) > 1:
+            self._database = Database(np.concatenate(embedded, axis=1), n_jobs=self.n_jobs)
+
+    def _embedded(self, E: Array) -> list[Array]:
+        """Return encoded points under each of the maps."""
+        return [
+            self.embedding_._forward(arrays, E, n_jobs=self.n_jobs)[0]
+            for arrays in self.parameters_
+        ]
+
+    def _queries(self, X: Any) -> tuple[list[Array], Integers | None]:
+        """Return points under each of the maps; without any those of `fit`, and what they leave."""
+        check_is_fitted(self, "parameters_")
+        if X is None:
+            return [each.database.points_ for each in self._voters], np.arange(len(self._rows))
+        return self._embedded(self._table.encoded(self, X)), None
+
+    def _means(self, X: Any) -> Floats:
+        """Return the mean of what the maps say."""
+        queries, exclude = self._queries(X)
+        found = [
+            voters.means(self._values, Z, exclude, self.n_jobs)
+            for voters, Z in zip(self._voters, queries, strict=True)
+        ]
+        means: Floats = np.mean(found, axis=0)
+        return means
+
+    def votes(self, X: Any = None) -> csr_matrix:
+        """Return the share of each training point in each prediction: what decided.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_queries, n_features), optional
+            By default the points of `fit` (of weight above 0), none of which votes for itself.
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of shape (n_queries, n_samples_fit)
+            Rows add up to 1. Points that have together less than a ten-thousandth of the votes of a
+            map may be left out.
+        """
+        queries, exclude = self._queries(X)
+        total: Any = 0
+        for voters, Z in zip(self._voters, queries, strict=True):
+            found = list(voters.shares(Z, exclude, self.n_jobs))
+            order = np.argsort(np.concatenate([rows for rows, _ in found]))
+            shares = vstack([csr_matrix(share) for _, share in found], format="csr")[order]
+            total = total + shares / len(self._voters)
+        found = csr_matrix(total)
+        parts = found.data, self._rows[found.indices], found.indptr
+        return csr_matrix(parts, shape=(found.shape[0], self.n_samples_fit_))
+
+    def kneighbors(
+        self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True
+    ) -> tuple[Array, Integers] | Integers:
+        """Return the nearest training points of each query, by the distance of `transform`.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_queries, n_features), optional
+            By default the points of `fit` (of weight above 0), each left out of its own neighbours.
+        n_neighbors : int, default=5
+        return_distance : bool, default=True
+
+        Returns
+        -------
+        distances : ndarray of shape (n_queries, n_neighbors)
+            Nearest first; only with `return_distance`.
+        indices : ndarray of int64 of shape (n_queries, n_neighbors)
+            Rows of `fit`.
+        """
+        check_bool("return_distance", return_distance)
+        queries, exclude = self._queries(X)
+        Z = queries[0] if len(queries) == 1 else np.concatenate(queries, axis=1)
+        found = self._database.kneighbors(Z, n_neighbors, exclude=exclude, n_jobs=self.n_jobs)
+        return (found[0], self._rows[found[1]]) if return_distance else self._rows[found[1]]
+
+    def transform(self, X: Any) -> Array:
+        """Embed points, by one map after the other.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of float32 of shape (n_samples, n_estimators * n_components)
+            A point votes in proportion to ``exp(-distance)`` of what one map gives.
+        """
+        return np.concatenate(self._queries(X)[0], axis=1)
+
+    @property
+    def _n_features_out(self) -> int:
+        return sum(len(arrays[-1]) for arrays in self.parameters_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "parameters_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = []
+        tags.target_tags.required = tags.target_tags.multi_output = True
+        return tags
+
+
+def _is_auto(given: object) -> bool:
+    return isinstance(given, str) and given == "auto"

@@ -1,0 +1,238 @@
+"""The training of maps under which soft votes predict well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from metricfast._core.progress import Progress
+from metricfast._core.types import Array, Floats, Integers, RandomState
+from metricfast.embeddings import Embedding
+from metricfast.learners.base.told import Told
+from metricfast.losses._call import Loss
+from metricfast.predictors.soft_votes import SoftVotes
+from metricfast.samplers import Batch, batch_count
+from metricfast.training.coordinates import Parts, flat, parts
+from metricfast.training.monitor import DivergedError, Monitor
+from metricfast.training.objective import Labelled, Objective
+from metricfast.training.own_parts import initial_parameters
+from metricfast.training.steps import Adam, Steps, minimize_minibatch, runs_of
+
+__all__ = ["Course", "Task", "Training", "best_of", "hold_out"]
+
+# Epochs after which the worse half of several embeddings is given up.
+_FIRST_ROUND = 15
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be predicted of which points.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n_samples, n_encoded)
+    weight : ndarray of shape (n_samples,), or None
+    values : ndarray or sparse array of shape (n_samples, n_values)
+        What votes are the mean of.
+    losses : list of (loss, ndarray of shape (n_samples,))
+        Of each output, and its labels.
+    costs : callable
+        Of such means for some queries, and the rows of these: how bad each is.
+    factors : sequence of float
+        Those of distances to choose among in the end, by held-out points.
+    """
+
+    points: Array
+    weight: Floats | None
+    values: Any
+    losses: list[tuple[Loss, Array]]
+    costs: Callable[[Floats, Integers], Floats]
+    factors: Sequence[float] = (1.0,)
+
+
+@dataclass(frozen=True)
+class Course:
+    """How a map is trained."""
+
+    solver: str
+    learning_rate: float
+    weight_decay: float
+    batch_size: int
+    candidate_fraction: float
+    max_epochs: int
+    n_iter_no_change: int
+    n_jobs: int | None
+    verbose: bool
+    told: Told | None = None
+
+    def batches(self, n: int, rng: RandomState) -> Iterator[Batch]:
+        """Draw batches of anchors, each with a share of the other points as candidates."""
+        order = rng.permutation(n)
+        for anchors in np.array_split(order, batch_count(n, self.batch_size)):
+            others = np.setdiff1d(order, anchors, assume_unique=True)
+            drawn = rng.choice(others, round(self.candidate_fraction * len(others)), replace=False)
+            yield Batch(np.concatenate([anchors, drawn]), len(anchors))
+
+    def steps(self, embedding: Embedding, shapes: list[tuple[int, ...]]) -> Steps:
+        """Return the steps of the parameters of an embedding."""
+        decays = embedding.decays(self.weight_decay)
+        runs = runs_of(shapes, decays, [1.0] * len(decays))
+        rule = Adam(decoupled=self.solver == "adamw")
+        return Steps(rule, lambda epoch, step: self.learning_rate, runs, average=True)
+
+
+class Training:
+    """The training of a map, on some points, which votes of these for others judge.
+
+    Parameters
+    ----------
+    task, course, embedding
+    split : tuple of ndarray of int64
+        Rows to train on, and those to judge by; all, and None, where there are none to judge by.
+    seed : int
+        Decides the start and the batches.
+    """
+
+    def __init__(
+        self, task: Task, course: Course, embedding: Embedding, split: tuple[Any, Any], seed: int
+    ) -> None:
+        train, test = split
+        self.embedding, self._task, self._course = embedding, task, course
+        self._train, self._test = train, test
+        self._points, rng = task.points[train], np.random.RandomState(seed)
+        start = initial_parameters(embedding, self._points, None, rng)
+        self._shapes = [array.shape for array in start]
+        weight = self._weight = None if task.weight is None else task.weight[train]
+        losses = [Labelled(loss, y[train], weight, None, course.n_jobs) for loss, y in task.losses]
+        self._objective = Objective(
+            self._points, embedding, _Outputs(losses), Parts(self._shapes), n_jobs=course.n_jobs
+        )
+        self._monitor = Monitor(flat(start), rng=rng)
+        if test is not None:
+            self._monitor.judge(self._judge, course.n_iter_no_change)
+        self.diverged = False
+
+    def run(self, label: str = "", max_epochs: int | None = None) -> Training:
+        """Train on until held-out points are predicted no better, or so many epochs are done."""
+        monitor, course = self._monitor, self._course
+
+        def observer(epoch: int, value: float, x: Array) -> bool:
+            progress(epoch, value)
+            return course.told is not None and course.told.iteration()
+
+        most = min(course.max_epochs, max_epochs or course.max_epochs)
+        with Progress(label, most - len(monitor.curve), shown=course.verbose) as progress:
+            monitor.observer = observer
+            try:
+                minimize_minibatch(
+                    self._objective, monitor.x,
+                    lambda: course.batches(len(self._points), monitor.rng), monitor,
+                    max_epochs=0 if self.diverged else most,
+                    steps=course.steps(self.embedding, self._shapes),
+                )  # fmt: skip
+            except DivergedError:
+                self.diverged = True
+            finally:
+                monitor.observer = None
+        return self
+
+    @property
+    def costs(self) -> list[float]:
+        """How bad held-out points were predicted after each epoch; without any, the loss."""
+        return self._monitor.curve if self._test is None else self._monitor.costs
+
+    @property
+    def cost(self) -> float:
+        """The least of these."""
+        return min(self.costs, default=np.inf)
+
+    def learned(self) -> list[Array]:
+        """Return the parameters of the best epoch, or of the last where no points judge.
+
+        Their last array, the map, is multiplied by that factor of the task with which held-out
+        points are predicted best.
+        """
+        x, factor = self._monitor.x, 1.0
+        if self._test is not None and self.costs:
+            x = self._monitor.best_x
+            factor = min(self._task.factors, key=lambda each: self._judge(x, each))
+        found = [array.copy() for array in parts(x, self._shapes)]
+        found[-1] *= factor
+        return found
+
+    def _judge(self, x: Array, factor: float = 1.0) -> float:
+        weight = None if self._task.weight is None else self._task.weight[self._test]
+        return float(np.average(self._predicted(x, factor), weights=weight))
+
+    def _predicted(self, x: Array, factor: float = 1.0) -> Floats:
+        """Return how badly each held-out point is predicted by the others."""
+        task, n_jobs = self._task, self._course.n_jobs
+        arrays = parts(x, self._shapes)
+        arrays[-1] = arrays[-1] * arrays[-1].dtype.type(factor)
+        Z, queries = (
+            self.embedding._forward(arrays, points, n_jobs=n_jobs)[0]
+            for points in (self._points, task.points[self._test])
+        )
+        votes = SoftVotes(Z, self._weight, n_jobs)
+        means = votes.means(task.values[self._train], queries, n_jobs=n_jobs)
+        return task.costs(means, self._test)
+
+    def clearly_better_than(self, other: Training) -> bool:
+        """Tell whether held-out points are predicted better, by more than a standard error."""
+        gains = other._predicted(other._monitor.best_x) - self._predicted(self._monitor.best_x)
+        return bool(gains.mean() > gains.std() / np.sqrt(len(gains)))
+
+
+class _Outputs(Labelled):
+    """The sum of the losses of several outputs."""
+
+    def __init__(self, losses: list[Labelled]) -> None:
+        self.loss, self.y, self._losses = losses[0].loss, losses[0].y, losses
+
+    def among(self, Z: Array, batch: Batch | None) -> tuple[float, Array]:
+        """Return the loss of the anchors of a batch, or of all points, and its gradient."""
+        found = [each.among(Z, batch) for each in self._losses]
+        total: Array = np.sum([gradient for _, gradient in found], axis=0)
+        return sum(value for value, _ in found), total
+
+
+def best_of(
+    choices: dict[str, Embedding], make: Callable[[Embedding], Training], label: str
+) -> tuple[dict[str, float], str, Training]:
+    """Train all embeddings, those of one kind by successive halving; return costs and the best.
+
+    Of each kind the half that predicts held-out points better is trained on, twice as long. A later
+    kind must be better than the first by more than a standard error.
+    """
+    racers = {name: make(embedding) for name, embedding in choices.items()}
+    kinds: dict[type, list[str]] = {}
+    for name, embedding in choices.items():
+        kinds.setdefault(type(embedding), []).append(name)
+    best = ""
+    for names in kinds.values():
+        left, epochs = names, _FIRST_ROUND
+        while len(left) > 1:
+            for name in left:
+                racers[name].run(f"{label} {name}", epochs)
+            left = sorted(left, key=lambda name: racers[name].cost)[: len(left) // 2]
+            epochs *= 2
+        racer = racers[left[0]].run(f"{label} {left[0]}")
+        if not best or (racer.costs and racer.clearly_better_than(racers[best])):
+            best = left[0]
+    return {name: racer.cost for name, racer in racers.items()}, best, racers[best]
+
+
+def hold_out(
+    n: int, size: int, codes: Integers | None, rng: RandomState
+) -> tuple[Integers, Integers]:
+    """Return rows to train on, and so many to judge by; of each class alike where that can be."""
+    alike = None
+    if codes is not None:
+        counts = np.unique(codes, return_counts=True)[1]
+        alike = codes if counts.min() > 1 and len(counts) <= min(size, n - size) else None
+    train, test = train_test_split(np.arange(n), test_size=size, stratify=alike, random_state=rng)
+    return train, test

@@ -1,0 +1,185 @@
+"""Tables of numbers and categories, with missing values, as points that can be embedded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils import _safe_indexing, check_array
+from sklearn.utils.validation import validate_data
+
+from metricfast._core.arguments import as_array
+from metricfast._core.frames import (
+    as_table,
+    column_of,
+    columns_of,
+    missing_among,
+    naming_column,
+    of_kind,
+    refuse_column,
+)
+from metricfast._core.types import Array, Floats
+
+__all__ = ["Table"]
+
+# As many categories of a column as gradient boosting by histograms takes; rarer ones are one.
+_MOST = 255
+# Standard deviations; the squares of distances of points farther out may overflow float32.
+_FARTHEST = 1e6
+
+
+class Table:
+    """The encoding of the columns of a table.
+
+    Numbers are brought to mean 0 and variance 1, and missing ones to 0. After them come, for each
+    column of numbers in which some were missing, whether it is, and an indicator for each category.
+    Missing categories are one of their own; one that was not seen has no indicator.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose `categorical_features` say which columns hold categories, as those of scikit-learn's
+        `HistGradientBoostingClassifier`, and whose features are set.
+    X : array-like or frame of shape (n_samples, n_features)
+    weight : ndarray of shape (n_samples,), optional
+
+    Attributes
+    ----------
+    categorical : ndarray of bool of shape (n_features,)
+        Which columns hold categories.
+    n_indicators : int
+        How many of the encoded columns, the last, are 0 or 1.
+    """
+
+    def __init__(self, estimator: Any, X: Any, weight: Floats | None = None) -> None:
+        X = _known(X)
+        given = estimator.categorical_features
+        by_type = isinstance(given, str) and given == "from_dtype"
+        columns = columns_of(X)
+        validate_data(estimator, X, skip_check_array=True)
+        chosen = np.flatnonzero([by_type and of_kind(t, "categories") for _, t in columns])
+        if given is not None and not by_type:
+            chosen = _chosen(estimator, X)
+        self.categorical = np.isin(np.arange(X.shape[1]), chosen)
+        numbers, categories = self._columns(estimator, X)
+        self._unit = np.fmax.reduce(np.abs(numbers), axis=0, initial=np.finfo(np.float64).tiny)
+        self._scaler = None
+        if numbers.size:
+            self._scaler = StandardScaler().fit(numbers / self._unit, sample_weight=weight)
+        self._incomplete = np.flatnonzero(np.isnan(numbers).any(axis=0))
+        self._indicators = None
+        self.n_indicators = len(self._incomplete)
+        if categories is not None:
+            self._indicators = OneHotEncoder(
+                handle_unknown="infrequent_if_exist", max_categories=_MOST, sparse_output=False,
+                dtype=np.float32,
+            ).fit(categories)  # fmt: skip
+            self.n_indicators += len(self._indicators.get_feature_names_out())
+
+    def encoded(self, estimator: Any, X: Any) -> Array:
+        """Return points, in float32, of a table with the columns of that of `fit`."""
+        numbers, categories = self._columns(estimator, _known(X))
+        missing = np.isnan(numbers)
+        standard = numbers
+        if self._scaler is not None:
+            standard = self._scaler.transform(numbers / self._unit)
+        standard = np.clip(standard, -_FARTHEST, _FARTHEST)
+        parts = [np.where(missing, 0, standard), missing[:, self._incomplete]]
+        if self._indicators is not None:
+            parts.append(self._indicators.transform(categories))
+        found: Array = np.concatenate([part.astype(np.float32) for part in parts], axis=1)
+        return found
+
+    def _columns(self, estimator: Any, X: Any) -> tuple[Floats, Array | None]:
+        """Return the columns of numbers, and those of categories if there are any, checked."""
+        how: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+        if columns_of(X):
+            validate_data(estimator, X, reset=False, skip_check_array=True)
+            self._refuse(X)
+        if not self.categorical.any():
+            with naming_column(X, "X", incomplete=True):
+                return validate_data(estimator, X, reset=False, **how), None
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+        numbers = np.empty((X.shape[0], 0))
+        if not self.categorical.all():
+            columns = _safe_indexing(X, np.flatnonzero(~self.categorical), axis=1)
+            with naming_column(columns, "X", incomplete=True):
+                numbers = check_array(columns, input_name="X", **how)
+        chosen = [_objects(X, int(j)) for j in np.flatnonzero(self.categorical)]
+        return numbers, np.stack(chosen, axis=1)
+
+    def _refuse(self, X: Any) -> None:
+        """Refuse a column of a frame that counts as one of numbers, and is none."""
+        for j, (column, dtype) in enumerate(columns_of(X)):
+            if self.categorical[j]:
+                continue
+            kind = next((kind for kind in ("categories", "text") if of_kind(dtype, kind)), None)
+            if dtype.lower() == "object" and any(isinstance(x, str) for x in column_of(X, j)):
+                kind = "text"
+            if kind is not None:
+                raise ValueError(
+                    f"X holds {kind} in its column {column!r} (dtype {dtype}), which is to hold "
+                    "numbers: give it a categorical dtype, or name it in categorical_features."
+                )
+            refuse_column("X", column, dtype)
+
+
+def _known(X: Any) -> Any:
+    """Return a table as a frame, or as an array that has columns."""
+    X = as_table(X, "X")
+    if not columns_of(X):
+        checked = as_array(X, "X")
+        if checked.dtype.kind in "mM":
+            raise ValueError("X holds dates: give the time since one of them, in days say.")
+        if not hasattr(X, "shape"):  # of rows that may hold numbers and text
+            X = np.array(X, dtype=object) if checked.dtype.kind in "OUS" else checked
+        X = checked if np.ma.isMaskedArray(X) else X
+    if len(X.shape) != 2:
+        raise ValueError(
+            f"Expected 2D array X, got shape {tuple(X.shape)} instead. Reshape your data: X must "
+            "have a row for each point and a column for each feature."
+        )
+    if not X.shape[1]:
+        raise ValueError(
+            f"Found array X with 0 feature(s) (shape={tuple(X.shape)}) while a minimum of 1 is "
+            "required."
+        )
+    return X
+
+
+def _chosen(estimator: Any, X: Any) -> NDArray[np.int64]:
+    """Return the columns of categories that a mask, indices or names stand for."""
+    given = np.asarray(estimator.categorical_features)
+    width = X.shape[1]
+    kind = given.dtype.kind if given.size else "i"
+    if given.ndim != 1 or kind not in "biuUO":
+        raise ValueError(
+            "categorical_features must be 'from_dtype', None, or a mask, indices or names of "
+            f"columns; got {estimator.categorical_features!r}."
+        )
+    if kind in "UO":
+        names = list(getattr(estimator, "feature_names_in_", ()))
+        unknown = [name for name in given if name not in names]
+        if unknown:
+            raise ValueError(
+                f"categorical_features names {str(unknown[0])!r}, which is no column of X: "
+                f"{names or 'its columns have no names'}."
+            )
+        return np.array([names.index(name) for name in given])
+    if kind == "b" and len(given) == width:
+        return np.flatnonzero(given)
+    if kind == "b" or (given.size and not 0 <= given.min() <= given.max() < width):
+        raise ValueError(
+            f"categorical_features must be a mask of {width} columns, or indices from 0 to "
+            f"{width - 1}; got {estimator.categorical_features!r}."
+        )
+    return given.astype(np.int64)
+
+
+def _objects(X: Any, j: int) -> Array:
+    """Return a column of categories, of which all that are missing are None."""
+    column = np.array(column_of(X, j) if columns_of(X) else X[:, j], dtype=object)
+    column[missing_among(column)] = None
+    return column

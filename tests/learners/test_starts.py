@@ -1,0 +1,231 @@
+"""Where training starts and how long it goes on, chosen by the data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, random_array
+from sklearn.base import clone
+from sklearn.datasets import load_iris, load_wine
+from sklearn.preprocessing import scale
+
+from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering
+from metricfast.learners.base.points import TrainingSet
+from metricfast.learners.linear.folds import _folds, _least_training, _race, _some, chosen
+from metricfast.learners.linear.starts import lowest, some_points, spread
+from metricfast.training.coordinates import Coordinates
+from metricfast.training.objective import LinearMap, Objective
+
+X, Y = load_iris(return_X_y=True)
+WINE, KINDS = load_wine(return_X_y=True)
+# A handful of iterations, which are too few on purpose.
+POINTS = TrainingSet(X, Y, np.arange(3), np.arange(150) % 2.0, 0)
+few = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+every = pytest.mark.parametrize("learner", [NCA, MCML, LDML, MLKR])
+
+
+@pytest.mark.parametrize("best", [0.3, 1.0, 2.0**4])
+def test_the_scale_of_the_lowest_objective_is_found(best):
+    objective = Objective(X, LinearMap(), None, Coordinates(4))
+    tried = []
+
+    def value(x, batch):
+        tried.append(x)
+        return float(((np.log2(x[::5] / best / [4, 1, 1, 1])) ** 2).sum()), x
+
+    starts = [np.eye(4), np.diag([4.0, 1, 1, 1])]
+    form, found = lowest(value, objective, starts, some_points(POINTS))
+    wanted = spread(best * starts[1], X, some_points(POINTS))
+    assert form == 1
+    np.testing.assert_allclose(found, wanted, rtol=0.1)
+    assert len(tried) < 50
+
+
+def test_points_of_no_weight_tell_nothing_of_the_start():
+    assert (some_points(POINTS).rows % 2 == 1).all()
+
+
+@few
+def test_without_a_scale_it_starts_where_init_says():
+    named = NCA(init="identity", init_scale=None, max_iter=3).fit(X, Y)
+    given = NCA(init=np.eye(4), max_iter=3).fit(X, Y)
+    np.testing.assert_array_equal(named.components_, given.components_)
+
+
+@few
+def test_features_of_unlike_units_are_standardized():
+    steps = []
+    model = NCA(init_scale="auto", early_stopping="folds")
+    note = [lambda state: steps.append(state.components)]
+    clone(model).set_params(max_iter=1, early_stopping=False, callbacks=note).fit(WINE, KINDS)
+    size = np.linalg.norm(steps[0], axis=0)
+    deviation = WINE.std(axis=0)
+    assert (size * deviation).max() < 10 * (size * deviation).min()
+    assert model.fit(WINE, KINDS, validate=True).validation_["learned"] < 0.1
+
+
+@few
+@every
+def test_points_of_no_weight_have_no_part_in_the_start(learner):
+    weight = np.arange(150) % 3
+    kept = weight > 0
+    some = learner(max_iter=3).fit(X[kept], Y[kept], sample_weight=weight[kept])
+    every = learner(max_iter=3).fit(X, Y, sample_weight=weight)
+    np.testing.assert_allclose(every.components_, some.components_, rtol=1e-5, atol=1e-8)
+
+
+@few
+def test_sparse_points_start_alike():
+    points = np.where(np.abs(scale(X)) > 0.5, scale(X), 0)
+    dense, sparse = (NCA(max_iter=3).fit(A, Y).components_ for A in (points, csr_array(points)))
+    np.testing.assert_allclose(sparse, dense, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("value", ["pca", 2, True])
+def test_unknown_scales_are_refused(value):
+    with pytest.raises(ValueError, match="init_scale"):
+        NCA(init_scale=value).fit(X, Y)
+
+
+FOLDED = [NCA(early_stopping="folds"), MCML(early_stopping="folds"), LDML(early_stopping="folds")]
+FOLDED += [NCMML(early_stopping="folds"), LMNN(early_stopping="folds")]
+SGD = {"solver": "sgd", "learning_rate": 0.1, "max_epochs": 15, "random_state": 0}
+FOLDED += [NeighborhoodGerrymandering(early_stopping="folds", random_state=0)]
+FOLDED += [NCA(early_stopping="folds", **SGD)]
+folded = pytest.mark.parametrize("learner", FOLDED, ids=lambda model: type(model).__name__)
+
+
+@few
+@folded
+def test_noise_is_hardly_trained_on(learner):
+    rng = np.random.default_rng(0)
+    points, labels = rng.normal(size=(120, 6)), rng.integers(2, size=120)
+    model = clone(learner).fit(points, labels)
+    long = clone(learner).set_params(early_stopping=False).fit(points, labels)
+    assert model.n_iter_ <= long.n_iter_
+    assert np.isfinite(model.objective_) and len(model.loss_curve_) == model.n_iter_
+
+
+@few
+@pytest.mark.parametrize("learner", FOLDED[:-1], ids=lambda model: type(model).__name__)
+def test_what_helps_is_trained_on(learner):
+    rng = np.random.default_rng(0)
+    points = np.column_stack([rng.normal(size=(200, 8)), np.repeat([0.0, 1.0], 100)])
+    points[:, 8] += 0.1 * rng.normal(size=200)
+    model = clone(learner).set_params(init="identity").fit(points[::2], np.repeat([0, 1], 50))
+    weights = np.diag(model.get_mahalanobis_matrix())
+    assert model.n_iter_ > 0
+    assert weights[8] > 3 * weights[:8].max()
+
+
+@few
+def test_copies_of_points_are_in_one_fold():
+    often = np.arange(150) % 2 + 1
+    weighted = NCA(early_stopping="folds").fit(X, Y, sample_weight=often)
+    copied = NCA(early_stopping="folds").fit(np.repeat(X, often, axis=0), np.repeat(Y, often))
+    assert weighted.n_iter_ == copied.n_iter_
+
+
+def test_folds_need_points_of_each_class():
+    labels = Y.copy()
+    labels[0] = 3
+    with pytest.raises(ValueError, match="'folds' needs 2 different points of each class"):
+        NCA(early_stopping="folds").fit(X, labels)
+    NCA().fit(X, labels)  # which does without
+    with pytest.raises(ValueError, match="early_stopping"):
+        MLKR(early_stopping="folds").fit(X, Y)
+
+
+@few
+@pytest.mark.parametrize("learner", [NCA(), LMNN(), NeighborhoodGerrymandering(random_state=0)])
+def test_auto_makes_folds_where_they_can_be(learner):
+    learner = clone(learner).set_params(early_stopping="auto").fit(X, Y)
+    folds = clone(learner).set_params(early_stopping="folds").fit(X, Y)
+    np.testing.assert_array_equal(learner.components_, folds.components_)
+    labels = Y.copy()
+    labels[0] = 3  # alone in its class
+    assert chosen(learner, TrainingSet(X, labels, np.arange(4), None, 0)) == (None, None)
+    data = TrainingSet(X, Y, np.arange(3), None, 0)
+    assert chosen(NCA(solver="sgd", early_stopping="auto"), data) == (None, None)
+
+
+@few
+@pytest.mark.parametrize("learner", [NCA(), LMNN(), NeighborhoodGerrymandering(random_state=0)])
+def test_other_starts_are_tried(learner):
+    rng = np.random.default_rng(0)
+    labels, points = np.repeat([0, 1], 100), rng.normal(size=(200, 6))
+    points[:, 0] = points[:, 1:].sum(axis=1) + 0.1 * rng.normal(size=200) + 0.5 * labels
+    data = TrainingSet(points - points.mean(axis=0), labels, np.arange(2), None, 0)
+    learner = clone(learner).set_params(early_stopping=False).fit(points, labels)
+    assert chosen(learner.set_params(early_stopping="auto"), data)[0] == "discriminant"
+    assert chosen(learner.set_params(init="identity"), data)[0] is None
+
+
+def test_of_what_differs_by_chance_the_least_training_is_taken():
+    costs = np.array([[0.5, 0.3, 0.29], [0.3, 0.31, 0.4]])
+    assert _least_training(costs, 10**6) == (0, 2)
+    assert _least_training(costs, 100) == (1, 0)
+
+
+def test_of_many_points_some_are_looked_at():
+    labels = np.repeat(np.arange(3), [2000, 2000, 1000])
+    for train, test in _folds(labels, 2):
+        assert len(train) <= 800 and len(test) <= 200
+        np.testing.assert_allclose(
+            np.bincount(labels[train]) / len(train), [0.4, 0.4, 0.2], atol=1e-2
+        )
+
+
+BY_FOLDS = pytest.mark.parametrize(
+    "learner",
+    [
+        *(learner(early_stopping="auto", init_scale="auto") for learner in (NCA, MCML)),
+        LMNN(early_stopping="auto"),
+        NeighborhoodGerrymandering(early_stopping="auto", max_epochs=4, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+
+
+@few
+@pytest.mark.filterwarnings("ignore:No set of n_neighbors=3 neighbours is right for 1 of")
+@BY_FOLDS
+def test_folds_serve_all_kinds_of_points(learner, tmp_path):
+    learner, weight = clone(learner), np.arange(150) % 3
+    learner.fit(X.astype(np.float32), Y, sample_weight=weight)
+    assert learner.components_.dtype == np.float32
+    rare = np.r_[Y[:149], 7]  # alone in its class
+    labels = rare if not isinstance(learner, LMNN) else Y
+    most = {"max_epochs": 1} if hasattr(learner, "C") else {"max_iter": 1}
+    short = clone(learner).set_params(**most, warm_start=True).fit(csr_array(X), labels)
+    assert short.fit(csr_array(X), labels).n_iter_ <= 1
+    kept = clone(learner).set_params(checkpoint=tmp_path / "it").fit(X, Y)
+    again = clone(kept).fit(X, Y)
+    np.testing.assert_array_equal(again.components_, kept.components_)
+    stopped = clone(learner).set_params(callbacks=[lambda state: True]).fit(X, Y)
+    assert stopped.n_iter_ <= 1
+
+
+def test_starts_far_behind_are_given_up():
+    tried = []
+
+    def costs_of(train, test, start, spreads):
+        tried.append(start)
+        return [0.1, 0.05] if start is None else [0.9, 0.8]
+
+    folds = [(np.arange(80), np.arange(20))] * 5
+    assert _race(costs_of, folds, [None, "discriminant"]) == {None: [[0.1, 0.05]] * 5}
+    assert tried.count("discriminant") == 1
+
+
+@pytest.mark.parametrize(
+    ("n_points", "n_features", "least"), [(30_000, 4, 9_000), (3000, 20_000, 900)]
+)
+def test_of_many_values_few_are_looked_at_for_copies(n_points, n_features, least):
+    points = random_array((n_points, n_features), density=1e-3, format="csr", rng=0)
+    labels = np.arange(n_points) % 3
+    some = _some(TrainingSet(points, labels, np.arange(3), None, 0))
+    assert least < some.weight.sum() <= 10 * least / 9 + 1
+    np.testing.assert_allclose(
+        np.bincount(some.labels, some.weight) * 3, some.weight.sum(), rtol=0.01
+    )

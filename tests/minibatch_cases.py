@@ -1,0 +1,85 @@
+"""Points, sources and learners of the tests on mini-batches."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import make_blobs
+
+import metricfast as mf
+from metricfast import losses, sources
+from metricfast.embeddings import MLP
+from metricfast.learners.base.validation import neighbor_error
+
+Array = NDArray[Any]
+N, WIDTH = 6000, 8
+# A chunk, an eighth of this, has a ninth of the points.
+LIMIT = N * WIDTH * 4
+
+
+class Counted(sources.Source):
+    """Points in memory, as if they were not: counts what is read, and what of it is still there."""
+
+    def __init__(self, X: Array) -> None:
+        self.X, self.shape, self.dtype = X, X.shape, X.dtype
+        self.rows_read = self.largest = self.most = 0
+        self.fail_after = np.inf
+        self._alive: weakref.WeakSet[Array] = weakref.WeakSet()
+        self._reading = threading.Lock()
+
+    def read(self, start: int, stop: int) -> Array:
+        assert self._reading.acquire(blocking=False), "two threads read at a time"
+        try:
+            self.rows_read += stop - start
+            if self.rows_read > self.fail_after:
+                raise OSError("the disk is gone")
+            self.largest = max(self.largest, stop - start)
+            return self.X[start:stop].copy()
+        finally:
+            self._reading.release()
+
+
+def blobs(dtype: Any = np.float32) -> tuple[Array, Array]:
+    X, y = make_blobs(N, WIDTH, centers=12, cluster_std=1.0, center_box=(-4, 4), random_state=0)
+    X[:, ::2] *= np.random.RandomState(1).randn(N, WIDTH // 2) * 3  # useless features
+    return (X / 4).astype(dtype), y
+
+
+X, Y = blobs()
+SGD = {"solver": "sgd", "max_epochs": 4, "random_state": 0}
+LEARNERS = [
+    *(getattr(mf, name)(**SGD) for name in ("NCA", "LMNN", "MCML", "LDML", "NCMML", "MLKR")),
+    mf.LMNN(**SGD | {"max_epochs": 2}, target_refresh=1),
+    mf.NeighborhoodGerrymandering(max_epochs=2, early_stopping=False, random_state=0),
+    mf.NeighborhoodGerrymandering(
+        max_epochs=2, parameterization="M", early_stopping=False, random_state=0
+    ),
+    mf.NeighborhoodGerrymanderingRegressor(max_epochs=2, random_state=0),
+    mf.EmbeddingLearner(losses.NCA(), MLP((6,), 4), max_epochs=4, random_state=0),
+    mf.ProxyNCALearner(n_components=4, max_epochs=4, random_state=0),
+    mf.TripletLearner(n_components=4, max_epochs=4, random_state=0),
+    mf.LogRatioLearner(n_components=4, max_epochs=1, random_state=0),
+]
+
+
+def parameters(learner: Any) -> Array:
+    found = learner.parameters_ if hasattr(learner, "parameters_") else [learner.components_]
+    return np.concatenate([array.ravel() for array in found])
+
+
+def labels_of(learner: Any) -> Array:
+    return Y if learner._has_classes else X[:, 1] + X[:, 3] ** 2
+
+
+def error(learner: Any) -> float:
+    """Return the error of nearest neighbours of every fifth point, relative to Euclidean ones."""
+    test, y = np.arange(N) % 5 == 0, labels_of(learner)
+    errors = [
+        neighbor_error(Z[~test], y[~test], Z[test], y[test], not learner._has_classes)
+        for Z in (np.ascontiguousarray(learner.transform(X)), X)
+    ]
+    return errors[0] / errors[1]

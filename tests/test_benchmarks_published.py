@@ -1,0 +1,63 @@
+"""The comparison with published tables: folds, votes, what hurts, and going on."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from benchmarks import published
+from sklearn.datasets import load_iris
+
+
+@pytest.fixture
+def tables(monkeypatch, tmp_path):
+    """A folder of one table, of which the published accuracies of ITML are known."""
+    monkeypatch.setenv("METRICFAST_DATA", str(tmp_path))
+    for name in ("METRICFAST_NUM_THREADS", "OMP_NUM_THREADS"):  # which a run sets
+        monkeypatch.setenv(name, "1")
+    (tmp_path / "tables").mkdir()
+    X, y = load_iris(return_X_y=True)
+    np.savez(tmp_path / "tables" / "iris.npz", X=X, y=y, fold=np.arange(150) % 10)
+    for k in published.NEIGHBORS:
+        path = tmp_path / "tables" / f"published_{k}nn.csv"
+        path.write_text("".join([",Euclidean,ITML,LMNN\n", "iris,0.95,0.5,\n"]))
+    return tmp_path / "tables"
+
+
+def test_runs_are_completed_and_reported(tables, capsys, tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    how = ["--results", str(kept), "--k", "3", "--learners"]
+    published.main([*how, "ITML_Supervised"])
+    first = kept.read_text()
+    assert [json.loads(line)["learner"] for line in first.splitlines()] == [
+        "Euclidean",
+        "ITML_Supervised",
+    ]
+    published.main([*how, "ITML_Supervised", "ANMM"])
+    assert kept.read_text().startswith(first)
+    assert len(kept.read_text().splitlines()) == 3
+    told = capsys.readouterr().out
+    ours = np.mean(json.loads(first.splitlines()[1])["accuracies"]["3"])
+    assert f"| ITML_Supervised | 1 | {ours:.4f} | 0.5000 |" in told
+
+
+def test_features_are_scaled_by_what_is_trained_on(tables):
+    for X, y, X_test, y_test in published.splits(published.load("iris")):
+        np.testing.assert_allclose([X.min(axis=0), X.max(axis=0)], [[0] * 4, [1] * 4])
+        assert (len(X), len(y), len(X_test), len(y_test)) == (135, 135, 15, 15)
+
+
+@pytest.mark.parametrize(
+    ("differences", "by", "found"),
+    [
+        ([-0.02] * 10, 0.005, True),
+        ([-0.005] * 10, 0.005, False),
+        ([-0.1, *[0.01] * 9], 0.0, False),  # one fold may be chance
+        ([-0.03, -0.01] * 5, 0.005, True),
+        ([0.02] * 10, 0.0, False),
+    ],
+)
+def test_worse_beyond_chance(differences, by, found):
+    theirs = np.full(10, 0.75)
+    assert published.worse(theirs + differences, theirs, by) == found

@@ -1,0 +1,259 @@
+"""Learners compared: scores, tests, time, errors, files and interruptions."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import registry
+from scipy import stats
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.datasets import load_iris, load_wine
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import (
+    KFold,
+    RepeatedStratifiedKFold,
+    StratifiedKFold,
+    cross_val_predict,
+    cross_val_score,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from metricfast import LFDA, LMNN, NCA, KNeighborsClassifier, NCAClassifier, compare, learners
+from metricfast.comparison import candidates
+from metricfast.comparison.deadline import OutOfTimeError, stopped_after
+from metricfast.comparison.statistics import adjusted, expected_of_the_best, paired_p_value
+
+X, y = load_wine(return_X_y=True)
+
+
+class Ended(TransformerMixin, BaseEstimator):
+    """A learner whose time is over at once, or that presses Ctrl-C and waits."""
+
+    def __init__(self, presses=False):
+        self.presses = presses
+
+    def fit(self, X, y):
+        if not self.presses:
+            raise OutOfTimeError
+        os.kill(os.getpid(), signal.SIGINT)
+        while True:
+            time.sleep(0.001)
+
+    def transform(self, X):
+        return X
+
+
+def rows_of(found):
+    return {row.learner: row for row in found.rows}
+
+
+def test_scores_are_those_of_cross_validation():
+    found = compare(
+        X, y, learners=[LFDA(), NCA(tol=1e-2)], n_neighbors=3, random_state=0, scale=True
+    )
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    for learner in (LFDA(), NCA(tol=1e-2, random_state=0)):
+        model = make_pipeline(StandardScaler(), KNeighborsClassifier(3, metric=learner))
+        sizes = [len(test) for _, test in folds.split(X, y)]
+        expected = np.average(cross_val_score(model, X, y, cv=folds), weights=sizes)
+        row = rows_of(found)[type(learner).__name__]
+        assert row.score == pytest.approx(expected, abs=1e-12)
+        assert row.low < row.score < row.high
+        assert row.difference == pytest.approx(
+            row.score - rows_of(found)["scaled Euclidean"].score, abs=1e-12
+        )
+    assert found.baseline == "scaled Euclidean"
+    assert rows_of(found)["Euclidean"].change == "worse"
+    best = found.best_estimator_
+    assert found.best_score_ == max(row.score for row in found.rows) >= found.expected_score_
+    assert best.score(X, y) > 0.95
+    assert list(found.table["score"]) == [row.score for row in found.rows]
+    assert all(
+        row.learner in found._repr_html_() and row.learner in repr(found) for row in found.rows
+    )
+
+
+def test_continuous_labels_are_scored_by_the_r2_of_all_held_out_points():
+    points, labels = load_iris(return_X_y=True)[0][:, :3], load_iris().data[:, 3]
+    found = compare(points, labels, learners=LinearRegression(), random_state=0)
+    assert "continuous" in found.task
+    predicted = np.empty(150)
+    for train, test in KFold(5, shuffle=True, random_state=0).split(points):
+        predicted[test] = LinearRegression().fit(points[train], labels[train]).predict(points[test])
+    r2 = 1 - ((predicted - labels) ** 2).sum() / ((labels - labels.mean()) ** 2).sum()
+    assert rows_of(found)["LinearRegression"].score == pytest.approx(r2, abs=1e-12)
+    both = compare(points, np.c_[labels, labels], learners="MLKR", random_state=0, refit=False)
+    one = compare(points, labels, learners="Covariance", random_state=0, refit=False)
+    assert rows_of(both)["Euclidean"].score == pytest.approx(rows_of(one)["Euclidean"].score)
+
+
+def test_a_scorer_is_judged_over_folds():
+    cv = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
+    by_scorer = compare(X, y, learners="LFDA", cv=cv, scoring="balanced_accuracy", random_state=0)
+    assert by_scorer.task.startswith("balanced_accuracy")
+    expected = cross_val_score(by_scorer.best_estimator_, X, y, cv=cv, scoring="balanced_accuracy")
+    row = rows_of(by_scorer)[by_scorer.best_name_]
+    assert row.score == pytest.approx(expected.mean(), abs=1e-12)
+    by_points = compare(X, y, learners="LFDA", cv=cv, random_state=0)  # each held out twice
+    assert abs(rows_of(by_points)["LFDA"].score - row.score) < 0.05
+
+
+def test_paired_tests():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 40))
+    assert paired_p_value(a, b) == pytest.approx(stats.ttest_rel(a, b).pvalue)
+    assert paired_p_value(a, b, 0.25) > paired_p_value(a, b)
+    hits = np.arange(100) >= 6
+    assert paired_p_value(np.ones(100), hits * 1.0) == pytest.approx(2 / 2**6)
+    assert paired_p_value(hits * 1.0, hits * 1.0) == 1
+    np.testing.assert_allclose(adjusted([0.01, 0.04, 0.03]), [0.03, 0.06, 0.06])
+    same = (rng.random((200, 30)) < 0.8).astype(float)  # thirty learners that are all the same
+    assert same.mean(0).max() > 0.84
+    assert expected_of_the_best(same, 0) == pytest.approx(0.8, abs=0.03)
+    clear = np.c_[same[:, 0] + 1, same[:, 1:]]  # one that every draw chooses
+    assert expected_of_the_best(clear, 0) == pytest.approx(clear[:, 0].mean())
+
+
+def test_a_learner_that_would_take_too_long_is_stopped_and_the_next_one_tried():
+    found = compare(X, y, learners=[Ended(), LFDA()], time_limit=1000, random_state=0)
+    rows = rows_of(found)
+    assert "s in fold 1 of 5: all would take more" in rows["Ended"].note
+    assert np.isnan(rows["Ended"].score) and found.rows[-1].learner == "Ended"
+    assert rows["LFDA"].n_folds == 5
+    none = compare(X, y, learners="LFDA", time_limit=0, random_state=0)
+    assert rows_of(none)["LFDA"].note == "no time left"
+    assert none.best_name_ == "scaled Euclidean"
+
+
+def test_kernels_are_stopped_too_and_ctrl_c_is_as_before():
+    before = signal.getsignal(signal.SIGINT)
+    rng = np.random.default_rng(0)
+    with pytest.raises(OutOfTimeError), stopped_after(0.1):
+        NCA(init="identity").fit(rng.normal(size=(20000, 40)), rng.integers(5, size=20000))
+    with stopped_after(100):
+        pass
+    with pytest.raises(KeyboardInterrupt), stopped_after(100):
+        Ended(presses=True).fit(X, y)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("limit", [None, 1000])
+def test_ctrl_c_leaves_what_was_done(limit):
+    given = [LFDA(), Ended(presses=True), NCA()]
+    found = compare(X, y, learners=given, random_state=0, time_limit=limit)
+    assert found.interrupted_ and found.best_estimator_ is None
+    assert set(rows_of(found)) == {"Euclidean", "scaled Euclidean", "LFDA"}
+    assert repr(found).endswith("interrupted")
+
+
+def test_learners_that_cannot_say_why():
+    found = compare(X, y, learners={"many": LFDA(n_components=99), "LMNN": LMNN()}, random_state=0)
+    assert "n_components" in rows_of(found)["many"].note
+    assert rows_of(found)["LMNN"].score > 0.9
+
+
+def test_predictors_are_judged_by_what_they_predict():
+    model = NCAClassifier(max_epochs=2, random_state=0)
+    found = compare(X, y, learners=[model, "MultiMetricLMNN"], random_state=0, scale=True)
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    predicted = cross_val_predict(make_pipeline(StandardScaler(), model), X, y, cv=folds)
+    assert rows_of(found)["NCAClassifier"].score == pytest.approx((predicted == y).mean())
+    assert rows_of(found)["MultiMetricLMNN"].score > 0.9
+
+
+def test_a_checkpoint_goes_on(tmp_path, monkeypatch):
+    path = tmp_path / "trials.safetensors"
+    first = compare(X, y, learners=["LFDA"], checkpoint=path, refit=False)
+    monkeypatch.setattr(LFDA, "fit", None)  # which no trial needs any more
+    again = compare(X, y, learners=["LFDA", "Covariance"], checkpoint=path, n_jobs=1, refit=False)
+    assert rows_of(again)["LFDA"].score == rows_of(first)["LFDA"].score
+    assert "Covariance" in rows_of(again)
+    with pytest.raises(ValueError, match="other data"):
+        compare(X + 1, y, learners=["LFDA"], checkpoint=path)
+
+
+def test_tables_with_preprocessing():
+    table = pd.DataFrame({"kind": np.array(["a", "b", "c"])[y], "noise": X[:, 0].round()})
+    found = compare(
+        table,
+        y.astype(str),
+        learners="LFDA",
+        preprocessing=OneHotEncoder(sparse_output=False, handle_unknown="ignore"),
+        random_state=0,
+    )
+    assert rows_of(found)["LFDA"].score > 0.95
+    assert (found.best_estimator_.predict(table) == y.astype(str)).mean() > 0.95
+
+
+def test_callbacks_see_rows_and_end_the_comparison(capsys):
+    seen = []
+    found = compare(
+        X, y, callbacks=[lambda row: seen.append(row.learner) or row.learner == "Covariance"],
+        random_state=0, verbose=True,
+    )  # fmt: skip
+    assert seen == ["Euclidean", "scaled Euclidean", "Covariance"]
+    assert [line.split("  ")[0] for line in capsys.readouterr().err.splitlines()] == seen
+    assert not found.interrupted_
+
+
+def test_classes_may_be_of_dtype_object():
+    found, same = (
+        compare(X, labels, learners="LFDA", random_state=0, refit=False)
+        for labels in (y, y.astype(object))
+    )
+    assert rows_of(found)["LFDA"].score == rows_of(same)["LFDA"].score
+
+
+def test_every_learner_of_labelled_points_is_a_candidate_or_left_out_knowingly():
+    known = {*candidates.CLASSES, *candidates.CONTINUOUS, *candidates.LEFT_OUT}
+    assert known == {*learners.__all__, *candidates.PREDICTORS}
+    assert {"OASIS", "RCA"} < candidates.LEFT_OUT
+    takes = {registry.CLASSES, registry.VALUES, registry.POINTS}
+    chosen = {*candidates.CLASSES, *candidates.CONTINUOUS} - set(candidates.PREDICTORS)
+    assert {registry.REGISTRY[name].takes for name in chosen} == takes
+    few, many, huge = (candidates.suited(n, False) for n in (150, 1800, 20000))
+    assert "MCML" in few.keys() - many.keys() and "ProxyNCALearner" in many.keys() - few.keys()
+    assert huge["NCA"].solver == "sgd" and many["NCA"].solver == "lbfgs"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"learners": "LMNNN"}, ValueError, "learners must be names among"),
+        ({"learners": LMNN}, TypeError, "learners must be"),
+        ({"learners": []}, ValueError, "learners must have one"),
+        ({"learners": [LFDA(), LFDA(), LFDA()]}, ValueError, "learners has LFDA"),
+        ({"learners": {"Euclidean": LFDA()}}, ValueError, "must not be called"),
+        ({"learners": "EmbeddingLearner"}, ValueError, "EmbeddingLearner has no defaults"),
+        ({"y": np.zeros(178)}, ValueError, "two classes"),
+        ({"y": np.zeros(178), "continuous": True}, ValueError, "y must vary"),
+        ({"y": y[:-1]}, ValueError, "inconsistent numbers of samples"),
+        ({"X": X * np.nan}, ValueError, "X"),
+        ({"cv": 1}, ValueError, "cv must be an integer of at least 2"),
+        ({"cv": []}, ValueError, "cv must hold"),
+        ({"cv": "5"}, ValueError, "cv must be an integer"),
+        ({"cv": [1, None]}, ValueError, "cv must hold pairs"),
+        ({"y": 3}, ValueError, "y must hold a label"),
+        ({"learners": np.array(2)}, TypeError, "learners must be"),
+        ({"time_limit": -1}, ValueError, "time_limit"),
+        ({"scale": "yes"}, ValueError, "scale must be"),
+        ({"scoring": "none"}, ValueError, "scoring"),
+        ({"scoring": 1.5}, TypeError, "scoring must be the name"),
+        ({"checkpoint": 3}, TypeError, "checkpoint must be a path"),
+        ({"preprocessing": 3}, TypeError, "preprocessing must be a transformer"),
+        ({"preprocessing": "passthrough"}, TypeError, "preprocessing must be"),
+        ({"X": 3, "preprocessing": StandardScaler()}, TypeError, "X must be points"),
+        ({"callbacks": 3}, TypeError, "callbacks"),
+        ({"n_neighbors": 177}, ValueError, "n_neighbors"),
+    ],
+    ids=lambda value: str(value)[:40] if isinstance(value, dict) else None,
+)  # fmt: skip
+def test_bad_arguments_are_named(changes, error, message):
+    with pytest.raises(error, match=message):
+        compare(**{"X": X, "y": y, "learners": "LFDA", **changes})

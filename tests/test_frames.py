@@ -1,0 +1,372 @@
+"""Tables of pandas, polars, Arrow and others, as points and as labels."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+
+import numpy as np
+import pytest
+from registry import POINTS, entry_of, make, of_points
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+
+import metricfast as mf
+from metricfast import embeddings, losses, metrics, sources
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
+nw = pytest.importorskip("narwhals")
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+NAMES = list("abcd")
+X, Y = (array[::2] for array in load_iris(return_X_y=True))
+X, SPECIES, VALUES = np.ascontiguousarray(X), np.array(["s", "t", "u"])[Y], X @ [1.0, 0.5, -1, 0.3]
+PANDAS = pd.DataFrame(X, columns=NAMES)
+ARROW = pa.table(dict(zip(NAMES, X.T, strict=True)))
+QUICK = {"max_epochs": 2, "n_components": 2, "n_frequencies": 2, "random_state": 0}
+
+
+class Stream:
+    """A frame of which nothing is known, but that it offers itself to Arrow."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+class Interchanged:
+    """A frame of which nothing is known, but the protocol of interchange."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def __dataframe__(self, nan_as_null=False, allow_copy=True):
+        return self._table.__dataframe__(nan_as_null, allow_copy)
+
+
+FRAMES = {
+    "pandas": PANDAS,
+    "pandas nullable": PANDAS.convert_dtypes(),
+    "pandas of Arrow": PANDAS.convert_dtypes(dtype_backend="pyarrow"),
+    "polars": pl.DataFrame(X, schema=NAMES),
+    "Arrow": ARROW,
+    "batch": ARROW.to_batches()[0],
+    "narwhals": nw.from_native(pl.DataFrame(X, schema=NAMES)),
+    "stream": Stream(ARROW),
+    "interchange": Interchanged(ARROW),
+}
+LABELS = {
+    "pandas": pd.Series(SPECIES),
+    "pandas with an index": pd.Series(SPECIES, index=np.arange(len(Y))[::-1]),
+    "categories": pd.Series(SPECIES, dtype="category"),
+    "categorical": pd.Categorical(SPECIES),
+    "ordered": pd.Series(pd.Categorical(SPECIES, categories=["u", "t", "s"], ordered=True)),
+    "string": pd.Series(SPECIES, dtype="string"),
+    "string of Arrow": pd.Series(SPECIES, dtype=pd.ArrowDtype(pa.string())),
+    "polars": pl.Series(SPECIES),
+    "polars categories": pl.Series(SPECIES).cast(pl.Categorical),
+    "polars enum": pl.Series(SPECIES).cast(pl.Enum(["u", "t", "s"])),
+    "Arrow": pa.array(SPECIES),
+    "Arrow chunks": pa.chunked_array([SPECIES[:10], SPECIES[10:]]),
+    "Arrow dictionary": pa.array(SPECIES).dictionary_encode(),
+    "narwhals": nw.from_native(pl.Series(SPECIES), series_only=True),
+}
+NUMBERED = {
+    "Int64": pd.Series(Y, dtype="Int64"),
+    "int64 of Arrow": pd.Series(Y, dtype="int64[pyarrow]"),
+    "polars": pl.Series(Y),
+    "Arrow": pa.array(Y),
+}
+MEASURED = {
+    "Float64": pd.Series(VALUES, dtype="Float64"),
+    "double of Arrow": pd.Series(VALUES, dtype="double[pyarrow]"),
+    "polars": pl.Series(VALUES),
+    "Arrow": pa.array(VALUES),
+    "Arrow chunks": pa.chunked_array([VALUES[:10], VALUES[10:]]),
+}
+every_frame = pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+
+
+def data(learner):
+    return () if entry_of(learner).takes == POINTS else (Y,)
+
+
+@pytest.mark.parametrize("package", ["pandas nullable", "polars", "Arrow"])
+@pytest.mark.parametrize("learner", of_points())
+def test_every_learner_takes_frames(learner, package):
+    frame = FRAMES[package]
+    expected = make(learner).fit(X, *data(learner))
+    model = make(learner).fit(frame, *data(learner))
+    assert model.feature_names_in_.tolist() == NAMES
+    if hasattr(model, "transform"):
+        np.testing.assert_allclose(model.transform(frame), expected.transform(X))
+
+
+PREDICTORS = {
+    "classes": lambda A: mf.KNeighborsClassifier(3).fit(A, Y).predict_proba(A),
+    "learned": lambda A: mf.KNeighborsClassifier(3, metric=mf.LFDA()).fit(A, Y).kneighbors(A)[0],
+    "values": lambda A: mf.KNeighborsRegressor(3).fit(A, VALUES).predict(A),
+    "nearest": lambda A: mf.NearestNeighbors().fit(A).kneighbors(A)[1],
+    "graph": lambda A: mf.KNeighborsTransformer().fit(A).transform(A).toarray(),
+    "within": lambda A: mf.RadiusNeighborsClassifier(9.0).fit(A, Y).predict_proba(A),
+    "metrics": lambda A: mf.MultiMetricLMNN(max_iter=3).fit(A, Y).predict(A),
+    "soft": lambda A: mf.NCAClassifier(**QUICK).fit(A, Y).predict_proba(A),
+    "soft values": lambda A: mf.NCARegressor(**QUICK).fit(A, VALUES).predict(A),
+}
+HALVES = [(np.arange(0, len(Y), 2), np.arange(1, len(Y), 2))]
+FUNCTIONS = {
+    "kneighbors": lambda A: mf.kneighbors(A, A, 3)[0],
+    "radius": lambda A: mf.radius_neighbors(A, A, 1.0)[0],
+    "distances": mf.pairwise_distances,
+    "pairs": lambda A: mf.paired_distances(A, A),
+    "per class": lambda A: mf.kneighbors_per_class(A, A, Y, 2)[0],
+    "database": lambda A: mf.Database(A).kneighbors(A, 3)[0],
+    "loss": lambda A: losses.NCA()(A, Y)[0],
+    "embedding": lambda A: embeddings.Linear(2).initialize(A, random_state=0)[0],
+    "recall": lambda A: metrics.recall_at_k(A, Y),
+    "report": lambda A: metrics.retrieval_report(A, Y).to_frame()["mean"],
+    "folds": lambda A: (
+        metrics.cross_validate_retrieval(mf.LFDA(), A, Y, folds=HALVES)["map_at_r"].values
+    ),
+    "comparison": lambda A: mf.compare(A, Y, learners=["LFDA"], cv=2, random_state=0).table[
+        "score"
+    ],
+    "relevance": lambda A: mf.LFDA().fit(A, Y).feature_relevance(A),
+    "triplets": lambda A: mf.Constraints(Y).generate_knntriplets(A, 2, 2),
+    "preprocessor": lambda A: mf.LFDA(preprocessor=A).fit(np.arange(len(Y)), Y).components_,
+    "tuples": lambda A: mf.ITML(preprocessor=A).fit([[0, 1], [0, 60]], [1, -1]).components_,
+    "database of votes": lambda A: (
+        mf.AsymmetricSimilarity(max_iter=2, random_state=0)
+        .fit(A, Y, X_database=A, y_database=Y)
+        .transform(A, side="query")
+    ),
+    "fixed": lambda A: (
+        mf.FixedDatabase(mf.AsymmetricSimilarity(max_iter=2, random_state=0), A, Y)
+        .fit(A, Y)
+        .predict(A)
+    ),
+}
+
+
+@every_frame
+@pytest.mark.parametrize("call", [*PREDICTORS.values(), *FUNCTIONS.values()],
+                         ids=[*PREDICTORS, *FUNCTIONS])  # fmt: skip
+def test_whatever_takes_points_takes_frames(call, frame):
+    np.testing.assert_allclose(call(frame), call(X))
+
+
+@pytest.mark.parametrize("labels", [*LABELS.values(), *NUMBERED.values()],
+                         ids=[*LABELS, *[f"numbers {name}" for name in NUMBERED]])  # fmt: skip
+@pytest.mark.parametrize(
+    "call",
+    [
+        *(lambda y, kind=kind: make(kind).fit(X, y).pair_score(PAIRS) for kind in (
+            mf.AsymmetricSimilarity, mf.LFDA, mf.NCA, mf.RCA_Supervised, mf.TripletLearner)),
+        lambda y: mf.KNeighborsClassifier(3).fit(X, y).predict_proba(X),
+        lambda y: mf.KNeighborsClassifier(3).fit(X, y).score(X, y),
+        lambda y: mf.NCAClassifier(**QUICK).fit(X, y).predict_proba(X),
+        lambda y: mf.NCAClassifier(**QUICK).fit(X, y).score(X, y),
+        lambda y: losses.NCA()(X, y)[0],
+        lambda y: metrics.recall_at_k(X, y),
+        lambda y: mf.kneighbors_per_class(X, X, y, 2)[0],
+        lambda y: mf.LFDA().fit(X, y, validate=True).validation_["learned"],
+    ],
+)  # fmt: skip
+def test_columns_are_labels(call, labels):
+    known = SPECIES if np.asarray(labels).dtype.kind not in "iu" else Y
+    np.testing.assert_array_equal(call(labels), call(known))
+
+
+PAIRS = X[[[0, 1], [0, 60], [30, 31]]]
+
+
+@pytest.mark.parametrize("labels", [LABELS["categories"], LABELS["polars enum"], LABELS["Arrow"]])
+def test_classes_of_columns_are_their_values(labels):
+    model = mf.KNeighborsClassifier(3).fit(X, labels)
+    assert model.classes_.tolist() == ["s", "t", "u"]
+    assert set(model.predict(X)) == {"s", "t", "u"}
+
+
+@pytest.mark.parametrize("values", MEASURED.values(), ids=MEASURED)
+@pytest.mark.parametrize(
+    "call",
+    [
+        *(lambda y, kind=kind: make(kind).fit(X, y).pair_score(PAIRS) for kind in of_points()
+          if entry_of(kind).takes == "values"),
+        lambda y: mf.KNeighborsRegressor(3).fit(X, y).predict(X),
+        lambda y: mf.NCARegressor(**QUICK).fit(X, y).predict(X),
+        lambda y: losses.LogRatio()(X, y)[0],
+    ],
+)  # fmt: skip
+def test_columns_are_numbers(call, values):
+    np.testing.assert_array_equal(call(values), call(VALUES))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Int64", "string", "boolean", "category", "polars", "Arrow", "dictionary", "table"],
+)
+@pytest.mark.parametrize("model", [mf.NCA(), mf.KNeighborsClassifier(), mf.NCAClassifier()])
+def test_missing_labels_are_refused(model, name):
+    labels = {
+        "Int64": pd.Series([1, None, 2] * 25, dtype="Int64"),
+        "string": pd.Series(["a", None, "b"] * 25, dtype="string"),
+        "boolean": pd.Series([True, None, False] * 25, dtype="boolean"),
+        "category": pd.Series(["a", None, "b"] * 25, dtype="category"),
+        "polars": pl.Series([1, None, 2] * 25),
+        "Arrow": pa.array(["a", None, "b"] * 25),
+        "dictionary": pa.chunked_array([pa.array(["a", None, "b"] * 25).dictionary_encode()]),
+        "table": pa.table({"y": pa.array(["a", None, "b"] * 25).dictionary_encode()}),
+    }[name]
+    with pytest.raises(ValueError, match="y contains"):
+        clone(model).fit(X, labels)
+
+
+@every_frame
+@pytest.mark.parametrize(
+    "model",
+    [
+        mf.LFDA(),
+        mf.KNeighborsClassifier(),
+        mf.NCAClassifier(**QUICK),
+        mf.TripletLearner(max_epochs=1),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_other_columns_are_refused(model, frame):
+    fitted = clone(model).fit(frame, Y)
+    ask = getattr(fitted, "predict", None) or fitted.transform
+    table = PANDAS[list("bacd")]
+    orders = [table, pl.from_pandas(table), pa.Table.from_pandas(table, preserve_index=False)]
+    for other in (*orders, Stream(orders[-1])):
+        with pytest.raises(ValueError, match="must be in the same order"):
+            ask(other)
+    for other in (ARROW.rename_columns(["z", "b", "c", "d"]), PANDAS.rename(columns={"a": "z"})):
+        with pytest.raises(ValueError, match=r"Feature names unseen at fit time:\n- z"):
+            ask(other)
+    with pytest.raises(ValueError, match="feature names"):
+        ask(ARROW.select(list("abc")))
+
+
+def with_column(column):
+    return PANDAS.assign(c=column)
+
+
+N = len(X)
+BAD = {  # a column, what is said of it, and whether classifiers of tables take it
+    "text": (["red", "blue", "green"] * 25, "holds text", False),
+    "objects": (pd.Series(["red", None, None] * 25, dtype=object), "holds text", False),
+    "categories": (pd.Series(["red", "blue", None] * 25, dtype="category"), "categories", True),
+    "Int64": (pd.Series([1, None, 2] * 25, dtype="Int64"), "NaN or ", True),
+    "Float64": (pd.Series([1.5, None, 2] * 25, dtype="Float64"), "NaN or ", True),
+    "Arrow": (pd.Series([1.5, None, 2] * 25, dtype="double[pyarrow]"), "NaN or ", True),
+    "boolean": (pd.Series([True, None, False] * 25, dtype="boolean"), "NaN or ", True),
+    "NaN": ([1.5, np.nan, 2] * 25, "NaN or ", True),
+    "infinity": ([1.5, np.inf, 2] * 25, "infinity", False),
+    "dates": (pd.date_range("2020", periods=N), "holds dates", False),
+    "zoned": (pd.date_range("2020", periods=N, tz="UTC"), "holds dates", False),
+    "durations": (pd.to_timedelta(np.arange(N), unit="D"), "holds dates", False),
+    "days": ([datetime.date(2020, 1, 1)] * N, "must hold numbers", False),
+    "lists": (pd.Series([[1, 2]] * N), "must hold numbers", False),
+    "arrays": (pd.Series([np.ones(2)] * N), "must hold numbers", False),
+}
+
+
+def in_package(frame, package):
+    if package == "pandas":
+        return frame
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    return pl.from_arrow(table) if package == "polars" else table
+
+
+NEEDS_NUMBERS = {
+    "fit": lambda A: mf.NCA(max_iter=1).fit(A, Y),
+    "closed": lambda A: mf.Covariance().fit(A),
+    "transform": lambda A: mf.LFDA().fit(PANDAS, Y).transform(A),
+    "neighbours": lambda A: mf.KNeighborsClassifier().fit(A, Y),
+    "predict": lambda A: mf.KNeighborsClassifier().fit(PANDAS, Y).predict(A),
+    "embedding": lambda A: mf.TripletLearner(max_epochs=1).fit(A, Y),
+    "search": lambda A: mf.kneighbors(A, A, 2),
+    "database": mf.Database,
+    "loss": lambda A: losses.NCA()(A, Y),
+}
+
+
+every_package = pytest.mark.parametrize("package", ["pandas", "polars", "Arrow"])
+every_fault = pytest.mark.parametrize(("column", "text", "taken"), BAD.values(), ids=BAD)
+
+
+@every_package
+@pytest.mark.parametrize("call", NEEDS_NUMBERS.values(), ids=NEEDS_NUMBERS)
+@every_fault
+def test_an_error_names_the_column(package, call, column, text, taken):
+    with pytest.raises(ValueError, match="column 'c'") as told:
+        call(in_package(with_column(column), package))
+    assert text in str(told.value)
+
+
+@every_package
+@every_fault
+def test_classifiers_of_tables_take_missing_values_and_categories(package, column, text, taken):
+    frame, model = in_package(with_column(column), package), mf.NCAClassifier(**QUICK)
+    if taken:
+        expected = clone(model).fit(with_column(column), Y).predict_proba(with_column(column))
+        found = model.fit(frame, Y).predict_proba(frame)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    else:
+        with pytest.raises(ValueError, match="column 'c'"):
+            model.fit(frame, Y)
+
+
+def test_an_error_tells_what_to_do():
+    with pytest.raises(ValueError, match=r"OneHotEncoder.* or give X to NCAClassifier"):
+        mf.NCA().fit(with_column(["red"] * N), Y)
+    with pytest.raises(ValueError, match=r"has 25 of them; .*SimpleImputer.*or give X to NCAC"):
+        mf.NCA().fit(with_column(pd.Series([1, None, 2] * 25, dtype="Int64")), Y)
+    with pytest.raises(ValueError, match=r"^queries must hold numbers; its column 'c' holds dates"):
+        mf.kneighbors(with_column(pd.date_range("2020", periods=N)), X, 2)
+    with pytest.raises(TypeError, match=r"^X is a LazyFrame, .*: give X.collect\(\)"):
+        mf.NCA().fit(pl.DataFrame(X, schema=NAMES).lazy(), Y)
+    with pytest.raises(TypeError, match=r"^queries is a LazyFrame"):
+        mf.kneighbors(pl.DataFrame(X, schema=NAMES).lazy(), n_neighbors=2)
+
+
+@pytest.mark.parametrize("column", [[True, False, True] * 25, [decimal.Decimal("1.5")] * N, Y])
+@every_package
+def test_numbers_of_any_type_are_numbers(column, package):
+    frame = with_column(column)
+    expected = mf.LFDA().fit(frame.astype(float), Y).components_
+    found = mf.LFDA().fit(in_package(frame, package), Y).components_
+    np.testing.assert_allclose(found, expected)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        PANDAS.astype("float32"),
+        PANDAS.astype("Float32"),
+        PANDAS.astype("float32[pyarrow]"),
+        pl.DataFrame(X, schema=NAMES).cast(pl.Float32),
+        ARROW.cast(pa.schema([(name, pa.float32()) for name in NAMES])),
+    ],
+    ids=["pandas", "nullable", "pandas of Arrow", "polars", "Arrow"],
+)
+def test_frames_of_single_precision_stay_so(frame):
+    assert mf.LFDA().fit(frame, Y).components_.dtype == np.float32
+    assert mf.pairwise_distances(frame).dtype == np.float32
+    assert mf.KNeighborsClassifier().fit(frame, Y).kneighbors(frame)[0].dtype == np.float32
+
+
+def test_tables_of_arrow_stay_where_they_are():
+    table = pa.table({"a": np.arange(5000.0), "b": np.arange(5000.0) % 7})
+    expected = mf.kneighbors(np.asarray(table), n_neighbors=2)[1]
+    with mf.config_context(memory_limit=400_000):
+        np.testing.assert_array_equal(mf.kneighbors(table, n_neighbors=2)[1], expected)
+    with pytest.raises(ValueError, match="data must hold numbers; its column 'c' holds text"):
+        sources.Columns(pa.table({"a": [1.0], "c": ["x"]}))
+    with pytest.raises(ValueError, match="of its column 'c'"):
+        sources.Columns(pa.table({"a": [1.0], "c": [None]}))[:]

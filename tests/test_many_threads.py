@@ -1,0 +1,168 @@
+"""Eight threads of Python at once, on objects that they share: with the GIL, or without."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Barrier, Event, Thread
+
+import numpy as np
+import pytest
+from registry import data_for, learners, make
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from threadpoolctl import ThreadpoolController
+
+import metricfast as mf
+from metricfast import losses, metrics, neighbors, sources
+from metricfast._core.threadpool import one_blas_thread
+from metricfast._core.warn import unwarned, warn_user
+
+THREADS = 8
+X, Y = load_iris(return_X_y=True)
+X = X + np.random.default_rng(0).normal(scale=0.01, size=X.shape)
+
+# What threads share: points, losses, what was fitted, a database, a source that is one iterator.
+NCA = make(mf.NCA).fit(X, Y)
+DATABASE = mf.Database(X, L=NCA.components_)
+KNN = neighbors.KNeighborsClassifier(3, metric=NCA).fit(X, Y)
+SOFT = mf.NCAClassifier(max_epochs=2, random_state=0).fit(X, Y)
+LOSSES = losses.NCA(), losses.LMNN(), losses.MultiSimilarity(), losses.LogRatio()
+SOURCE = sources.Batches(lambda: (X[start : start + 40] for start in range(0, len(X), 40)))
+
+
+PAIRS = np.stack((X[:50], X[50:100]), axis=1)
+
+
+def scores(model):
+    return clone(model).fit(*data_for(model, X, Y)).pair_score(PAIRS)
+
+
+WORK = {
+    "transform": lambda: NCA.transform(X),
+    "pair_distance": lambda: NCA.pair_distance(PAIRS),
+    "database": lambda: DATABASE.kneighbors(X, 5),
+    "kneighbors": lambda: KNN.kneighbors(X),
+    "predict_proba": lambda: (KNN.predict_proba(X), SOFT.predict_proba(X)),
+    "loo_score_": lambda: KNN.loo_score_,
+    "source": lambda: mf.kneighbors(SOURCE, X, n_neighbors=3),
+    "radius_neighbors": lambda: mf.radius_neighbors(X, X, 0.5),
+    "report": lambda: tuple(s.mean for s in metrics.retrieval_report(X, Y).values()),
+    **{type(loss).__name__: partial(loss, X, Y) for loss in LOSSES},
+    **{f"fit {learner.__name__}": partial(scores, make(learner)) for learner in learners()},
+}
+
+
+def flat(result):
+    if isinstance(result, tuple):
+        return np.concatenate([flat(part) for part in result])
+    return np.ravel(np.asarray(result, np.float64))
+
+
+def blas_threads():
+    return [info["num_threads"] for info in ThreadpoolController().select(user_api="blas").info()]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_threads_find_what_one_finds_and_leave_limits_as_they_were():
+    names, limits = list(WORK), blas_threads()
+    alone = {name: flat(WORK[name]()) for name in names}
+    start = Barrier(THREADS)
+
+    def work(number):
+        first = number * len(names) // THREADS
+        start.wait()
+        # Half of all, so that each is done by four threads, some of them at a time.
+        for name in (names[first:] + names[:first])[: len(names) // 2]:
+            np.testing.assert_array_equal(flat(WORK[name]()), alone[name], err_msg=name)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(work, range(THREADS)))
+    assert blas_threads() == limits
+
+
+def test_a_thread_that_ends_leaves_the_others_their_one_blas_thread():
+    begun, end = Event(), Event()
+
+    @one_blas_thread()
+    def work():
+        begun.set()
+        end.wait()
+
+    limits = blas_threads()
+    other = Thread(target=work)
+    other.start()
+    begun.wait()
+    with one_blas_thread():
+        end.set()
+        other.join()
+        assert set(blas_threads()) == {1}
+    assert blas_threads() == limits
+
+
+def test_a_thread_that_holds_warnings_back_leaves_those_of_others():
+    begun, end = Event(), Event()
+
+    def work():
+        with unwarned():
+            begun.set()
+            end.wait()
+            warn_user("held back")
+
+    other = Thread(target=work)
+    other.start()
+    begun.wait()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        warn_user("heard")
+        end.set()
+        other.join()
+    assert [str(each.message) for each in told] == ["heard"]
+
+
+LOAD = f"""
+import threading
+import metricfast
+
+names = [name for name in metricfast.__all__ if name[0].isupper()]
+start = threading.Barrier({THREADS})
+errors = []
+
+def load(number):
+    start.wait()
+    try:
+        for name in names[number:] + names[:number]:
+            getattr(metricfast, name)
+        metricfast.pairwise_distances([[0.0], [1.0]])
+    except BaseException as error:
+        errors.append(error)
+
+threads = [threading.Thread(target=load, args=(5 * i,)) for i in range({THREADS})]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+
+from threadpoolctl import threadpool_info
+
+print(errors, [info["prefix"] for info in threadpool_info() if info["user_api"] == "metricfast"])
+"""
+
+
+def test_threads_load_names_and_kernels_at_once():
+    run = subprocess.run([sys.executable, "-c", LOAD], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[] ['_kernels_']"
+
+
+@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python has a GIL")
+def test_a_python_without_gil_stays_without():
+    code = "import sys, metricfast; metricfast.build_info(); print(sys._is_gil_enabled())"
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHON_GIL"}  # which would insist
+    command = [sys.executable, "-W", "error", "-c", code]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"

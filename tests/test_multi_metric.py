@@ -1,0 +1,121 @@
+"""LMNN with a metric for each class: the loss in loops, the search, what it is for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+from sklearn.datasets import load_iris
+from sklearn.utils.estimator_checks import check_estimator
+
+from metricfast import LMNN, KNeighborsClassifier, config_context, losses
+from metricfast.neighbors import MultiMetricLMNN
+from metricfast.predictors.local_objective import LocalObjective
+
+RNG = np.random.default_rng(0)
+X, Y = load_iris(return_X_y=True)
+
+
+def loss_in_loops(X, codes, targets, maps, pull):
+    def distance(i, j):
+        return np.sum((maps[codes[j]] @ (X[i] - X[j])) ** 2)
+
+    total = 0.0
+    for i in range(len(X)):
+        for t in targets[i]:
+            total += pull * distance(i, t)
+            for j in np.flatnonzero(codes != codes[i]):
+                total += (1 - pull) * max(0, 1 + distance(i, t) - distance(i, j))
+    return total
+
+
+def test_loss_and_gradient():
+    points, codes = RNG.normal(size=(30, 4)), np.repeat([0, 1, 2], [9, 10, 11])
+    targets = losses.LMNN.find_targets(points, codes, 2)
+    maps = RNG.normal(size=(3, 2, 4))
+    objective = LocalObjective(points, codes, targets, 0.3)
+    value, gradient = objective(maps)
+    assert value == pytest.approx(loss_in_loops(points, codes, targets, maps, 0.3))
+    error = check_grad(
+        lambda x: objective(x.reshape(maps.shape))[0],
+        lambda x: objective(x.reshape(maps.shape))[1].ravel(),
+        maps.ravel(),
+    )
+    assert error < 1e-4 * np.linalg.norm(gradient)
+    with config_context(memory_limit=30000):  # some anchors at a time
+        np.testing.assert_allclose(objective(maps)[1], gradient, rtol=1e-12, atol=1e-12)
+    same = np.tile(maps[0], (3, 1, 1))
+    expected, _ = losses.LMNN(regularization=0.3)(points @ maps[0].T, codes, targets=targets)
+    assert objective(same)[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_neighbours_are_those_of_brute_force(own):
+    model = MultiMetricLMNN(2, max_iter=5, validation_fraction=0).fit(X[:60:2], Y[:60:2])
+    points, codes = X[:60:2], Y[:60:2]  # of the second class five points
+    queries = points if own else X[1::2]
+    apart = np.einsum("ncd,nqd->nqc", model.maps_[codes], queries - points[:, None])
+    distances = np.sqrt((apart**2).sum(axis=2)).T
+    if own:
+        np.fill_diagonal(distances, np.inf)
+    found, index = model.kneighbors(None if own else queries, 12)
+    expected = np.argsort(distances, axis=1, kind="stable")[:, :12]
+    np.testing.assert_allclose(found, np.take_along_axis(distances, expected, 1), rtol=1e-9)
+    np.testing.assert_allclose(np.take_along_axis(distances, index, 1), found, rtol=1e-9)
+    assert (model.predict(None) == codes).mean() == model.loo_score_
+
+
+def test_a_metric_for_each_class_finds_what_matters_to_it():
+    """A point is of class 1 if it has a small first feature, of class 2 if a small second one."""
+    n = 400
+    codes = RNG.integers(2, size=n)
+    points = RNG.uniform(-1, 1, size=(n, 8))
+    points[np.arange(n), codes] *= 0.02
+    train, test = slice(0, 300), slice(300, n)
+    model = MultiMetricLMNN(random_state=0).fit(points[train], codes[train])
+    single = KNeighborsClassifier(3, metric=LMNN()).fit(points[train], codes[train])
+    better = model.score(points[test], codes[test])
+    assert better > 0.9 and better > single.score(points[test], codes[test]) + 0.05
+    assert len(model.validation_errors_) > model.n_iter_ > 0
+    assert min(model.validation_errors_) == model.validation_errors_[model.n_iter_]
+    first, second = (np.abs(L).sum(axis=0) for L in model.maps_)
+    assert first.argmax() == 0 and second.argmax() == 1
+
+
+def test_where_nothing_helps_it_is_lmnn():
+    model = MultiMetricLMNN(random_state=0).fit(X, Y)
+    assert model.n_iter_ == 0
+    np.testing.assert_array_equal(model.maps_, np.tile(LMNN().fit(X, Y).components_, (3, 1, 1)))
+    assert not hasattr(model, "partial_fit")
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+
+
+def test_checks_of_scikit_learn():
+    model = MultiMetricLMNN(1, max_iter=2, validation_fraction=0)
+    results = check_estimator(model, on_fail=None, on_skip=None)
+    failed = {
+        each["check_name"]: each["exception"] for each in results if each["status"] == "failed"
+    }
+    assert failed == {}
+
+
+@pytest.mark.parametrize(
+    ("params", "labels", "message"),
+    [
+        ({"n_neighbors": 60}, Y, "n_neighbors"),
+        ({"regularization": 2}, Y, "regularization must be"),
+        ({"max_iter": 0}, Y, "max_iter must be"),
+        ({"validation_fraction": -1}, Y, "validation_fraction must be"),
+        ({"n_components": 9}, Y, "n_components"),
+        ({}, np.zeros(150), "one class"),
+        ({}, np.c_[Y, Y], "one column"),
+    ],
+)
+def test_bad_input(params, labels, message):
+    with pytest.raises(ValueError, match=message):
+        MultiMetricLMNN(**params).fit(X, labels)
+
+
+def test_more_neighbours_than_points():
+    with pytest.raises(ValueError, match="n_neighbors must be at most 149"):
+        MultiMetricLMNN(max_iter=1, validation_fraction=0).fit(X, Y).kneighbors(None, 150)

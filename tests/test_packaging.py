@@ -1,0 +1,84 @@
+"""What a release is made of: the sdist, and the recipe of conda beside pyproject.toml."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+from scikit_build_core.build import build_sdist
+
+import metricfast
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # before Python 3.11, where pytest brings it
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+BUILT_BY = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+RECIPE = yaml.safe_load((ROOT / "packaging" / "conda" / "recipe.yaml").read_text())
+# What conda calls otherwise.
+CONDA = {"cmeel-eigen": "eigen", "matplotlib": "matplotlib-base", "torch": "pytorch"}
+MADE = re.compile(r"(^|/)(build|__pycache__|gallery|reference|project|results)/|\.(so|pyc)$")
+
+
+def of_pip(requirements):
+    """Requirements as conda writes them."""
+    found = {}
+    for requirement in requirements:
+        name, least = re.fullmatch(r"([\w-]+)(>=[\d.]+)?", requirement).groups()
+        found[CONDA.get(name, name)] = least or ""
+    return found
+
+
+def of_conda(requirements):
+    return {name: least for name, _, least in (line.partition(" ") for line in requirements)}
+
+
+def test_the_recipe_of_conda_asks_for_what_pyproject_does():
+    requirements = RECIPE["requirements"]
+    assert of_conda(requirements["run"]) == {"python": ""} | of_pip(PROJECT["dependencies"])
+    older = PROJECT["requires-python"].replace(">=", "<")
+    assert RECIPE["build"]["skip"] == [f'match(python, "{older}")']
+    host = of_conda(requirements["host"])
+    assert {k: v for k, v in host.items() if k not in ("python", "pip")} == of_pip(BUILT_BY)
+    extras = PROJECT["optional-dependencies"]
+    users = [extras[name] for name in ("cli", "dask", "disk", "io", "onnx", "plot", "torch")]
+    wanted = [one for extra in users for one in extra if not one.startswith("metricfast[")]
+    assert of_conda(requirements["run_constraints"]) == of_pip(wanted)
+
+
+def test_the_recipe_of_conda_says_the_same_of_the_package():
+    assert RECIPE["context"]["version"] == metricfast.__version__
+    assert RECIPE["about"]["summary"] == PROJECT["description"]
+    assert RECIPE["about"]["license"] == PROJECT["license"]
+    (script,) = PROJECT["scripts"].items()
+    assert RECIPE["build"]["python"]["entry_points"] == [" = ".join(script)]
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("sdist")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        names = [build_sdist(str(directory / each)) for each in ("first", "second")]
+    return [directory / each / name for each, name in zip(("first", "second"), names, strict=True)]
+
+
+def test_an_sdist_holds_the_sources_and_nothing_that_is_made_of_them(sdist):
+    with tarfile.open(sdist[0]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert not [name for name in names if MADE.search(name)]
+    for folder in ("benchmarks", "cmake", "docs", "examples", "packaging", "src", "tests"):
+        files = [p.relative_to(ROOT).as_posix() for p in (ROOT / folder).rglob("*") if p.is_file()]
+        assert {name for name in files if not MADE.search(name)} <= names
+    assert {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "run.py"} <= names
+
+
+def test_two_sdists_are_the_same_to_the_last_byte(sdist):
+    first, second = sdist
+    assert first.read_bytes() == second.read_bytes()
