@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["GIGABYTES", "SMALL", "scale", "stored"]
+__all__ = ["GIGABYTES", "SMALL", "million", "scale", "stored"]
 
 import atexit
 import os
@@ -32,19 +32,24 @@ CHECKED = 200_000  # points
 
 
 @cache
-def stored(n_points: int) -> Path:
+def stored(n_points: int, width: int = WIDTH) -> Path:
     """Return a file of float32 points around the means of classes, gone when the program ends."""
     folder = Path(tempfile.mkdtemp(prefix="metricfast-scale-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = folder / "X.npy"
-    points = np.lib.format.open_memmap(path, "w+", np.float32, (n_points, WIDTH))
-    labels, means = classes(n_points), np.random.default_rng(0).normal(size=(CLASSES, WIDTH))
+    points = np.lib.format.open_memmap(path, "w+", np.float32, (n_points, width))
+    labels = classes(n_points)
     for start in range(0, n_points, 50_000):
-        some = labels[start : start + 50_000]
-        noise = np.random.default_rng(start).standard_normal((len(some), WIDTH), np.float32)
-        points[start : start + 50_000] = noise + means[some] / 4
+        points[start : start + 50_000] = _points(labels[start : start + 50_000], width, start)
         points.flush()
     return path
+
+
+def _points(labels: np.ndarray, width: int, seed: int) -> np.ndarray:
+    """Return points around the means of their classes."""
+    means = np.random.default_rng(0).normal(size=(CLASSES, width))
+    noise = np.random.default_rng(seed).standard_normal((len(labels), width), np.float32)
+    return (noise + means[labels] / 4).astype(np.float32)
 
 
 def classes(n_points: int) -> np.ndarray:
@@ -116,4 +121,40 @@ def scale(n_points: int) -> list[Case]:
             2 * WIDTH * ROWS + 1.5 * BATCH * ROWS, BATCH / 2, learner="NCA", labels=True,
             solver="sgd", max_epochs=1, n_components=ROWS, init="identity", random_state=0,
         ),
+    ]  # fmt: skip
+
+
+def _errors(arrays: Arrays, digest: Arrays) -> dict[str, float]:
+    """Return the share of new points that 3 neighbours among 50,000 points get wrong."""
+    points = np.load(str(arrays["path"]), mmap_mode="r")[:50_000]
+    truth = np.random.default_rng(3).integers(0, CLASSES, 10_000)
+    queries = _points(truth, points.shape[1], 3)
+    found = {}
+    for name, metric in (("error", digest["components"]), ("Euclidean error", "euclidean")):
+        judge = metricfast.KNeighborsClassifier(3, metric=metric)
+        found[name] = 1 - judge.fit(points, arrays["y"][: len(points)]).score(queries, truth)
+    return found
+
+
+def million() -> list[Case]:
+    """Return trainings by mini-batches as they are by default, of a million points on disk."""
+    n_points, width, params = 1_000_000, 100, {"solver": "sgd", "random_state": 0}
+    return [
+        Case(
+            f"scale-million-{learner.lower()}",
+            f"{learner} by mini-batches, n={n_points} float32 points on disk, d={width}",
+            lambda: {"path": np.array(str(stored(n_points, width))), "y": classes(n_points)},
+            [
+                Entry(
+                    OURS, OURS, "metricfast.fit_file",
+                    {"memory": MEMORY, "learner": learner, "labels": True, **params},
+                    threads=CORES, rounds=1,
+                )
+            ],
+            targets=[MemoryAtMost(4000)],
+            score=_errors,
+            warm=False,
+            when="full",
+        )
+        for learner in ("NCA", "LMNN")
     ]  # fmt: skip

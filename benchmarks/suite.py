@@ -12,7 +12,7 @@ from benchmarks.kernels import inference, inference_epoch, neighbors, pairwise
 from benchmarks.learners import fit, mnist, overlapping
 from benchmarks.losses import losses
 from benchmarks.quality import PROTOCOLS, quality
-from benchmarks.scale import GIGABYTES, SMALL, scale
+from benchmarks.scale import GIGABYTES, SMALL, million, scale
 from benchmarks.scale_dask import scale_dask
 from benchmarks.search import searches
 
@@ -42,6 +42,7 @@ def cases(level: Level = "normal", only: list[str] | None = None) -> list[Case]:
     found += scale(SMALL)
     if level != "quick":
         found += scale(GIGABYTES)
+    found += million()
     found += scale_dask()
     if only:
         return [case for case in found if any(part in case.name for part in only)]

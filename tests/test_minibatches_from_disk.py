@@ -289,6 +289,39 @@ def test_a_training_that_was_killed_loses_no_more_than_its_last_step(tmp_path: A
     np.testing.assert_array_equal(resumed.components_, whole.components_)
 
 
+HELD = """
+import resource, sys, numpy as np, metricfast as mf
+X, y = np.load(sys.argv[1] + "/X.npy", mmap_mode="r"), np.load(sys.argv[1] + "/y.npy")
+learner = getattr(mf, sys.argv[2])(solver="sgd", max_epochs=1, n_components=8, random_state=0)
+def peak():
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+with mf.config_context(memory_limit=4_000_000):
+    learner.fit(X[:20000], y[:20000])  # what is loaded once, and the threads
+before = peak()
+with mf.config_context(memory_limit=int(sys.argv[3])):
+    learner.fit(X, y)
+print(peak() - before)
+"""
+
+
+@pytest.mark.parametrize("name", ["NCA", "LMNN"])
+def test_a_training_keeps_to_its_limit(name: str, tmp_path: Any) -> None:
+    pytest.importorskip("resource", reason="the system does not tell of memory")
+    n, limit = 200_000, 25_000_000
+    points = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float32, (n, 64))
+    y = np.random.default_rng(0).integers(10, size=n)
+    for start in range(0, n, 50_000):
+        rng = np.random.default_rng(start)
+        points[start : start + 50_000] = rng.standard_normal((50_000, 64), np.float32)
+    np.save(tmp_path / "y.npy", y)
+    done = subprocess.run(
+        [sys.executable, "-c", HELD, tmp_path, name, str(limit)], check=False, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert int(done.stdout) < 1.3 * limit < 0.65 * points.nbytes  # what is freed may stay
+
+
 @pytest.mark.parametrize("learner", [LEARNERS[i] for i in (0, 1, 5, 7, 10, 13)], ids=str)
 def test_points_are_held_out_and_weighed(learner: Any) -> None:
     y, weight = labels_of(learner), (np.arange(N) % 3 > 0).astype(float)

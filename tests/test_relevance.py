@@ -107,3 +107,27 @@ def test_html_names_features_and_escapes_them():
 def test_html_of_a_pipeline_is_that_of_scikit_learn():
     pipeline = make_pipeline(StandardScaler(), mf.LFDA(1)).fit(X, Y)
     assert "LFDA" in pipeline._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (mf.KNeighborsClassifier(), ("60", "euclidean", "4")),
+        (mf.KNeighborsRegressor(metric=(np.eye(2, 4), np.eye(2, 4))), ("V of shape (2, 4)",)),
+        (mf.RadiusNeighborsClassifier(metric=mf.LFDA(1)), ("LFDA", "4 features to 1 components")),
+        (mf.NearestNeighbors(metric=np.eye(3, 4)), ("L of shape (3, 4)",)),
+        (mf.MultiMetricLMNN(max_iter=2), ("3, of 4 features to 4 components", "error, held out")),
+        (
+            mf.NCARegressor(periodic=True, max_epochs=3, n_estimators=2),
+            ("Periodic(", "128 components"),
+        ),
+        (mf.NCAClassifier(max_epochs=3, periodic=False), ("Linear(", "loss, held out", "epochs")),
+    ],
+    ids=lambda given: type(given).__name__ if hasattr(given, "fit") else "",
+)
+def test_html_of_a_predictor(model, told):
+    assert "metricfast-learned" not in model._repr_html_()
+    shown = model.fit(X, Y)._repr_html_().split("metricfast-learned")
+    assert len(shown) == 2
+    for each in told:
+        assert each in shown[1]

@@ -122,7 +122,7 @@ def fit_file(
         points = np.load(on_disk(data), mmap_mode="r")
         return fitted.fit(points, data["y"]) if labels else fitted.fit(points)
 
-    return Call(run)
+    return Call(run, lambda result: {"components": result.components_})
 
 
 def map_at_r(data: Data, threads: int) -> Call:

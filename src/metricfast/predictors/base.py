@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from metricfast._core.arguments import check_bool, check_choice, check_count, ch
 from metricfast._core.types import Array, Integers
 from metricfast.distances.database import Database
 from metricfast.distances.radius import radius_neighbors
+from metricfast.learners.base.html import LearnedReprMixin
 from metricfast.predictors.metric import Metric, is_learner, resolve
 from metricfast.predictors.neighborhoods import Neighborhoods
 
@@ -23,7 +24,7 @@ __all__ = ["KNeighborsMixin", "NeighborsBase", "RadiusNeighborsMixin"]
 _MODES = ("connectivity", "distance")
 
 
-class NeighborsBase(BaseEstimator):  # type: ignore[misc]
+class NeighborsBase(LearnedReprMixin, BaseEstimator):  # type: ignore[misc]
     """An estimator that searches points under a metric.
 
     They are in a :class:`Database`, which is made ready once: by `fit`, and anew by `partial_fit`.
@@ -113,6 +114,14 @@ class NeighborsBase(BaseEstimator):  # type: ignore[misc]
         if self._score is None or any(self._score[0][name] is not now[name] for name in now):
             self._score = now, score()
         return self._score[1]
+
+    def _learned(self) -> Iterator[tuple[str, str]]:
+        yield "points that are searched", str(self.n_samples_fit_)
+        yield "metric", self._space.kind
+        if isinstance(self.metric_, LearnedReprMixin):
+            yield from self.metric_._learned()
+        else:
+            yield "features", str(self.n_features_in_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "metric_")

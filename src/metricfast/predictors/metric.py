@@ -50,6 +50,14 @@ class Metric:
     def __init__(self, public: Any, maps: dict[str, Array]) -> None:
         self.public, self.maps = public, maps
 
+    @property
+    def kind(self) -> str:
+        """What it is, in a few words."""
+        if is_learner(self.public):
+            return type(self.public).__name__
+        shapes = (f"{name} of shape {L.shape}" for name, L in self.maps.items())
+        return ", ".join(shapes) or str(self.public)
+
     def points(self, estimator: Any, X: Any, side: str, reset: bool = False) -> Array:
         """Return the points to search among, or to search for, that `X` stands for.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -216,6 +217,14 @@ class MultiMetricLMNN(KNeighborsMixin, Votes):
             raise ValueError(f"n_neighbors must be at most {most}, the points there are, got {k}.")
         exclude = np.arange(len(queries)) if own else None
         return _search(queries, self._points, self._members, self.maps_, k, exclude, self)
+
+    def _learned(self) -> Iterator[tuple[str, str]]:
+        yield "points that are searched", str(self.n_samples_fit_)
+        n_classes, n_components, n_features = self.maps_.shape
+        yield "maps", f"{n_classes}, of {n_features} features to {n_components} components"
+        yield "iterations", str(self.n_iter_)
+        if self.validation_fraction:
+            yield "error, held out", f"{min(self.validation_errors_):.4g}"
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

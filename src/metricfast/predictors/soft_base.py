@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,6 +25,7 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.distances.database import Database
 from metricfast.embeddings import Embedding, Linear, Periodic
+from metricfast.learners.base.html import LearnedReprMixin
 from metricfast.learners.base.told import TellsCallbacks
 from metricfast.predictors.soft_training import Course, Task, Training, best_of, hold_out
 from metricfast.predictors.soft_votes import SoftVotes
@@ -38,6 +40,7 @@ _Self = TypeVar("_Self", bound="SoftNeighbors")
 
 class SoftNeighbors(
     TellsCallbacks,
+    LearnedReprMixin,
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
@@ -271,6 +274,17 @@ class SoftNeighbors(
             A point votes in proportion to ``exp(-distance)`` of what one map gives.
         """
         return np.concatenate(self._queries(X)[0], axis=1)
+
+    def _learned(self) -> Iterator[tuple[str, str]]:
+        yield "points that vote", str(len(self._rows))
+        yield "features", f"{self.n_features_in_} to {self._n_features_out} components"
+        yield "embedding", repr(self.embedding_)
+        where = "held out" if self.early_stopping else "last epoch"
+        best = (
+            min(costs) if self.early_stopping else costs[-1] for costs in self.validation_costs_
+        )
+        yield f"loss, {where}", ", ".join(f"{cost:.4g}" for cost in best)
+        yield "epochs", ", ".join(str(len(costs)) for costs in self.validation_costs_)
 
     @property
     def _n_features_out(self) -> int:

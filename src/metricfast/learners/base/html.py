@@ -1,4 +1,4 @@
-"""What notebooks show of a learner: scikit-learn's diagram, and a table of what was learned."""
+"""What notebooks show of an estimator: scikit-learn's diagram, and a table of what was learned."""
 
 from __future__ import annotations
 
@@ -29,20 +29,23 @@ class LearnedReprMixin:
             bundle["text/html"] += _table(self)
         return bundle
 
+    def _learned(self) -> Iterator[tuple[str, str]]:
+        """Give what there is to tell of what was fitted, and its names."""
+        return _of_learner(self)
 
-def _table(learner: Any) -> str:
+
+def _table(estimator: Any) -> str:
+    if not estimator.__sklearn_is_fitted__():
+        return ""
     rows = "".join(
-        f"<tr><th style='text-align: left'>{name}</th>"
+        f"<tr><th style='text-align: left'>{html.escape(name)}</th>"
         f"<td style='text-align: left'>{html.escape(value)}</td></tr>"
-        for name, value in _learned(learner)
+        for name, value in estimator._learned()
     )
     return rows and f"<table class='metricfast-learned'><caption>Learned</caption>{rows}</table>"
 
 
-def _learned(learner: Any) -> Iterator[tuple[str, str]]:
-    """Give what there is to tell of a learner, and its names; nothing before it is fitted."""
-    if not learner.__sklearn_is_fitted__():
-        return
+def _of_learner(learner: Any) -> Iterator[tuple[str, str]]:
     inner = learner
     while hasattr(inner, "learner_"):
         inner = inner.learner_
@@ -68,6 +71,6 @@ def _learned(learner: Any) -> Iterator[tuple[str, str]]:
         found = learner.validation_
         plain = "inner product" if hasattr(inner, "bilinear_") else "Euclidean distance"
         yield (
-            f"{html.escape(found['measure'])}, held out",
+            f"{found['measure']}, held out",
             f"{found['learned']:.4g} ({plain}: {found['euclidean']:.4g})",
         )

@@ -296,8 +296,7 @@ def _target_scatter(X: Any, targets: NDArray[Any], among: Any) -> NDArray[np.flo
     """Sum the outer products of points less their targets, or the diagonals of the products."""
     wide = X.shape[1] > FULL_BASIS
     scatter = np.zeros(X.shape[1] if wide else (X.shape[1], X.shape[1]))
-    parts = blocks(X) if isinstance(among, Chunked) else [slice(None)]
-    for rows, column in product(parts, range(targets.shape[1])):
+    for rows, column in product(blocks(X), range(targets.shape[1])):
         difference = X[rows] - among[targets[rows, column]]
         if wide:
             scatter += (difference * difference).sum(axis=0, dtype=np.float64)

@@ -85,21 +85,35 @@ def targets_of_all(
     while first < len(candidates):
         last = int(np.searchsorted(ends, ends[first] + room, side="right")) - 1
         last = max(first + 1, last)
-        held = {code: X[candidates[code]] for code in range(first, last)}
-        for part, block in parts(X, max(1, memory_limit() // (32 * row))):
-            own = labels[part]
-            for code, points in held.items():
-                rows, near = np.flatnonzero(own == code), candidates[code]
-                places = np.searchsorted(near, rows + part.start)
-                is_one = near[np.minimum(places, len(near) - 1)] == rows + part.start
-                if len(rows):
-                    nearest = kneighbors(
-                        block[rows], points, k, L=L, exclude=np.where(is_one, places, -1),
-                        n_jobs=n_jobs,
-                    )[1]  # fmt: skip
-                    found[part][rows] = near[nearest]
+        _find(found, X, labels, candidates, range(first, last), L, n_jobs)
         first = last
     return found
+
+
+def _find(
+    found: Integers,
+    X: Source,
+    labels: Integers,
+    candidates: list[Integers],
+    codes: range,
+    L: Array | None,
+    n_jobs: int | None,
+) -> None:
+    """Set the targets of some classes, whose candidates are held together, in one pass."""
+    row = X.dtype.itemsize * (X.shape[1] + (0 if L is None else len(L)))
+    held = {code: X[candidates[code]] for code in codes}
+    for part, block in parts(X, max(1, memory_limit() // (32 * row))):
+        own = labels[part]
+        for code, points in held.items():
+            rows, near = np.flatnonzero(own == code), candidates[code]
+            places = np.searchsorted(near, rows + part.start)
+            is_one = near[np.minimum(places, len(near) - 1)] == rows + part.start
+            if len(rows):
+                nearest = kneighbors(
+                    block[rows], points, found.shape[1], L=L,
+                    exclude=np.where(is_one, places, -1), n_jobs=n_jobs,
+                )[1]  # fmt: skip
+                found[part][rows] = near[nearest]
 
 
 def _candidates(labels: Integers, most: int) -> list[Integers]:
