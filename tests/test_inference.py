@@ -268,3 +268,20 @@ def test_bad_input(function, wrong, message):
         function(**(GOOD | wrong))
     with pytest.raises(TypeError, match=rf"^{function.__name__}\(\) got an unexpected .* 'exlude'"):
         function(**GOOD, exlude=None)
+
+
+@pytest.mark.parametrize("call", [inference.targeted, inference.loss_augmented, inference.both])
+def test_distances_that_overflow_are_told(call):
+    points, y = np.array([[1.0, 0], [3.0, 0], [-2.0, 0], [0, 1.0]]), [0, 1, 0, 1]
+    for size in (1e155, 1e200):
+        with pytest.raises(ValueError, match="queries and database are so far apart"):
+            call(size * points, None, y, y, 1)
+    with pytest.raises(ValueError, match="so far apart"):  # their sum, too
+        call(np.full((1, 4), 1e308), None, [0], [0, 0, 0, 0], 3, metric="precomputed")
+    for size in (1, 1e153):
+        found = inference.targeted(size * points, None, y, y, 1)
+        assert found.indices.ravel().tolist() == [2, 3, 0, 1]
+    # A point that no set needs may be as far as it likes, and classes of one point have no set.
+    far = np.vstack([points, [1e200, 0]])
+    assert np.isfinite(inference.targeted(points, far, y, [*y, 0], 1).values).all()
+    assert not inference.targeted(points, None, range(4), range(4), 1).feasible.any()

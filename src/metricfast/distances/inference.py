@@ -22,7 +22,7 @@ from metricfast._core.arguments import called_like, check_choice
 from metricfast._core.arrays import as_common_codes, as_exclude, as_points, as_real, as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.targets import as_label_array
-from metricfast._core.types import Floats, Integers
+from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import check_neighbors
 
 __all__ = ["Inference", "both", "check_loss_matrix", "loss_augmented", "targeted"]
@@ -125,9 +125,29 @@ def _search(
             points, others, *labels[:2], k, labels[2], matrix, ties, method == "greedy", left_out,
             right, worst, None, None, threads,
         )  # fmt: skip
+        for found in (right, worst):
+            if found is not None and not (found.feasible & np.isfinite(found.values)).all():
+                _refuse_overflow(points, others, k)
         return right, worst  # type: ignore[return-value]
 
     return run
+
+
+def _refuse_overflow(points: Array, others: Array | None, k: int) -> None:
+    """Refuse points among which distances, or distances whose sum, may not be finite."""
+    with np.errstate(over="ignore"):
+        if others is None:
+            most = points.max(initial=0).astype(np.float64)
+        else:
+            ends = [(Z.min(axis=0, initial=0), Z.max(axis=0, initial=0)) for Z in (points, others)]
+            low, high = np.array(ends, np.float64).swapaxes(0, 1)
+            most = np.sum((high.max(axis=0) - low.min(axis=0)) ** 2)
+        if np.isfinite(k * most):
+            return
+    raise ValueError(
+        "queries and database are so far apart that squared distances, or their sums, overflow: "
+        "divide them by a large number."
+    )
 
 
 @called_like(_search)
@@ -168,8 +188,8 @@ def targeted(*args: Any, **kwargs: Any) -> Inference:
     Raises
     ------
     ValueError
-        If an argument has the wrong shape, is not finite, or does not fit the others; the message
-        names it.
+        If an argument has the wrong shape, is not finite, or does not fit the others, or no set is
+        found where squared distances overflow; the message names it.
 
     References
     ----------

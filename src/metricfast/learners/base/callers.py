@@ -41,7 +41,7 @@ def refuse_passed_on(learner: Any, X: Any, X_database: Any) -> None:
         elif not _module(frame).startswith(_HARMLESS) and _length(X) == _length(X_database):
             raise ValueError(
                 f"X_database has as many points as X, {_length(X)}, and came to {name} through "
-                f"{_module(frame)}, which cuts what is as long as X to the rows of a split: "
+                f"{_module(frame)}, which may have cut it, as long as X, to the rows of a split: "
                 f"{_REMEDY.format(what='estimator')}."
             )
 

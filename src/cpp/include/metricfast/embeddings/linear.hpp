@@ -94,7 +94,8 @@ inline RowMatrix<double> embed_finite(const Points &x, const RowMatrix<double> &
                                       std::vector<double> origin, const Control &control) {
     RowMatrix<double> z = embed(x, L, std::move(origin), control);
     require(z.allFinite(),
-            "embedded points overflow: the points, or the maps L, U and V, are too large");
+            "embedded points are not finite: the points, or the maps L, U and V, hold NaN or are "
+            "too large");
     return z;
 }
 
