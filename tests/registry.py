@@ -40,6 +40,7 @@ class Entry:
 
 _STEPS = {"max_epochs": 3}
 _BRIEF = _STEPS | {"max_iter": 20}
+_TO_THE_END = _BRIEF | {"early_stopping": False}
 _BASES = {"n_basis": 60, "max_iter": 500, "output_iter": 100}
 REGISTRY = {
     "ANMM": Entry(CLASSES, {"n_components": 2}, fails={DENSE: ANCHORS}),
@@ -54,19 +55,21 @@ REGISTRY = {
     "KernelizedMetricLearner": Entry(
         CLASSES, {"n_components": 20}, {"learner": mf.DMLMJ()}, {DENSE: KERNEL}
     ),
-    "LDML": Entry(CLASSES, _BRIEF),
+    "LDML": Entry(CLASSES, _TO_THE_END),
     "LFDA": Entry(CLASSES),
-    "LMNN": Entry(CLASSES, _BRIEF, fails={DENSE: ANCHORS, SPARSE: ANCHORS}),
+    "LMNN": Entry(CLASSES, _TO_THE_END, fails={DENSE: ANCHORS, SPARSE: ANCHORS}),
     "LSML": Entry("quadruplets"),
     "LSML_Supervised": Entry(CLASSES, fails={DENSE: CHANCES}),
     "LogRatioLearner": Entry(VALUES, _STEPS),
-    "MCML": Entry(CLASSES, _BRIEF),
-    "MLKR": Entry(VALUES, _BRIEF),
+    "MCML": Entry(CLASSES, _TO_THE_END),
+    "MLKR": Entry(VALUES, _STEPS | {"max_iter": 10}),
     "MMC": Entry("pairs", {"max_iter": 20}),
     "MMC_Supervised": Entry(CLASSES, {"max_iter": 20}, fails={DENSE: CHANCES}),
-    "NCA": Entry(CLASSES, _BRIEF),
-    "NCMML": Entry(CLASSES, {"tol": 1e-3}),
-    "NeighborhoodGerrymandering": Entry(CLASSES, _BRIEF, fails={DENSE: ANCHORS, SPARSE: ANCHORS}),
+    "NCA": Entry(CLASSES, _TO_THE_END),
+    "NCMML": Entry(CLASSES, {"tol": 1e-3, "early_stopping": False}),
+    "NeighborhoodGerrymandering": Entry(
+        CLASSES, _TO_THE_END, fails={DENSE: ANCHORS, SPARSE: ANCHORS}
+    ),
     "NeighborhoodGerrymanderingRegressor": Entry(
         VALUES, _BRIEF, fails={DENSE: ANCHORS, SPARSE: ANCHORS}
     ),

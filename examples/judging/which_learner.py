@@ -28,7 +28,9 @@ LEARNERS = {
     "GMML": metricfast.GMML_Supervised(),
     "RCA": metricfast.RCA_Supervised(n_chunks=40, random_state=0),
     "LSML": metricfast.LSML_Supervised(random_state=0),
-    "gerrymandering": metricfast.NeighborhoodGerrymandering(max_epochs=20, random_state=0),
+    "gerrymandering": metricfast.NeighborhoodGerrymandering(
+        max_epochs=20, early_stopping=False, random_state=0
+    ),
 }
 DATA = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer}
 folds = StratifiedKFold(5, shuffle=True, random_state=0)

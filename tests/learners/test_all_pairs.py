@@ -92,7 +92,7 @@ def test_ldml_is_the_minimum_over_all_metrics():
 
 def test_the_start_does_not_matter_to_ldml():
     ends = [
-        LDML(init=init, random_state=0, tol=1e-12, max_iter=1000).fit(X, Y)
+        LDML(init=init, early_stopping=False, random_state=0, tol=1e-12, max_iter=1000).fit(X, Y)
         for init in ("identity", "random")
     ]
     assert ends[0].objective_ == pytest.approx(ends[1].objective_, rel=1e-5)
@@ -117,7 +117,7 @@ def test_an_interrupted_fit_leaves_the_bias_that_belongs_to_the_map():
         if state.iteration == 4:
             raise KeyboardInterrupt
 
-    model = LDML(n_components=2, callbacks=[interrupt])
+    model = LDML(n_components=2, early_stopping=False, callbacks=[interrupt])
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
     loss = on_itself(ldml(model.bias_))

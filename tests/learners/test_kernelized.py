@@ -271,7 +271,9 @@ def test_an_interrupt_leaves_what_the_learner_has_found():
         if state.iteration == 3:
             raise KeyboardInterrupt
 
-    wrapper = KernelizedMetricLearner(NCA(init="identity", callbacks=[press]), random_state=0)
+    wrapper = KernelizedMetricLearner(
+        NCA(init="identity", early_stopping=False, callbacks=[press]), random_state=0
+    )
     with pytest.raises(KeyboardInterrupt):
         wrapper.fit(X, Y)
     shorter = clone(wrapper).set_params(learner__callbacks=None, learner__max_iter=3)

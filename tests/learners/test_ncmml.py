@@ -100,7 +100,7 @@ def test_classification_by_means_gets_better():
     points, labels = make_classification(
         1000, 20, n_informative=6, n_classes=4, n_clusters_per_class=1, random_state=0
     )
-    learner = NCMML().fit(points[:500], labels[:500])
+    learner = NCMML(early_stopping=False).fit(points[:500], labels[:500])
     plain, learned = (
         NearestCentroid().fit(Z[:500], labels[:500]).score(Z[500:], labels[500:])
         for Z in (points, learner.transform(points))

@@ -11,7 +11,7 @@ from sklearn.preprocessing import scale
 
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering
 from metricfast.learners.base.points import TrainingSet
-from metricfast.learners.linear.folds import _folds, _least_training, _race, _some, chosen
+from metricfast.learners.linear.folds import _folds, _race, _serving, _some, chosen
 from metricfast.learners.linear.starts import lowest, some_points, spread
 from metricfast.training.coordinates import Coordinates
 from metricfast.training.objective import LinearMap, Objective
@@ -163,8 +163,9 @@ def test_other_starts_are_tried(learner):
 
 def test_of_what_differs_by_chance_the_least_training_is_taken():
     costs = np.array([[0.5, 0.3, 0.29], [0.3, 0.31, 0.4]])
-    assert _least_training(costs, 10**6) == (0, 2)
-    assert _least_training(costs, 100) == (1, 0)
+    assert _serving(costs, 10**6, fewest=True) == _serving(costs, 10**6, fewest=False) == (0, 3)
+    assert _serving(costs, 100, fewest=True) == (1, 1)
+    assert _serving(costs, 100, fewest=False) == (0, 3)
 
 
 def test_of_many_points_some_are_looked_at():

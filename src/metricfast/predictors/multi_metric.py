@@ -170,7 +170,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes):
         """Return the maps after so many iterations; call `judge` with those of each."""
         start = LMNN(
             n_neighbors=self.n_neighbors, n_components=self.n_components, random_state=0,
-            regularization=self.regularization, n_jobs=self.n_jobs,
+            regularization=self.regularization, early_stopping=False, n_jobs=self.n_jobs,
         ).fit(points, codes)  # fmt: skip
         L = np.asarray(start.components_, np.float64)
         maps = np.tile(L, (codes.max() + 1, 1, 1))

@@ -139,6 +139,7 @@ class Monitor:
         """Take the parameters of a solver that ended before its first iteration."""
         self.x = self.best_x = x
         self.best_value = self.best_objective = float(value)
+        self.curve.append(self.best_objective)
 
     def __call__(self, value: float, x: Vector) -> bool:
         """Record the end of an iteration; True means stop."""

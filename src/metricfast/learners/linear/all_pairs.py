@@ -47,13 +47,13 @@ class AllPairsLearner(LinearLearner):
         max_epochs: int = 50,
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
-        early_stopping: bool | str = False,
+        early_stopping: bool | str = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         warm_start: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
         reservoir: int | None = None,
-        init_scale: str | None = None,
+        init_scale: str | None = "auto",
     ) -> None:
         self._take(locals())
 
@@ -94,7 +94,7 @@ class AllPairsLearner(LinearLearner):
     def _look_at_result(self, data: TrainingSet, monitor: Monitor, objective: Objective) -> None:
         lowest = self._lowest(data)
         if (
-            self.n_iter_ == 0
+            np.array_equal(monitor.best_x, monitor.start)
             and monitor.most is None
             and self.objective_ - lowest > 1e-3 * abs(lowest)
         ):

@@ -120,8 +120,6 @@ class LinearLearner(TrainedLearner, Starting):
         part.forget_few()
         monitor = self._monitor(part, objective, x0, rng)
         monitor.most = most
-        if most == 0:
-            monitor.settle(objective(x0)[0], x0)
         if test is not None:
             judged = data.judged(train, test)
             monitor.judge(partial(self._cost, objective, *judged), self.n_iter_no_change)
@@ -134,6 +132,9 @@ class LinearLearner(TrainedLearner, Starting):
             self._look_at_result(part, monitor, objective)
         finally:
             self._end(X, data, monitor, objective)
+
+    # Whether folds look for the fewest iterations that serve neighbours, or for the most.
+    _fewest = True
 
     @property
     def _least_of_class(self) -> int:

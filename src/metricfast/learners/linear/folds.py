@@ -29,7 +29,7 @@ _N_FOLDS = 5
 # Points that are looked at: those of more folds are left alone.
 _MOST = 1000
 # Values of points in which copies are looked for.
-_VALUES = 10**7
+_VALUES = 10**6
 # Share of the standard error of a judgement that tells nothing.
 _CHANCE = 0.25
 # Standard errors behind the best start after which another is given up.
@@ -42,8 +42,9 @@ def chosen(learner: Any, data: TrainingSet) -> tuple[str | None, int | None]:
     """Return from which start, and for how many iterations, to train a linear learner.
 
     Those under which left out points are judged best. The start is one of `_other_starts`, or None:
-    that of `init`. The iterations are None where its `early_stopping` asks for no folds, or "auto"
-    finds none. Raises ValueError where they are asked for and cannot be made.
+    that of `init`. The iterations are None where none before the last is better, and where
+    `early_stopping` asks for no folds, or "auto" finds none. Raises ValueError where they are asked
+    for and cannot be made.
     """
     how, least = learner.early_stopping, learner._least_of_class
     wanted = how == "folds" or (how == "auto" and learner.solver in learner._by_folds)
@@ -68,8 +69,10 @@ def chosen(learner: Any, data: TrainingSet) -> tuple[str | None, int | None]:
             return None, None
         raise
     n_judged = sum(len(test) for _, test in folds)
-    best, most = _least_training(_means(list(costs.values())), n_judged)
-    return list(costs)[best], most
+    means = _means(list(costs.values()))
+    means = means[:, 1:] if means.shape[1] > 1 else means
+    best, most = _serving(means, n_judged, fewest=learner._fewest)
+    return list(costs)[best], most if most < means.shape[1] else None
 
 
 def _some(data: TrainingSet) -> TrainingSet:
@@ -182,9 +185,12 @@ def _means(costs: list[list[list[float]]]) -> Array:
     return np.asarray(np.round(np.mean(filled, axis=1), 12))
 
 
-def _least_training(costs: Array, n_judged: int) -> tuple[int, int]:
-    """Return the start and the fewest iterations that are as good as the best, but for chance."""
+def _serving(costs: Array, n_judged: int, *, fewest: bool) -> tuple[int, int]:
+    """Return the start and the fewest iterations that are as good as the best, but for chance.
+
+    `costs`: after one iteration, and so on. `fewest`: False asks for the most iterations.
+    """
     least = float(costs.min())
     good = costs <= least + _CHANCE * np.sqrt(least * (1 - least) / n_judged)
-    most = int(good.any(axis=0).argmax())
-    return int(np.where(good[:, most], costs[:, most], np.inf).argmin()), most
+    last = int(np.flatnonzero(good.any(axis=0))[0 if fewest else -1])
+    return int(np.where(good[:, last], costs[:, last], np.inf).argmin()), 1 + last

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 import metricfast.losses as losses
 from metricfast.learners.base.points import TrainingSet
@@ -22,6 +23,8 @@ __all__ = ["LDML"]
 
 # Mean squared distance to start from: neither are all pairs alike, nor is any certain.
 _START = 4.0
+# Where the best bias is looked for, in its own size, and how closely.
+_STEP, _FARTHEST, _PRECISION = 0.5, 1e6, 1e-6
 
 
 @documented
@@ -56,7 +59,7 @@ class LDML(AllPairsLearner):
     %(jobs)s
     %(folds)s
     %(training)s
-    init_scale : "auto" or None, default=None
+    init_scale : "auto" or None, default="auto"
         %(init_scale)s
 
     Attributes
@@ -100,7 +103,7 @@ class LDML(AllPairsLearner):
     array([ True, False])
     """
 
-    _by_folds = ()  # few iterations would leave the bias as it was
+    _fewest = False  # which is there for pairs: neighbours are not to suffer
 
     def _loss(self) -> losses.LDML:
         return losses.LDML()
@@ -124,7 +127,15 @@ class LDML(AllPairsLearner):
         self, monitor: Monitor, objective: Objective, data: TrainingSet, x: Any, last: bool
     ) -> None:
         super()._keep(monitor, objective, data, x, last)
-        self.bias_ = float(objective.coordinates.arrays(x)[1][0])
+        L, bias = objective.coordinates.arrays(x)
+        self.bias_ = float(bias[0])
+        if last and monitor.most is not None:  # which may be too few iterations for the bias
+            assert isinstance(objective, _OfPairs)
+            self.bias_ = objective.best_bias(L, self.bias_)
+            value = objective.of_loss([L, np.array([self.bias_])], None)[0]
+            self.objective_ = data.unit * value
+            self.loss_curve_.append(self.objective_)
+            self.n_iter_ += 1
 
 
 def _mean_distance(data: TrainingSet, L: NDArray[Any]) -> float:
@@ -146,6 +157,21 @@ class _OfPairs(Objective):
         of_pairs.bias = float(bias[0])
         value, gradients = super().of_loss([L], batch)
         return value, gradients and [*gradients, np.array([of_pairs.bias_gradient_])]
+
+    def best_bias(self, L: NDArray[Any], bias: float) -> float:
+        """Return the bias of the lowest loss under a map, of which the loss is convex."""
+
+        def slope(bias: float) -> float:
+            return float(self.of_loss([L, np.array([bias])], None)[1][1][0])
+
+        here = there = slope(bias)
+        end, step = bias, max(1.0, abs(bias)) * -math.copysign(_STEP, here)
+        while here * there > 0 and abs(step) < _FARTHEST * max(1.0, abs(bias)):
+            end, step = end + step, 2 * step
+            there = slope(end)
+        if here * there >= 0:  # the best already, or infinite
+            return bias
+        return float(brentq(slope, *sorted((bias, end)), rtol=_PRECISION))
 
 
 class _WithBias(Coordinates):

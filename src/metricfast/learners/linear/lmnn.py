@@ -158,7 +158,7 @@ class LMNN(LinearLearner):
         target_refresh: int = 0,
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
-        early_stopping: bool | str = False,
+        early_stopping: bool | str = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         warm_start: bool = False,

@@ -44,7 +44,7 @@ class MCML(AllPairsLearner):
     %(jobs)s
     %(folds)s
     %(training)s
-    init_scale : "auto" or None, default=None
+    init_scale : "auto" or None, default="auto"
         %(init_scale)s
 
     Attributes

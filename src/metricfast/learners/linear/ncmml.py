@@ -89,7 +89,7 @@ class NCMML(LinearLearner):
     """
 
     _stoppings: tuple[str, ...] = ("folds", "auto")
-    _by_folds = ()  # which judge by neighbours, not by means
+    _fewest = False  # which is there for class means: neighbours are not to suffer
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class NCMML(LinearLearner):
         max_epochs: int = 50,
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
-        early_stopping: bool | str = False,
+        early_stopping: bool | str = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         warm_start: bool = False,

@@ -58,24 +58,25 @@ _SHARED = {
         Hold points out, keep the map under which their 3 nearest neighbours among the others are
         wrong most seldom (of numbers: have the least mean squared error), and stop after
         `n_iter_no_change` iterations or epochs that bring none better.""",
-    "folds": """early_stopping : bool or {"auto", "folds"}, default=False
+    "folds": """early_stopping : bool or {"auto", "folds"}, default="auto"
         "folds": train on four fifths of up to 1000 points, five times, and then on all, for as many
-        iterations or epochs as made the nearest neighbours of the other fifth wrong most seldom,
-        which may be none; of what differs by less than chance, for the fewest. It guards few points
-        with noisy labels against fitting these. With ``init="auto"`` other starts are tried in the
-        same way, as long as they are not clearly behind: the directions of `LFDA`, and features
-        divided by their standard deviations. "auto" is "folds" with "lbfgs", where points are in
-        memory, and any four fifths have enough of each class; else, and of `LDML` and `NCMML`,
-        False. True: hold points out, keep the map under which their 3 nearest neighbours among the
-        others are wrong most seldom, and stop after `n_iter_no_change` iterations or epochs that
-        bring none better. False: train to the end, as metric-learn does.""",
+        iterations or epochs as made the nearest neighbours of the other fifth wrong most seldom; of
+        what differs by less than chance, for the fewest (of `LDML` and `NCMML`, which are there for
+        pairs and for class means, for the most). It guards few points with noisy labels against
+        fitting these. With ``init="auto"`` other starts are tried in the same way, as long as they
+        are not clearly behind: the directions of `LFDA`, and features divided by their standard
+        deviations. "auto" is "folds" with "lbfgs", where points are in memory, and any four fifths
+        have enough of each class; else False. True: hold points out, keep the map under which their
+        3 nearest neighbours among the others are wrong most seldom, and stop after
+        `n_iter_no_change` iterations or epochs that bring none better. False: train to the end, as
+        metric-learn does.""",
     "init_scale": """"auto" multiplies a start that `init` names by the factor under which the
         objective of up to 500 points is lowest (for `NCA`: their labels are most likely, each by
         the others), and divides the features of "identity" by their standard deviations where that
         makes it lower still. None starts from the map that is named, as metric-learn does. An array
         is always taken as it is, but for "sgd".""",
     "attributes": """n_iter_ : int
-        Number of iterations, or epochs, done.
+        Number of iterations, or epochs, done; 1 where the first found nothing to change.
     loss_curve_ : list of float
         The objective after each iteration or epoch.
     validation_scores_ : list of float

@@ -265,7 +265,7 @@ class ITML_Supervised(ShrunkFromPairs, _BaseITML):  # noqa: N801
         .. deprecated:: 0.1
     n_components : int, optional
         As for :class:`ITML`.
-    shrinkage : float from 0 to 1 or "auto", default=0
+    shrinkage : float from 0 to 1 or "auto", default="auto"
         Move the learned metric towards the Euclidean one, of the same mean distance, by this
         fraction. 0 leaves it as it is, as metric-learn does. "auto" tries 0 and several fractions,
         towards the Euclidean distance and towards that of standardized features, and takes what
@@ -317,7 +317,7 @@ class ITML_Supervised(ShrunkFromPairs, _BaseITML):  # noqa: N801
         convergence_threshold: float | str = DEPRECATED,
         *,
         n_components: int | None = None,
-        shrinkage: float | str = 0.0,
+        shrinkage: float | str = "auto",
     ) -> None:
         self._take(locals())
 

@@ -82,7 +82,7 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
         These stop after `n_iter_no_change` epochs in which the objective (with early stopping, the
         validation error) has not fallen by this share; "lbfgs" where it falls by less in an
         iteration.
-    early_stopping : bool or {"auto", "folds"}, default=False
+    early_stopping : bool or {"auto", "folds"}, default="auto"
         True: hold points out, and keep the map of their least error in place of the least
         objective. "folds": train on four fifths of up to 1000 points, five times, and then on all,
         for as many epochs or iterations as made the nearest neighbours of the other fifth wrong
@@ -196,7 +196,7 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
         max_epochs: int = 50,
         learning_rate: float = 0.03,
         tol: float = 1e-4,
-        early_stopping: bool | str = False,
+        early_stopping: bool | str = "auto",
         validation_fraction: float = 0.1,
         warm_start: bool = False,
         preprocessor: Any = None,

@@ -186,7 +186,7 @@ class VoteTraining(TrainedLearner):
             self.objective_ = judged[best][1]
         if not isinstance(objective.X, Chunked):
             self._warn_of_penalty(objective, monitor, monitor.start if named is None else named)
-        infeasible = int(monitor.history["infeasible"][-1]) if monitor.curve else 0
+        infeasible = int(([0] + monitor.history["infeasible"])[-1])
         remedy = "or n_bins" if hasattr(self, "n_bins") else "or leave small classes out"
         if infeasible >= monitor.n:
             raise ValueError(
