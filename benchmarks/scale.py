@@ -137,12 +137,13 @@ def _errors(arrays: Arrays, digest: Arrays) -> dict[str, float]:
 
 
 def million() -> list[Case]:
-    """Return trainings by mini-batches as they are by default, of a million points on disk."""
-    n_points, width, params = 1_000_000, 100, {"solver": "sgd", "random_state": 0}
+    """Return trainings by mini-batches of a million points on disk."""
+    n_points, width = 1_000_000, 100
+    params = {"solver": "sgd", "max_epochs": 10, "random_state": 0}
     return [
         Case(
             f"scale-million-{learner.lower()}",
-            f"{learner} by mini-batches, n={n_points} float32 points on disk, d={width}",
+            f"10 epochs of {learner}, n={n_points} float32 points on disk, d={width}",
             lambda: {"path": np.array(str(stored(n_points, width))), "y": classes(n_points)},
             [
                 Entry(

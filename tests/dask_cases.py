@@ -87,7 +87,9 @@ SAME: dict[str, Callable[[], DistributedLearner]] = {
     "classes": lambda: DistributedLearner(mf.LFDA(), n_parts=2),
     "anchors": lambda: DistributedLearner(mf.DMLMJ(), n_parts=5),
     "draws": lambda: DistributedLearner(mf.SDML_Supervised(balance_param=1e-3, random_state=0)),
-    "all points": lambda: DistributedLearner(mf.MCML(n_components=3, max_iter=3)),
+    "all points": lambda: DistributedLearner(
+        mf.MCML(n_components=3, max_iter=3, early_stopping=False)
+    ),
     "batches": lambda: DistributedLearner(LEARNERS["NCA by batches"]),
     "epochs": lambda: DistributedLearner(
         mf.NCA(n_components=2, solver="sgd", max_epochs=3, random_state=0),
