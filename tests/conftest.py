@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,9 @@ import numpy as np
 import pytest
 
 from metricfast._core.dispatch import available_isas
+
+# Which what starts the tests in the background may have had ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))  # the benchmarks

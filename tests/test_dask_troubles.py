@@ -69,9 +69,11 @@ def test_processes_are_killed(client: Any, tmp_path: Path) -> None:
         learner.fit(cut(X), cut(Y))
     with cluster(2, processes=True) as mortal:
         for name in ("all points", "epochs"):
-            mortal.wait_for_workers(2)
-            killer = Killer(tmp_path / name, *mortal.run(os.getpid, on_error="ignore").values())
-            assert killer.pids
+            pids: tuple[int, ...] = ()
+            while not pids:  # of workers that were killed before and are started anew
+                mortal.wait_for_workers(2, timeout=60)
+                pids = tuple(mortal.run(os.getpid, on_error="ignore").values())
+            killer = Killer(tmp_path / name, *pids)
             learner = SAME[name]().set_params(client=mortal, learner__callbacks=[killer])
             found = learner.fit(cut(X), cut(Y)).learner_
             assert killer.mark.exists()

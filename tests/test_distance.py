@@ -134,7 +134,7 @@ def test_pairs_whose_distance_overflows_are_refused(dtype, huge, pairs, maps):
 def test_maps_that_overflow_are_named():
     X, L = np.eye(3) * 1e200, np.full((1, 3), 1e200)
     for call in (mf.pairwise_distances, partial(mf.kneighbors, n_neighbors=1)):
-        with pytest.raises(ValueError, match="the maps L, U and V, are too large"):
+        with pytest.raises(ValueError, match="the maps L, U and V, hold NaN or are too large"):
             call(X, L=L)
 
 

@@ -169,6 +169,12 @@ def test_relevance_of_what_a_pipeline_gives_its_learner():
     )
     np.testing.assert_array_equal(named.relevance, LFDA.feature_relevance(X))
     assert named.feature_names == ["a", "b", "c", "d"]
+    predictor = make_pipeline(StandardScaler(), mf.KNeighborsClassifier(metric=mf.LFDA(2, k=3)))
+    drawn = FeatureRelevanceDisplay.from_estimator(predictor.fit(frame, Y), frame)
+    np.testing.assert_allclose(drawn.relevance, display.relevance)
+    assert drawn.feature_names == display.feature_names
+    with pytest.raises(TypeError, match="estimator must learn a Mahalanobis distance"):
+        FeatureRelevanceDisplay.from_estimator(mf.KNeighborsClassifier().fit(X, Y))
 
 
 def test_pairs_are_counted_by_kind_beside_the_threshold():

@@ -87,7 +87,8 @@ class Comparison:
         al., 2018): what to expect of `best_estimator_`.
     best_estimator_ : Pipeline
         Refitted on all points: what was said as `preprocessing`, the units, and a predictor of
-        neighbours under the learner, which is ``best_estimator_[-1].metric_``.
+        neighbours under the learner, which is ``best_estimator_[-1].metric_``, or one that predicts
+        by itself, such as `NCAClassifier`.
     interrupted_ : bool
         Whether Ctrl-C ended the comparison.
     """

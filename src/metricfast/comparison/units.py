@@ -56,6 +56,12 @@ class ChosenUnits(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         y = np.asarray(y)[rows]
         return bool(judge.fit(scaled, y).loo_score_ > judge.fit(points, y).loo_score_)
 
+    @property
+    def scale_(self) -> Array:
+        """What each feature is divided by, in the chosen units."""
+        found: Array = self.scaler_.scale_ if self.scaled_ else np.ones(self.n_features_in_)
+        return found
+
     def transform(self, X: Any) -> Array:
         """Return points in the chosen units."""
         if self.scaled_:

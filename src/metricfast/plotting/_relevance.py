@@ -90,8 +90,8 @@ class FeatureRelevanceDisplay(Display):
         Parameters
         ----------
         estimator : fitted learner
-            One with `feature_relevance`, or a pipeline or search that ends in one: features are
-            then those that its other steps give.
+            One with `feature_relevance`, a predictor that has one as its metric, or a pipeline or
+            search that ends in either: features are then those that its other steps give.
         X : array-like of shape (n_samples, n_features), optional
             Points that tell how far each feature spreads. By default all spread alike, as
             standardised features do.
@@ -116,6 +116,9 @@ class FeatureRelevanceDisplay(Display):
             If an argument is not as above.
         """
         steps, final = unwrapped(estimator)
+        if hasattr(getattr(final, "metric_", None), "fit"):  # of a predictor
+            more, final = unwrapped(final.metric_)
+            steps = [*steps, *more]
         if not isinstance(final, RelevanceMixin):
             raise TypeError(
                 "estimator must learn a Mahalanobis distance, to have `feature_relevance`; got "

@@ -72,7 +72,7 @@ def chosen(learner: Any, data: TrainingSet) -> tuple[str | None, int | None]:
     means = _means(list(costs.values()))
     means = means[:, 1:] if means.shape[1] > 1 else means
     best, most = _serving(means, n_judged, fewest=learner._fewest)
-    return list(costs)[best], most if most < means.shape[1] else None
+    return list(costs)[best], None if 1 < most == means.shape[1] else most
 
 
 def _some(data: TrainingSet) -> TrainingSet:
