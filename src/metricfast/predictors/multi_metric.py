@@ -223,7 +223,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes):
         n_classes, n_components, n_features = self.maps_.shape
         yield "maps", f"{n_classes}, of {n_features} features to {n_components} components"
         yield "iterations", str(self.n_iter_)
-        if self.validation_fraction:
+        if self.validation_fraction and hasattr(self, "validation_errors_"):
             yield "error, held out", f"{min(self.validation_errors_):.4g}"
 
     def __sklearn_tags__(self) -> Tags:

@@ -127,14 +127,17 @@ class LDML(AllPairsLearner):
         self, monitor: Monitor, objective: Objective, data: TrainingSet, x: Any, last: bool
     ) -> None:
         super()._keep(monitor, objective, data, x, last)
-        L, bias = objective.coordinates.arrays(x)
-        self.bias_ = float(bias[0])
-        if last and monitor.most is not None:  # which may be too few iterations for the bias
+        self.bias_ = float(objective.coordinates.arrays(x)[1][0])
+
+    def _look_at_result(self, data: TrainingSet, monitor: Monitor, objective: Objective) -> None:
+        super()._look_at_result(data, monitor, objective)
+        if monitor.most is not None:  # which may be too few iterations for the bias
             assert isinstance(objective, _OfPairs)
-            self.bias_ = objective.best_bias(L, self.bias_)
-            value = objective.of_loss([L, np.array([self.bias_])], None)[0]
-            self.objective_ = data.unit * value
-            self.loss_curve_.append(self.objective_)
+            L = objective.coordinates.arrays(monitor.best_x)[0]
+            bias = objective.best_bias(L, self.bias_)
+            value = data.unit * objective.of_loss([L, np.array([bias])], None)[0]
+            self.bias_, self.objective_ = bias, value
+            self.loss_curve_.append(value)
             self.n_iter_ += 1
 
 
