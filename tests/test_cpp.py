@@ -137,6 +137,21 @@ def test_cpp_tests_pass(family: str, tmp_path: Path) -> None:
     assert "100% tests passed" in output
 
 
+def test_neighbors_on_arm(tmp_path: Path) -> None:
+    """Emulated, with products of 8-bit integers and without."""
+    cross, emulator = "aarch64-linux-gnu-g++", "qemu-aarch64"
+    if not (shutil.which(cross) and shutil.which(emulator)):
+        pytest.skip(f"no {cross} or {emulator} in PATH")
+    include = ROOT / "src" / "cpp" / "include"
+    headers = [f"-I{include}", "-isystem", eigen_prefix() / "include" / "eigen3"]
+    tests = ROOT / "tests" / "cpp" / "test_neighbors.cpp"
+    flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wno-psabi", "-Werror", "-static"]
+    run(cross, *flags, *headers, tests, "-o", tmp_path / "tests")
+    for processor in ("max", "cortex-a57"):
+        output = run(emulator, "-cpu", processor, tmp_path / "tests")
+        assert "passed bounds_of_integers_hold" in output
+
+
 @pytest.mark.parametrize("family", ["default", "clang"])
 def test_misuse_does_not_compile(family: str, tmp_path: Path) -> None:
     lines = ["#include <metricfast/core/types.hpp>", "using namespace metricfast;"]

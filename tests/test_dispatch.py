@@ -138,7 +138,8 @@ def test_registers_in_the_compiled_module(isa: str, present: str, absent: str | 
 BUILT = metricfast.build_info()
 TESTS = [
     *("test_distance.py", "test_neighbors.py", "test_losses.py", "test_softmax_losses.py"),
-    *("test_threads.py", "test_embedding_losses.py::test_queries_against_a_database"),
+    *("test_database.py", "test_threads.py"),
+    "test_embedding_losses.py::test_queries_against_a_database",
 ]
 
 

@@ -217,7 +217,7 @@ class QuantizedQueries {
                     sum += point_.integers()[k];
             }
             queries_[i] = {point_.norm, std::sqrt(point_.norm), point_.error,
-                           static_cast<double>(128 * sum)};
+                           static_cast<double>(Int8Sums::offset * sum)};
         }
         for (Index i = 0; i < micro_panels() * rows; ++i) {
             Int8Bounds &b = bounds_[i / rows];
