@@ -12,7 +12,8 @@
 #if METRICFAST_ISA_LEVEL == 3
 #include <cpuid.h>
 #endif
-#elif defined(__aarch64__) && !defined(__AARCH64EB__)
+#elif defined(__aarch64__) && !defined(__AARCH64EB__) &&                                           \
+    (defined(__ARM_FEATURE_DOTPROD) || !defined(__clang__))
 #define METRICFAST_INT8
 #include <arm_neon.h>
 #ifdef __linux__
