@@ -30,7 +30,8 @@ class Call {
           database_gradient_(call.attr("database_gradient")),
           kind_(py::cast<std::string>(call.attr("kind"))),
           reduction_(py::cast<std::string>(call.attr("reduction"))),
-          threads_(py::cast<int>(call.attr("threads"))) {}
+          threads_(py::cast<int>(call.attr("threads"))),
+          lanes_(py::cast<Index>(call.attr("lanes"))) {}
 
     /// One without labels, whose derivatives by squared distances are given.
     Call(py::array queries, py::object database, py::array gradient, py::object database_gradient,
@@ -88,6 +89,7 @@ class Call {
         problem.exclude = elements<std::int64_t>(exclude_, n(), "exclude");
         problem.weights = elements<double>(weight_, n(), "sample_weight");
         problem.candidates = candidates_;
+        problem.lanes = lanes_;
         problem.reduction = reduction_ == "sum"    ? Reduction::sum
                             : reduction_ == "mean" ? Reduction::mean
                                                    : Reduction::mean_nonzero;
@@ -131,6 +133,7 @@ class Call {
     py::object database_gradient_;
     std::string kind_, reduction_;
     int threads_;
+    Index lanes_ = 0;
     Candidates candidates_;
 };
 

@@ -33,6 +33,7 @@ class Call:
     exclude: Rows  # for each query the row of the database that is left out, -1 for none
     reduction: str
     threads: int
+    lanes: int  # shares of the work, at most, each with sums of its own; 0: as many as serve
     options: dict[str, Any]  # what the loss alone takes
     gradient: Array = field(init=False)
     database_gradient: Array | None = field(init=False)
@@ -101,6 +102,7 @@ class BoundLoss:
     def __init__(self, loss: Any, labels: Labels, weight: Floats | None, threads: int) -> None:
         self.loss = loss
         self._labels, self._weight, self._threads = labels, weight, threads
+        self._lanes = 0
 
     def __call__(
         self, Z: Array, rows: Rows = None, n_anchors: int | None = None, **options: Any
@@ -136,8 +138,13 @@ class BoundLoss:
         return self._evaluated(Z, Z_database, rows, database_rows, exclude, options)
 
     def apart(self, loss: Any, n_jobs: int | None) -> BoundLoss:
-        """Return another loss on the same labels and weights."""
-        return BoundLoss(loss, self._labels, self._weight, as_threads(n_jobs))
+        """Return another loss on the same labels and weights, for a part of the anchors at a time.
+
+        Parts are shared out already: each keeps one sum of the gradients of its database.
+        """
+        own = BoundLoss(loss, self._labels, self._weight, as_threads(n_jobs))
+        own._lanes = 1
+        return own
 
     def _evaluated(self, *arguments: Any) -> tuple[float, Any]:
         return self._of(self.call(*arguments))
@@ -169,5 +176,5 @@ class BoundLoss:
         return Call(
             Z, Z_database, self._labels.kind, y, y_database, weight,
             weight if alone and self.loss._weighs_columns else None, exclude,
-            self.loss._reduction(), self._threads, options or {},
+            self.loss._reduction(), self._threads, self._lanes, options or {},
         )  # fmt: skip

@@ -54,10 +54,10 @@ struct RowPlan {
         const std::size_t budget = problem.memory_budget, sums = static_cast<std::size_t>(m) *
                                                                  static_cast<std::size_t>(p + 1) *
                                                                  sizeof(double);
-        lanes = most_lanes;
+        lanes = problem.lanes > 0 ? std::min(problem.lanes, most_lanes) : most_lanes;
         if (route == Route::whole) // each has an accumulator
             lanes = static_cast<Index>(std::clamp<std::size_t>(
-                budget / 2 / std::max<std::size_t>(sums, 1), 1, most_lanes));
+                budget / 2 / std::max<std::size_t>(sums, 1), 1, static_cast<std::size_t>(lanes)));
         const std::size_t most = budget / 4 / most_lanes;
         memory =
             std::min(most, std::max(most / 8, static_cast<std::size_t>(m * p) * sizeof(double)));

@@ -35,6 +35,7 @@ template <class T> struct RowProblem {
     Candidates candidates;
     Reduction reduction = Reduction::sum;
     std::size_t memory_budget = std::size_t(1) << 30; ///< bytes of working memory, all threads
+    Index lanes = 0; ///< shares of the work, at most; 0: as many as serve
 
     Index excluded(Index i) const { return exclude != nullptr ? exclude[i] : -1; }
     double weight(Index i) const { return weights != nullptr ? weights[i] : 1.0; }
