@@ -21,9 +21,7 @@ struct Int8Tile {
 /// For each of 16 queries what a sum must exceed: base + error * e + norm * x, rounded down, with e
 /// and x of the panel.
 struct Int8Bounds {
-    alignas(64) float base[16];
-    alignas(64) float error[16];
-    alignas(64) float norm[16];
+    float base[16], error[16], norm[16];
 
     /// Sums begin between 0 and -largest_start and remain between these, also with a bound
     /// subtracted.
