@@ -292,3 +292,12 @@ def checks():
 @pytest.mark.parametrize(("estimator", "check"), list(checks()))
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+def test_a_score_that_there_is_none_of_is_no_attribute():
+    X, y = np.arange(20.0).reshape(10, 2), np.arange(10) % 2
+    for model in (ours.KNeighborsClassifier(10), ours.RadiusNeighborsClassifier(0.01)):
+        model.fit(X, y)
+        assert not hasattr(model, "loo_score_") and "loo_score_" not in dir(model)
+        with pytest.raises(AttributeError, match=r"loo_score_ cannot be computed: (n_n|No n)"):
+            _ = model.loo_score_

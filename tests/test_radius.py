@@ -109,6 +109,32 @@ def test_points_leave_themselves_out_and_the_result_is_a_sparse_matrix():
     np.testing.assert_allclose(graph.toarray(), wanted.toarray())
 
 
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("scale", [1.0, 1e-30, 1e30])
+def test_a_distance_that_was_returned_reaches_its_neighbour(dtype, scale, tmp_path):
+    X = (scale * points(200, 3, np.float64)).astype(dtype)
+    np.save(tmp_path / "X.npy", X)
+    file, L = np.load(tmp_path / "X.npy", mmap_mode="r"), np.array([[1.0, 0.3, -0.2]])
+    for maps in ({}, {"L": L}):
+        distances, near = mf.kneighbors(X[:40], X, 5, **maps)
+        for i, (far, last) in enumerate(zip(distances[:, 4], near[:, 4], strict=True)):
+            found = mf.radius_neighbors(X[i : i + 1], X, far, **maps)
+            assert last in found[1] and found[0].max() <= far
+            with mf.config_context(memory_limit=20_000):
+                by_blocks = mf.radius_neighbors(X[i : i + 1], file, far, **maps)
+            for one, other in zip(found, by_blocks, strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
+def test_the_distance_in_float64_decides_where_the_radius_is_no_float32():
+    near, far = np.float32([[0.1]]), np.nextafter(np.float32([[0.1]]), np.float32(1))
+    zero = np.zeros((1, 1), np.float32)
+    radius = float(near[0, 0]) * (1 + 1e-9)
+    assert len(mf.radius_neighbors(zero, near, radius)[1]) == 1
+    assert len(mf.radius_neighbors(zero, near, float(near[0, 0]) * (1 - 1e-9))[1]) == 0
+    assert len(mf.radius_neighbors(zero, far, radius)[1]) == 0
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -89,6 +89,10 @@ def test_an_index_of_faiss(metric):
         ((np.eye(4), None, [1]), ValueError, "ids are those of the points in X"),
         ((np.eye(4), X, [1]), ValueError, "ids must be 150 integers"),
         ((np.eye(4), X, np.ones(150)), ValueError, "ids must be 150 integers"),
+        ((np.eye(4), X, np.arange(150) - 1), ValueError, "ids must be different.*a negative one"),
+        ((np.eye(4), X, np.ones(150, int)), ValueError, "ids must be different.*one twice"),
+        ((np.eye(4), 1e60 * X), ValueError, "X must be within the range of float32"),
+        ((1e60 * np.eye(4), X), ValueError, "metric must be within the range of float32"),
     ],
 )
 def test_wrong_indices(given, error, message):

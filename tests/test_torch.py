@@ -159,6 +159,20 @@ def test_neighbours_for_other_tools(dtype):
     np.testing.assert_array_equal(alone, kneighbors(known, n_neighbors=2)[1])
     with pytest.raises(ValueError, match="n_neighbors must be at most 40"):
         bridge.knn_func(points, 41, points)
+    for given, error, message in (
+        ((known, 2), TypeError, "query must be a tensor; found ndarray"),
+        ((points, 2, known), TypeError, "reference must be a tensor; found ndarray"),
+        ((points, 2, points[:9], True), ValueError, "reference must begin with the 40 queries"),
+        ((points, 2, points, "yes"), ValueError, "ref_includes_query must be True or False"),
+    ):
+        with pytest.raises(error, match=message):
+            bridge.knn_func(*given)
+
+
+def test_distances_of_integers_are_no_integers():
+    distances, _ = bridge.knn_func(torch.tensor([[0, 0], [1, 1], [5, 5]]), 1)
+    np.testing.assert_allclose(distances.ravel(), [2**0.5, 2**0.5, 32**0.5])
+    assert distances.dtype == torch.float64
 
 
 def test_pytorch_metric_learning_takes_the_search():

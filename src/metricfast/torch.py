@@ -20,6 +20,7 @@ except ImportError as error:
         "metricfast.torch needs PyTorch: install it with pip install 'metricfast[torch]'"
     ) from error
 
+from metricfast._core.arguments import check_bool
 from metricfast.distances.neighbors import kneighbors
 from metricfast.losses._call import Loss as RowLoss
 
@@ -53,6 +54,8 @@ class _Function(torch.autograd.Function):
 
 
 def _points(tensor: torch.Tensor) -> Any:
+    if not tensor.is_floating_point():
+        tensor = tensor.double()
     exact = tensor.dtype in (torch.float32, torch.float64)
     return (tensor if exact else tensor.float()).detach().cpu().numpy()
 
@@ -207,12 +210,14 @@ def knn_func(
     Returns
     -------
     distances : tensor of shape (n, k)
-        Of the precision and on the device of `query`; not squared.
+        Of the precision and on the device of `query`, float64 for integers; not squared.
     indices : tensor of int64 of shape (n, k)
         Nearest first, equal distances in the order of the index.
 
     Raises
     ------
+    TypeError
+        If query or reference is no tensor.
     ValueError
         As :func:`metricfast.kneighbors`.
 
@@ -226,11 +231,21 @@ def knn_func(
 
     ``AccuracyCalculator(knn_func=knn_func)`` then needs no faiss.
     """
+    for name, given in (("query", query), ("reference", reference)):
+        if not isinstance(given, torch.Tensor) and not (given is None and name == "reference"):
+            raise TypeError(f"{name} must be a tensor; found {type(given).__name__}.")
+    check_bool("ref_includes_query", ref_includes_query)
     queries = _points(query)
     database = None if reference is None else _points(reference)
+    if ref_includes_query and database is not None and len(database) < len(queries):
+        raise ValueError(
+            f"reference must begin with the {len(queries)} queries where ref_includes_query is "
+            f"True; found {len(database)} points."
+        )
     exclude = np.arange(len(queries)) if ref_includes_query else None
     distances, indices = kneighbors(
         queries, database, k, L=_array(L), exclude=exclude, n_jobs=n_jobs
     )
-    found = torch.from_numpy(distances).to(query.device, query.dtype)
+    dtype = query.dtype if query.is_floating_point() else torch.float64
+    found = torch.from_numpy(distances).to(query.device, dtype)
     return found, torch.from_numpy(indices).to(query.device)

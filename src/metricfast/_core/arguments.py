@@ -136,6 +136,8 @@ def check_path(name: str, value: object) -> None:
 def check_range(name: str, value: object, high: float = math.inf, positive: bool = False) -> None:
     """Refuse what is no number from 0 (above 0, if `positive`) to `high`, or infinite."""
     real: Any = value if isinstance(value, Real) else math.nan
+    if isinstance(real, np.floating):  # float32 would be compared in float32
+        real = float(real)
     if not 0 <= real <= min(high, _LARGEST) or (positive and real == 0):
         raise ValueError(
             f"{name} must be a {'finite ' if high == math.inf else ''}number "

@@ -82,6 +82,8 @@ def map_tensors(
     `verify`: compare the digest, for which all is read once.
     """
     module = safetensors_module()
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{path} is a folder, not a file.")
     try:
         with module.safe_open(path, "np") as file:  # which checks the structure
             metadata = file.metadata() or {}

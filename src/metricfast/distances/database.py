@@ -79,8 +79,8 @@ class Database:
         How a search tells what is too far: by boxes where points have up to five coordinates, or by
         bounds in 8-bit integers or in float32.
     nbytes_ : int
-        Bytes held beside the points, or mapped from a file; a copy in float32 comes to them when a
-        search first needs it.
+        Bytes held beside the points, or mapped from a file. A copy in float32, which is made when a
+        search first needs it, is not counted.
 
     Raises
     ------
@@ -218,7 +218,7 @@ class Database:
         distances : ndarray of shape (n, n_neighbors)
             Nearest first.
         ids : ndarray of int64 of shape (n, n_neighbors)
-            In the order of (distance, id), as those of :func:`kneighbors`.
+            In the order of (distance in float64, id), as those of :func:`kneighbors`.
 
         Raises
         ------

@@ -37,7 +37,8 @@ def radius_neighbors(
     database : array-like or source of shape (m, d), optional
         By default the queries themselves, each point left out of its own neighbours by index.
     radius : float, default=1.0
-        The largest distance; points that are exactly so far away belong to the neighbours.
+        The largest distance; points that are exactly so far away belong to the neighbours, and
+        those whose distance is returned as that, where it is rounded to float32.
     L, U, V, exclude, n_jobs
         As for :func:`kneighbors`.
     sort_results : bool, default=False
@@ -73,9 +74,10 @@ def radius_neighbors(
     maps, threads = as_maps(L, U, V, query.shape[1]), as_threads(n_jobs)
     dtype = common_precision(query, base)
     search = get_kernels().radius_neighbors
+    reach = _reach(float(radius), dtype)
     if fit_memory(query, base, maps):
         return search(
-            query, base, float(radius), *maps, left_out, sort_results, False, dtype is np.float32,
+            query, base, reach, *maps, left_out, sort_results, False, dtype is np.float32,
             threads,
         )  # fmt: skip
 
@@ -84,7 +86,7 @@ def radius_neighbors(
         keys, indices, rows = [], [], []
         for block in part.blocks:
             squared, near, starts = search(
-                block.queries, block.points, float(np.ldexp(radius, -part.exponent)), None, None,
+                block.queries, block.points, float(np.ldexp(reach, -part.exponent)), None, None,
                 block.exclude, False, True, False, threads,
             )  # fmt: skip
             keys.append(squared)
@@ -99,3 +101,15 @@ def radius_neighbors(
         found.append((distances, np.concatenate(indices)[order], counts))
     distances, indices_found, counts = (np.concatenate(each) for each in zip(*found, strict=True))
     return distances, indices_found, np.concatenate([[0], np.cumsum(counts)])
+
+
+def _reach(radius: float, dtype: type[np.floating[Any]]) -> float:
+    """Return the largest distance that is rounded to no more than the radius, or the radius."""
+    below = dtype(radius)
+    if float(below) > radius:
+        below = np.nextafter(below, dtype(0))
+    above = np.nextafter(below, dtype(np.inf))
+    if dtype is np.float64 or not np.isfinite(above):
+        return radius
+    between = (float(below) + float(above)) / 2
+    return max(radius, between if dtype(between) == below else float(np.nextafter(between, 0.0)))

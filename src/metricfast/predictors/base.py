@@ -112,7 +112,10 @@ class NeighborsBase(LearnedReprMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "metric_")
         now = self.get_params(deep=False)
         if self._score is None or any(self._score[0][name] is not now[name] for name in now):
-            self._score = now, score()
+            try:
+                self._score = now, score()
+            except ValueError as error:  # so that `hasattr` and `dir` tell that there is none
+                raise AttributeError(f"loo_score_ cannot be computed: {error}") from error
         return self._score[1]
 
     def _learned(self) -> Iterator[tuple[str, str]]:

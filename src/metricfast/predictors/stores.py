@@ -43,7 +43,8 @@ def to_faiss(metric: Any, X: ArrayLike | None = None, ids: ArrayLike | None = No
     TypeError
         If the learner's map is not linear, or not one map.
     ValueError
-        If an array has the wrong shape, or there are ids without points, or of another number.
+        If an array has the wrong shape or is beyond the range of float32, or ids are without
+        points, of another number, negative, or not different.
     ImportError
         If faiss is missing.
 
@@ -57,10 +58,10 @@ def to_faiss(metric: Any, X: ArrayLike | None = None, ids: ArrayLike | None = No
     >>> index = to_faiss(lfda, X)  # doctest: +SKIP
     >>> distances, indices = index.search(X[:5], 3)  # doctest: +SKIP
     """
-    L = as_points(_components(metric), "metric").astype(np.float32)
+    L = _as_float32(as_points(_components(metric), "metric"), "metric")
     if ids is not None and X is None:
         raise ValueError("ids are those of the points in X: give both.")
-    points = None if X is None else as_points(X, "X", width=L.shape[1]).astype(np.float32)
+    points = None if X is None else _as_float32(as_points(X, "X", width=L.shape[1]), "X")
     try:
         import faiss
     except ImportError as error:
@@ -76,11 +77,26 @@ def to_faiss(metric: Any, X: ArrayLike | None = None, ids: ArrayLike | None = No
                 f"ids must be {len(points)} integers, one a point; found shape {names.shape}, "
                 f"dtype {names.dtype}."
             )
+        if len(names) and (names.min() < 0 or len(np.unique(names)) < len(names)):
+            raise ValueError(
+                "ids must be different, and 0 or more: faiss says -1 where it finds nothing; found "
+                f"{'a negative one' if names.min() < 0 else 'one twice'}."
+            )
         index = faiss.IndexIDMap2(index)
         index.add_with_ids(points, names.astype(np.int64))
     elif points is not None:
         index.add(points)
     return index
+
+
+def _as_float32(values: Any, name: str) -> Any:
+    with np.errstate(over="ignore"):
+        found = values.astype(np.float32)
+    if not np.isfinite(found).all():
+        raise ValueError(
+            f"{name} must be within the range of float32, in which faiss computes: scale it."
+        )
+    return found
 
 
 def _components(metric: Any) -> Any:
