@@ -82,7 +82,9 @@ FITS: dict[str, Case] = {
         lambda: pairs(20000, 10000),
     ),
     "KernelizedMetricLearner": (
-        lambda: mf.KernelizedMetricLearner(mf.NCA(max_iter=ENDLESS, early_stopping=False)),
+        lambda: mf.KernelizedMetricLearner(
+            mf.NCA(n_components=2, tol=0, max_iter=ENDLESS, early_stopping=False)
+        ),
         labelled(15000, 40),
     ),
     "LDML": (lambda: mf.LDML(init="identity"), labelled(15000, 40)),
@@ -98,7 +100,10 @@ FITS: dict[str, Case] = {
         lambda: mf.MMC(preprocessor=POINTS, tol=0, max_iter=ENDLESS),
         lambda: pairs(20000, 500000),
     ),
-    "NCA": (lambda: mf.NCA(init="identity", early_stopping=False), labelled(15000, 40)),
+    "NCA": (
+        lambda: mf.NCA(init="identity", init_scale=None, early_stopping=False),
+        labelled(15000, 40),
+    ),
     "NCA, mini-batches": (
         lambda: mf.NCA(init="identity", solver="sgd", max_epochs=ENDLESS),
         labelled(15000, 40),
