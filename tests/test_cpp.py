@@ -147,7 +147,12 @@ def test_neighbors_on_arm(tmp_path: Path) -> None:
     tests = ROOT / "tests" / "cpp" / "test_neighbors.cpp"
     flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wno-psabi", "-Werror", "-static"]
     run(cross, *flags, *headers, tests, "-o", tmp_path / "tests")
-    for processor in ("max", "cortex-a57"):
+    asks = "#include <cstdio>\n#include <metricfast/simd/int8.hpp>\n"
+    asks += 'int main() { std::printf("%d", metricfast::has_int8()); }'
+    (tmp_path / "has.cpp").write_text(asks)
+    run(cross, *flags, *headers, tmp_path / "has.cpp", "-o", tmp_path / "has")
+    for processor, has in (("max", "1"), ("cortex-a57", "0")):
+        assert run(emulator, "-cpu", processor, tmp_path / "has") == has
         output = run(emulator, "-cpu", processor, tmp_path / "tests")
         assert "passed bounds_of_integers_hold" in output
 
