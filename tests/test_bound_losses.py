@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from test_embedding_losses import CASES, every_case
@@ -49,11 +52,39 @@ def test_points_among_themselves(loss):
     same(bound(Z[rows], rows), loss(Z[rows], y[rows]))
     if loss.has_anchors:
         same(loss.on(y, weight)(Z[rows], rows), loss(Z[rows], y[rows], sample_weight=weight[rows]))
-        value, (of_anchors, gradient) = loss(
-            Z[rows[:9]], y[rows[:9]], Z[rows], y[rows], exclude=np.arange(9)
-        )
-        gradient[:9] += of_anchors
-        same(bound(Z[rows], rows, 9), (value, gradient))
+        for part in (slice(0, 9), slice(4, 11)):
+            value, (of_anchors, gradient) = loss(
+                Z[rows[part]], y[rows[part]], Z[rows], y[rows], exclude=np.arange(23)[part]
+            )
+            gradient[part] += of_anchors
+            same(bound(Z[rows], rows, part), (value, gradient))
+
+
+@pytest.mark.parametrize("name", ["LDML", "MCML", "MLKR", "NCA"])
+def test_weighted_parts_add_up(name):
+    loss = getattr(losses, name)()
+    Z, y = problem(loss, 40)
+    bound = loss.on(y, np.arange(40.0) % 3)
+    value, gradient = bound(Z)
+    parts = [bound(Z, None, slice(start, start + 10)) for start in range(0, 40, 10)]
+    assert sum(part for part, _ in parts) == pytest.approx(value)
+    total = sum(part for _, part in parts)
+    np.testing.assert_allclose(total, gradient, atol=1e-12 * np.abs(gradient).max())
+
+
+@pytest.mark.parametrize("name", ["NCA", "LDML", "Triplet"])
+def test_calls_share_memory_and_nothing_else(name):
+    loss = getattr(losses, name)()
+    shapes = [(300, 4), (700, 2), (300, 3), (40, 6)] * 8
+    rng, y = np.random.default_rng(0), np.random.default_rng(1).integers(0, 5, 700)
+    points = [rng.normal(size=shape).astype("fd"[i % 2]) for i, shape in enumerate(shapes)]
+    bound = loss.on(y, n_jobs=1)
+    again = pickle.loads(pickle.dumps(bound))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda Z: bound(Z, np.arange(len(Z))), points))
+    for Z, each in zip(points, found, strict=True):
+        same(each, loss.on(y)(Z, np.arange(len(Z))))
+        same(again(Z, np.arange(len(Z))), each)
 
 
 @every_loss

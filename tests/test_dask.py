@@ -28,7 +28,8 @@ from metricfast.embeddings import MLP, Asymmetric
 from metricfast.learners.linear.impostors import TargetsAndImpostors
 from metricfast.samplers import Batch
 from metricfast.training.coordinates import Parts
-from metricfast.training.objective import Labelled, LinearMap, Objective
+from metricfast.training.labelled import Labelled
+from metricfast.training.objective import LinearMap, Objective
 
 pytestmark = MARKS
 

@@ -249,7 +249,7 @@ def tabular_step(data: Data, threads: int, n_anchors: int) -> Call:
 
     def run() -> Any:
         z, cache = embedding.forward(parameters, data["X"][data["rows"]], n_jobs=threads)
-        value, upstream = loss(z, data["rows"], n_anchors)
+        value, upstream = loss(z, data["rows"], slice(0, n_anchors))
         gradients = embedding.backward(parameters, cache, upstream, n_jobs=threads)
         x, gradient = (
             np.concatenate([a.ravel() for a in arrays]) for arrays in (parameters, gradients)

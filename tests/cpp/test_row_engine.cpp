@@ -93,6 +93,73 @@ TEST(lmnn_gradients_and_candidates) {
     CHECK((grad - listed_grad).cwiseAbs().maxCoeff() < 1e-9);
 }
 
+// Lists of far columns in any order, stripe by stripe, are whole rows of which others do not
+// matter.
+TEST(listed_rows_of_many_columns) {
+    constexpr Index many = 3000, wide = 40;
+    const RowMatrix<double> z = random_points<double>(many, wide);
+    RowMatrix<double> weights = RowMatrix<double>::Zero(many, many);
+    std::vector<std::int64_t> starts{0}, columns;
+    std::vector<double> listed;
+    for (Index i = 0; i < many; ++i) {
+        for (Index e = 0; e < i % 150; ++e) {
+            const Index j = (i * 7 + e * 1931) % many;
+            if (j == i || weights(i, j) != 0)
+                continue;
+            weights(i, j) = 0.1 + static_cast<double>((i + 3 * e) % 11);
+            columns.push_back(j);
+            listed.push_back(weights(i, j));
+        }
+        starts.push_back(static_cast<std::int64_t>(columns.size()));
+    }
+    RowMatrix<double> grad, expected;
+    RowProblem<double> problem;
+    const double value = run(z, DenseWeightsLoss<double>(view(weights)), expected).value;
+    problem.candidates = {starts, columns};
+    for (const std::size_t budget : {std::size_t(1) << 30, std::size_t(1) << 20}) {
+        problem.memory_budget = budget; // that of a few weights, and of all
+        const SparseWeightsLoss<double> loss(starts, listed);
+        CHECK_NEAR(run(z, loss, grad, problem).value, value, 1e-9 * std::abs(value));
+        CHECK((grad - expected).cwiseAbs().maxCoeff() < 1e-9 * expected.cwiseAbs().maxCoeff());
+    }
+}
+
+template <class T> void scratch_is_used_again(RowScratch<T> &scratch, Index count, Index width) {
+    const auto y = labels_of(count);
+    const RowMatrix<T> z = random_points<T>(count, width) * T(3);
+    const std::vector<std::int64_t> self = identity_order(count);
+    RowProblem<T> problem;
+    problem.queries = problem.database = seen(z);
+    problem.exclude = self;
+    const NcaLoss<T> nca(NcaLoss<T>::Form::sum, {y, y});
+    const CircleLoss<T> circle(0.25, 0.1, {y, y});
+    for (const RowLoss<T> *loss :
+         {static_cast<const RowLoss<T> *>(&nca), static_cast<const RowLoss<T> *>(&circle)})
+        for (const bool symmetric : {true, false})
+            for (const Index lanes : {Index(0), Index(1)}) {
+                problem.symmetric = symmetric;
+                problem.lanes = lanes;
+                RowMatrix<T> grads[2], others[2];
+                double values[2];
+                for (int k = 0; k < 2; ++k) {
+                    grads[k].resize(count, width);
+                    others[k].setZero(count, width);
+                    RowEngine<T> engine(problem, *loss, {2, {}, {}}, k == 0 ? nullptr : &scratch);
+                    values[k] = engine.value_and_gradient(view(grads[k]), view(others[k])).value;
+                }
+                CHECK(values[0] == values[1] && grads[0] == grads[1] && others[0] == others[1]);
+            }
+}
+
+TEST(scratch_leaves_no_trace) {
+    RowScratch<double> scratch;
+    RowScratch<float> single;
+    for (const Index count : {2500, 300, 1700, 40}) {
+        scratch_is_used_again(scratch, count, 2 + count % 7);
+        scratch_is_used_again(single, count, 2 + count % 7);
+    }
+}
+
 TEST(inner_products) { gradient_matches<double>(HalfSquares<double>()); }
 
 TEST(losses_of_ranks) {

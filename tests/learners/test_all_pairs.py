@@ -17,7 +17,7 @@ from sklearn.preprocessing import scale
 from metricfast import LDML, MCML, MLKR, NCA, kneighbors, losses
 from metricfast.learners.linear import all_pairs
 from metricfast.learners.linear.all_pairs import AllPairsLearner
-from metricfast.training.objective import Labelled
+from metricfast.training.labelled import Labelled
 
 X, Y = load_iris(return_X_y=True)
 X = scale(X)
@@ -287,9 +287,9 @@ def test_a_loss_that_depends_on_where_zero_is_cannot_be_that_of_a_linear_learner
 def test_copies_of_points_are_looked_at_once(learner, monkeypatch):
     seen, plain = [], Labelled.among
 
-    def among(self, Z, batch):
+    def among(self, Z, batch, part):
         seen.append(len(Z))
-        return plain(self, Z, batch)
+        return plain(self, Z, batch, part)
 
     monkeypatch.setattr(Labelled, "among", among)
     stop = [lambda state: state.iteration == 5]

@@ -17,7 +17,8 @@ from metricfast.learners.base import points
 from metricfast.learners.linear.all_pairs import AllPairsLearner
 from metricfast.learners.linear.base import LinearLearner
 from metricfast.training.coordinates import Coordinates, best_scale
-from metricfast.training.objective import Labelled, LinearMap, Objective, map_points
+from metricfast.training.labelled import Labelled
+from metricfast.training.objective import LinearMap, Objective, map_points
 
 X, Y = load_iris(return_X_y=True)
 LEARNERS = (NCA, LMNN, MLKR, MCML, LDML)

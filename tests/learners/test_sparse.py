@@ -18,7 +18,8 @@ from metricfast._core.initialize import initialize_components
 from metricfast._core.scaling import center_and_rescale
 from metricfast.learners.linear.base import LinearLearner
 from metricfast.training.coordinates import Coordinates
-from metricfast.training.objective import Labelled, LinearMap, Objective, map_points
+from metricfast.training.labelled import Labelled
+from metricfast.training.objective import LinearMap, Objective, map_points
 
 POINTS, LABELS = load_digits(n_class=4, return_X_y=True)
 # Half of it zeros, some columns throughout; without ties of distances.

@@ -7,14 +7,15 @@ namespace metricfast::python {
 
 RowTotals value_and_gradient(const RowProblem<float> &problem, const RowLoss<float> &loss,
                              const Control &control, View<float> grad_queries,
-                             View<float> grad_database) {
-    return RowEngine<float>(problem, loss, control).value_and_gradient(grad_queries, grad_database);
+                             View<float> grad_database, RowScratch<float> *scratch) {
+    return RowEngine<float>(problem, loss, control, scratch)
+        .value_and_gradient(grad_queries, grad_database);
 }
 
 RowTotals value_and_gradient(const RowProblem<double> &problem, const RowLoss<double> &loss,
                              const Control &control, View<double> grad_queries,
-                             View<double> grad_database) {
-    return RowEngine<double>(problem, loss, control)
+                             View<double> grad_database, RowScratch<double> *scratch) {
+    return RowEngine<double>(problem, loss, control, scratch)
         .value_and_gradient(grad_queries, grad_database);
 }
 
@@ -43,6 +44,10 @@ py::tuple given(py::array queries, py::object database, const py::object &row_st
 } // namespace
 
 void register_engine(py::module_ &m) {
+    const py::class_<Workspace> workspace(m, "Workspace");
+    m.def(
+        "workspace", [] { return std::make_unique<Workspace>(); },
+        "Memory that calls of a loss use one after the other.");
     m.def("given", &given, py::arg("queries"), py::arg("database"), py::arg("row_starts"),
           py::arg("columns"), py::arg("gradient"), py::arg("database_gradient"), py::arg("threads"),
           py::arg("weights"));

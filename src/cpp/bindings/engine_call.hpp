@@ -1,23 +1,49 @@
 /// The row engine as the bindings of losses call it.
 #pragma once
 
+#include <memory>
+#include <mutex>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "arrays.hpp"
-#include "metricfast/engine/row_problem.hpp"
+#include "metricfast/engine/row_scratch.hpp"
 #include "metricfast/losses/label_distances.hpp"
 #include "metricfast/losses/labels.hpp"
 
 namespace metricfast::python {
 
+/// Memory that calls of a loss use one after the other. Calls at the same time have some each.
+class Workspace {
+  public:
+    template <class T> std::unique_ptr<RowScratch<T>> take() {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        auto &free = std::get<Pool<T>>(pools_);
+        if (free.empty())
+            return std::make_unique<RowScratch<T>>();
+        auto scratch = std::move(free.back());
+        free.pop_back();
+        return scratch;
+    }
+    template <class T> void give_back(std::unique_ptr<RowScratch<T>> scratch) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        std::get<Pool<T>>(pools_).push_back(std::move(scratch));
+    }
+
+  private:
+    template <class T> using Pool = std::vector<std::unique_ptr<RowScratch<T>>>;
+    std::mutex mutex_;
+    std::tuple<Pool<float>, Pool<double>> pools_;
+};
+
 /// The engine is compiled once, in bind_engine.cpp, and not with each file of losses.
 RowTotals value_and_gradient(const RowProblem<float> &problem, const RowLoss<float> &loss,
                              const Control &control, View<float> grad_queries,
-                             View<float> grad_database);
+                             View<float> grad_database, RowScratch<float> *scratch);
 RowTotals value_and_gradient(const RowProblem<double> &problem, const RowLoss<double> &loss,
                              const Control &control, View<double> grad_queries,
-                             View<double> grad_database);
+                             View<double> grad_database, RowScratch<double> *scratch);
 
 /// What every loss is called with: the attributes of Python's `Call`.
 class Call {
@@ -31,7 +57,8 @@ class Call {
           kind_(py::cast<std::string>(call.attr("kind"))),
           reduction_(py::cast<std::string>(call.attr("reduction"))),
           threads_(py::cast<int>(call.attr("threads"))),
-          lanes_(py::cast<Index>(call.attr("lanes"))) {}
+          lanes_(py::cast<Index>(call.attr("lanes"))), first_(py::cast<Index>(call.attr("first"))),
+          workspace_(call.attr("workspace")) {}
 
     /// One without labels, whose derivatives by squared distances are given.
     Call(py::array queries, py::object database, py::array gradient, py::object database_gradient,
@@ -90,6 +117,7 @@ class Call {
         problem.weights = elements<double>(weight_, n(), "sample_weight");
         problem.candidates = candidates_;
         problem.lanes = lanes_;
+        problem.first = first_;
         problem.reduction = reduction_ == "sum"    ? Reduction::sum
                             : reduction_ == "mean" ? Reduction::mean
                                                    : Reduction::mean_nonzero;
@@ -111,9 +139,14 @@ class Call {
             }
             RowTotals totals;
             const metricfast::Control how = control();
+            auto *const workspace =
+                workspace_.is_none() ? nullptr : py::cast<Workspace *>(workspace_);
             {
                 const py::gil_scoped_release release;
-                totals = value_and_gradient(problem, loss, how, grad, other);
+                auto scratch = workspace == nullptr ? nullptr : workspace->take<T>();
+                totals = value_and_gradient(problem, loss, how, grad, other, scratch.get());
+                if (workspace != nullptr)
+                    workspace->give_back(std::move(scratch));
             }
             return py::make_tuple(totals.value, totals.terms, totals.anchors, totals.skipped,
                                   totals.dropped);
@@ -133,7 +166,8 @@ class Call {
     py::object database_gradient_;
     std::string kind_, reduction_;
     int threads_;
-    Index lanes_ = 0;
+    Index lanes_ = 0, first_ = 0;
+    py::object workspace_ = py::none();
     Candidates candidates_;
 };
 

@@ -18,8 +18,9 @@ from metricfast.training.objective import Objective
 __all__ = ["ByParts"]
 
 Array = NDArray[Any]
-# Tasks for each thread: more take longer to send, fewer leave some waiting for others.
-_TASKS = 2
+# Tasks for each thread: more take longer to send; of two or fewer Dask does not keep any until a
+# thread is free, so that some wait for others.
+_TASKS = 3
 # Value, gradients, and what the loss tells of its evaluation.
 Found = tuple[float, list[Array], dict[str, Any]]
 
@@ -101,13 +102,12 @@ def _evaluate(
 ) -> list[Found]:  # fmt: skip
     """Evaluate the loss of some anchors: a task of several parts."""
     own, found = objective.apart(threads_here(threads)), []
-    for part in parts:
-        try:
-            value, gradients = own.of_loss(arrays, own.part(batch, *part))
-        except LossOverflowError:
-            return [(math.nan, [], {})]
-        told = {name: kept for name, kept in vars(own.loss.loss).items() if name[-1] == "_"}
-        found.append((value, gradients, told))
+    try:
+        for value, gradients in own.of_parts(arrays, batch, parts):
+            told = {name: kept for name, kept in vars(own.loss.loss).items() if name[-1] == "_"}
+            found.append((value, gradients, told))
+    except LossOverflowError:
+        return [(math.nan, [], {})]
     return found
 
 

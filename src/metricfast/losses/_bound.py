@@ -35,6 +35,8 @@ class Call:
     threads: int
     lanes: int  # shares of the work, at most, each with sums of its own; 0: as many as serve
     options: dict[str, Any]  # what the loss alone takes
+    workspace: Any = None
+    first: int = 0  # the row of the database that the first query is, where these are some of it
     gradient: Array = field(init=False)
     database_gradient: Array | None = field(init=False)
 
@@ -73,7 +75,7 @@ class Call:
 
     def check_squares(self) -> None:
         """Refuse points whose squared distances overflow: softmax would leave them out."""
-        largest = max(np.abs(Z).max() for Z in (self.queries, self.database) if Z is not None)
+        largest = max(max(Z.max(), -Z.min()) for Z in (self.queries, self.references))
         if not largest < np.sqrt(np.finfo(self.queries.dtype).max / self.queries.shape[1]) / 2:
             self.refuse_overflow()
 
@@ -103,22 +105,25 @@ class BoundLoss:
         self.loss = loss
         self._labels, self._weight, self._threads = labels, weight, threads
         self._lanes = 0
+        self._workspace = get_kernels().workspace()
 
     def __call__(
-        self, Z: Array, rows: Rows = None, n_anchors: int | None = None, **options: Any
+        self, Z: Array, rows: Rows = None, anchors: slice | None = None, **options: Any
     ) -> tuple[float, Array]:
         """Value and gradient of points among themselves, each left out of its own row.
 
-        The first ``n_anchors`` alone, by default all, are compared with the others.
+        Those at ``anchors`` alone, by default all, are compared with the others.
         """
-        if n_anchors is None or n_anchors == len(Z):
-            return self._evaluated(Z, None, rows, None, np.arange(len(Z)), options)
-        rows = np.arange(len(Z)) if rows is None else rows
-        call = self.call(Z[:n_anchors], Z, rows[:n_anchors], rows, np.arange(n_anchors), options)
+        own = np.arange(len(Z))
+        if anchors is None or anchors == slice(0, len(Z)):
+            return self._evaluated(Z, None, rows, None, own, options)
+        rows = own if rows is None else rows
+        call = self.call(Z[anchors], Z, rows[anchors], rows, own[anchors], options)
+        call.first = int(own[anchors][0])
         if self.loss._weighs_columns and self._weight is not None:
             call.column_weight = self._weight[rows]
         value, (of_anchors, gradient) = self._of(call)
-        gradient[:n_anchors] += of_anchors
+        gradient[anchors] += of_anchors
         return value, gradient
 
     def against(
@@ -143,8 +148,16 @@ class BoundLoss:
         Parts are shared out already: each keeps one sum of the gradients of its database.
         """
         own = BoundLoss(loss, self._labels, self._weight, as_threads(n_jobs))
-        own._lanes = 1
+        own._lanes, own._workspace = 1, self._workspace
         return own
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave memory to work in behind."""
+        return {**self.__dict__, "_workspace": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take other memory to work in."""
+        self.__dict__.update(state, _workspace=get_kernels().workspace())
 
     def _evaluated(self, *arguments: Any) -> tuple[float, Any]:
         return self._of(self.call(*arguments))
@@ -176,5 +189,5 @@ class BoundLoss:
         return Call(
             Z, Z_database, self._labels.kind, y, y_database, weight,
             weight if alone and self.loss._weighs_columns else None, exclude,
-            self.loss._reduction(), self._threads, self._lanes, options or {},
+            self.loss._reduction(), self._threads, self._lanes, options or {}, self._workspace,
         )  # fmt: skip

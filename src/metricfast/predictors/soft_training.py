@@ -17,8 +17,9 @@ from metricfast.losses._call import Loss
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.samplers import Batch, batch_count
 from metricfast.training.coordinates import Parts, flat, parts
+from metricfast.training.labelled import Labelled
 from metricfast.training.monitor import DivergedError, Monitor
-from metricfast.training.objective import Labelled, Objective
+from metricfast.training.objective import Objective
 from metricfast.training.own_parts import initial_parameters
 from metricfast.training.steps import Adam, Steps, minimize_minibatch, runs_of
 
@@ -193,9 +194,11 @@ class _Outputs(Labelled):
     def __init__(self, losses: list[Labelled]) -> None:
         self.loss, self.y, self._losses = losses[0].loss, losses[0].y, losses
 
-    def among(self, Z: Array, batch: Batch | None) -> tuple[float, Array]:
+    def among(
+        self, Z: Array, batch: Batch | None, part: slice | None = None
+    ) -> tuple[float, Array]:
         """Return the loss of the anchors of a batch, or of all points, and its gradient."""
-        found = [each.among(Z, batch) for each in self._losses]
+        found = [each.among(Z, batch, part) for each in self._losses]
         total: Array = np.sum([gradient for _, gradient in found], axis=0)
         return sum(value for value, _ in found), total
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -22,16 +22,14 @@ from metricfast._core.sources import Source
 from metricfast._core.sparse import embed_sparse, sparse_gradient
 from metricfast.embeddings import Asymmetric, Embedding
 from metricfast.exceptions import LossOverflowError
-from metricfast.losses._call import Loss
 from metricfast.samplers import Batch
 from metricfast.training.coordinates import Parts
-from metricfast.training.own_parts import OwnLoss
+from metricfast.training.labelled import Labelled, anchors_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = [
-    "Labelled",
     "LinearMap",
     "Objective",
     "evaluated_by",
@@ -112,48 +110,6 @@ class LinearMap:
         return [np.asarray(get_kernels().linear_backward(upstream, X, as_threads(n_jobs)))]
 
 
-class Labelled:
-    """A loss of points whose labels and weights are known, and checked once.
-
-    `loss` is one of `metricfast.losses`, or called like these; `y_database` are labels of points
-    that anchors are compared with, where these are no training points.
-    """
-
-    has_lists = False
-
-    def __init__(
-        self,
-        loss: Any,
-        y: Array,
-        weight: NDArray[np.float64] | None = None,
-        y_database: Array | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.loss, self.y = loss, y
-        if isinstance(y, np.ndarray):  # codes of classes, say, that need no other copy
-            y = y.view()
-            y.flags.writeable = False
-        on = loss.on if isinstance(loss, Loss) else OwnLoss(loss).on
-        self.bound: Any = on(y, weight, y_database=y_database, n_jobs=n_jobs)
-
-    def among(self, Z: Array, batch: Batch | None) -> tuple[float, Array]:
-        """Return the loss of the anchors of a batch, or of all points, and its gradient."""
-        value, upstream = self.bound(Z) if batch is None else self.bound(Z, *batch)
-        return value, upstream
-
-    def listed(self, Z: Array) -> tuple[float, Array] | None:
-        """Return the loss of all points by lists of the few pairs that matter, if it has any."""
-        del Z
-        return None
-
-    def apart(self, n_jobs: int | None) -> Self:
-        """Return a copy that shares labels alone: what evaluations leave behind is its own."""
-        own = copy.copy(self)
-        own.loss = copy.copy(self.loss)
-        own.bound = self.bound.apart(own.loss, n_jobs)
-        return own
-
-
 class Objective:
     """Embedding, loss and penalty, as a function of the solver's vector.
 
@@ -183,6 +139,8 @@ class Objective:
         self.database, self.penalty, self.C = database, penalty, C
         self.tally, self.n_jobs = tally, n_jobs
         self.evaluator = _evaluator.get()
+        self._of_parts = False
+        self._kept: tuple[Array, Any] | None = None
 
     def __call__(self, x: Array, batch: Batch | None = None) -> tuple[float, Array]:
         """Return value and gradient, of all points or of a batch.
@@ -214,16 +172,22 @@ class Objective:
             self.tally(surrogate, value, batch)
         return value, gradient
 
-    def of_loss(self, arrays: list[Array], batch: Batch | None) -> tuple[float, list[Array]]:
-        """Return the loss and its gradients by the parameters; none where it is not finite."""
+    def of_loss(
+        self, arrays: list[Array], batch: Batch | None, part: slice | None = None
+    ) -> tuple[float, list[Array]]:
+        """Return the loss and its gradients by the parameters; none where it is not finite.
+
+        Of the anchors of the batch, or of all points, a part alone, if it is given: losses of
+        parts, where they are sums over anchors, add up to that of all.
+        """
         arrays = [np.ascontiguousarray(array, self.X.dtype) for array in arrays]
         found: tuple[float, list[Array]]
         if isinstance(self.database, str) and self.database == "table":
-            found = self._against_table(arrays, batch)
+            found = self._against_table(arrays, batch, part)
         elif self.embedding.asymmetric or not isinstance(self.database, str):
-            found = self._two_sided(arrays, batch)
+            found = self._two_sided(arrays, batch, part)
         else:
-            found = self._one_sided(arrays, batch)
+            found = self._one_sided(arrays, batch, part)
         shapes = [array.shape for array in arrays]
         if found[1] and [array.shape for array in found[1]] != shapes:
             raise ValueError(
@@ -231,6 +195,14 @@ class Objective:
                 f"of its parameters, {shapes}; found {[array.shape for array in found[1]]}."
             )
         return found
+
+    def of_parts(
+        self, arrays: list[Array], batch: Batch | None, parts: Iterable[tuple[int, int]]
+    ) -> Iterator[tuple[float, list[Array]]]:
+        """Give the loss of each part of the anchors, and its gradients; points are mapped once."""
+        own = self._with(_of_parts=True, _kept=None)
+        for ends in parts:
+            yield own.of_loss(arrays, batch, slice(*ends))
 
     def listed(self, arrays: list[Array]) -> tuple[float, list[Array]] | None:
         """Return the loss of all points by lists of the few pairs that matter, if it has any."""
@@ -258,28 +230,33 @@ class Objective:
         vars(own).update(changed)
         return own
 
-    def part(self, batch: Batch | None, start: int, stop: int) -> Batch:
-        """Return a batch of some of the anchors of a batch, or of all points.
+    def _mapped(
+        self, embedding: Any, arrays: list[Array], X: Any, rows: NDArray[np.int64] | None
+    ) -> tuple[Array, Any]:
+        """Map points that anchors are compared with; once, where several parts are given."""
+        if self._kept is not None:
+            return self._kept
+        X = X if rows is None else X[rows]
+        found: tuple[Array, Any] = embedding._forward(arrays, X, n_jobs=self.n_jobs)
+        if self._of_parts:
+            self._kept = found
+        return found
 
-        Losses of parts, where they are sums over anchors, add up to that of all.
-        """
+    def _anchors(self, batch: Batch | None, part: slice | None) -> NDArray[np.int64]:
+        """Return the rows of anchors among all points."""
         rows = np.arange(self.X.shape[0]) if batch is None else batch.rows
-        anchors = rows[start:stop]
-        if not isinstance(self.database, str) or self.database != "batch":
-            return Batch(anchors, len(anchors))
-        return Batch(np.concatenate([anchors, rows[:start], rows[stop:]]), len(anchors))
+        return np.asarray(rows[anchors_of(batch, part) or slice(None)])
 
-    def _points(self, batch: Batch | None) -> Any:
-        return self.X if batch is None else self.X[batch.rows]
-
-    def _one_sided(self, arrays: list[Array], batch: Batch | None) -> tuple[float, list[Array]]:
+    def _one_sided(
+        self, arrays: list[Array], batch: Batch | None, part: slice | None
+    ) -> tuple[float, list[Array]]:
         among = batch is None or self.database == "batch"
-        X = self._points(batch) if among else self.X
-        Z, cache = self.embedding._forward(arrays, X, n_jobs=self.n_jobs)
-        if among or batch is None:
-            value, upstream = self.loss.among(Z, batch)
+        rows = batch.rows if among and batch is not None else None
+        Z, cache = self._mapped(self.embedding, arrays, self.X, rows)
+        if among:
+            value, upstream = self.loss.among(Z, batch, part)
         else:
-            anchors = batch.rows[: batch.n_anchors]
+            anchors = self._anchors(batch, part)
             value, (of_anchors, upstream) = self.loss.bound.against(
                 Z[anchors], Z, anchors, exclude=anchors
             )
@@ -289,21 +266,22 @@ class Objective:
                 np.add.at(upstream, anchors, of_anchors)
         return value, self.embedding.backward(arrays, cache, upstream, n_jobs=self.n_jobs)
 
-    def _two_sided(self, arrays: list[Array], batch: Batch | None) -> tuple[float, list[Array]]:
-        anchors = np.arange(self.X.shape[0]) if batch is None else batch.rows[: batch.n_anchors]
+    def _two_sided(
+        self, arrays: list[Array], batch: Batch | None, part: slice | None
+    ) -> tuple[float, list[Array]]:
+        anchors = self._anchors(batch, part)
         X: Any = self.X
         rows: Any = None
         exclude: Any = anchors
-        if isinstance(self.database, Source) and batch is not None:
-            rows, exclude = batch.rows[batch.n_anchors :], None
-            X = self.database[rows]
-        elif not isinstance(self.database, str):
+        if not isinstance(self.database, str):
             X, exclude = self.database, None
+            if isinstance(X, Source) and batch is not None:
+                rows = batch.rows[batch.n_anchors :]
         elif self.database == "batch" and batch is not None:
-            X, rows, exclude = self._points(batch), batch.rows, np.arange(batch.n_anchors)
+            rows, exclude = batch.rows, np.arange(len(batch.rows))[anchors_of(batch, part)]
         (query, of_query), (database, of_database) = self._sides(arrays)
         Zq, query_cache = query._forward(of_query, self.X[anchors], n_jobs=self.n_jobs)
-        Zd, database_cache = database._forward(of_database, X, n_jobs=self.n_jobs)
+        Zd, database_cache = self._mapped(database, of_database, X, rows)
         value, (dq, dd) = self.loss.bound.against(Zq, Zd, anchors, rows, exclude)
         by_query = query.backward(of_query, query_cache, dq, n_jobs=self.n_jobs)
         by_database = database.backward(of_database, database_cache, dd, n_jobs=self.n_jobs)
@@ -320,9 +298,11 @@ class Objective:
         of_query, of_database = embedding.split(arrays)
         return (embedding.query, of_query), (embedding.database, of_database)
 
-    def _against_table(self, arrays: list[Array], batch: Batch | None) -> tuple[float, list[Array]]:
+    def _against_table(
+        self, arrays: list[Array], batch: Batch | None, part: slice | None
+    ) -> tuple[float, list[Array]]:
         *own, table = arrays
-        anchors = None if batch is None else batch.rows[: batch.n_anchors]
+        anchors = None if batch is None and part is None else self._anchors(batch, part)
         X = self.X if anchors is None else self.X[anchors]
         Z, cache = self.embedding._forward(own, X, n_jobs=self.n_jobs)
         normalize = bool(getattr(self.embedding, "normalize", False))

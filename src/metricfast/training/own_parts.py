@@ -95,11 +95,12 @@ class OwnBoundLoss:
     def __init__(self, loss: OwnLoss, y: Array, y_database: Array, n_jobs: int | None) -> None:
         self._loss, self._y, self._y_database, self._n_jobs = loss, y, y_database, n_jobs
 
-    def __call__(self, Z: Array, rows: Any = None, n_anchors: int | None = None) -> Any:
-        """Value and gradient of points, the first of which alone are anchors."""
-        if n_anchors is None or n_anchors == len(Z):
+    def __call__(self, Z: Array, rows: Any = None, at: slice | None = None) -> Any:
+        """Value and gradient of points, of which some alone may be anchors."""
+        if at is None or at == slice(0, len(Z)):
             return self._loss(Z, self._of(self._y, rows), n_jobs=self._n_jobs)
-        anchors = np.arange(n_anchors)
+        anchors = np.arange(len(Z))[at]
+        rows = np.arange(len(Z)) if rows is None else rows
         value, (of_anchors, upstream) = self.against(Z[anchors], Z, rows[anchors], rows, anchors)
         upstream[anchors] += of_anchors
         return value, upstream

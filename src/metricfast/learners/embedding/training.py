@@ -16,8 +16,9 @@ from metricfast.samplers import Batch, Epoch, Sampler
 from metricfast.training.chunks import Chunked, batches_of
 from metricfast.training.coordinates import Parts
 from metricfast.training.fingerprint import fingerprint
+from metricfast.training.labelled import Labelled
 from metricfast.training.monitor import Monitor
-from metricfast.training.objective import Labelled, Objective, is_continuous, is_learnable
+from metricfast.training.objective import Objective, is_continuous, is_learnable
 from metricfast.training.own_parts import checked_batches, prepared
 from metricfast.training.steps import Adam, Momentum, Rule, Steps, runs_of
 

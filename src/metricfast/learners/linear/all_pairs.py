@@ -17,8 +17,9 @@ from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.linear.base import LinearLearner
 from metricfast.learners.linear.copies import counted_once
 from metricfast.training.coordinates import FULL_BASIS, Coordinates
+from metricfast.training.labelled import Labelled
 from metricfast.training.monitor import Monitor, SolverState
-from metricfast.training.objective import Labelled, LinearMap, Objective
+from metricfast.training.objective import LinearMap, Objective
 
 __all__ = ["AllPairsLearner"]
 

@@ -11,7 +11,7 @@ import metricfast.losses as losses
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.points import TrainingSet
 from metricfast.samplers import Batch
-from metricfast.training.objective import Labelled
+from metricfast.training.labelled import Labelled, anchors_of
 
 __all__ = ["MARGIN", "ImpostorLists", "TargetsAndImpostors"]
 
@@ -192,19 +192,24 @@ class TargetsAndImpostors(Labelled):
         found = self.bound(Z, targets=self.targets, impostors=lists)
         return found
 
-    def among(self, Z: NDArray[Any], batch: Batch | None) -> tuple[float, NDArray[Any]]:
+    def among(
+        self, Z: NDArray[Any], batch: Batch | None, part: slice | None = None
+    ) -> tuple[float, NDArray[Any]]:
         """Return the loss of the anchors of a batch, or of all points, and its gradient."""
         if batch is None:
-            found = self.listed(Z)
+            found = self.listed(Z) if part is None else None
             if found is None:
-                found = self.bound(Z, targets=self.targets)
+                self.loss.regularization = self._regularization
+                targets = self.targets if part is None else self.targets[part]
+                found = self.bound(Z, anchors=part, targets=targets)
             return found
         # The batch's points of other classes stand for all others.
         push = (1 - self._regularization) * len(self.y) / len(batch.rows)
         total = self._regularization + push
         self.loss.regularization = self._regularization / total
         order = np.argsort(batch.rows)
-        targets = self.targets[batch.rows[: batch.n_anchors]]
+        anchors = anchors_of(batch, part)
+        targets = self.targets[batch.rows[anchors]]
         near = order[np.searchsorted(batch.rows, targets, sorter=order)]
-        value, upstream = self.bound(Z, *batch, targets=near)
+        value, upstream = self.bound(Z, batch.rows, anchors, targets=near)
         return total * value, Z.dtype.type(total) * upstream

@@ -16,8 +16,9 @@ from metricfast.learners.linear.all_pairs import AllPairsLearner
 from metricfast.learners.linear.shared_docs import documented
 from metricfast.samplers import Batch
 from metricfast.training.coordinates import Coordinates
+from metricfast.training.labelled import Labelled
 from metricfast.training.monitor import Monitor
-from metricfast.training.objective import Labelled, LinearMap, Objective, map_points
+from metricfast.training.objective import LinearMap, Objective, map_points
 
 __all__ = ["LDML"]
 
@@ -154,11 +155,11 @@ class _OfPairs(Objective):
     """The objective of the map and the bias."""
 
     def of_loss(
-        self, arrays: list[NDArray[Any]], batch: Batch | None
+        self, arrays: list[NDArray[Any]], batch: Batch | None, part: slice | None = None
     ) -> tuple[float, list[NDArray[Any]]]:
         of_pairs, (L, bias) = self.loss.loss, arrays
         of_pairs.bias = float(bias[0])
-        value, gradients = super().of_loss([L], batch)
+        value, gradients = super().of_loss([L], batch, part)
         return value, gradients and [*gradients, np.array([of_pairs.bias_gradient_])]
 
     def best_bias(self, L: NDArray[Any], bias: float) -> float:

@@ -23,8 +23,9 @@ from metricfast.learners.linear.shared_docs import documented
 from metricfast.samplers import Batch
 from metricfast.training.chunks import rows_of
 from metricfast.training.coordinates import Coordinates
+from metricfast.training.labelled import Labelled, anchors_of
 from metricfast.training.monitor import SolverState
-from metricfast.training.objective import Labelled, LinearMap, Objective, map_points
+from metricfast.training.objective import LinearMap, Objective, map_points
 
 __all__ = ["NCMML"]
 
@@ -150,9 +151,12 @@ class _Likelihood(Objective):
         )  # fmt: skip
 
     def of_loss(
-        self, arrays: list[NDArray[Any]], batch: Batch | None
+        self, arrays: list[NDArray[Any]], batch: Batch | None, part: slice | None = None
     ) -> tuple[float, list[NDArray[Any]]]:
-        (L,), rows = arrays, slice(None) if batch is None else batch.rows[: batch.n_anchors]
+        (L,) = arrays
+        rows: Any = part or slice(None)
+        if batch is not None:
+            rows = batch.rows[anchors_of(batch, part)]
         X, labels, weights = self.X[rows], self.loss.y[rows], self._weights[rows]
         embedded = self._means @ L.T
         own = np.arange(len(labels)), labels

@@ -30,8 +30,9 @@ from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch
 from metricfast.training.chunks import Chunked
 from metricfast.training.coordinates import Parts
+from metricfast.training.labelled import Labelled
 from metricfast.training.monitor import Monitor
-from metricfast.training.objective import Labelled, LinearMap, Objective, map_points
+from metricfast.training.objective import LinearMap, Objective, map_points
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from metricfast.distances.gradient import metric_gradient
 from metricfast.samplers import Batch
 from metricfast.training.coordinates import Positive
+from metricfast.training.labelled import anchors_of
 from metricfast.training.objective import Objective, finite, map_points
 
 __all__ = ["MatrixObjective", "OfMatrix", "penalty_of_matrix", "root"]
@@ -49,13 +50,15 @@ class OfMatrix(Positive):
 class MatrixObjective(Objective):
     """The objective of M, of queries against all points, or those of their batch."""
 
-    def of_loss(self, arrays: list[Array], batch: Batch | None) -> tuple[float, list[Array]]:
+    def of_loss(
+        self, arrays: list[Array], batch: Batch | None, part: slice | None = None
+    ) -> tuple[float, list[Array]]:
         """Return the loss and its gradient."""
         (M,), X, among = arrays, self.X, None
-        rows = np.arange(len(X)) if batch is None else batch.rows[: batch.n_anchors]
-        anchors = rows
+        anchors = rows = self._anchors(batch, part)
         if batch is not None and self.database == "batch":
-            X, among, anchors = X[batch.rows], batch.rows, np.arange(batch.n_anchors)
+            X, among = X[batch.rows], batch.rows
+            anchors = np.arange(len(among))[anchors_of(batch, part)]
         Z = map_points(X, root(M), self.n_jobs)
         if not finite(Z):
             return float("nan"), []

@@ -35,7 +35,8 @@ from metricfast.learners.votes.voting import largest_cost, vote_error, vote_loss
 from metricfast.training.both_chunks import is_beyond
 from metricfast.training.chunks import SHARE, Chunked, held
 from metricfast.training.coordinates import Parts, flat
-from metricfast.training.objective import Labelled, Objective
+from metricfast.training.labelled import Labelled
+from metricfast.training.objective import Objective
 
 __all__ = ["TwoSidedVotes"]
 

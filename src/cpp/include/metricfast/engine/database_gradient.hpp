@@ -13,49 +13,48 @@ METRICFAST_NAMESPACE_BEGIN
 /// origin, and lose fewer digits amid the points, so these are centred.
 template <class T> class EmbeddedSides {
   public:
-    explicit EmbeddedSides(RowKind of) : kind(of) {}
-
-    void set(const RowProblem<T> &problem) {
+    void set(const RowProblem<T> &problem, RowKind of) {
+        kind = of;
         Eigen::RowVectorXd origin = Eigen::RowVectorXd::Zero(problem.database.cols);
         if (kind != RowKind::inner_product)
             origin = Eigen::Map<const Eigen::RowVectorXd>(middle(Points(problem.database)).data(),
                                                           origin.size());
-        const auto centred = [&](View<const T> z) {
-            return RowMatrix<T>(
-                (z.eigen().template cast<double>().rowwise() - origin).template cast<T>());
+        const auto centre = [&](View<const T> z, RowMatrix<T> &centred) {
+            centred = (z.eigen().template cast<double>().rowwise() - origin).template cast<T>();
         };
-        database_ = centred(problem.database);
+        centre(problem.database, database_);
         symmetric_ = problem.symmetric;
         if (!symmetric_)
-            queries_ = centred(problem.queries);
+            centre(problem.queries, queries_);
     }
 
     const RowMatrix<T> &queries() const { return symmetric_ ? database_ : queries_; }
     const RowMatrix<T> &database() const { return database_; }
 
-    void add_to_query(T weight, Index i, Index j, double *sum) const {
-        add(weight, queries().row(i).data(), database().row(j).data(), sum);
-    }
-    void add_to_database(T weight, Index i, Index j, double *sum) const {
-        add(weight, database().row(j).data(), queries().row(i).data(), sum);
-    }
-
-    const RowKind kind;
-
-  private:
-    /// What a weight w of a pair (a, b) gives to a's gradient: 2w (a - b) for distances, w b for
-    /// inner products.
-    void add(T weight, const T *a, const T *b, double *sum) const {
+    /// add(k, x, y): a weight w of query i and database point j gives x to coordinate k of the
+    /// query's gradient, and y to the point's. Of distances these are 2w (a - b) and its negative,
+    /// of inner products w b and w a.
+    template <class Add> void visit(T weight, Index i, Index j, Add &&add) const {
+        const T *a = queries().row(i).data(), *b = database().row(j).data();
         const Index p = database_.cols();
         const double w = static_cast<double>(weight);
         if (kind != RowKind::inner_product)
-            for (Index k = 0; k < p; ++k)
-                sum[k] += 2 * w * (static_cast<double>(a[k]) - static_cast<double>(b[k]));
+            for (Index k = 0; k < p; ++k) {
+                const double apart =
+                    2 * w * (static_cast<double>(a[k]) - static_cast<double>(b[k]));
+                add(k, apart, -apart);
+            }
         else
             for (Index k = 0; k < p; ++k)
-                sum[k] += w * static_cast<double>(b[k]);
+                add(k, w * static_cast<double>(b[k]), w * static_cast<double>(a[k]));
+    }
+    void add_to_database(T weight, Index i, Index j, double *sum) const {
+        visit(weight, i, j, [&](Index k, double, double y) { sum[k] += y; });
     }
 
+    RowKind kind = RowKind::squared_distance;
+
+  private:
     bool symmetric_ = false;
     RowMatrix<T> database_;
     RowMatrix<T> queries_;
@@ -71,10 +70,26 @@ template <class T> class DatabaseShare {
         T weight;
     };
 
+    /// Forgets all that was added, but for the memory.
     /// \param bytes what the kept weights may take.
-    void set_capacity(std::size_t bytes) { capacity_ = bytes / sizeof(Entry); }
+    void reset(std::size_t bytes) {
+        capacity_ = bytes / sizeof(Entry);
+        kept_.clear();
+        recent_ = 0;
+        summed_ = weighed_ = false;
+    }
 
-    void add(const EmbeddedSides<T> &sides, Index row, Index column, T weight) {
+    /// A weight of a pair, whose share of the query's own gradient is added to `own`.
+    void add(const EmbeddedSides<T> &sides, Index row, Index column, T weight, double *own) {
+        if (summed_) {
+            double *const sum = sums_.row(column).data();
+            sides.visit(weight, row, column, [&](Index k, double x, double y) {
+                own[k] += x;
+                sum[k] += y;
+            });
+            return;
+        }
+        sides.visit(weight, row, column, [&](Index k, double x, double) { own[k] += x; });
         kept_.push_back(
             {static_cast<std::int32_t>(row), static_cast<std::int32_t>(column), weight});
         if (kept_.size() <= capacity_)
@@ -97,15 +112,16 @@ template <class T> class DatabaseShare {
         recent_ += weights.rows();
         if (sides.kind == RowKind::inner_product)
             return;
-        if (column_sums_.size() == 0)
+        if (!weighed_)
             column_sums_.setZero(weights.cols());
+        weighed_ = true;
         for (Index r = 0; r < weights.rows(); ++r)
             column_sums_ += weights.row(r).transpose().template cast<double>();
     }
 
     /// After the last block: what is not needed any more is released.
     void finish(const EmbeddedSides<T> &sides) {
-        if (sums_.size() == 0)
+        if (!summed_)
             return;
         flush(sides);
         product_.resize(0, 0);
@@ -114,18 +130,19 @@ template <class T> class DatabaseShare {
     const std::vector<Entry> &kept() const { return kept_; }
 
     void add_sums(const EmbeddedSides<T> &sides, Index j, Eigen::RowVectorXd &sum) const {
-        if (sums_.size() != 0)
+        if (summed_)
             sum += sums_.row(j);
         if (recent_ > 0)
             sum += of_product(sides) * product_.row(j).template cast<double>();
-        if (column_sums_.size() != 0)
+        if (weighed_)
             sum += 2.0 * column_sums_[j] * sides.database().row(j).template cast<double>();
     }
 
   private:
     void prepare(const EmbeddedSides<T> &sides) {
-        if (sums_.size() == 0)
+        if (!summed_)
             sums_.setZero(sides.database().rows(), sides.database().cols());
+        summed_ = true;
     }
 
     static double of_product(const EmbeddedSides<T> &sides) {
@@ -146,14 +163,18 @@ template <class T> class DatabaseShare {
     std::vector<Entry> kept_;
     RowMatrix<T> product_; ///< of the last `recent_` anchors
     Index recent_ = 0;
+    bool summed_ = false; ///< there are sums
     RowMatrix<double> sums_;
+    bool weighed_ = false; ///< there are sums of columns
     Eigen::VectorXd column_sums_;
 };
 
 /// write(j, gradient of database point j) for all j.
+/// \param sorted memory to work in.
 template <class T, class Write>
 void sum_shares(const EmbeddedSides<T> &sides, const std::vector<const DatabaseShare<T> *> &shares,
-                const Control &control, Write &&write) {
+                const Control &control, std::vector<typename DatabaseShare<T>::Entry> &sorted,
+                Write &&write) {
     using Entry = typename DatabaseShare<T>::Entry;
     const Index m = sides.database().rows();
     // Kept weights sorted by column: those of column j are sorted[starts[j]] .. sorted[starts[j +
@@ -164,7 +185,7 @@ void sum_shares(const EmbeddedSides<T> &sides, const std::vector<const DatabaseS
             ++starts[e.column + 2];
     for (Index j = 0; j < m; ++j)
         starts[j + 2] += starts[j + 1];
-    std::vector<Entry> sorted(static_cast<std::size_t>(starts[m + 1]));
+    sorted.resize(static_cast<std::size_t>(starts[m + 1]));
     for (const auto *share : shares)
         for (const Entry &e : share->kept())
             sorted[starts[e.column + 1]++] = e;

@@ -13,18 +13,22 @@
 #include "metricfast/engine/database_gradient.hpp"
 #include "metricfast/engine/kept_gradient.hpp"
 #include "metricfast/engine/row_plan.hpp"
+#include "metricfast/engine/row_scratch.hpp"
 #include "metricfast/simd/product.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
 template <class T> class RowEngine {
   public:
-    RowEngine(const RowProblem<T> &problem, const RowLoss<T> &loss, const Control &control)
+    /// \param scratch memory of a former call, to be used again; it must outlive the engine.
+    RowEngine(const RowProblem<T> &problem, const RowLoss<T> &loss, const Control &control,
+              RowScratch<T> *scratch = nullptr)
         : problem_(problem), loss_(loss),
           control_(worth_it(control, static_cast<double>(problem.queries.rows) *
                                          static_cast<double>(problem.database.rows) *
                                          static_cast<double>(problem.queries.cols + 32))),
-          query_points_(problem.queries), database_points_(problem.database), sides_(loss.kind()) {
+          query_points_(problem.queries), database_points_(problem.database),
+          scratch_(scratch != nullptr ? *scratch : own_) {
         problem.check(loss);
         require_finite(query_points_, "coordinates must be finite");
         require_finite(database_points_, "coordinates must be finite");
@@ -36,25 +40,26 @@ template <class T> class RowEngine {
                 "row engine: the gradient must have the queries' shape");
         require(problem_.symmetric || (grad_database.rows == m() && grad_database.cols == p()),
                 "row engine: the gradient must have the database's shape");
-        sides_.set(problem_);
+        sides_.set(problem_, loss_.kind());
         search_windows();
         const RowPlan plan(problem_, near_ != nullptr, loss_.sparse());
         if (plan.keeps())
             renew(weights_, n(), m() + 64 / static_cast<Index>(sizeof(T)));
-        std::vector<Lane> lanes(static_cast<std::size_t>(plan.lanes));
+        scratch_.ready(plan.lanes, thread_count(control_), plan.memory);
+        std::vector<Lane> &lanes = scratch_.lanes;
         const Index blocks = (n() + plan.block - 1) / plan.block;
         parallel_blocks(
             plan.lanes, control_,
             [&](Index l, Worker &worker) {
                 Lane &lane = lanes[l];
-                lane.database.set_capacity(plan.memory);
+                Desk &desk = scratch_.desks[worker.id()];
                 for (Index b = l; b < blocks; b += plan.lanes) {
                     const Index first = b * plan.block;
-                    run_block(plan, lane, first, std::min(plan.block, n() - first), grad_queries);
+                    run_block(plan, lane, desk, first, std::min(plan.block, n() - first),
+                              grad_queries);
                     worker.advance();
                 }
                 lane.database.finish(sides_);
-                lane.release_scratch();
             },
             blocks);
         RowTotals totals;
@@ -73,22 +78,8 @@ template <class T> class RowEngine {
     }
 
   private:
-    struct Lane {
-        DatabaseShare<T> database;
-        RowTotals totals;
-        RowMatrix<T> values; ///< of a block of whole rows
-        // Aligned: vectorised exp peels unaligned ends, which round otherwise.
-        AlignedVector<T> listed; ///< of a row
-        AlignedVector<T> roots;
-        WindowLists near;
-        Index failures = 0;   ///< window searches in a row that found too much
-        Index unsearched = 0; ///< blocks since then
-
-        void release_scratch() {
-            values.resize(0, 0);
-            near = {};
-        }
-    };
+    using Lane = typename RowScratch<T>::Lane;
+    using Desk = typename RowScratch<T>::Desk;
 
     Index n() const { return problem_.queries.rows; }
     Index m() const { return problem_.database.rows; }
@@ -108,20 +99,18 @@ template <class T> class RowEngine {
             near_.reset(); // few points, and windows hold too many of them
     }
 
-    void run_block(const RowPlan &plan, Lane &lane, Index first, Index count,
+    void run_block(const RowPlan &plan, Lane &lane, Desk &desk, Index first, Index count,
                    View<T> grad_queries) const {
         if (plan.route == RowPlan::Route::listed) {
             const auto &given = problem_.candidates;
-            for (Index i = first; i < first + count; ++i)
-                run_listed_row(lane, i, given.columns.data() + given.row_starts[i],
-                               given.row_starts[i + 1] - given.row_starts[i], grad_queries);
-        } else if (near_ && found_near(lane, first, count)) {
-            for (Index r = 0; r < count; ++r)
-                run_listed_row(lane, first + r, lane.near.columns.data() + lane.near.starts[r],
-                               lane.near.starts[r + 1] - lane.near.starts[r], grad_queries);
+            run_listed_rows(lane, desk, first, count, given.row_starts.data() + first,
+                            given.columns.data(), grad_queries);
+        } else if (near_ && found_near(lane, desk, first, count)) {
+            run_listed_rows(lane, desk, first, count, desk.near.starts.data(),
+                            desk.near.columns.data(), grad_queries);
         } else {
             for (Index done = 0; done < count; done += plan.dense)
-                run_whole_rows(plan, lane, first + done, std::min(plan.dense, count - done),
+                run_whole_rows(plan, lane, desk, first + done, std::min(plan.dense, count - done),
                                grad_queries);
         }
     }
@@ -129,12 +118,12 @@ template <class T> class RowEngine {
     /// A listed entry costs about eight times one of a whole row. Where windows hold more, as early
     /// in a training, few searches are wasted on finding out, and those end with the block's first
     /// rows.
-    bool found_near(Lane &lane, Index first, Index count) const {
+    bool found_near(Lane &lane, Desk &desk, Index first, Index count) const {
         constexpr Index patience = 2, pause = 16;
         if (lane.failures >= patience && ++lane.unsearched % pause != 0)
             return false;
         const auto find = [&](Index rows) {
-            return near_->find(first, rows, rows * m() / 8, lane.near);
+            return near_->find(first, rows, rows * m() / 8, desk.near);
         };
         const bool found = find(std::min<Index>(count, TileShape<float>::rows)) && find(count);
         lane.failures = found ? 0 : lane.failures + 1;
@@ -148,14 +137,14 @@ template <class T> class RowEngine {
         return *pairs_;
     }
 
-    void run_whole_rows(const RowPlan &plan, Lane &lane, Index first, Index count,
+    void run_whole_rows(const RowPlan &plan, Lane &lane, Desk &desk, Index first, Index count,
                         View<T> grad_queries) const {
         const bool kept = plan.keeps();
         if (!kept)
-            renew(lane.values, count, m());
+            renew(desk.values, count, m());
         const View<T> block = kept
                                   ? View<T>(weights_.row(first).data(), count, m(), weights_.cols())
-                                  : view(lane.values);
+                                  : view(desk.values);
         if (sides_.kind == RowKind::inner_product)
             detail::multiply_nt<T>(view(sides_.queries()).middle_rows(first, count),
                                    view(sides_.database()), block);
@@ -163,21 +152,21 @@ template <class T> class RowEngine {
             pairs().fill(first, block, sides_.kind == RowKind::squared_distance);
         constexpr T nowhere = std::numeric_limits<T>::infinity();
         for (Index r = 0; r < count; ++r) {
-            Row<T> row{first + r, problem_.excluded(first + r), m(), nullptr, block.row(r)};
+            Row<T> row = this->row(first + r, m(), nullptr, block.row(r));
             if (row.excluded >= 0)
                 row.values[row.excluded] =
                     sides_.kind == RowKind::inner_product ? -nowhere : nowhere;
-            evaluate(lane, row);
+            evaluate(lane, desk, row);
             if (row.excluded >= 0)
                 row.values[row.excluded] = T(0);
         }
         if (kept)
             return;
-        if (loss_.sparse() && few(lane.values))
+        if (loss_.sparse() && few(desk.values))
             for (Index r = 0; r < count; ++r)
-                spread(lane, {first + r, -1, m(), nullptr, block.row(r)}, grad_queries);
+                spread(lane, desk, first + r, block.row(r), grad_queries);
         else
-            multiply(lane, first, count, grad_queries);
+            multiply(lane, desk, first, count, grad_queries);
     }
 
     /// Whether products with these weights cost more than those that are not zero one by one.
@@ -187,11 +176,15 @@ template <class T> class RowEngine {
         return (weights.size() - zeros) * cost < weights.size();
     }
 
+    Row<T> row(Index i, Index count, const std::int64_t *columns, T *values) const {
+        return {i, problem_.excluded(i), count, columns, values, problem_.first};
+    }
+
     /// Turns distances into derivatives by squared ones, times the anchor's weight.
-    void evaluate(Lane &lane, Row<T> &row) const {
+    void evaluate(Lane &lane, Desk &desk, Row<T> &row) const {
         const bool plain = sides_.kind == RowKind::distance;
         if (plain)
-            lane.roots.assign(row.values, row.values + row.count);
+            desk.roots.assign(row.values, row.values + row.count);
         const RowValue value = loss_.evaluate(row);
         const double weight = problem_.weight(row.anchor);
         lane.totals.add(value, weight);
@@ -200,57 +193,61 @@ template <class T> class RowEngine {
             row.array().setZero();
         else if (plain)
             for (Index j = 0; j < row.count; ++j)
-                row.values[j] *= lane.roots[j] > T(0) ? by / lane.roots[j] : T(0);
+                row.values[j] *= desk.roots[j] > T(0) ? by / desk.roots[j] : T(0);
         else if (by != T(1))
             row.array() *= by;
     }
 
     /// Distances to the listed columns only, from differences.
-    void run_listed_row(Lane &lane, Index i, const std::int64_t *columns, std::int64_t count,
-                        View<T> grad_queries) const {
-        lane.listed.resize(static_cast<std::size_t>(count));
-        const T *query = problem_.queries.row(i);
-        Row<T> row{i, problem_.excluded(i), static_cast<Index>(count), columns, lane.listed.data()};
-        for (std::int64_t e = 0; e < count; ++e)
-            row.values[e] = columns[e] == row.excluded
-                                ? std::numeric_limits<T>::infinity()
-                                : squared_distance(query, problem_.database.row(columns[e]), p());
-        if (sides_.kind == RowKind::distance)
-            square_roots(row.values, row.count);
-        evaluate(lane, row);
-        spread(lane, row, grad_queries);
+    void run_listed_rows(Lane &lane, Desk &desk, Index first, Index count,
+                         const std::int64_t *starts, const std::int64_t *columns,
+                         View<T> grad_queries) const {
+        auto &listed = desk.listed;
+        listed.set(count, starts, columns);
+        const Index bytes = p() * static_cast<Index>(sizeof(double));
+        listed.in_stripes(m(), bytes, [&](Index r, Index j, T &value) {
+            const Index i = first + r;
+            value = j == problem_.excluded(i)
+                        ? std::numeric_limits<T>::infinity()
+                        : squared_distance(problem_.queries.row(i), problem_.database.row(j), p());
+        });
+        for (Index r = 0; r < count; ++r) {
+            Row<T> row = this->row(first + r, listed.size(r), listed.columns(r), listed.values(r));
+            if (sides_.kind == RowKind::distance)
+                square_roots(row.values, row.count);
+            evaluate(lane, desk, row);
+        }
+        desk.own.setZero(count, p());
+        listed.in_stripes(m(), bytes, [&](Index r, Index j, T weight) {
+            if (weight != T(0) && j != problem_.excluded(first + r))
+                lane.database.add(sides_, first + r, j, weight, desk.own.row(r).data());
+        });
+        grad_queries.eigen().middleRows(first, count) = desk.own.template cast<T>();
     }
 
-    /// Weights of an anchor one by one: its own gradient now, the database's later.
-    void spread(Lane &lane, const Row<T> &weights, View<T> grad_queries) const {
-        const Index i = weights.anchor;
-        std::vector<double> own(static_cast<std::size_t>(p()), 0.0);
-        for (Index e = 0; e < weights.count; ++e) {
-            const Index j = weights.columns != nullptr ? static_cast<Index>(weights.columns[e]) : e;
-            const T weight = weights.values[e];
-            if (weight == T(0) || j == weights.excluded)
-                continue;
-            sides_.add_to_query(weight, i, j, own.data());
-            lane.database.add(sides_, i, j, weight);
-        }
-        for (Index k = 0; k < p(); ++k)
-            grad_queries.row(i)[k] = static_cast<T>(own[k]);
+    /// Those weights of a whole row that are not zero, one by one.
+    void spread(Lane &lane, Desk &desk, Index i, const T *weights, View<T> grad_queries) const {
+        desk.own.setZero(1, p());
+        for (Index j = 0; j < m(); ++j)
+            if (weights[j] != T(0))
+                lane.database.add(sides_, i, j, weights[j], desk.own.data());
+        grad_queries.eigen().row(i) = desk.own.row(0).template cast<T>();
     }
 
     /// Dense weights W of a block: dZq = 2 (diag(W 1) Zq - W Zd), dZd = 2 (diag(1 W) Zd - W^T Zq);
     /// for inner products W Zd and W^T Zq.
-    void multiply(Lane &lane, Index first, Index count, View<T> grad_queries) const {
+    void multiply(Lane &lane, Desk &desk, Index first, Index count, View<T> grad_queries) const {
         const auto queries = sides_.queries().middleRows(first, count);
         const View<T> out = grad_queries.middle_rows(first, count);
-        lane.database.add(sides_, lane.values, first);
+        lane.database.add(sides_, desk.values, first);
         if (sides_.kind == RowKind::inner_product) {
-            detail::multiply<T>(view(lane.values), view(sides_.database()), out);
+            detail::multiply<T>(view(desk.values), view(sides_.database()), out);
             return;
         }
         RowMatrix<T> own(count, p());
-        detail::multiply<T>(view(lane.values), view(sides_.database()), view(own));
+        detail::multiply<T>(view(desk.values), view(sides_.database()), view(own));
         for (Index r = 0; r < count; ++r) {
-            const double sum = lane.values.row(r).template cast<double>().sum();
+            const double sum = desk.values.row(r).template cast<double>().sum();
             out.eigen().row(r) = (2.0 * (sum * queries.row(r).template cast<double>() -
                                          own.row(r).template cast<double>()))
                                      .template cast<T>();
@@ -266,13 +263,14 @@ template <class T> class RowEngine {
         for (const Lane &lane : lanes)
             shares.push_back(&lane.database);
         grad_queries.eigen() *= factor;
-        sum_shares<T>(sides_, shares, silent(), [&](Index j, const Eigen::RowVectorXd &sum) {
-            const auto scaled = (static_cast<double>(factor) * sum).template cast<T>();
-            if (problem_.symmetric)
-                grad_queries.eigen().row(j) += scaled;
-            else
-                grad_database.eigen().row(j) = scaled;
-        });
+        sum_shares<T>(
+            sides_, shares, silent(), scratch_.sorted, [&](Index j, const Eigen::RowVectorXd &sum) {
+                const auto scaled = (static_cast<double>(factor) * sum).template cast<T>();
+                if (problem_.symmetric)
+                    grad_queries.eigen().row(j) += scaled;
+                else
+                    grad_database.eigen().row(j) = scaled;
+            });
     }
 
     RowProblem<T> problem_;
@@ -283,10 +281,12 @@ template <class T> class RowEngine {
     std::unique_ptr<WindowSearch> near_;
     mutable std::unique_ptr<AllPairs<T>> pairs_; ///< made where whole rows turn out to be needed
     mutable std::once_flag pairs_once_;
+    RowScratch<T> own_;
+    RowScratch<T> &scratch_;
+    EmbeddedSides<T> &sides_ = scratch_.sides;
     /// Where they are kept; blocks write their own rows. Some columns more than needed, since rows
     /// a power of two apart compete for the same lines of cache.
-    mutable RowMatrix<T> weights_;
-    EmbeddedSides<T> sides_;
+    RowMatrix<T> &weights_ = scratch_.weights;
 };
 
 METRICFAST_NAMESPACE_END

@@ -29,7 +29,10 @@ template <class T> struct Row {
     /// In: distances, or what else the loss is a function of; the excluded point's is +inf (-inf of
     /// inner products). Out: d loss / d value, in place; that of the excluded one is not used.
     T *values = nullptr;
+    /// The database row that query 0 is, where queries are some of the database's rows.
+    Index first = 0;
 
+    bool leaves_itself_out() const { return excluded >= 0 && excluded == first + anchor; }
     /// How many points the anchor may be compared with, in a whole row.
     Index others() const { return count - (excluded >= 0 ? 1 : 0); }
     auto array() const { return Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>(values, count); }

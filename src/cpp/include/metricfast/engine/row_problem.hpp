@@ -30,6 +30,7 @@ template <class T> struct RowProblem {
     View<const T> queries;
     View<const T> database;
     bool symmetric = false; ///< both are the same points: gradients of both roles are added
+    Index first = 0;        ///< the database row that query 0 is, where queries are some of these
     Codes exclude;          ///< per query a database row to leave out, -1: none
     Weights weights;        ///< per query; none: 1
     Candidates candidates;

@@ -52,12 +52,12 @@ template <class T> class ColumnWeights {
             return T(1);
         if (j != row.excluded)
             return weights_[j];
-        return j == row.anchor ? std::max(weights_[j] - T(1), T(0)) : T(0);
+        return row.leaves_itself_out() ? std::max(weights_[j] - T(1), T(0)) : T(0);
     }
 
     /// The column that is left out altogether, or -1.
     Index excluded(const Row<T> &row) const {
-        return any() && row.excluded == row.anchor ? -1 : row.excluded;
+        return any() && row.leaves_itself_out() ? -1 : row.excluded;
     }
 
     /// Brings what is left of the anchor into its row; columns without weight become infinitely

@@ -1,0 +1,61 @@
+/// A block of rows of which some columns alone are looked at, and how to walk over these.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "metricfast/core/types.hpp"
+#include "metricfast/simd/packing.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// Columns of a block's rows, and a value for each.
+template <class T> class ListedRows {
+  public:
+    /// Row r's columns are columns[starts[r]] .. columns[starts[r + 1] - 1], which must outlive it.
+    void set(Index count, const std::int64_t *starts, const std::int64_t *columns) {
+        starts_ = starts;
+        columns_ = columns;
+        // Aligned: vectorised exp peels unaligned ends, which round otherwise.
+        constexpr std::size_t line = 64 / sizeof(T);
+        places_.assign(1, 0);
+        for (Index r = 0; r < count; ++r)
+            places_.push_back(places_[r] +
+                              (static_cast<std::size_t>(size(r)) + line - 1) / line * line);
+        values_.resize(places_.back());
+    }
+
+    Index size(Index r) const { return static_cast<Index>(starts_[r + 1] - starts_[r]); }
+    const std::int64_t *columns(Index r) const { return columns_ + starts_[r]; }
+    T *values(Index r) { return values_.data() + places_[r]; }
+
+    /// visit(r, column, value) of every entry, in stripes of ascending columns, so that what is
+    /// fetched for them stays in a cache.
+    /// \param m columns there are. \param bytes fetched for each.
+    template <class Visit> void in_stripes(Index m, Index bytes, Visit &&visit) {
+        constexpr Index cached = Index(1) << 18;
+        constexpr Index worth_it = 16; // entries of a row
+        const Index count = static_cast<Index>(places_.size()) - 1;
+        const Index listed = static_cast<Index>(starts_[count] - starts_[0]);
+        const Index width =
+            std::max(cached / std::max<Index>(bytes, 1), worth_it * count * m / (listed + 1));
+        reached_.assign(static_cast<std::size_t>(count), 0);
+        for (Index stop = width; stop - width < m; stop += width)
+            for (Index r = 0; r < count; ++r) {
+                const std::int64_t *const of_row = columns(r);
+                T *const of_entries = values(r);
+                Index &e = reached_[r];
+                for (const Index end = size(r); e < end && (of_row[e] < stop || stop >= m); ++e)
+                    visit(r, static_cast<Index>(of_row[e]), of_entries[e]);
+            }
+    }
+
+  private:
+    const std::int64_t *starts_ = nullptr;
+    const std::int64_t *columns_ = nullptr;
+    std::vector<std::size_t> places_;
+    std::vector<Index> reached_;
+    AlignedVector<T> values_;
+};
+
+METRICFAST_NAMESPACE_END
