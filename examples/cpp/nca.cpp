@@ -103,6 +103,7 @@ static RowMatrix<double> learn(const Data &data, Index components, int steps) {
     const Loss loss(Loss::Form::sum, {data.labels, data.labels});
     RowMatrix<double> L = RowMatrix<double>::Identity(components, d), z(n, components),
                       dz(n, components);
+    metricfast::RowScratch<double> scratch; // memory that all evaluations use
     const auto evaluate = [&](const RowMatrix<double> &map, RowMatrix<double> &gradient) {
         metricfast::linear_forward<double>(metricfast::view(x), metricfast::view(map),
                                            metricfast::view(z));
@@ -110,7 +111,7 @@ static RowMatrix<double> learn(const Data &data, Index components, int steps) {
         problem.queries = problem.database = metricfast::view(std::as_const(z));
         problem.symmetric = true;
         problem.exclude = self;
-        metricfast::RowEngine<double> engine(problem, loss, {});
+        metricfast::RowEngine<double> engine(problem, loss, {}, &scratch);
         const double value = engine.value_and_gradient(metricfast::view(dz), {}).value;
         gradient = metricfast::linear_backward<double>(metricfast::view(std::as_const(dz)),
                                                        metricfast::view(x));
