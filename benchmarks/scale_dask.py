@@ -23,9 +23,9 @@ def _labelled() -> Arrays:
     return {"X": rng.normal(size=(CLASSES, WIDTH))[y] + rng.normal(size=(POINTS, WIDTH)), "y": y}
 
 
-def _searched() -> Arrays:
+def _searched(n_queries: int) -> Arrays:
     rng = np.random.default_rng(0)
-    shapes = {"queries": (POINTS, WIDTH), "database": (DATABASE, WIDTH)}
+    shapes = {"queries": (n_queries, WIDTH), "database": (DATABASE, WIDTH)}
     return {name: rng.normal(size=shape) for name, shape in shapes.items()}
 
 
@@ -67,11 +67,11 @@ def scale_dask() -> list[Case]:
         )
         for learner, params in fits.items()
     ]
-    cases.append(
+    cases += [
         Case(
-            "scale-dask-search",
-            f"10 nearest of {POINTS} queries in {DATABASE} points, d={WIDTH}",
-            _searched,
+            f"scale-dask-search-{n_queries}",
+            f"10 nearest of {n_queries} queries in {DATABASE} points, d={WIDTH}",
+            partial(_searched, n_queries),
             [
                 Entry(OURS, OURS, "metricfast.neighbors", {"k": 10}, **how),
                 Entry(WORKERS, OURS, "dask.search", {"k": 10}, **how),
@@ -80,7 +80,8 @@ def scale_dask() -> list[Case]:
             check=partial(_same, "indices"),
             when="full",
         )
-    )
+        for n_queries in (POINTS, 5 * POINTS)
+    ]
     cases.append(
         Case(
             "scale-dask-parts",
