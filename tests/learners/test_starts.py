@@ -11,6 +11,7 @@ from sklearn.preprocessing import scale
 
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering
 from metricfast.learners.base.points import TrainingSet
+from metricfast.learners.linear import folds
 from metricfast.learners.linear.folds import _folds, _race, _serving, _some, chosen
 from metricfast.learners.linear.starts import lowest, some_points, spread
 from metricfast.training.coordinates import Coordinates
@@ -116,6 +117,21 @@ def test_what_helps_is_trained_on(learner):
     weights = np.diag(model.get_mahalanobis_matrix())
     assert model.n_iter_ > 0
     assert weights[8] > 3 * weights[:8].max()
+
+
+@few
+@folded
+@pytest.mark.parametrize(("before", "kept"), [(0.1, True), (0.195, False), (0.3, False)])
+def test_a_start_that_is_better_is_kept(learner, before, kept, monkeypatch):
+    def race(costs_of, folds, starts):
+        return {None: [[before, 0.2, 0.2]] * len(folds)}
+
+    monkeypatch.setattr(folds, "_race", race)
+    model = clone(learner).set_params(init="identity").fit(X, Y)
+    assert model.n_iter_ <= 2 or not kept  # LDML looks for a bias
+    L = model.components_ / np.abs(model.components_).max()
+    assert np.allclose(L, np.eye(len(L))) == kept
+    assert np.isfinite(model.objective_) and len(model.loss_curve_) == model.n_iter_
 
 
 @few

@@ -123,10 +123,16 @@ class LinearLearner(TrainedLearner, Starting):
         if test is not None:
             judged = data.judged(train, test)
             monitor.judge(partial(self._cost, objective, *judged), self.n_iter_no_change)
+
+        def solve() -> None:
+            if most == 0:
+                monitor.settle(objective(x0)[0], x0)
+            else:
+                self._solve(objective, monitor, self._batches(part, objective, rng))
+
         try:
             self._watch(
-                X, data, objective, monitor, callbacks,
-                lambda: self._solve(objective, monitor, self._batches(part, objective, rng)),
+                X, data, objective, monitor, callbacks, solve,
                 checkpoint=checkpoint, found=found,
             )  # fmt: skip
             self._look_at_result(part, monitor, objective)

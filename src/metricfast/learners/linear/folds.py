@@ -42,9 +42,9 @@ def chosen(learner: Any, data: TrainingSet) -> tuple[str | None, int | None]:
     """Return from which start, and for how many iterations, to train a linear learner.
 
     Those under which left out points are judged best. The start is one of `_other_starts`, or None:
-    that of `init`. The iterations are None where none before the last is better, and where
-    `early_stopping` asks for no folds, or "auto" finds none. Raises ValueError where they are asked
-    for and cannot be made.
+    that of `init`. The iterations are 0 where a start is better as it is, None where none before
+    the last is better, and where `early_stopping` asks for no folds, or "auto" finds none. Raises
+    ValueError where they are asked for and cannot be made.
     """
     how, least = learner.early_stopping, learner._least_of_class
     wanted = how == "folds" or (how == "auto" and learner.solver in learner._by_folds)
@@ -70,7 +70,9 @@ def chosen(learner: Any, data: TrainingSet) -> tuple[str | None, int | None]:
         raise
     n_judged = sum(len(test) for _, test in folds)
     means = _means(list(costs.values()))
-    means = means[:, 1:] if means.shape[1] > 1 else means
+    untrained, means = means[:, 0], means[:, 1:] if means.shape[1] > 1 else means
+    if untrained.min() < means.min() - _by_chance(means.min(), n_judged):
+        return list(costs)[int(untrained.argmin())], 0
     best, most = _serving(means, n_judged, fewest=learner._fewest)
     return list(costs)[best], None if 1 < most == means.shape[1] else most
 
@@ -185,12 +187,16 @@ def _means(costs: list[list[list[float]]]) -> Array:
     return np.asarray(np.round(np.mean(filled, axis=1), 12))
 
 
+def _by_chance(cost: float, n_judged: int) -> float:
+    """Return how far judgements may be apart that tell nothing."""
+    return float(_CHANCE * np.sqrt(cost * (1 - cost) / n_judged))
+
+
 def _serving(costs: Array, n_judged: int, *, fewest: bool) -> tuple[int, int]:
     """Return the start and the fewest iterations that are as good as the best, but for chance.
 
     `costs`: after one iteration, and so on. `fewest`: False asks for the most iterations.
     """
-    least = float(costs.min())
-    good = costs <= least + _CHANCE * np.sqrt(least * (1 - least) / n_judged)
+    good = costs <= costs.min() + _by_chance(costs.min(), n_judged)
     last = int(np.flatnonzero(good.any(axis=0))[0 if fewest else -1])
     return int(np.where(good[:, last], costs[:, last], np.inf).argmin()), 1 + last

@@ -62,7 +62,8 @@ _SHARED = {
         "folds": train on four fifths of up to 1000 points, five times, and then on all, for as many
         iterations or epochs as made the nearest neighbours of the other fifth wrong most seldom; of
         what differs by less than chance, for the fewest (of `LDML` and `NCMML`, which are there for
-        pairs and for class means, for the most). It guards few points with noisy labels against
+        pairs and for class means, for the most). Where a start serves them better as it is, it is
+        what is learned, with ``n_iter_`` 1. It guards few points with noisy labels against
         fitting these. With ``init="auto"`` other starts are tried in the same way, as long as they
         are not clearly behind: the directions of `LFDA`, and features divided by their standard
         deviations. "auto" is "folds" with "lbfgs", where points are in memory, and any four fifths
