@@ -301,3 +301,17 @@ def checks():
 @pytest.mark.parametrize(("estimator", "check"), list(checks()))
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_columns_that_told_nothing_tell_nothing():
+    points, y = load_iris(return_X_y=True)
+    model = mf.NCAClassifier(n_components=4, max_epochs=3, periodic=False, random_state=0)
+
+    def beside(first, second):
+        return np.c_[points, np.full(150, first), np.full(150, second)]
+
+    model.fit(beside(np.nan, 1.0), y)
+    expected = model.predict_proba(beside(np.nan, 1.0))
+    for columns in [(5.0, 1.0), (0.0, 7.0), (1e300, np.nan)]:
+        np.testing.assert_array_equal(model.predict_proba(beside(*columns)), expected)

@@ -33,9 +33,10 @@ _FARTHEST = 1e6
 class Table:
     """The encoding of the columns of a table.
 
-    Numbers are brought to mean 0 and variance 1, and missing ones to 0. After them come, for each
-    column of numbers in which some were missing, whether it is, and an indicator for each category.
-    Missing categories are one of their own; one that was not seen has no indicator.
+    Numbers are brought to mean 0 and variance 1, and missing ones, and columns of one value, to 0.
+    After them come, for each column of numbers in which some were missing, but not all, whether it
+    is, and an indicator for each category. Missing categories are one of their own; one that was
+    not seen has no indicator.
 
     Parameters
     ----------
@@ -64,11 +65,14 @@ class Table:
             chosen = _chosen(estimator, X)
         self.categorical = np.isin(np.arange(X.shape[1]), chosen)
         numbers, categories = self._columns(estimator, X)
+        # What does not vary, or is never there, tells nothing: it counts as 0 later, too.
+        self._silent = ~(np.fmax.reduce(numbers, axis=0) > np.fmin.reduce(numbers, axis=0))
         self._unit = np.fmax.reduce(np.abs(numbers), axis=0, initial=np.finfo(np.float64).tiny)
         self._scaler = None
         if numbers.size:
-            self._scaler = StandardScaler().fit(numbers / self._unit, sample_weight=weight)
-        self._incomplete = np.flatnonzero(np.isnan(numbers).any(axis=0))
+            self._scaler = StandardScaler().fit(self._in_unit(numbers), sample_weight=weight)
+        missing = np.isnan(numbers)
+        self._incomplete = np.flatnonzero(missing.any(axis=0) & ~missing.all(axis=0))
         self._indicators = None
         self.n_indicators = len(self._incomplete)
         if categories is not None:
@@ -84,13 +88,16 @@ class Table:
         missing = np.isnan(numbers)
         standard = numbers
         if self._scaler is not None:
-            standard = self._scaler.transform(numbers / self._unit)
+            standard = self._scaler.transform(self._in_unit(numbers))
         standard = np.clip(standard, -_FARTHEST, _FARTHEST)
         parts = [np.where(missing, 0, standard), missing[:, self._incomplete]]
         if self._indicators is not None:
             parts.append(self._indicators.transform(categories))
         found: Array = np.concatenate([part.astype(np.float32) for part in parts], axis=1)
         return found
+
+    def _in_unit(self, numbers: Floats) -> Floats:
+        return np.asarray(np.where(self._silent, 0, numbers) / self._unit)
 
     def _columns(self, estimator: Any, X: Any) -> tuple[Floats, Array | None]:
         """Return the columns of numbers, and those of categories if there are any, checked."""
