@@ -75,7 +75,8 @@ class Call:
 
     def check_squares(self) -> None:
         """Refuse points whose squared distances overflow: softmax would leave them out."""
-        largest = max(max(Z.max(), -Z.min()) for Z in (self.queries, self.references))
+        sides = [Z for Z in (self.queries, self.database) if Z is not None]
+        largest = max(max(Z.max(), -Z.min()) for Z in sides)
         if not largest < np.sqrt(np.finfo(self.queries.dtype).max / self.queries.shape[1]) / 2:
             self.refuse_overflow()
 
