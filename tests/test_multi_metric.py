@@ -110,6 +110,7 @@ def test_checks_of_scikit_learn():
         ({"n_components": 9}, Y, "n_components"),
         ({}, np.zeros(150), "one class"),
         ({}, np.c_[Y, Y], "one column"),
+        ({}, np.where(np.arange(150) < 3, "few", "many"), "class few needs more"),
     ],
 )
 def test_bad_input(params, labels, message):

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import sklearn
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
 from sklearn.linear_model import LogisticRegression
@@ -196,6 +197,8 @@ def test_several_outputs_and_several_labels():
     many = mf.NCAClassifier(**QUICK, class_weight="balanced").fit(X, labels)
     assert many.predict(X).shape == labels.shape
     assert 0 <= many.score(X, labels) <= 1
+    sparse = mf.NCAClassifier(**QUICK, class_weight="balanced").fit(X, csr_matrix(labels))
+    np.testing.assert_array_equal(sparse.predict(X), many.predict(X))
     values = np.column_stack([X[:, 3], 1e6 * X[:, 2], np.full(150, 7.0)])
     regressor = mf.NCARegressor(**QUICK).fit(X[:, :2], values)
     predicted = regressor.predict(X[:, :2])
@@ -241,7 +244,7 @@ def test_frames_in_and_out():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"periodic": "yes"}, "periodic must be"),
+        ({"periodic": "yes"}, "periodic must be 'auto', True or False"),
         ({"scale": 0}, "scale must be"),
         ({"candidate_fraction": 1.5}, "candidate_fraction must"),
         ({"solver": "lbfgs"}, "solver must be"),

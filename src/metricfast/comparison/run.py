@@ -83,7 +83,8 @@ def compare(
         Whether labels are continuous; by default vectors, numbers that are not all whole, and
         numbers that occur fewer than five times on average.
     preprocessing : transformer, optional
-        Makes numbers of the points. Fitted to the training points of each fold.
+        Makes numbers of the points, `SimpleImputer` of missing ones for example. Fitted to the
+        training points of each fold.
     scale : "auto" or bool, default="auto"
         Whether learners are given standardised features. "auto" asks the Euclidean neighbours of
         the training points of each fold.

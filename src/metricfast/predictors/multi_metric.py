@@ -129,6 +129,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes):
             raise ValueError("y must have one column, as each class has a metric.")
         if len(labels.known[0]) < 2:
             raise ValueError("y must have two classes at least, got one class.")
+        self.classes_ = labels.known[0]
         self._points, self._members = points, [
             np.flatnonzero(codes == c) for c in range(len(labels.known[0]))
         ]  # fmt: skip
@@ -171,7 +172,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes):
         start = LMNN(
             n_neighbors=self.n_neighbors, n_components=self.n_components, random_state=0,
             regularization=self.regularization, early_stopping=False, n_jobs=self.n_jobs,
-        ).fit(points, codes)  # fmt: skip
+        ).fit(points, self.classes_[codes])  # fmt: skip
         L = np.asarray(start.components_, np.float64)
         maps = np.tile(L, (codes.max() + 1, 1, 1))
         if judge is not None:

@@ -82,8 +82,7 @@ class SoftNeighbors(
         counts = ("n_components", "n_frequencies", "n_embedding", "n_estimators", "batch_size")
         for name in (*counts, "max_epochs", "n_iter_no_change"):
             check_count(name, getattr(self, name))
-        if not _is_auto(self.periodic):
-            check_bool("periodic", self.periodic)
+        check_choice("periodic", self.periodic, ("auto", True, False))
         if not _is_auto(self.scale):
             check_range("scale", self.scale, positive=True)
         check_range("candidate_fraction", self.candidate_fraction, high=1)
@@ -122,7 +121,8 @@ class SoftNeighbors(
         if len(E) - n_out < 2:
             raise ValueError(
                 f"X has n_samples={len(E)} of weight above 0, of which validation_fraction="
-                f"{self.validation_fraction} leaves fewer than 2 to train on: give more points."
+                f"{self.validation_fraction} leaves fewer than 2 to train on: give more points or "
+                "a smaller fraction."
             )
         if self._told is not None:
             known = len(choices) == 1
@@ -155,9 +155,10 @@ class SoftNeighbors(
         """Return the embeddings to choose among."""
         found: dict[str, Embedding] = {}
         numbers = n_indicators < width
-        if self.periodic is not True or not numbers:
+        periodic = (False, True) if _is_auto(self.periodic) else (bool(self.periodic),)
+        if False in periodic or not numbers:
             found["linear"] = Linear(self.n_components, init="random")
-        if self.periodic is not False and numbers:
+        if True in periodic and numbers:
             for scale in _SCALES if _is_auto(self.scale) else (float(self.scale),):
                 found[f"periodic, scale {scale:g}"] = Periodic(
                     self.n_components, self.n_frequencies, self.n_embedding, scale, n_indicators

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import column_or_1d
 
@@ -23,7 +24,7 @@ def check_given(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
-    X, y = as_table(X, "X"), as_readable(y, "y")
+    X, y = as_table(X, "X"), y.toarray() if issparse(y) else as_readable(y, "y")
     check_consistent_length(X, y)
     return X, y
 
