@@ -42,6 +42,24 @@ def test_runs_are_completed_and_reported(tables, capsys, tmp_path):
     assert f"| ITML_Supervised | 1 | {ours:.4f} | 0.5000 |" in told
 
 
+def test_what_hurts_is_adjusted_to_the_number_of_tables(tables, tmp_path):
+    results = published.Results(tmp_path / "kept.jsonl")
+    surely, rarely = np.full(10, -0.04), np.array([-0.03, -0.02, -0.02, 0, 0] * 2)
+    for learner, change in (("Euclidean", 0), ("LMNN", rarely), ("NCA", surely)):
+        for place, table in enumerate("abcde"):
+            found = np.full(10, 0.75) + (change if place == 0 else 0)
+            results.add(
+                {"table": table, "learner": learner, "accuracies": {"3": list(found)}, "seconds": 0}
+            )
+    told = results.report(list("abcde"), ["LMNN", "NCA"], 3)
+    cells = {row[2:6].strip(" |"): row.split(" | ")[-4:-1] for row in told.splitlines()[3:]}
+    p = published.p_value(0.75 + rarely, np.full(10, 0.75), published.HALF)
+    assert 0.01 < p < 0.05
+    assert cells["LMNN"] == ["1 (20%)", "1", "0"]
+    assert cells["NCA"] == ["1 (20%)", "1", "1"]
+    assert f"LMNN on a (-1.4, p = {p:.2g}, adjusted {5 * p:.2g})" in told
+
+
 def test_features_are_scaled_by_what_is_trained_on(tables):
     for X, y, X_test, y_test in published.splits(published.load("iris")):
         np.testing.assert_allclose([X.min(axis=0), X.max(axis=0)], [[0] * 4, [1] * 4])
