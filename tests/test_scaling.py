@@ -99,7 +99,7 @@ def test_scatter_does_not_depend_on_threads():
     points, found = rng.normal(size=(5000, 80)), np.empty((2, 80, 80))
     for threads in (1, 2):
         get_kernels().group_scatter(
-            points, np.ones(5000), np.zeros(5000, np.int64), np.zeros((1, 80)), np.ones(80),
+            points, np.ones(5000), np.zeros(5000, np.int64), np.zeros((1, 80)), None, None,
             found[threads - 1], threads,
         )  # fmt: skip
     np.testing.assert_array_equal(*found)

@@ -98,8 +98,11 @@ TEST(scatter_of_groups) {
     const RowMatrix<double> x = random_points<double>(18500, 16);
     const std::vector<double> ones(18500, 1.0);
     const Ids group(18500, 0);
+    RowMatrix<double> sums(1, 16);
     every_allocation_may_fail(
-        [&] { group_scatter(Points(seen(x)), ones, group, seen(x), {ones.data(), 16}, alone); });
+        [&] { group_scatter(Points(seen(x)), ones, group, seen(x), nullptr, alone); });
+    every_allocation_may_fail(
+        [&] { group_sums(Points(seen(x)), ones, group, view(sums), nullptr, alone); });
 }
 
 TEST(scatter_of_neighbors) {

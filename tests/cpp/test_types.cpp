@@ -161,7 +161,7 @@ TEST(nan_is_reported) {
     const Points points(view(x));
     const Matrix L = random_points<double>(3, 3), M = Matrix::Identity(3, 3);
     const std::vector<std::int64_t> pair{0, 280}, triplet{0, 1, 280}, order{0}, y(300, 0);
-    const std::vector<double> ones(300, 1.0), scale(3, 1.0);
+    const std::vector<double> ones(300, 1.0);
     std::vector<double> out(1);
     Matrix all(300, 300), distances(300, 1), W = M;
     RowMatrix<std::int64_t> indices(300, 1);
@@ -174,7 +174,8 @@ TEST(nan_is_reported) {
     });
     refuses([&] { find_impostors(points, y, 1, ones, 300); });
     refuses([&] { local_scatter(view(x), ones, 1); });
-    refuses([&] { group_scatter(points, ones, y, view(M), scale); });
+    refuses([&] { group_scatter(points, ones, y, view(M), nullptr); });
+    refuses([&] { group_sums(points, ones, y, view(W)); });
     refuses([&] { triplet_objective(points, L, triplet.data(), 1, nullptr, 0.0); });
     refuses([&] { sum_of_distances(points, {pair.data(), 1, 2}, view(L), false); });
     refuses([&] { Scml<double>(view(x), triplet.data(), 1, view(L), {1, 1, 1}); });

@@ -14,18 +14,31 @@ View<double> square(py::array &scatter, Index size) {
     return out;
 }
 
+double group_sums_of(const py::array &x, const py::array &weights, const py::array &group,
+                     const py::object &origin, py::array sums, int threads) {
+    const Points all = points(x);
+    const auto w = elements<double>(weights, all.rows(), "weights");
+    const auto g = elements<std::int64_t>(group, all.rows(), "group");
+    const auto o = elements<double>(origin, all.cols(), "origin");
+    const View<double> out = writable<double>(sums);
+    const Control run = control(threads);
+    const py::gil_scoped_release release;
+    return group_sums(all, w, g, out, o, run);
+}
+
 void group_scatter_of(const py::array &x, const py::array &weights, const py::array &group,
-                      const py::array &means, const py::array &scale, py::array scatter,
-                      int threads) {
+                      const py::array &means, const py::object &scale, const py::object &origin,
+                      py::array scatter, int threads) {
     const Points all = points(x);
     const auto w = elements<double>(weights, all.rows(), "weights");
     const auto g = elements<std::int64_t>(group, all.rows(), "group");
     const auto s = elements<double>(scale, all.cols(), "scale");
+    const auto o = elements<double>(origin, all.cols(), "origin");
     const View<const double> centres = matrix<double>(means);
     const View<double> out = square(scatter, all.cols());
     const Control run = control(threads);
     const py::gil_scoped_release release;
-    out.eigen() = group_scatter(all, w, g, centres, s, run);
+    out.eigen() = group_scatter(all, w, g, centres, s, run, o);
 }
 
 void local_scatter_of(const py::array &x, const py::array &weights, Index k, py::array scatter,
@@ -41,6 +54,7 @@ void local_scatter_of(const py::array &x, const py::array &weights, Index k, py:
 } // namespace
 
 void register_scatter(py::module_ &m) {
+    m.def("group_sums", &group_sums_of);
     m.def("group_scatter", &group_scatter_of);
     m.def("local_scatter", &local_scatter_of);
 }

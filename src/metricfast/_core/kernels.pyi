@@ -173,8 +173,12 @@ class Kernels(Protocol):
     def oasis(
         self, x: A, triplets: A, weights: A | None, order: A, C: float, W: A, /
     ) -> tuple[Any, ...]: ...
+    def group_sums(
+        self, x: A, weights: A, group: A, origin: A | None, sums: A, threads: int, /
+    ) -> float: ...
     def group_scatter(
-        self, x: A, weights: A, group: A, means: A, scale: A, scatter: A, threads: int, /
+        self, x: A, weights: A, group: A, means: A, scale: A | None, origin: A | None, scatter: A,
+        threads: int, /
     ) -> None: ...
     def local_scatter(self, x: A, weights: A, k: int, scatter: A, threads: int, /) -> None: ...
     def scml(

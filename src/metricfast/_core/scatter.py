@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh, qr, svd
-from scipy.sparse import csr_matrix
 
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
@@ -23,9 +22,11 @@ __all__ = [
     "discriminant_components",
     "discriminant_directions",
     "group_means",
+    "group_sums",
     "pair_scatter",
     "pieces",
     "principal_components",
+    "readings",
     "repetitions",
     "scatter_matrix",
     "scatters_of_all_pairs",
@@ -188,22 +189,49 @@ def pieces(X: Any) -> Iterator[tuple[slice, Array]]:
     if not isinstance(X, Source):
         yield from ((rows, dense(X[rows])) for rows in blocks(X))
         return
-    n = as_threads(None)  # blocks may be in use at a time
-    for part, block in parts(X, block_rows(n * row_bytes(X), most=n * _READ)):
+    for part, block in readings(X):
         for rows in blocks(block):
             found = block[rows]
             start = part.start + rows.start
             yield slice(start, start + len(found)), found
 
 
+def readings(X: Any) -> Iterator[tuple[slice, Array]]:
+    """Return longer parts, which suit kernels: those that are read at once, or the whole array."""
+    if isinstance(X, Source):
+        n = as_threads(None)  # blocks may be in use at a time
+        yield from parts(X, block_rows(n * row_bytes(X), most=n * _READ))
+    elif isinstance(X, np.ndarray):
+        yield slice(0, len(X)), X
+    else:
+        yield from pieces(X)
+
+
 def group_means(X: Any, weights: Floats, group: Integers, n_groups: int) -> Floats:
     """Return the weighted mean of each group of samples, one per row."""
     sums = np.zeros((n_groups, X.shape[1]))
-    for rows, block in pieces(X):
-        members = group[rows]
-        shape = n_groups, len(members)
-        sums += csr_matrix((weights[rows], (members, np.arange(len(members)))), shape) @ block
+    for rows, block in readings(X):
+        sums += group_sums(block, weights[rows], group[rows], n_groups)[0]
     return sums / np.bincount(group, weights)[:, None]
+
+
+def group_sums(
+    X: Array, weights: Floats, group: Integers, n_groups: int, *, origin: Floats | None = None,
+    n_jobs: int | None = None,
+) -> tuple[Floats, float]:  # fmt: skip
+    """Return weighted sums of the points of each group, less the origin, and the largest offset."""
+    sums = np.empty((n_groups, X.shape[1]))
+    given = _arrays(X, weights, group)
+    return sums, get_kernels().group_sums(*given, origin, sums, as_threads(n_jobs))
+
+
+def _arrays(X: Array, weights: Floats, group: Integers) -> tuple[Array, Floats, Integers]:
+    """Return points, their weights and groups as kernels read them."""
+    return (
+        np.ascontiguousarray(X),
+        np.ascontiguousarray(weights, dtype=np.float64),
+        np.ascontiguousarray(group, dtype=np.int64),
+    )
 
 
 def _squares(X: Any, weights: Floats, group: Integers, means: Floats) -> Floats:
@@ -222,24 +250,15 @@ def _deviation(X: Array, weights: Floats, group: Integers, means: Floats) -> Flo
 
 
 def scatter_matrix(
-    X: Any, weights: Floats, group: Integers, means: Floats, *, scale: Floats | float = 1.0,
-    n_jobs: int | None = None,
+    X: Any, weights: Floats, group: Integers, means: Floats, *, scale: Floats | None = None,
+    origin: Floats | None = None, n_jobs: int | None = None,
 ) -> Floats:  # fmt: skip
     """Return the weighted sum of the outer products of deviations from the mean of the group."""
     scatter = np.zeros((X.shape[1], X.shape[1]))
-    scale = np.broadcast_to(scale, X.shape[1]).astype(np.float64)
-    whole = isinstance(X, np.ndarray) and len(X)
-    for rows, block in [(slice(None), X)] if whole else pieces(X):
+    for rows, block in readings(X):
         part = np.empty_like(scatter)
-        get_kernels().group_scatter(
-            np.ascontiguousarray(block),
-            np.ascontiguousarray(weights[rows], dtype=np.float64),
-            np.ascontiguousarray(group[rows], dtype=np.int64),
-            means,
-            scale,
-            part,
-            as_threads(n_jobs),
-        )
+        given = _arrays(block, weights[rows], group[rows])
+        get_kernels().group_scatter(*given, means, scale, origin, part, as_threads(n_jobs))
         scatter += part
     return scatter
 
@@ -285,7 +304,7 @@ def _axes(
     group: Integers,
     means: Floats,
     *,
-    scale: Floats | float = 1.0,
+    scale: Floats | None = None,
     at_least: int = 0,
 ) -> tuple[Floats, Floats]:
     """Eigenvalues and eigenvectors (rows) of the scatter around the means, in descending order.
@@ -295,7 +314,9 @@ def _axes(
     n_samples, n_features = X.shape
 
     if at_least <= n_samples < n_features:
-        deviations = (dense(X[:]) - means[group]) / scale * np.sqrt(weights)[:, None]
+        deviations = (dense(X[:]) - means[group]) * np.sqrt(weights)[:, None]
+        if scale is not None:
+            deviations /= scale
         _, sizes, axes = svd(deviations, full_matrices=False)
         return sizes**2, axes
     scatter = scatter_matrix(X, weights, group, means, scale=scale)

@@ -12,7 +12,7 @@ import numpy as np
 from metricfast._core.in_threads import in_threads
 from metricfast._core.memory import refuse_beyond
 from metricfast._core.scaling import ORDINARY, center_and_rescale, times_power_of_two
-from metricfast._core.scatter import group_means, pieces, scatter_matrix
+from metricfast._core.scatter import group_sums, readings, scatter_matrix
 from metricfast._core.sources import Scaled, Source
 from metricfast._core.targets import check_comparable
 from metricfast._core.types import Array, Floats, Integers
@@ -130,7 +130,7 @@ class Sums:
 
         if not isinstance(X, Source):
             return self.merge(of(slice(None), X))
-        for found in in_threads(of, pieces(X)):
+        for found in in_threads(of, readings(X)):
             self.merge(found)
         return self
 
@@ -202,25 +202,30 @@ class Sums:
         """Return the sums of one block, whose points are of positive weight."""
         if not len(X):
             return Sums(X.shape[1], per_group=self.per_group)
+        origin = np.zeros(X.shape[1]) if exponent is not None else _amid(X)
         groups, code = np.unique(group, return_inverse=True)
+        sums, size = group_sums(X, weights, code, len(groups), origin=origin, n_jobs=n_jobs)
+        if exponent is None and size != 0 and not 1 / _MOST < size < _MOST:
+            block, unit = center_and_rescale(X)
+            found = self._of(block, weights, group, unit, n_jobs)
+            found.origin = X[0] - times_power_of_two(block[0].astype(np.float64), unit)
+            return found
         found = Sums(X.shape[1], per_group=self.per_group)
         found.groups, found.dtype = groups, X.dtype
-        if exponent is None:
-            block, found.exponent, found.origin = _near_zero(X)
-        else:
-            block, found.exponent = X, exponent
+        found.exponent, found.origin = exponent or 0, origin
         found.weights = np.bincount(code, weights).astype(np.float64)
         found.total = float(weights.sum())
-        found.means = means = group_means(block, weights, code, len(groups))
+        found.means = means = sums / found.weights[:, None]
+        how: dict[str, Any] = {"origin": origin, "n_jobs": n_jobs}
         if self.per_group:
             found.scatters = np.empty((len(groups), X.shape[1], X.shape[1]))
             for label, members in _members(code, len(groups)):
-                zeros = np.zeros(len(members), np.int64)
+                zeros, mean = np.zeros(len(members), np.int64), means[label : label + 1]
                 found.scatters[label] = scatter_matrix(
-                    block[members], weights[members], zeros, means[label : label + 1], n_jobs=n_jobs
+                    X[members], weights[members], zeros, mean, **how
                 )
         else:
-            found.scatters = scatter_matrix(block, weights, code, means, n_jobs=n_jobs)[None]
+            found.scatters = scatter_matrix(X, weights, code, means, **how)[None]
         found.n_points, found.whole = len(X), bool((weights == np.floor(weights)).all())
         return found
 
@@ -279,19 +284,10 @@ def centered(X: Any) -> tuple[Any, int, Sums]:
     return Scaled(X, mean, exponent), exponent, sums
 
 
-def _near_zero(X: Array) -> tuple[Array, int, Floats]:
-    """Return points less a point amid them, an exponent, and that point.
-
-    Times two to the exponent, where data are of unusual units, they are what they were.
-    """
-    amid = np.median(X[:: -(-len(X) // _FEW)], axis=0).astype(X.dtype)
-    with np.errstate(over="ignore"):
-        block = X - amid
-    size = float(max(block.max(), -block.min()))
-    if size == 0 or 1 / _MOST < size < _MOST:
-        return block, 0, amid.astype(np.float64)
-    block, exponent = center_and_rescale(X)
-    return block, exponent, X[0] - times_power_of_two(block[0].astype(np.float64), exponent)
+def _amid(X: Array) -> Floats:
+    """Return a point amid others: of each column the median of a few values."""
+    few = np.sort(X[:: -(-len(X) // _FEW)], axis=0)
+    return few[len(few) // 2].astype(np.float64)
 
 
 def _members(code: Integers, n_groups: int) -> Iterator[tuple[int, Integers]]:

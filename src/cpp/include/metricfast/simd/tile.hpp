@@ -58,23 +58,26 @@ template <class T, int Rows = TileShape<T>::rows> struct Tile {
         unrolled<rows>([&](auto r) METRICFAST_INLINE { v[r][0] = v[r][1] = x; });
     }
 
-    /// v[r][c] += sum_k a[k][r] * b[k][c], k = 0..depth-1 in that order, for packed panels a, b.
+    /// v[r][c] += sum_k a[k][r] * b[k][c], k = 0..depth-1 in that order, for packed panels a, b;
+    /// rows of `a` may be `Stride` apart.
+    template <int Stride = rows>
     METRICFAST_INLINE void accumulate_dot(Index depth, const T *a, const T *b) {
-        accumulate(depth, a, b,
+        accumulate<Stride>(
+            depth, a, b,
                    [](Vec<T> x, Vec<T> y, Vec<T> sum) METRICFAST_INLINE { return fma(x, y, sum); });
     }
 
     /// v[r][c] += sum_k (a[k][r] - b[k][c])^2: slower, and right where the product form cancels.
     /// Rounded as exact_squared_distance() is.
     METRICFAST_INLINE void accumulate_squared_difference(Index depth, const T *a, const T *b) {
-        accumulate(depth, a, b, [](Vec<T> x, Vec<T> y, Vec<T> sum) METRICFAST_INLINE {
+        accumulate<rows>(depth, a, b, [](Vec<T> x, Vec<T> y, Vec<T> sum) METRICFAST_INLINE {
             const Vec<T> d = x - y;
             return sum + d * d;
         });
     }
 
   private:
-    template <class Step>
+    template <int Stride, class Step>
     METRICFAST_INLINE void accumulate(Index depth, const T *a, const T *b, Step step) {
         // A local copy whose address nobody takes: compilers keep it in registers throughout.
         Vec<T> acc[rows][2];
@@ -82,7 +85,7 @@ template <class T, int Rows = TileShape<T>::rows> struct Tile {
             acc[r][0] = v[r][0];
             acc[r][1] = v[r][1];
         });
-        for (Index k = 0; k < depth; ++k, a += rows, b += Shape::cols) {
+        for (Index k = 0; k < depth; ++k, a += Stride, b += Shape::cols) {
             const Vec<T> b0 = Vec<T>::load(b), b1 = Vec<T>::load(b + width);
             unrolled<rows>([&](auto r) METRICFAST_INLINE {
                 const Vec<T> ar = Vec<T>::broadcast(a[r]);
