@@ -6,7 +6,7 @@ import reference_tuples as reference
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast import LSML, LSML_Supervised
+from metricfast import LSML, Constraints, LSML_Supervised
 from metricfast._core.dispatch import get_kernels
 
 X, Y = load_iris(return_X_y=True)
@@ -160,6 +160,26 @@ def test_bad_input(params, arguments, message):
 def test_supervised_needs_pairs():
     with pytest.raises(ValueError, match="class of at least 2 points"):
         LSML_Supervised().fit(X[:5], np.arange(5))
+
+
+def test_small_units_do_not_leave_the_prior_alone():
+    small = X / 1000
+    model = LSML_Supervised(tol=1e-6, random_state=0).fit(small, Y)
+    M = model.get_mahalanobis_matrix()
+    assert np.abs(M - np.eye(4)).max() > 0.05
+    assert np.abs(LSML().fit(small[Q]).get_mahalanobis_matrix() - np.eye(4)).max() < 1e-4
+    tiny = LSML_Supervised(tol=1e-6, random_state=0).fit(small / 1000, Y)
+    np.testing.assert_allclose(tiny.get_mahalanobis_matrix(), M, rtol=1e-4, atol=1e-5)
+    large = LSML_Supervised(tol=1e-6, random_state=0).fit(X * 10, Y)
+    pairs = Constraints(Y).positive_negative_pairs(len(large.w_), same_length=True, random_state=0)
+    plain = LSML(tol=1e-6).fit(10 * X[np.column_stack(pairs)])
+    np.testing.assert_allclose(
+        large.get_mahalanobis_matrix(), plain.get_mahalanobis_matrix(), rtol=1e-4, atol=1e-5
+    )
+    same = LSML_Supervised(random_state=0).fit(
+        np.repeat(X[[0, 60, 120]], 30, axis=0), np.repeat([0, 1, 2], 30)
+    )
+    assert np.isfinite(same.components_).all()
 
 
 def test_the_iteration_limit_is_reported():

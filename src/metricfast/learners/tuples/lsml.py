@@ -16,6 +16,7 @@ from metricfast._core.initialize import check_n_components, components_from_metr
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
+from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import QuadrupletsClassifierMixin
 from metricfast.learners.base.constraints import Drawn, Weight
 from metricfast.learners.base.learner import MahalanobisMixin
@@ -25,6 +26,9 @@ from metricfast.learners.tuples.forms import PairsFromClasses
 from metricfast.learners.tuples.iterated import IteratedLearner
 
 __all__ = ["LSML", "LSML_Supervised"]
+
+# Squared lengths below this are none.
+_LEAST = 1e-100
 
 
 class _BaseLSML(IteratedLearner, MahalanobisMixin):
@@ -38,7 +42,9 @@ class _BaseLSML(IteratedLearner, MahalanobisMixin):
         check_range("tol", self.tol)
 
     @one_blas_thread()
-    def _learn(self, tuples: TupleSet, rng: RandomState, weights: ArrayLike | None) -> None:
+    def _learn(
+        self, tuples: TupleSet, rng: RandomState, weights: ArrayLike | None, strength: float = 1.0
+    ) -> None:
         points, index = tuples.points, tuples.index
         n_features = points.shape[1]
         check_n_components(n_features, self.n_components)
@@ -47,10 +53,10 @@ class _BaseLSML(IteratedLearner, MahalanobisMixin):
         threads = as_threads(None)
 
         def loss(L: Floats) -> tuple[float, Floats]:
-            found: tuple[float, Floats] = get_kernels().lsml_loss(
+            value, scatter = get_kernels().lsml_loss(
                 points, index, self.w_, np.ascontiguousarray(L), threads
             )
-            return found
+            return strength * value, strength * scatter
 
         root = components_from_metric(prior)
         # Of the multiples tP of the prior, the best has loss(tP) + <tP, inv(P)> = n_features.
@@ -220,6 +226,12 @@ class LSML_Supervised(PairsFromClasses, _BaseLSML):  # noqa: N801
     -----
     The chances of points to be in a quadruplet are in proportion to `sample_weight`.
 
+    Where points lie near those of their class, as features between 0 and 1 have it, residuals are
+    so small that the prior would decide alone. They count in units of the spread within classes
+    (half of the mean squared distance of the pairs of one class), where that is below 1. For the
+    objective as it stands, give :class:`LSML` the quadruplets of
+    :meth:`Constraints.positive_negative_pairs`.
+
     References
     ----------
     As of :class:`LSML`.
@@ -255,7 +267,10 @@ class LSML_Supervised(PairsFromClasses, _BaseLSML):  # noqa: N801
     def _draw(self, points: Any, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
         pairs = self._pairs(labels, sample_weight, rng, same_length=True)
         drawn = TupleSet.of_rows(points, np.column_stack(pairs))
-        return drawn, {"weights": self.weights}
+        near = paired_distances(drawn.points, pairs=drawn.index[:, :2], squared=True)
+        spread = float(near.mean()) / 2
+        strength = max(1.0, 1 / spread) if spread > _LEAST else 1.0
+        return drawn, {"weights": self.weights, "strength": strength}
 
 
 def _shares(weights: ArrayLike | None, n_quadruplets: int) -> Floats:
