@@ -13,7 +13,8 @@ struct BlocksOfRows {
     Index n, rows, blocks, lanes;
 
     BlocksOfRows(Index n_, Index d, Index most_lanes)
-        : n(n_), rows(std::clamp<Index>(n, 1, RowPanels::rows_of(d))), blocks((n + rows - 1) / rows),
+        : n(n_), rows(std::clamp<Index>(n, 1, RowPanels::rows_of(d))),
+          blocks((n + rows - 1) / rows),
           lanes(std::min(std::clamp<Index>(most_lanes, 1, 8), (blocks + 3) / 4)) {}
 
     /// Calls f(first, count) for every block of a lane.

@@ -62,9 +62,9 @@ template <class T, int Rows = TileShape<T>::rows> struct Tile {
     /// rows of `a` may be `Stride` apart.
     template <int Stride = rows>
     METRICFAST_INLINE void accumulate_dot(Index depth, const T *a, const T *b) {
-        accumulate<Stride>(
-            depth, a, b,
-                   [](Vec<T> x, Vec<T> y, Vec<T> sum) METRICFAST_INLINE { return fma(x, y, sum); });
+        accumulate<Stride>(depth, a, b, [](Vec<T> x, Vec<T> y, Vec<T> sum) METRICFAST_INLINE {
+            return fma(x, y, sum);
+        });
     }
 
     /// v[r][c] += sum_k (a[k][r] - b[k][c])^2: slower, and right where the product form cancels.
