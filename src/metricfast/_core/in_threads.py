@@ -17,7 +17,7 @@ T = TypeVar("T")
 def in_threads(function: Callable[..., T], calls: Iterable[tuple[Any, ...]]) -> Iterator[T]:
     """Return the results of calls, in their order, of as many threads as the kernels may use.
 
-    As many calls are drawn before they are needed.
+    One more call than these is drawn before it is needed.
     """
     n_threads = as_threads(None)
     coming: deque[Future[T]] = deque()
@@ -25,7 +25,7 @@ def in_threads(function: Callable[..., T], calls: Iterable[tuple[Any, ...]]) -> 
         try:
             for arguments in calls:
                 coming.append(pool.submit(function, *arguments))
-                if len(coming) >= n_threads:
+                if len(coming) > n_threads:
                     yield coming.popleft().result()
             while coming:
                 yield coming.popleft().result()
