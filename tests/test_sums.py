@@ -68,6 +68,17 @@ def test_sums_of_parts_are_those_of_all(
     np.testing.assert_allclose(sums.counted().weights.sum(), sums.n_points)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_do_not_depend_on_the_layout(dtype: Any) -> None:
+    X = points().astype(dtype)
+    wide = np.repeat(X, 2, axis=1)
+    plain = Sums(D).add(X)
+    for same in (np.asfortranarray(X), wide[:, ::2]):
+        found = Sums(D).add(same)
+        np.testing.assert_array_equal(found.within, plain.within)
+        np.testing.assert_array_equal(found.origin + found.means, plain.origin + plain.means)
+
+
 def test_constant_features_have_no_scatter() -> None:
     X = np.hstack([points(), np.full((N, 1), 0.1)])
     sums = Sums(D + 1)

@@ -287,7 +287,7 @@ def centered(X: Any) -> tuple[Any, int, Sums]:
 def _amid(X: Array) -> Floats:
     """Return a point amid others: of each column the median of a few values."""
     few = np.sort(X[:: -(-len(X) // _FEW)], axis=0)
-    return np.asarray(few[len(few) // 2], np.float64)
+    return np.ascontiguousarray(few[len(few) // 2], np.float64)
 
 
 def _members(code: Integers, n_groups: int) -> Iterator[tuple[int, Integers]]:
