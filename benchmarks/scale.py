@@ -20,7 +20,8 @@ from benchmarks.case import OURS, Arrays, Case, Entry, Target
 from benchmarks.targets import MemoryAtMost, Speedup
 
 CORES = (os.cpu_count() or 1,)
-READING = "reading"
+# As most programs read, and past the system's cache.
+READINGS = {"reading": {}, "reading past the cache": {"past_cache": True}}
 WIDTH, CLASSES = 128, 10
 ROW = 4 * WIDTH  # bytes
 # Points of a full run, and of a quick one.
@@ -85,7 +86,10 @@ def _case(
     ours = Entry(
         OURS, OURS, f"metricfast.{call}", {"memory": MEMORY, **params}, threads=CORES, rounds=3
     )
-    reading = Entry(READING, "numpy", "baseline.read_file", threads=(1,), rounds=3)
+    readings = [
+        Entry(name, "numpy", "baseline.read_file", how, threads=(1 + len(how),), rounds=3)
+        for name, how in READINGS.items()
+    ]
 
     def bound(rates: Rates) -> float:
         of_point = 2 * products / rates.gemm["float32"] + exponentials / rates.exponentials
@@ -93,12 +97,12 @@ def _case(
 
     targets: list[Target] = [MemoryAtMost(1000)]
     if share is not None:
-        targets.append(Speedup(READING, share))
+        targets += [Speedup(reading, share) for reading in READINGS]
     return Case(
         f"scale-{name}" + "-small" * (n_points == SMALL),
         f"{title}, {n_points * ROW / 1e9:g} GB of float32 points on disk, d={WIDTH}",
         lambda: _arrays(n_points),
-        [ours, reading],
+        [ours, *readings],
         bound if products else None,
         targets,
         _check if call == "search_file" else lambda arrays, digests: {},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import time
 from collections.abc import Callable, Iterator
@@ -231,54 +230,27 @@ def test_threads_make_sources_of_one_iterator() -> None:
     assert {source.shape for source in made} == {X.shape}
 
 
-def test_pages_of_a_memory_map_are_let_go(tmp_path: Path) -> None:
-    X = np.arange(200_000.0).reshape(-1, 2)
-    for mode, offset in (("r", 0), ("r+", 1000), ("c", 0)):
-        np.save(tmp_path / "X.npy", X)
-        view = np.load(tmp_path / "X.npy", mmap_mode=mode)[offset:]
-        if mode != "r":
-            view[7] = -1  # also what is in no file yet is read, twice
-        for _ in range(2):
-            for part in (view, view[::-3], view[:, 1:], view[:, ::-1]):
-                np.testing.assert_array_equal(sources.Rows(part)[:], np.array(part))
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_blocks_are_read_ahead_as_the_source_and_the_limit_allow(concurrent: bool) -> None:
+    X = np.arange(40_000.0).reshape(-1, 4)
 
+    class Slow(sources.Source):
+        shape, dtype = X.shape, X.dtype
+        reading = most = 0
 
-def test_a_file_in_the_place_of_the_mapped_one_is_not_read(tmp_path: Path) -> None:
-    X = np.arange(6000.0).reshape(-1, 2)
-    np.save(tmp_path / "X.npy", X)
-    np.save(tmp_path / "other.npy", -X)
-    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    before = sources.Rows(mapped)
-    (tmp_path / "other.npy").replace(tmp_path / "X.npy")
-    for source in (before, sources.Rows(mapped), pickle.loads(pickle.dumps(before))):
-        np.testing.assert_array_equal(source[1000:2000], X[1000:2000])
-    (tmp_path / "X.npy").unlink()
-    np.testing.assert_array_equal(sources.Rows(mapped)[:], X)
+        def read(self, start: int, stop: int) -> Array:
+            Slow.reading += 1
+            Slow.most = max(Slow.most, Slow.reading)
+            time.sleep(0.01)
+            Slow.reading -= 1
+            return X[start:stop].copy()
 
-
-def test_a_file_that_ends_too_soon_is_told(tmp_path: Path) -> None:
-    np.save(tmp_path / "X.npy", np.zeros((3000, 2)))
-    source = sources.Rows(np.load(tmp_path / "X.npy", mmap_mode="r"))
-    os.truncate(tmp_path / "X.npy", 20_000)
-    if source._file is None:
-        pytest.skip("this system does not tell which file is mapped")
-    with pytest.raises(ValueError, match="its file ends before row"):
-        source[:]
-
-
-def test_memory_of_rows_is_used_again_when_nobody_has_it(tmp_path: Path) -> None:
-    X = np.random.RandomState(0).randn(3000, 4)
-    np.save(tmp_path / "X.npy", X)
-    source = sources.Rows(np.load(tmp_path / "X.npy", mmap_mode="r"))
-    kept = [source[start : start + 100] for start in range(0, 1000, 100)]
-    np.testing.assert_array_equal(np.concatenate(kept), X[:1000])
-    part = kept[3][5:, 1]
-    kept.clear()
-    others = [source[start : start + 100] for start in range(0, 1000, 100)]
-    np.testing.assert_array_equal(part, X[305:400, 1])
-    assert not any(np.shares_memory(part, each) for each in others)
-    place = others.pop().ctypes.data
-    assert source[:100].ctypes.data == place
+    Slow.concurrent = concurrent
+    n_rows = 500  # 16 kB, of which the reading ahead may take 60
+    with mf.config_context(memory_limit=360_000):
+        for rows, block in parts(Slow(), n_rows):
+            np.testing.assert_array_equal(block, X[rows])
+    assert Slow.most == (3 if concurrent else 1)
 
 
 @pytest.mark.parametrize(

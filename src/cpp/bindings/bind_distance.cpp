@@ -11,7 +11,7 @@ bool all_finite(const py::array &a) {
     const Points all = points(a);
     const py::gil_scoped_release release;
     try {
-        detail::largest_magnitude(all);
+        require_finite(all, "not all are");
     } catch (const std::invalid_argument &) {
         return false;
     }
@@ -57,8 +57,8 @@ py::tuple extent(const py::array &x, const py::array &from, double unit) {
     std::vector<double> scaled(origin.begin(), origin.end());
     for (double &value : scaled)
         value *= unit;
-    return py::make_tuple(detail::largest_magnitude(all),
-                          detail::largest_offset(all, scaled, unit));
+    const Extremes extremes(all);
+    return py::make_tuple(extremes.magnitude(), extremes.offset(scaled, unit));
 }
 
 /// (centre, scale) of the frame of all points. \param some of the database: see middle().

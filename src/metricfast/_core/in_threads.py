@@ -14,12 +14,18 @@ __all__ = ["in_threads"]
 T = TypeVar("T")
 
 
-def in_threads(function: Callable[..., T], calls: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+def in_threads(
+    function: Callable[..., T], calls: Iterable[tuple[Any, ...]], n_threads: int | None = None
+) -> Iterator[T]:
     """Return the results of calls, in their order, of as many threads as the kernels may use.
 
-    One more call than these is drawn before it is needed.
+    One more call than these is drawn before it is needed; of a single thread that is asked for, the
+    caller's, none.
     """
-    n_threads = as_threads(None)
+    if n_threads == 1:
+        yield from (function(*arguments) for arguments in calls)
+        return
+    n_threads = as_threads(n_threads)
     coming: deque[Future[T]] = deque()
     with ThreadPoolExecutor(n_threads, thread_name_prefix="metricfast-sums") as pool:
         try:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 import mmap
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from metricfast._core.memory import memory_limit
 from metricfast._core.types import Array
 
 __all__ = ["MappedFile", "Recycled", "release"]
 
-# Arrays of memory that nobody has any more: more than a reader and its caller have at a time.
-_FREE = 3
+# Arrays of memory that nobody has any more: more than readers and their caller have at a time.
+_FREE = 12
 
 
 class Recycled:
@@ -23,14 +27,20 @@ class Recycled:
     def __init__(self) -> None:
         self._free: list[Array] = []
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """Return an array; its memory comes back when nothing refers to it any more."""
-        size = int(np.prod(shape)) * dtype.itemsize
-        memory = self._free.pop() if self._free else np.empty(0, np.uint8)
-        if memory.nbytes < size:
-            memory = np.empty(size, np.uint8)
+    def bytes(self, size: int) -> Array:
+        """Return bytes from a page's start on; they come back when nothing refers to them."""
+        memory = np.empty(0, np.uint8)
+        with suppress(IndexError):
+            memory = self._free.pop()  # another thread may have been faster
+        if memory.nbytes < size + mmap.PAGESIZE:
+            memory = np.empty(size + mmap.PAGESIZE, np.uint8)
         lease: Any = _Lease(memory, self._free)
-        return np.asarray(lease)[:size].view(dtype).reshape(shape)
+        first = -_address(memory) % mmap.PAGESIZE
+        return np.asarray(lease)[first : first + size]
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """Return an array in such bytes."""
+        return self.bytes(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
 
 
 class _Lease:
@@ -46,10 +56,21 @@ class _Lease:
 
 
 class MappedFile:
-    """The file behind a memory map of rows of numbers that follow each other."""
+    """The file behind a memory map of rows of numbers that follow each other.
 
-    def __init__(self, file: int, offset: int, row_bytes: int) -> None:
-        self._file, self._offset, self._row_bytes = file, offset, row_bytes
+    What is larger than the memory that a call may take would push other files out of the system's
+    cache, and not stay there itself: it is read past the cache, which also takes less time, where
+    the cache has not got it already.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], offset: int, table: Array) -> None:
+        self._file, self._direct = os.open(path, os.O_RDONLY), -1
+        self._offset, self._row_bytes, self._address = offset, table.strides[0], _address(table)
+        self._size = os.fstat(self._file).st_size
+        # Numbers are where they are in the file, as seen from the start of a page.
+        if hasattr(os, "O_DIRECT") and offset % table.itemsize == 0:
+            with suppress(OSError):  # not by each file system
+                self._direct = os.open(path, os.O_RDONLY | os.O_DIRECT)
 
     @classmethod
     def of(cls, table: Any) -> MappedFile | None:
@@ -62,31 +83,54 @@ class MappedFile:
         kept = table.flags.c_contiguous and table.dtype.isnative
         if place is None or not kept or not isinstance(table.filename, (str, os.PathLike)):
             return None
+        first = table.offset - table.offset % mmap.ALLOCATIONGRANULARITY
         try:
-            file = os.open(table.filename, os.O_RDONLY)
+            found = cls(table.filename, first + place[1], table)
         except OSError:
             return None
-        _, start = place
-        found = os.fstat(file)
-        if _mapped_at(_address(table)) != (found.st_dev, found.st_ino):
-            os.close(file)
-            return None
-        first = table.offset - table.offset % mmap.ALLOCATIONGRANULARITY
-        return cls(file, first + start, table.strides[0])
+        return found if found._is_mapped() else None
 
-    def read(self, start: int, out: Array) -> None:
-        """Read rows from one on, as many as `out` has."""
+    def _is_mapped(self) -> bool:
+        known = _mapped_at(self._address)
+        files = [file for file in (self._file, self._direct) if file >= 0]
+        return all((of.st_dev, of.st_ino) == known for of in map(os.fstat, files))
+
+    def read(self, start: int, stop: int, memory: Recycled) -> Array:
+        """Return the bytes of rows."""
+        first = self._offset + start * self._row_bytes
+        size = (stop - start) * self._row_bytes
+        file, skipped, whole = self._file, 0, size
+        large = self._direct >= 0 and self._size > memory_limit()
+        if large and not _in_cache(self._address + start * self._row_bytes, size):
+            file, skipped = self._direct, first % mmap.PAGESIZE
+            whole = _up(skipped + size)
+        found = memory.bytes(whole)
+        if self._fill(found, first - skipped, file) < skipped + size:
+            raise ValueError(f"X: its file ends before row {stop - 1}.")
+        return found[skipped : skipped + size]
+
+    def _fill(self, out: Array, offset: int, file: int) -> int:
+        """Read as many bytes of the file, from an offset on, as there are; return how many."""
         buffer: Any = out
-        wanted = memoryview(buffer).cast("B")
-        offset, done = self._offset + start * self._row_bytes, 0
+        wanted, done = memoryview(buffer), 0
         while done < len(wanted):
-            count = os.preadv(self._file, [wanted[done:]], offset + done)
+            if done % mmap.PAGESIZE:
+                file = self._file  # directly, whole pages are read alone
+            try:
+                count = os.preadv(file, [wanted[done:]], offset + done)
+            except OSError:
+                if file == self._file:
+                    raise
+                file, count = self._file, -1  # of a file system that wants larger pages
             if not count:
-                raise ValueError(f"X: its file ends before row {start + len(out) - 1}.")
-            done += count
+                break
+            done += max(count, 0)
+        return done
 
     def __del__(self) -> None:
-        os.close(self._file)
+        for file in (getattr(self, "_file", -1), getattr(self, "_direct", -1)):
+            if file >= 0:
+                os.close(file)
 
 
 def release(table: Any, start: int, stop: int) -> None:
@@ -113,6 +157,18 @@ def _place_in(table: Any) -> tuple[Any, int] | None:
     first = _address(table) - base + sum(min(end, 0) for end in ends)
     last = first + sum(map(abs, ends)) + table.itemsize
     return (mapping, first) if 0 <= first < last <= len(mapping) else None
+
+
+def _up(size: int) -> int:
+    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+def _in_cache(address: int, size: int) -> bool:
+    """Tell whether the system has all of a part of a map in memory."""
+    first = address - address % mmap.PAGESIZE
+    pages = ctypes.create_string_buffer(_up(address + size - first) // mmap.PAGESIZE)
+    arguments = ctypes.c_void_p(first), ctypes.c_size_t(address + size - first), pages
+    return ctypes.CDLL(None).mincore(*arguments) == 0 and b"\0" not in pages.raw
 
 
 def _address(table: Array) -> int:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.memory import block_rows, refuse_beyond
+from metricfast._core.memory import block_rows, memory_limit, refuse_beyond
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.types import Array, Integers
 
@@ -19,6 +21,8 @@ __all__ = ["Named", "Part", "Scaled", "Source", "in_one_array", "parts", "row_by
 
 # Rows nearer to each other than this are read together with what lies between them.
 _GAP = 64
+# Bytes that are read ahead at a time, where more is read faster, and their share of the memory.
+_AHEAD, _SHARE = 64 << 20, 6
 
 
 class Source(ABC):
@@ -41,6 +45,8 @@ class Source(ABC):
     by_row : bool
         Whether a single row is read in little more than its share of a block, as from a memory map.
         `LMNN` then reads targets wherever they are, where it else holds points to be targets.
+    concurrent : bool
+        Whether several threads may read at a time: several blocks are then read ahead.
 
     Examples
     --------
@@ -61,6 +67,7 @@ class Source(ABC):
     feature_names: list[str] | None = None
     in_order = False
     by_row = False
+    concurrent = False
     ndim = 2
     _name = "X"
 
@@ -68,13 +75,18 @@ class Source(ABC):
     def read(self, start: int, stop: int) -> Array:
         """Return rows from `start` up to `stop`, as an array of `dtype` that nobody else has.
 
-        One thread reads at a time.
+        One thread reads at a time, unless it is `concurrent`.
         """
 
     @property
     def row_bytes(self) -> int:
         """Bytes that a point takes while it is read."""
         return int(self.dtype.itemsize * self.shape[1])
+
+    def _like(self, other: Source) -> None:
+        """Be of the kind of another source, whose rows this one has."""
+        self.shape, self.dtype, self.feature_names = other.shape, other.dtype, other.feature_names
+        self.in_order, self.by_row, self.concurrent = other.in_order, other.by_row, other.concurrent
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -165,8 +177,8 @@ class Named(Source):
     """Points of another, that errors call by a name."""
 
     def __init__(self, source: Source, name: str) -> None:
-        self._source, self._name, self.feature_names = source, name, source.feature_names
-        self.shape, self.dtype, self.in_order = source.shape, source.dtype, source.in_order
+        self._like(source)
+        self._source, self._name, self.by_row = source, name, False
 
     def read(self, start: int, stop: int) -> Array:
         """Return rows."""
@@ -177,10 +189,9 @@ class Scaled(Source):
     """Points of another less a mean, times ``2**-exponent``, and perhaps in another dtype."""
 
     def __init__(self, source: Source, mean: Array, exponent: int = 0, dtype: Any = None) -> None:
-        self.shape, self.dtype = source.shape, np.dtype(source.dtype if dtype is None else dtype)
+        self._like(source)
+        self.dtype = np.dtype(source.dtype if dtype is None else dtype)
         self._source, self._mean, self._exponent = source, mean.astype(self.dtype), exponent
-        self.in_order, self.by_row = source.in_order, source.by_row
-        self.feature_names = source.feature_names
 
     @property
     def row_bytes(self) -> int:
@@ -208,10 +219,8 @@ class Part(Source):
     """Some points of another; those in ascending order are read fastest."""
 
     def __init__(self, source: Source, rows: Integers) -> None:
-        self._source, self._rows = source, rows
-        self.shape, self.dtype = (len(rows), source.shape[1]), source.dtype
-        self.in_order, self.by_row = source.in_order, source.by_row
-        self.feature_names = source.feature_names
+        self._like(source)
+        self._source, self._rows, self.shape = source, rows, (len(rows), source.shape[1])
 
     def read(self, start: int, stop: int) -> Array:
         """Return rows."""
@@ -231,20 +240,30 @@ def take(X: Any, rows: Any) -> Any:
 def parts(X: Any, n_rows: int | None = None) -> Iterator[tuple[slice, Array]]:
     """Return the rows of X block by block, with where they are.
 
-    The next block of a source is read while the last one is in use.
+    The next block of a source is read while the last one is in use, or the next few.
     """
     size = block_rows(row_bytes(X)) if n_rows is None else n_rows
     rows = [slice(start, min(start + size, X.shape[0])) for start in range(0, X.shape[0], size)]
     if not isinstance(X, Source) or len(rows) < 2:
         yield from ((part, X[part]) for part in rows)
         return
-    context = copy_context()  # the reader has the memory_limit of its caller
-    with ThreadPoolExecutor(1, thread_name_prefix="metricfast-reads") as reader:
-        coming = reader.submit(context.run, X.__getitem__, rows[0])
-        for part, following in zip(rows, [*rows[1:], None], strict=True):
-            block = coming.result()
-            if following is not None:
-                coming = reader.submit(context.run, X.__getitem__, following)
+    ahead = 1
+    if X.concurrent:
+        ahead = max(1, min(_AHEAD, memory_limit() // _SHARE) // (size * row_bytes(X)))
+    waiting, context = iter(rows), copy_context()  # readers have the memory_limit of their caller
+    coming: deque[tuple[slice, Future[Array]]] = deque()
+    with ThreadPoolExecutor(ahead, thread_name_prefix="metricfast-reads") as readers:
+
+        def read(n_blocks: int) -> None:
+            for part in islice(waiting, n_blocks):
+                run = context.copy().run
+                coming.append((part, readers.submit(run, X.__getitem__, part)))
+
+        read(ahead)
+        while coming:
+            part, future = coming.popleft()
+            block = future.result()
+            read(1)
             yield part, block
 
 

@@ -67,7 +67,7 @@ class Rows(Source):
         table = self._table
         mapped = isinstance(table, np.memmap) and table.dtype == self.dtype and len(table) > 0
         self._file = MappedFile.of(table) if mapped else None
-        self._memory = Recycled()
+        self._memory, self.concurrent = Recycled(), self._file is not None
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what belongs to the process."""
@@ -79,12 +79,12 @@ class Rows(Source):
 
     def read(self, start: int, stop: int) -> Array:
         """Return rows; of a memory map, without keeping its pages in memory."""
-        found = self._memory.empty((stop - start, self.shape[1]), self.dtype)
+        shape = stop - start, self.shape[1]
         if self._file is not None:
-            self._file.read(start, found)
-        else:
-            found[...] = self._table[start:stop]
-            release(self._table, start, stop)
+            return self._file.read(start, stop, self._memory).view(self.dtype).reshape(shape)
+        found = self._memory.empty(shape, self.dtype)
+        found[...] = self._table[start:stop]
+        release(self._table, start, stop)
         return found
 
     def _gather(self, rows: Integers) -> Array:

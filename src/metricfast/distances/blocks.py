@@ -7,20 +7,21 @@ are what neighbours are chosen by.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.in_threads import in_threads
 from metricfast._core.memory import block_rows, memory_limit
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.sources import Source, parts, row_bytes
 from metricfast._core.types import Array, Floats, Integers
 
 __all__ = [
-    "Block", "Embedded", "Maps", "Nearest", "Queries", "embedded", "fit_memory", "nearest_in_part",
-    "search_by_blocks", "write_distances",
+    "Block", "Embedded", "Maps", "Nearest", "Queries", "each_block", "embedded", "fit_memory",
+    "nearest_in_part", "search_by_blocks", "write_distances",
 ]  # fmt: skip
 
 Points = Array | Source
@@ -29,6 +30,11 @@ Maps = tuple[Array | None, Array | None]
 # Squares of coordinates up to two to this, and of what they differ by, are ordinary in float64.
 _ORDINARY = 200
 _FEW = 64
+# So many queries leave threads waiting for each other in a block: some blocks are then searched at
+# a time, of up to and at least so many bytes.
+_FEW_QUERIES, _AT_ONCE, _LEAST = 2048, 16 << 20, 2 << 20
+
+T = TypeVar("T")
 
 
 class Embedded(Source):
@@ -71,6 +77,8 @@ class Queries(NamedTuple):
     rows: slice
     exponent: int  # points are divided by two to this
     blocks: Iterator[Block]
+    at_once: int  # blocks
+    threads: int  # of each
 
 
 def fit_memory(queries: Points, database: Points, maps: Maps) -> bool:
@@ -125,20 +133,30 @@ def search_by_blocks(
         exponent = int(np.frexp(largest)[1])
         exponent = exponent if abs(exponent) > _ORDINARY else 0
     size = max(1, memory_limit() // 2 // (row_bytes(queries) + found))
+    at_once, most = 1, block_rows(row_bytes(database))
+    if not isinstance(database, Source):
+        most = block_rows(row_bytes(database), most=memory_limit())  # there is nothing to read
+    elif min(size, len(queries)) <= _FEW_QUERIES:
+        at_once = max(1, min(threads, memory_limit() // (8 * _LEAST)))
+        if at_once > 1:
+            most = block_rows(at_once * row_bytes(database), most=at_once * _AT_ONCE)
     for start in range(0, len(queries), size):
         rows = slice(start, min(start + size, len(queries)))
         some = _divided(queries[rows], exponent)
         left_out = None if exclude is None else exclude[rows]
-        yield Queries(rows, exponent, _blocks(some, database, left_out, exponent))
+        blocks = _blocks(some, database, left_out, exponent, most)
+        yield Queries(rows, exponent, blocks, at_once, max(1, threads // at_once))
+
+
+def each_block(part: Queries, search: Callable[[Block, int], T]) -> Iterator[T]:
+    """Return what a search by so many threads finds in each block, in their order."""
+    calls = ((block, part.threads) for block in part.blocks)
+    return in_threads(search, calls, part.at_once)
 
 
 def _blocks(
-    queries: Array, database: Points, exclude: Integers | None, exponent: int
+    queries: Array, database: Points, exclude: Integers | None, exponent: int, most: int
 ) -> Iterator[Block]:
-    # Points in memory need no small blocks, which are for reading ahead.
-    most = None if isinstance(database, Source) else block_rows(
-        row_bytes(database), most=memory_limit()
-    )  # fmt: skip
     for rows, points in parts(database, most):
         inside = None
         if exclude is not None:
@@ -185,7 +203,7 @@ class Nearest:
         return squared[:, self.k - 1].copy() if squared is not None and enough else None
 
 
-def nearest_in_part(block: Block, best: Nearest, threads: int) -> tuple[Floats, Integers]:
+def nearest_in_part(best: Nearest, block: Block, threads: int) -> tuple[Floats, Integers]:
     """Return squared distances and rows of those of a block that may be among the nearest."""
     shape = len(block.queries), min(best.k, len(block.points))
     squared, found = np.empty(shape), np.empty(shape, np.int64)

@@ -8,6 +8,7 @@ duplicate points are excluded by index only, never because their distance is zer
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from metricfast.distances.blocks import (
     Block,
     Nearest,
     Points,
+    each_block,
     fit_memory,
     nearest_in_part,
     search_by_blocks,
@@ -270,8 +272,8 @@ def kneighbors(
         return distances, indices
     for part in search_by_blocks(query, base, maps, left_out, 64 * n_neighbors, threads):
         best = Nearest(n_neighbors)
-        for block in part.blocks:
-            best.add(*nearest_in_part(block, best, threads))
+        for some in each_block(part, partial(nearest_in_part, best)):
+            best.add(*some)
         keys, indices[part.rows] = best.found()
         if np.isinf(keys).any():
             raise ValueError(
@@ -333,7 +335,7 @@ def kneighbors_per_class(
         search(query, base, codes, *size, *maps, left_out, squared, distances, indices, threads)
         return distances, indices
 
-    def of_block(block: Block) -> tuple[Array, Array]:
+    def of_block(block: Block, threads: int) -> tuple[Array, Array]:
         keys = np.empty((len(block.queries), *size))
         rows = np.empty(keys.shape, np.int64)
         search(
@@ -345,8 +347,8 @@ def kneighbors_per_class(
 
     for part in search_by_blocks(query, base, maps, left_out, 64 * size[0] * size[1], threads):
         best = Nearest(n_neighbors)
-        for block in part.blocks:
-            best.add(*of_block(block))
+        for some in each_block(part, of_block):
+            best.add(*some)
         keys, indices[part.rows] = best.found()
         write_distances(distances[part.rows], keys, part.exponent, squared)
     return distances, indices

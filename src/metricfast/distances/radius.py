@@ -11,7 +11,13 @@ from metricfast._core.arguments import check_bool, check_range
 from metricfast._core.arrays import as_maps, as_threads, common_precision
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.types import Array, Integers
-from metricfast.distances.blocks import fit_memory, search_by_blocks, write_distances
+from metricfast.distances.blocks import (
+    Block,
+    each_block,
+    fit_memory,
+    search_by_blocks,
+    write_distances,
+)
 from metricfast.distances.neighbors import _search_arguments
 
 __all__ = ["radius_neighbors"]
@@ -83,15 +89,19 @@ def radius_neighbors(
 
     found: list[tuple[Array, Integers, Integers]] = []
     for part in search_by_blocks(query, base, maps, left_out, 0, threads):
-        keys, indices, rows = [], [], []
-        for block in part.blocks:
+        limit = float(np.ldexp(reach, -part.exponent))
+
+        def of_block(
+            block: Block, threads: int, limit: float = limit
+        ) -> tuple[Array, Integers, Integers]:
             squared, near, starts = search(
-                block.queries, block.points, float(np.ldexp(reach, -part.exponent)), None, None,
-                block.exclude, False, True, False, threads,
+                block.queries, block.points, limit, None, None, block.exclude, False, True, False,
+                threads,
             )  # fmt: skip
-            keys.append(squared)
-            indices.append(near + block.rows.start)
-            rows.append(np.repeat(np.arange(len(starts) - 1), np.diff(starts)))
+            of_query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+            return squared, near + block.rows.start, of_query
+
+        keys, indices, rows = zip(*each_block(part, of_block), strict=True)
         key, of_query = np.concatenate(keys), np.concatenate(rows)
         # Both are stable: what they leave equal stays in the order of the indices.
         order = np.lexsort((key, of_query)) if sort_results else np.argsort(of_query, kind="stable")

@@ -84,9 +84,8 @@ class Chunked(Source):
     """
 
     def __init__(self, source: Source, share: float = SHARE) -> None:
-        self.share = share
-        self.shape, self.dtype = source.shape, source.dtype
-        self.in_order, self.by_row = source.in_order, source.by_row
+        self._like(source)
+        self.share, self.concurrent = share, False
         self._source, self._lock = source, Lock()
         self._rows, self._points = np.empty(0, np.int64), np.empty((0, self.shape[1]), self.dtype)
         self._held: tuple[Integers, Array] = self._rows, self._points

@@ -70,8 +70,8 @@ void paired_distances(const Points &x, const Points &y, const PairList &list, bo
                       const Control &control = {}) {
     require(x.cols() == y.cols(), "paired_distances: X and Y differ in width");
     list.check(x, y);
-    detail::largest_magnitude(x); // which refuses what is not finite
-    detail::largest_magnitude(y);
+    require_finite(x, "coordinates must be finite");
+    require_finite(y, "coordinates must be finite");
     // Between these no square of a difference has vanished or overflown in T.
     const T least = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon() *
                     static_cast<T>(x.cols() + 1);
@@ -118,7 +118,9 @@ void paired_distances(const Points &x, const Points &y, const PairList &list,
         return;
     }
     const bool same_map = &U == &V;
-    const double scale = same_map ? difference_scale(x, y) : magnitude_scale(x, y);
+    const double scale =
+        same_map ? difference_scale(x, y)
+                 : magnitude_scale(std::max(Extremes(x).magnitude(), Extremes(y).magnitude()));
     detail::for_pair_blocks(list.count, control, [&](Index first, Index count) {
         RowMatrix<double> a(count, x.cols()), b(count, y.cols()), z;
         for (Index i = 0; i < count; ++i) {

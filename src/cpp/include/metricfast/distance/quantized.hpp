@@ -35,33 +35,49 @@ class Rounding {
     double rounded = 0; ///< |s u|
 
     void round(const Points &points, Index row, const Frame &frame, double step) {
-        point_.resize(static_cast<std::size_t>(points.cols()));
-        integers_.resize(static_cast<std::size_t>((points.cols() + 3) / 4 * 4), 0);
+        constexpr Index W = Vec<double>::width;
+        using V = Vec<double>;
+        const Index depth = points.cols();
+        point_.resize(static_cast<std::size_t>((depth + W - 1) / W * W)); // the rest stays 0
+        integers_.resize(static_cast<std::size_t>((depth + 3) / 4 * 4));
+        double *const point = point_.data();
         points.visit([&](auto v) {
             const auto *x = v.row(row);
-            for (Index k = 0; k < v.cols; ++k)
-                point_[k] = frame.apply(static_cast<double>(x[k]), k);
+            const double *const centre = frame.centre.data();
+            const double scale = frame.scale;
+            for (Index k = 0; k < depth; ++k)
+                point[k] = static_cast<double>(x[k]) * scale - centre[k] * scale;
         });
-        const Index depth = points.cols();
-        const double inverse = 1 / step;
-        norm = squared_norm(point_.data(), depth);
-        for (Index k = 0; k < depth; ++k) {
-            const double u = std::min(127.0, std::max(-127.0, std::rint(point_[k] * inverse)));
-            integers_[k] = static_cast<std::int8_t>(u);
-            point_[k] -= u * step;
+        // A double of so many units has none of their fractions, and ends with the bits of their
+        // number.
+        const V units = V::broadcast(1.5 * 4503599627370496.0), inverse = V::broadcast(1 / step);
+        const V most = V::broadcast(127), least = V::broadcast(-127), one = V::broadcast(step);
+        V norms = V::broadcast(0), squares = norms, errors = norms;
+        for (Index k = 0; k < depth; k += W) {
+            const V x = V::load(point + k), whole = max(min(x * inverse, most), least) + units;
+            const V u = whole - units, left = x - u * one;
+            whole.store(point + k);
+            norms = fma(x, x, norms);
+            squares = fma(u, u, squares);
+            errors = fma(left, left, errors);
         }
-        error = std::sqrt(squared_norm(point_.data(), depth));
-        std::int64_t squares = 0; // which are quicker to add than doubles
-        for (Index k = 0; k < depth; ++k)
-            squares += std::int32_t(integers_[k]) * std::int32_t(integers_[k]);
-        rounded = std::sqrt(static_cast<double>(squares)) * step;
+        std::int8_t *const integers = integers_.data();
+        for (Index k = 0; k < depth; ++k) {
+            std::uint64_t bits;
+            std::memcpy(&bits, point + k, sizeof bits);
+            integers[k] = static_cast<std::int8_t>(bits & 255);
+        }
+        norm = horizontal_sum(norms);
+        rounded = std::sqrt(horizontal_sum(squares)) * step;
+        error = std::sqrt(horizontal_sum(errors));
         error += quantized_margin * std::sqrt(norm) + std::ldexp(1.0, -500); // squares may vanish
+        std::fill(point_.begin() + depth, point_.end(), 0.0);
     }
 
     const std::vector<std::int8_t> &integers() const { return integers_; }
 
   private:
-    std::vector<double> point_;
+    AlignedVector<double> point_;
     std::vector<std::int8_t> integers_;
 };
 
@@ -144,13 +160,16 @@ class QuantizedDatabase : public PanelLayout {
                        const std::vector<std::int64_t> &order) {
         const Index n = static_cast<Index>(order.size()), count = std::min<Index>(n, 4096);
         std::vector<double> longest(static_cast<std::size_t>(count));
+        const Eigen::Map<const Eigen::ArrayXd> centre(frame.centre.data(), points.cols());
         for (Index i = 0; i < count; ++i)
             longest[i] = points.visit([&](auto v) {
-                const auto *x = v.row(static_cast<Index>(order[i * n / count]));
-                double most = 0;
-                for (Index k = 0; k < v.cols; ++k)
-                    most = std::max(most, std::abs(frame.apply(static_cast<double>(x[k]), k)));
-                return most;
+                using T = std::remove_const_t<std::remove_pointer_t<decltype(v.data)>>;
+                using Row = Eigen::Array<T, Eigen::Dynamic, 1>;
+                const Eigen::Map<const Row> x(v.row(static_cast<Index>(order[i * n / count])),
+                                              v.cols);
+                return (x.template cast<double>() * frame.scale - centre * frame.scale)
+                    .abs()
+                    .maxCoeff();
             });
         std::sort(longest.begin(), longest.end());
         const Index few = count / 2000 + (count > 64 ? 2 : 0);

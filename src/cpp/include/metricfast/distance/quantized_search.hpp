@@ -21,9 +21,11 @@ class QuantizedSearch {
 
     /// Whether products of integers save more than it costs that they leave more candidates: always
     /// for few queries, where reading the points matters more.
-    static bool serves(const QuantizedDatabase &database, Index queries, Index k) {
+    /// \param known up to where the neighbours are, which leaves few candidates.
+    static bool serves(const QuantizedDatabase &database, Index queries, Index k, bool known) {
         const Index points = database.positions() / std::max<Index>(1, database.segments());
-        return queries <= Int8Tile::rows || affordable(points, database.depth(), 100 + 12 * k);
+        const Index candidates = 100 + (known ? k : 12 * k);
+        return queries <= Int8Tile::rows || affordable(points, database.depth(), candidates);
     }
 
     /// Whether so many candidates of a query cost less than products of floats instead.

@@ -48,7 +48,8 @@ class SegmentSearch {
             return exhaustive(database_.rows(), Copies(), control, memory, emit);
         Control now = control;
         if (const QuantizedDatabase *quantized = database_.quantized();
-            quantized != nullptr && QuantizedSearch::serves(*quantized, queries_.rows(), k_)) {
+            quantized != nullptr &&
+            QuantizedSearch::serves(*quantized, queries_.rows(), k_, within_ != nullptr)) {
             by_integers(*quantized, now, memory, emit);
             now = control.silent();
         }

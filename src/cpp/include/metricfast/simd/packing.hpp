@@ -13,38 +13,61 @@ METRICFAST_NAMESPACE_BEGIN
 
 template <class T> using AlignedVector = std::vector<T, Eigen::aligned_allocator<T>>;
 
-namespace detail {
-/// The largest coordinate's magnitude. Throws unless all are finite.
-inline double largest_magnitude(const Points &points) {
-    const auto [largest, finite] = points.visit([](auto v) {
-        using T = std::remove_const_t<std::remove_pointer_t<decltype(v.data)>>;
-        constexpr int W = Vec<T>::width;
-        const Vec<T> zero = Vec<T>::broadcast(T(0));
-        Vec<T> most = zero, poison = zero; // x * 0 is not 0 for infinities and NaN
-        T rest = 0, rest_poison = 0;
-        for (Index i = 0; i < v.rows; ++i) {
-            const T *x = v.row(i);
-            Index k = 0;
-            for (; k + W <= v.cols; k += W) {
-                const Vec<T> y = Vec<T>::load(x + k);
-                most = max(most, max(y, zero - y));
-                poison = fma(y, zero, poison);
+/// The least and the greatest of each coordinate of some points.
+class Extremes {
+  public:
+    /// Throws unless all coordinates are finite.
+    explicit Extremes(const Points &points)
+        : low_(Eigen::ArrayXd::Zero(points.cols())), high_(low_), none_(points.rows() == 0) {
+        if (none_)
+            return;
+        const bool finite = points.visit([&](auto v) {
+            using T = std::remove_const_t<std::remove_pointer_t<decltype(v.data)>>;
+            using Array = Eigen::Array<T, Eigen::Dynamic, 1>;
+            constexpr int W = Vec<T>::width;
+            Array low = Eigen::Map<const Array>(v.row(0), v.cols), high = low;
+            const Vec<T> zero = Vec<T>::broadcast(T(0));
+            Vec<T> poison = zero; // x * 0 is not 0 for infinities and NaN
+            T rest = 0;
+            for (Index i = 0; i < v.rows; ++i) {
+                const T *x = v.row(i);
+                Index k = 0;
+                for (; k + W <= v.cols; k += W) {
+                    const Vec<T> y = Vec<T>::load(x + k);
+                    min(y, Vec<T>::load(low.data() + k)).store(low.data() + k);
+                    max(y, Vec<T>::load(high.data() + k)).store(high.data() + k);
+                    poison = fma(y, zero, poison);
+                }
+                for (; k < v.cols; ++k) {
+                    low[k] = std::min(low[k], x[k]);
+                    high[k] = std::max(high[k], x[k]);
+                    rest += x[k] * T(0);
+                }
             }
-            for (; k < v.cols; ++k) {
-                rest = std::max(rest, std::abs(x[k]));
-                rest_poison += x[k] * T(0);
-            }
-        }
-        T lanes[W];
-        most.store(lanes);
-        rest = std::max(rest, *std::max_element(lanes, lanes + W));
-        return std::pair<double, bool>(static_cast<double>(rest),
-                                       horizontal_sum(poison) == 0 && rest_poison == 0);
-    });
-    require(finite, "coordinates must be finite");
-    return largest;
-}
+            low_ = low.template cast<double>();
+            high_ = high.template cast<double>();
+            return horizontal_sum(poison) == 0 && rest == 0;
+        });
+        require(finite, "coordinates must be finite");
+    }
 
+    /// The largest coordinate's magnitude.
+    double magnitude() const { return offset(std::vector<double>(low_.size()), 1); }
+
+    /// The largest |x * scale - origin| of a coordinate x.
+    double offset(const std::vector<double> &origin, double scale) const {
+        const Eigen::Map<const Eigen::ArrayXd> from(origin.data(), low_.size());
+        if (none_ || low_.size() == 0)
+            return 0;
+        return (low_ * scale - from).abs().max((high_ * scale - from).abs()).maxCoeff();
+    }
+
+  private:
+    Eigen::ArrayXd low_, high_;
+    bool none_;
+};
+
+namespace detail {
 /// 2^e with x <= 2^e < 2x; 1 for zero.
 inline double power_of_two_above(double x) {
     if (!(x > 0) || !std::isfinite(x))
@@ -55,34 +78,8 @@ inline double power_of_two_above(double x) {
 }
 } // namespace detail
 
-namespace detail {
-/// The largest |x * scale - origin| of a coordinate x.
-inline double largest_offset(const Points &points, const std::vector<double> &origin,
-                             double scale) {
-    return points.visit([&](auto v) {
-        using T = std::remove_const_t<std::remove_pointer_t<decltype(v.data)>>;
-        using Array = Eigen::Array<T, Eigen::Dynamic, 1>;
-        const Array from =
-            Eigen::Map<const Eigen::ArrayXd>(origin.data(), v.cols).template cast<T>();
-        Array most = Array::Zero(v.cols);
-        const T factor = static_cast<T>(scale);
-        for (Index i = 0; i < v.rows; ++i) {
-            const T *x = v.row(i);
-            for (Index k = 0; k < v.cols; ++k) {
-                const T offset = std::abs(x[k] * factor - from[k]);
-                most[k] = offset > most[k] ? offset : most[k];
-            }
-        }
-        return v.cols > 0 ? static_cast<double>(most.maxCoeff()) : 0.0;
-    });
-}
-} // namespace detail
-
 /// A power of two that brings the largest coordinate to about 1.
-inline double magnitude_scale(const Points &x, const Points &y) {
-    return 1.0 / detail::power_of_two_above(
-                     std::max(detail::largest_magnitude(x), detail::largest_magnitude(y)));
-}
+inline double magnitude_scale(double largest) { return 1.0 / detail::power_of_two_above(largest); }
 
 /// A power of two that brings the largest difference of coordinates to about 1, so that its square
 /// neither overflows nor vanishes, whatever the units and wherever the origin.
@@ -94,15 +91,15 @@ inline double difference_scale(double unit, double spread) {
 }
 
 inline double difference_scale(const Points &x, const Points &y) {
-    const double unit = magnitude_scale(x, y);
+    const Extremes of_x(x), of_y(y);
+    const double unit = magnitude_scale(std::max(of_x.magnitude(), of_y.magnitude()));
     if (y.rows() == 0)
         return unit;
     std::vector<double> origin(static_cast<std::size_t>(y.cols()));
     y.read_row(0, origin.data());
     for (double &value : origin)
         value *= unit;
-    return difference_scale(unit, std::max(detail::largest_offset(x, origin, unit),
-                                           detail::largest_offset(y, origin, unit)));
+    return difference_scale(unit, std::max(of_x.offset(origin, unit), of_y.offset(origin, unit)));
 }
 
 /// The distance, or its square, of points whose squared distance is d after scaling.
