@@ -9,21 +9,32 @@ import numpy as np
 from dask import array as da
 from dask import delayed, is_dask_collection
 
-__all__ = ["blocks_of", "joined", "row_blocks", "starts_of"]
+__all__ = ["array_of", "blocks_of", "joined", "row_blocks", "starts_of"]
 
 
 def blocks_of(name: str, values: Any) -> list[Any]:
     """Return the blocks of rows of a collection, delayed; TypeError for what is none."""
+    return list(np.ravel(_in_rows(name, values).to_delayed()))
+
+
+def array_of(name: str, values: Any) -> Any:
+    """Return a collection as a dask array of two dimensions, whose blocks are of rows."""
+    values = _in_rows(name, values)
+    array = values if isinstance(values, da.Array) else values.to_dask_array()
+    if array.ndim != 2:
+        raise ValueError(f"{name} must have two dimensions (points, features); found {array.ndim}.")
+    return array
+
+
+def _in_rows(name: str, values: Any) -> Any:
     if not is_dask_collection(values) or not hasattr(values, "to_delayed"):
         raise TypeError(
             f"{name} must be a dask array, data frame or series; found {type(values).__name__}. "
             "For what is in memory use the learner itself, or dask.array.from_array."
         )
-    if isinstance(values, da.Array):
-        if values.ndim > 1 and max(values.numblocks[1:]) > 1:
-            values = values.rechunk(dict.fromkeys(range(1, values.ndim), -1))
-        return list(values.to_delayed().ravel())
-    return list(values.to_delayed())
+    if isinstance(values, da.Array) and values.ndim > 1 and max(values.numblocks[1:]) > 1:
+        return values.rechunk(dict.fromkeys(range(1, values.ndim), -1))
+    return values
 
 
 def row_blocks(X: Any, **others: Any) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from threading import Lock
 from typing import Any
 
@@ -10,8 +11,9 @@ from dask import array as da
 from dask import delayed
 
 from metricfast._core.arrays import as_points
+from metricfast._core.types import Integers
 from metricfast._labels.binding import is_precomputed
-from metricfast.dask._rows import blocks_of, joined, row_blocks, starts_of
+from metricfast.dask._rows import array_of, blocks_of, joined, row_blocks, starts_of
 from metricfast.dask._workers import Workers, under_limit
 from metricfast.distances.database import Database
 from metricfast.metrics import RetrievalReport
@@ -57,28 +59,28 @@ def kneighbors(
     >>> indices.compute().ravel()
     array([1, 0, 1])
     """
-    blocks = blocks_of("queries", queries)
-    own = database is None
-    references = blocks if own else blocks_of("database", database)
-    starts = starts_of(blocks) if own else None
-    search, dtype = delayed(under_limit(_nearest), nout=2), _precision(queries, database)
+    of_queries, own = array_of("queries", queries), database is None
+    of_database = of_queries if own else array_of("database", database)
+    dtype = _precision(queries, database)
     maps = {side: options.pop(side) for side in "LUV" if side in options}
     ready = delayed(_Ready)("queries" if own else "database", maps)
-    found = [
-        search(block, ready, references, starts, i, n_neighbors, dtype, options)
-        for i, block in enumerate(blocks)
-    ]
-    sizes = queries.chunks[0] if isinstance(queries, da.Array) else (np.nan,) * len(blocks)
+    which: tuple[Any, ...] = ()
+    if own:
+        options["starts"] = starts_of(blocks_of("queries", of_queries))
+        which = da.arange(of_queries.numblocks[0], chunks=1), "i"
+    found = da.blockwise(
+        under_limit(_nearest), "i", of_queries, "ij", of_database, "mj", *which, ready=ready,
+        k=n_neighbors, precision=dtype, **options, concatenate=None, align_arrays=False,
+        dtype=object, meta=np.empty(0, object),
+    )  # fmt: skip
+    chunks = of_queries.chunks[0], (n_neighbors,)
     distances, indices = (
-        da.concatenate(
-            [
-                da.from_delayed(pair[side], (size, n_neighbors), dtype=kind)
-                for pair, size in zip(found, sizes, strict=True)
-            ],
-            allow_unknown_chunksizes=True,
+        da.map_blocks(
+            itemgetter(side), found, chunks=chunks, new_axis=1, dtype=kind,
+            meta=np.empty((0, 0), kind),
         )
-        for side, kind in ((0, dtype), (1, np.int64))
-    )
+        for side, kind in enumerate((dtype, np.int64))
+    )  # fmt: skip
     return distances, indices
 
 
@@ -171,21 +173,26 @@ class _Ready:
 
 
 def _nearest(
-    block: Any,
+    columns: list[Any],
+    rows: list[list[Any]],
+    which: Integers | None = None,
+    *,
     ready: _Ready,
-    references: list[Any],
-    starts: list[int] | None,
-    i: int,
     k: int,
-    dtype: type[np.floating[Any]],
-    options: dict[str, Any],
+    precision: type[np.floating[Any]],
+    starts: list[int] | None = None,
+    **options: Any,
 ) -> tuple[Any, Any]:
-    block = np.asarray(block)
+    """Search for a block of queries, as `columns` of blocks, in the `rows` of the database."""
+    block = np.asarray(columns[0])
     if not len(block):
-        return np.empty((0, k), dtype), np.empty((0, k), np.int64)
-    exclude = None if starts is None else np.arange(starts[i], starts[i + 1])
-    distances, rows = ready(references).kneighbors(block, k, exclude=exclude, n_jobs=1, **options)
-    return distances.astype(dtype, copy=False), rows
+        return np.empty((0, k), precision), np.empty((0, k), np.int64)
+    exclude = None
+    if starts is not None and which is not None:
+        exclude = np.arange(starts[which[0]], starts[which[0] + 1])
+    database = ready([row[0] for row in rows])
+    distances, found = database.kneighbors(block, k, exclude=exclude, n_jobs=1, **options)
+    return distances.astype(precision, copy=False), found
 
 
 def _joined_rows(blocks: list[tuple[Any, ...]]) -> tuple[Any, ...]:
