@@ -275,6 +275,22 @@ TEST(the_caller_is_asked_while_others_still_work) {
     CHECK(std::chrono::steady_clock::now() - start < std::chrono::milliseconds(1500));
 }
 
+template <class T> void transposes(Index rows, Index cols) {
+    const RowMatrix<T> in = random_points<T>(cols + 1, rows + 2),
+                       before = random_points<T>(rows, cols);
+    RowMatrix<T> out = before;
+    detail::add_transposed<T>(view(in).block(1, 2, cols, rows), view(out));
+    CHECK(out == before + in.block(1, 2, cols, rows).transpose());
+}
+
+TEST(transposed_blocks_of_any_shape_are_added) {
+    for (const auto &[rows, cols] :
+         {std::pair<Index, Index>{1, 1}, {7, 40}, {16, 16}, {33, 50}, {100, 17}, {48, 3}}) {
+        transposes<float>(rows, cols);
+        transposes<double>(rows, cols);
+    }
+}
+
 TEST(losses_check_what_they_are_given) {
     const auto y = labels_of(n), few = labels_of(n - 1);
     const RowMatrix<double> z = random_points<double>(n, p);

@@ -6,6 +6,41 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
+namespace detail {
+
+#ifdef __GNUC__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wignored-attributes" // of registers, which Eigen's types name
+#endif
+
+/// out += in^T, in tiles of as many rows and columns as a register has values.
+template <class T> void add_transposed(View<const T> in, View<T> out) {
+    using Packet = typename Eigen::internal::packet_traits<T>::type;
+    constexpr int N = Eigen::internal::unpacket_traits<Packet>::size;
+    const Index rows = out.rows / N * N, cols = out.cols / N * N;
+    for (Index c = 0; c < cols; c += N)
+        for (Index r = 0; r < rows; r += N) {
+            Eigen::internal::PacketBlock<Packet, N> tile;
+            for (int k = 0; k < N; ++k)
+                tile.packet[k] = Eigen::internal::ploadu<Packet>(in.row(c + k) + r);
+            Eigen::internal::ptranspose(tile);
+            for (int k = 0; k < N; ++k) {
+                T *sum = out.row(r + k) + c;
+                const Packet old = Eigen::internal::ploadu<Packet>(sum);
+                Eigen::internal::pstoreu(sum, Eigen::internal::padd(old, tile.packet[k]));
+            }
+        }
+    for (Index r = 0; r < out.rows; ++r)
+        for (Index c = r < rows ? cols : 0; c < out.cols; ++c)
+            out.row(r)[c] += in.row(c)[r];
+}
+
+#ifdef __GNUC__
+#pragma GCC diagnostic pop
+#endif
+
+} // namespace detail
+
 /// With S = W + W^T: 2 (diag(S 1) Z - S Z) for distances, S Z for inner products; one product where
 /// two roles by themselves take two.
 /// \param weights of n rows and at least n columns, the first of which are W.
@@ -14,16 +49,11 @@ void symmetric_gradient(const EmbeddedSides<T> &sides, const RowMatrix<T> &weigh
                         View<T> grad, const Control &control) {
     const Index n = weights.rows();
     const Index rows = std::min<Index>(256, std::max<Index>(64, n / 8));
+    const View<const T> all = view(weights);
     parallel_blocks((n + rows - 1) / rows, control, [&](Index b, Worker &) {
         const Index first = b * rows, count = std::min(rows, n - first);
         RowMatrix<T> both = weights.block(first, 0, count, n);
-        constexpr Index tile = 16; // whose lines of cache stay near while it is transposed
-        for (Index j = 0; j < n; j += tile)
-            for (Index r = 0; r < count; r += tile) {
-                const Index height = std::min(tile, count - r), width = std::min(tile, n - j);
-                both.block(r, j, height, width) +=
-                    weights.block(j, first + r, width, height).transpose();
-            }
+        detail::add_transposed<T>(all.block(0, first, n, count), view(both));
         RowMatrix<T> product(count, grad.cols);
         detail::multiply<T>(view(both), view(sides.database()), view(product));
         for (Index r = 0; r < count; ++r) {
