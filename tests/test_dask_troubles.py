@@ -191,6 +191,8 @@ NCA_BY_EPOCHS = partial(DistributedLearner, LEARNERS["NCA by batches"], sync="ep
             "sync='epochs'",
         ),
         (lambda: DistributedLearner(mf.NCA()).transform(cut(X)), ValueError, "not fitted"),
+        (lambda: kneighbors(cut(Y)), ValueError, "queries must have two dimensions"),
+        (lambda: kneighbors(cut(X), token=1)[0].sum().compute(), TypeError, "'token'"),
         (lambda: kneighbors(X), TypeError, "queries must be a dask array"),
     ],
 )

@@ -84,6 +84,33 @@ def test_files_that_no_cache_may_hold_are_read_past_it(
     assert direct < 0 or offset != 3, "numbers of such a file are not where they can be used"
 
 
+def test_what_is_read_again_goes_through_the_cache_if_it_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save(tmp_path / "X.npy", np.zeros((3000, 2)))
+    table = np.load(tmp_path / "X.npy", mmap_mode="r")
+    found = [sources.Rows(table), sources.Rows(table)]
+    if found[0]._file is None or found[0]._file._direct < 0:
+        pytest.skip("this system reads all files through its cache")
+    direct = {source._file._direct for source in found if source._file}
+    seen = reads_of_files(monkeypatch, lambda file: False)
+    with mf.config_context(memory_limit="1 kB"):
+        for source, past_cache in zip((*found, found[0]), (True, False, False), strict=True):
+            seen.clear()
+            assert not source.read(1000, 2000).any()
+            assert bool(seen & direct) == past_cache
+        monkeypatch.setattr(mapped_files, "usable_memory", lambda: 1000)
+        found[0].read(1000, 2000)
+    assert seen & direct
+
+
+def test_a_single_row_of_any_view(tmp_path: Path) -> None:
+    np.save(tmp_path / "X.npy", np.arange(12.0).reshape(-1, 2))
+    table = np.load(tmp_path / "X.npy", mmap_mode="r")
+    for part in (table[::3][:1], table[::-1][:1], table[3:4][::-1], table[5:][::-1]):
+        np.testing.assert_array_equal(sources.Rows(part)[:], np.array(part))
+
+
 def test_what_the_system_holds_in_memory_is_read_from_there(tmp_path: Path) -> None:
     np.save(tmp_path / "X.npy", np.zeros((3000, 2)))
     table = np.load(tmp_path / "X.npy", mmap_mode="r")

@@ -333,4 +333,4 @@ def test_limits_of_control_groups(
     monkeypatch.setattr(memory, "_GROUPS", tmp_path / "groups")
     assert list(memory._of_control_groups()) == limits
     if limits:
-        assert memory._three_quarters.__wrapped__() == 0.75 * min(limits)
+        assert memory.usable_memory.__wrapped__() == 0.75 * min(limits)

@@ -27,7 +27,7 @@ def in_threads(
         return
     n_threads = as_threads(n_threads)
     coming: deque[Future[T]] = deque()
-    with ThreadPoolExecutor(n_threads, thread_name_prefix="metricfast-sums") as pool:
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="metricfast-blocks") as pool:
         try:
             for arguments in calls:
                 coming.append(pool.submit(function, *arguments))

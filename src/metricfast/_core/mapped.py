@@ -9,16 +9,19 @@ import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from metricfast._core.memory import memory_limit
+from metricfast._core.memory import memory_limit, usable_memory
 from metricfast._core.types import Array
 
 __all__ = ["MappedFile", "Recycled", "release"]
 
-# Arrays of memory that nobody has any more: more than readers and their caller have at a time.
-_FREE = 12
+# Bytes that nobody has any more, and that are kept to be used again.
+_FREE = 64 << 20
+# Of each map, where in its file blocks began that were read past the cache.
+_SEEN: WeakKeyDictionary[Any, set[int]] = WeakKeyDictionary()
 
 
 class Recycled:
@@ -32,7 +35,8 @@ class Recycled:
         memory = np.empty(0, np.uint8)
         with suppress(IndexError):
             memory = self._free.pop()  # another thread may have been faster
-        if memory.nbytes < size + mmap.PAGESIZE:
+        if not size + mmap.PAGESIZE <= memory.nbytes <= 2 * (size + mmap.PAGESIZE):
+            self._free.clear()  # which are of other sizes, too
             memory = np.empty(size + mmap.PAGESIZE, np.uint8)
         lease: Any = _Lease(memory, self._free)
         first = -_address(memory) % mmap.PAGESIZE
@@ -51,22 +55,23 @@ class _Lease:
         self._memory, self._free = memory, free
 
     def __del__(self) -> None:
-        if len(self._free) < _FREE:
+        if sum(memory.nbytes for memory in self._free) + self._memory.nbytes <= _FREE:
             self._free.append(self._memory)
 
 
 class MappedFile:
     """The file behind a memory map of rows of numbers that follow each other.
 
-    What is larger than the memory that a call may take would push other files out of the system's
-    cache, and not stay there itself: it is read past the cache, which also takes less time, where
-    the cache has not got it already.
+    Rows that take more than a call may have of memory are read past the system's cache, where they
+    are not in it yet: that takes less time, and leaves other files there. What is read once more
+    goes through the cache, and stays there, unless there is too much of it.
     """
 
-    def __init__(self, path: str | os.PathLike[str], offset: int, table: Array) -> None:
+    def __init__(self, path: str | os.PathLike[str], offset: int, table: Any) -> None:
         self._file, self._direct = os.open(path, os.O_RDONLY), -1
-        self._offset, self._row_bytes, self._address = offset, table.strides[0], _address(table)
-        self._size = os.fstat(self._file).st_size
+        self._offset, self._address, self._size = offset, _address(table), table.nbytes
+        self._row_bytes = table.itemsize * table.shape[1]
+        self._seen = _SEEN.setdefault(table._mmap, set())
         # Numbers are where they are in the file, as seen from the start of a page.
         if hasattr(os, "O_DIRECT") and offset % table.itemsize == 0:
             with suppress(OSError):  # not by each file system
@@ -100,14 +105,19 @@ class MappedFile:
         first = self._offset + start * self._row_bytes
         size = (stop - start) * self._row_bytes
         file, skipped, whole = self._file, 0, size
-        large = self._direct >= 0 and self._size > memory_limit()
-        if large and not _in_cache(self._address + start * self._row_bytes, size):
+        if self._passes_cache(first) and not _in_cache(first - self._offset + self._address, size):
+            self._seen.add(first)
             file, skipped = self._direct, first % mmap.PAGESIZE
             whole = _up(skipped + size)
         found = memory.bytes(whole)
         if self._fill(found, first - skipped, file) < skipped + size:
             raise ValueError(f"X: its file ends before row {stop - 1}.")
         return found[skipped : skipped + size]
+
+    def _passes_cache(self, first: int) -> bool:
+        if self._direct < 0 or self._size <= memory_limit():
+            return False
+        return first not in self._seen or self._size > usable_memory()
 
     def _fill(self, out: Array, offset: int, file: int) -> int:
         """Read as many bytes of the file, from an offset on, as there are; return how many."""
@@ -121,10 +131,11 @@ class MappedFile:
             except OSError:
                 if file == self._file:
                     raise
-                file, count = self._file, -1  # of a file system that wants larger pages
+                file = self._file  # of a file system that wants larger pages
+                continue
             if not count:
                 break
-            done += max(count, 0)
+            done += count
         return done
 
     def __del__(self) -> None:

@@ -19,6 +19,7 @@ __all__ = [
     "memory_limit",
     "refuse_beyond",
     "set_config",
+    "usable_memory",
 ]
 
 _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -94,7 +95,7 @@ def config_context(*, memory_limit: int | str | None = None) -> Iterator[None]:
 
 def memory_limit() -> int:
     """Return the bytes that one call may take beside its input and its result."""
-    return given_limit() or _three_quarters()
+    return given_limit() or usable_memory()
 
 
 def given_limit() -> int | None:
@@ -140,7 +141,8 @@ def as_bytes(name: str, value: object) -> int:
 
 
 @cache
-def _three_quarters() -> int:
+def usable_memory() -> int:
+    """Return three quarters of the bytes that this process may use."""
     most = list(_of_control_groups())
     with suppress(AttributeError, ValueError, OSError):  # where there is no sysconf
         most.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

@@ -21,8 +21,9 @@ __all__ = ["Named", "Part", "Scaled", "Source", "in_one_array", "parts", "row_by
 
 # Rows nearer to each other than this are read together with what lies between them.
 _GAP = 64
-# Bytes that are read ahead at a time, where more is read faster, and their share of the memory.
-_AHEAD, _SHARE = 64 << 20, 6
+# Bytes, and blocks, that are read ahead at a time, where more is read faster; of the memory that
+# there is, no more than a sixth.
+_AHEAD, _READERS = 64 << 20, 8
 
 
 class Source(ABC):
@@ -249,7 +250,8 @@ def parts(X: Any, n_rows: int | None = None) -> Iterator[tuple[slice, Array]]:
         return
     ahead = 1
     if X.concurrent:
-        ahead = max(1, min(_AHEAD, memory_limit() // _SHARE) // (size * row_bytes(X)))
+        most = min(_AHEAD, memory_limit() // 6) // (size * row_bytes(X))
+        ahead = max(1, min(most, _READERS))
     waiting, context = iter(rows), copy_context()  # readers have the memory_limit of their caller
     coming: deque[tuple[slice, Future[Array]]] = deque()
     with ThreadPoolExecutor(ahead, thread_name_prefix="metricfast-reads") as readers:

@@ -64,14 +64,14 @@ def kneighbors(
     dtype = _precision(queries, database)
     maps = {side: options.pop(side) for side in "LUV" if side in options}
     ready = delayed(_Ready)("queries" if own else "database", maps)
-    which: tuple[Any, ...] = ()
+    starts, which = None, tuple[Any, ...]()
     if own:
-        options["starts"] = starts_of(blocks_of("queries", of_queries))
+        starts = starts_of(blocks_of("queries", of_queries))
         which = da.arange(of_queries.numblocks[0], chunks=1), "i"
     found = da.blockwise(
         under_limit(_nearest), "i", of_queries, "ij", of_database, "mj", *which, ready=ready,
-        k=n_neighbors, precision=dtype, **options, concatenate=None, align_arrays=False,
-        dtype=object, meta=np.empty(0, object),
+        k=n_neighbors, precision=dtype, starts=starts, options=options, concatenate=None,
+        align_arrays=False, dtype=object, meta=np.empty(0, object),
     )  # fmt: skip
     chunks = of_queries.chunks[0], (n_neighbors,)
     distances, indices = (
@@ -180,8 +180,8 @@ def _nearest(
     ready: _Ready,
     k: int,
     precision: type[np.floating[Any]],
-    starts: list[int] | None = None,
-    **options: Any,
+    starts: list[int] | None,
+    options: dict[str, Any],
 ) -> tuple[Any, Any]:
     """Search for a block of queries, as `columns` of blocks, in the `rows` of the database."""
     block = np.asarray(columns[0])

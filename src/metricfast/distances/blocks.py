@@ -133,18 +133,18 @@ def search_by_blocks(
         exponent = int(np.frexp(largest)[1])
         exponent = exponent if abs(exponent) > _ORDINARY else 0
     size = max(1, memory_limit() // 2 // (row_bytes(queries) + found))
-    at_once, most = 1, block_rows(row_bytes(database))
+    at_once, n_rows = 1, block_rows(row_bytes(database))
     if not isinstance(database, Source):
-        most = block_rows(row_bytes(database), most=memory_limit())  # there is nothing to read
+        n_rows = block_rows(row_bytes(database), most=memory_limit())  # there is nothing to read
     elif min(size, len(queries)) <= _FEW_QUERIES:
         at_once = max(1, min(threads, memory_limit() // (8 * _LEAST)))
         if at_once > 1:
-            most = block_rows(at_once * row_bytes(database), most=at_once * _AT_ONCE)
+            n_rows = block_rows(at_once * row_bytes(database), most=at_once * _AT_ONCE)
     for start in range(0, len(queries), size):
         rows = slice(start, min(start + size, len(queries)))
         some = _divided(queries[rows], exponent)
         left_out = None if exclude is None else exclude[rows]
-        blocks = _blocks(some, database, left_out, exponent, most)
+        blocks = _blocks(some, database, left_out, exponent, n_rows)
         yield Queries(rows, exponent, blocks, at_once, max(1, threads // at_once))
 
 
@@ -155,9 +155,9 @@ def each_block(part: Queries, search: Callable[[Block, int], T]) -> Iterator[T]:
 
 
 def _blocks(
-    queries: Array, database: Points, exclude: Integers | None, exponent: int, most: int
+    queries: Array, database: Points, exclude: Integers | None, exponent: int, n_rows: int
 ) -> Iterator[Block]:
-    for rows, points in parts(database, most):
+    for rows, points in parts(database, n_rows):
         inside = None
         if exclude is not None:
             within = (exclude >= rows.start) & (exclude < rows.stop)
