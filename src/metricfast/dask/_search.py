@@ -168,6 +168,7 @@ class _Ready:
             if self._database is None:
                 name, maps = self._of
                 points = as_points(np.asarray(joined(blocks)), name)
+                points.flags.writeable = False  # nobody else has them: they need no copy
                 self._database = Database(points, **maps, n_jobs=1)
             return self._database
 
