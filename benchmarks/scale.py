@@ -20,8 +20,8 @@ from benchmarks.case import OURS, Arrays, Case, Entry, Target
 from benchmarks.targets import MemoryAtMost, Speedup
 
 CORES = (os.cpu_count() or 1,)
-# As most programs read, and past the system's cache.
-READINGS = {"reading": {}, "reading past the cache": {"past_cache": True}}
+# As most programs read, and past the system's cache, two blocks at a time; with threads.
+READINGS = {"reading": (False, 1), "reading past the cache": (True, 2)}
 WIDTH, CLASSES = 128, 10
 ROW = 4 * WIDTH  # bytes
 # Points of a full run, and of a quick one.
@@ -87,8 +87,10 @@ def _case(
         OURS, OURS, f"metricfast.{call}", {"memory": MEMORY, **params}, threads=CORES, rounds=3
     )
     readings = [
-        Entry(name, "numpy", "baseline.read_file", how, threads=(1 + len(how),), rounds=3)
-        for name, how in READINGS.items()
+        Entry(
+            name, "numpy", "baseline.read_file", {"past_cache": past}, threads=(threads,), rounds=3
+        )
+        for name, (past, threads) in READINGS.items()
     ]
 
     def bound(rates: Rates) -> float:

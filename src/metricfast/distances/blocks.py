@@ -133,7 +133,7 @@ def search_by_blocks(
         exponent = int(np.frexp(largest)[1])
         exponent = exponent if abs(exponent) > _ORDINARY else 0
     size = max(1, memory_limit() // 2 // (row_bytes(queries) + found))
-    at_once, n_rows = 1, block_rows(row_bytes(database))
+    at_once, n_rows = 1, None  # as blocks are by default
     if not isinstance(database, Source):
         n_rows = block_rows(row_bytes(database), most=memory_limit())  # there is nothing to read
     elif min(size, len(queries)) <= _FEW_QUERIES:
@@ -155,7 +155,7 @@ def each_block(part: Queries, search: Callable[[Block, int], T]) -> Iterator[T]:
 
 
 def _blocks(
-    queries: Array, database: Points, exclude: Integers | None, exponent: int, n_rows: int
+    queries: Array, database: Points, exclude: Integers | None, exponent: int, n_rows: int | None
 ) -> Iterator[Block]:
     for rows, points in parts(database, n_rows):
         inside = None
