@@ -174,7 +174,7 @@ NCA_BY_EPOCHS = partial(DistributedLearner, LEARNERS["NCA by batches"], sync="ep
         ),
         (lambda: NCA_BY_EPOCHS().fit(cut(X), cut(Y), validate=True), TypeError, "validate"),
         (
-            lambda: NCA_BY_EPOCHS().set_params(learner__checkpoint="x").fit(cut(X), cut(Y)),
+            lambda: clone(NCA_BY_EPOCHS()).set_params(learner__checkpoint="x").fit(cut(X), cut(Y)),
             ValueError,
             "checkpoint",
         ),
