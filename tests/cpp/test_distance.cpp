@@ -26,6 +26,32 @@ TEST(all_pairs) {
         }
 }
 
+template <class T> void every_coordinate_counts(Index rows, Index cols) {
+    RowMatrix<T> x = random_points<T>(rows, cols);
+    const auto magnitude = [&] { return Extremes(Points(seen(x))).magnitude(); };
+    CHECK(magnitude() == static_cast<double>(x.cwiseAbs().maxCoeff()));
+    for (Index c = 0; c < cols; ++c) {
+        T &value = x(7 * c % rows, c);
+        const T kept = value;
+        value = c % 2 == 0 ? T(50) : T(-50);
+        CHECK(magnitude() == 50);
+        constexpr T infinity = std::numeric_limits<T>::infinity();
+        for (const T bad : {infinity, -infinity, std::numeric_limits<T>::quiet_NaN()}) {
+            value = bad;
+            CHECK_THROWS(std::invalid_argument, "must be finite", magnitude());
+        }
+        value = kept;
+    }
+}
+
+TEST(extremes) {
+    for (const Index rows : {1, 3, 400})
+        for (const Index cols : {1, 7, 16, 19, 64, 83, 131}) {
+            every_coordinate_counts<float>(rows, cols);
+            every_coordinate_counts<double>(rows, cols);
+        }
+}
+
 TEST(copies_are_at_distance_zero) {
     const RowMatrix<float> x = random_points<float>(3, 5).replicate(70, 1).array() + 100.0f;
     RowMatrix<float> out(210, 210);

@@ -140,6 +140,17 @@ class Points {
         });
     }
 
+    /// Whether these are the same points in memory.
+    bool is(const Points &other) const {
+        return visit([&](auto v) {
+            return other.visit([&](auto w) {
+                return static_cast<const void *>(v.data) == static_cast<const void *>(w.data) &&
+                       v.rows == w.rows && v.cols == w.cols && v.stride == w.stride &&
+                       is_double_ == other.is_double_;
+            });
+        });
+    }
+
   private:
     View<const float> single_;
     View<const double> double_;

@@ -103,16 +103,10 @@ class QuantizedDatabase : public PanelLayout {
                        const std::vector<std::int64_t> &order) {
         const Index n = static_cast<Index>(order.size()), count = std::min<Index>(n, 4096);
         std::vector<double> longest(static_cast<std::size_t>(count));
-        const Eigen::Map<const Eigen::ArrayXd> centre(frame.centre.data(), points.cols());
         for (Index i = 0; i < count; ++i)
             longest[i] = points.visit([&](auto v) {
-                using T = std::remove_const_t<std::remove_pointer_t<decltype(v.data)>>;
-                using Row = Eigen::Array<T, Eigen::Dynamic, 1>;
-                const Eigen::Map<const Row> x(v.row(static_cast<Index>(order[i * n / count])),
-                                              v.cols);
-                return (x.template cast<double>() * frame.scale - centre * frame.scale)
-                    .abs()
-                    .maxCoeff();
+                const Index row = static_cast<Index>(order[i * n / count]);
+                return detail::longest_coordinate(v.row(row), frame);
             });
         std::sort(longest.begin(), longest.end());
         const Index few = count / 2000 + (count > 64 ? 2 : 0);
@@ -124,7 +118,7 @@ class QuantizedDatabase : public PanelLayout {
         std::uint8_t *out = data_.data() + q * cols * 4 * groups();
         if (count(q) < cols)
             std::fill(out, out + cols * 4 * groups(), std::uint8_t(128));
-        const Index size = count(q);
+        const Index size = count(q), fours = groups();
         double error = 0, norm = 0;
         for (Index lane = 0; lane < cols; ++lane) {
             // Padding is farther than most; what is not is told by its id.
@@ -132,9 +126,10 @@ class QuantizedDatabase : public PanelLayout {
             if (lane >= size)
                 continue;
             point.round(points, static_cast<Index>(ids(q)[lane]), frame, parts_.step);
-            for (Index g = 0; g < groups(); ++g) {
+            const std::int8_t *const integers = point.integers().data();
+            for (Index g = 0; g < fours; ++g) {
                 std::uint32_t four;
-                std::memcpy(&four, point.integers().data() + 4 * g, 4);
+                std::memcpy(&four, integers + 4 * g, 4);
                 four ^= 0x80808080u; // adds 128 to each
                 std::memcpy(out + (g * cols + lane) * 4, &four, 4);
             }

@@ -1,6 +1,7 @@
 /// Coordinates rounded to 8 bits, and by how much they are wrong.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -13,6 +14,38 @@ namespace detail {
 /// By which what doubles have rounded is enlarged.
 constexpr double quantized_margin = 1e-12;
 
+/// Calls each(k, x) with the coordinates of a point in the frame, a register of them from the k-th
+/// on at a time; in the last one, those that are none are 0.
+template <class T, class Each>
+METRICFAST_INLINE inline void each_register(const T *point, const Frame &frame, Each &&each) {
+    constexpr Index W = Vec<double>::width;
+    using V = Vec<double>;
+    const Index depth = static_cast<Index>(frame.centre.size());
+    const double *const centre = frame.centre.data();
+    const V scale = V::broadcast(frame.scale);
+    Index k = 0;
+    for (; k + W <= depth; k += W)
+        each(k, widened(point + k) * scale - V::load(centre + k) * scale);
+    if (k == depth)
+        return;
+    double rest[W] = {};
+    for (Index c = k; c < depth; ++c)
+        rest[c - k] = frame.apply(static_cast<double>(point[c]), c);
+    each(k, V::load(rest));
+}
+
+/// The largest magnitude of a point's coordinates in the frame.
+template <class T> double longest_coordinate(const T *point, const Frame &frame) {
+    using V = Vec<double>;
+    const V zero = V::broadcast(0);
+    V most = zero;
+    each_register(point, frame,
+                  [&](Index, V x) METRICFAST_INLINE { most = max(most, max(x, zero - x)); });
+    double lanes[V::width];
+    most.store(lanes);
+    return *std::max_element(lanes, lanes + V::width);
+}
+
 /// Coordinates in the frame rounded to multiples of a step.
 class Rounding {
   public:
@@ -21,49 +54,47 @@ class Rounding {
     double rounded = 0; ///< |s u|
 
     void round(const Points &points, Index row, const Frame &frame, double step) {
-        constexpr Index W = Vec<double>::width;
+        points.visit([&](auto v) { of_point(v.row(row), frame, step); });
+    }
+
+    const std::vector<std::int8_t> &integers() const { return integers_; }
+
+  private:
+    template <class T> void of_point(const T *point, const Frame &frame, double step) {
+        constexpr Index most = 8; // lanes of any register
         using V = Vec<double>;
-        const Index depth = points.cols();
-        point_.resize(static_cast<std::size_t>((depth + W - 1) / W * W)); // the rest stays 0
-        integers_.resize(static_cast<std::size_t>((depth + 3) / 4 * 4));
-        double *const point = point_.data();
-        points.visit([&](auto v) {
-            const auto *x = v.row(row);
-            const double *const centre = frame.centre.data();
-            const double scale = frame.scale;
-            for (Index k = 0; k < depth; ++k)
-                point[k] = static_cast<double>(x[k]) * scale - centre[k] * scale;
-        });
+        const Index depth = static_cast<Index>(frame.centre.size());
+        const Index padded = (depth + most - 1) / most * most;
+        whole_.resize(static_cast<std::size_t>(padded));
+        integers_.resize(static_cast<std::size_t>(padded));
+        std::fill(whole_.begin() + depth, whole_.end(), 0.0);
         // A double of so many units has none of their fractions, and ends with the bits of their
         // number.
         const V units = V::broadcast(1.5 * 4503599627370496.0), inverse = V::broadcast(1 / step);
-        const V most = V::broadcast(127), least = V::broadcast(-127), one = V::broadcast(step);
+        const V high = V::broadcast(127), low = V::broadcast(-127), one = V::broadcast(step);
         V norms = V::broadcast(0), squares = norms, errors = norms;
-        for (Index k = 0; k < depth; k += W) {
-            const V x = V::load(point + k), whole = max(min(x * inverse, most), least) + units;
-            const V u = whole - units, left = x - u * one;
-            whole.store(point + k);
+        double *const whole = whole_.data();
+        each_register(point, frame, [&](Index k, V x) METRICFAST_INLINE {
+            const V sum = max(min(x * inverse, high), low) + units;
+            const V u = sum - units, left = x - u * one;
+            sum.store(whole + k);
             norms = fma(x, x, norms);
             squares = fma(u, u, squares);
             errors = fma(left, left, errors);
-        }
+        });
         std::int8_t *const integers = integers_.data();
-        for (Index k = 0; k < depth; ++k) {
+        for (Index k = 0; k < padded; ++k) {
             std::uint64_t bits;
-            std::memcpy(&bits, point + k, sizeof bits);
+            std::memcpy(&bits, whole + k, sizeof bits);
             integers[k] = static_cast<std::int8_t>(bits & 255);
         }
         norm = horizontal_sum(norms);
         rounded = std::sqrt(horizontal_sum(squares)) * step;
         error = std::sqrt(horizontal_sum(errors));
         error += quantized_margin * std::sqrt(norm) + std::ldexp(1.0, -500); // squares may vanish
-        std::fill(point_.begin() + depth, point_.end(), 0.0);
     }
 
-    const std::vector<std::int8_t> &integers() const { return integers_; }
-
-  private:
-    AlignedVector<double> point_;
+    AlignedVector<double> whole_;
     std::vector<std::int8_t> integers_;
 };
 

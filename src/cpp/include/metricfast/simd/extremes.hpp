@@ -18,30 +18,10 @@ class Extremes {
             return;
         const bool finite = points.visit([&](auto v) {
             using T = std::remove_const_t<std::remove_pointer_t<decltype(v.data)>>;
-            using Array = Eigen::Array<T, Eigen::Dynamic, 1>;
-            constexpr int W = Vec<T>::width;
-            Array low = Eigen::Map<const Array>(v.row(0), v.cols), high = low;
-            const Vec<T> zero = Vec<T>::broadcast(T(0));
-            Vec<T> poison = zero; // x * 0 is not 0 for infinities and NaN
-            T rest = 0;
-            for (Index i = 0; i < v.rows; ++i) {
-                const T *x = v.row(i);
-                Index k = 0;
-                for (; k + W <= v.cols; k += W) {
-                    const Vec<T> y = Vec<T>::load(x + k);
-                    min(y, Vec<T>::load(low.data() + k)).store(low.data() + k);
-                    max(y, Vec<T>::load(high.data() + k)).store(high.data() + k);
-                    poison = fma(y, zero, poison);
-                }
-                for (; k < v.cols; ++k) {
-                    low[k] = std::min(low[k], x[k]);
-                    high[k] = std::max(high[k], x[k]);
-                    rest += x[k] * T(0);
-                }
-            }
-            low_ = low.template cast<double>();
-            high_ = high.template cast<double>();
-            return horizontal_sum(poison) == 0 && rest == 0;
+            Strips<T> strips(v);
+            low_ = strips.low.template cast<double>();
+            high_ = strips.high.template cast<double>();
+            return strips.finite;
         });
         require(finite, "coordinates must be finite");
     }
@@ -58,6 +38,63 @@ class Extremes {
     }
 
   private:
+    /// Goes over some rows at a time, which stay in the cache, by strips of columns in registers.
+    template <class T> struct Strips {
+        static constexpr int width = Vec<T>::width;
+
+        explicit Strips(View<const T> points)
+            : low(Eigen::Map<const Array>(points.row(0), points.cols)), high(low) {
+            const Index rows =
+                std::max<Index>(1, (1 << 15) / (static_cast<Index>(sizeof(T)) * points.cols + 1));
+            for (Index begin = 0; begin < points.rows; begin += rows) {
+                const Index end = std::min(points.rows, begin + rows);
+                Index k = 0;
+                for (; k + 4 * width <= points.cols; k += 4 * width)
+                    stretch<4>(points, begin, end, k);
+                for (; k + width <= points.cols; k += width)
+                    stretch<1>(points, begin, end, k);
+                for (Index i = begin; i < end; ++i)
+                    for (Index c = k; c < points.cols; ++c) {
+                        const T x = points.row(i)[c];
+                        low[c] = std::min(low[c], x);
+                        high[c] = std::max(high[c], x);
+                        finite = finite && std::isfinite(x);
+                    }
+            }
+        }
+
+        Eigen::Array<T, Eigen::Dynamic, 1> low, high;
+        bool finite = true;
+
+      private:
+        using Array = Eigen::Array<T, Eigen::Dynamic, 1>;
+
+        template <int Registers>
+        void stretch(View<const T> points, Index begin, Index end, Index k) {
+            const Vec<T> zero = Vec<T>::broadcast(T(0));
+            Vec<T> least[Registers], most[Registers], poison[Registers];
+            unrolled<Registers>([&](auto r) METRICFAST_INLINE {
+                least[r] = Vec<T>::load(low.data() + k + r * width);
+                most[r] = Vec<T>::load(high.data() + k + r * width);
+                poison[r] = zero; // x * 0 is not 0 for infinities and NaN
+            });
+            for (Index i = begin; i < end; ++i) {
+                const T *x = points.row(i) + k;
+                unrolled<Registers>([&](auto r) METRICFAST_INLINE {
+                    const Vec<T> y = Vec<T>::load(x + r * width);
+                    least[r] = min(y, least[r]);
+                    most[r] = max(y, most[r]);
+                    poison[r] = fma(y, zero, poison[r]);
+                });
+            }
+            unrolled<Registers>([&](auto r) METRICFAST_INLINE {
+                least[r].store(low.data() + k + r * width);
+                most[r].store(high.data() + k + r * width);
+                finite = finite && horizontal_sum(poison[r]) == 0;
+            });
+        }
+    };
+
     Eigen::ArrayXd low_, high_;
     bool none_;
 };

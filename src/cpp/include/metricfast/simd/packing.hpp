@@ -38,7 +38,7 @@ inline double difference_scale(double unit, double spread) {
 }
 
 inline double difference_scale(const Points &x, const Points &y) {
-    const Extremes of_x(x), of_y(y);
+    const Extremes of_y(y), of_x = x.is(y) ? of_y : Extremes(x);
     const double unit = magnitude_scale(std::max(of_x.magnitude(), of_y.magnitude()));
     if (y.rows() == 0)
         return unit;

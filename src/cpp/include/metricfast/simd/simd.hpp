@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cmath>
+#include <type_traits>
+#include <utility>
 
 #if defined(__SSE2__) || defined(_M_X64)
 #include <immintrin.h>
@@ -10,6 +12,26 @@
 #include "metricfast/core/types.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
+
+#if defined(_MSC_VER)
+#define METRICFAST_INLINE [[msvc::forceinline]]
+#define METRICFAST_NOINLINE __declspec(noinline)
+#else
+#define METRICFAST_INLINE __attribute__((always_inline))
+#define METRICFAST_NOINLINE __attribute__((noinline))
+#endif
+
+namespace detail {
+template <class F, int... I>
+METRICFAST_INLINE inline void unrolled(F &f, std::integer_sequence<int, I...>) {
+    (f(std::integral_constant<int, I>{}), ...);
+}
+} // namespace detail
+
+/// f(0), ..., f(N-1) with compile-time arguments: arrays indexed by them stay in registers.
+template <int N, class F> METRICFAST_INLINE inline void unrolled(F &&f) {
+    detail::unrolled(f, std::make_integer_sequence<int, N>{});
+}
 
 /// Portable fallback: 16 bytes that the compiler may or may not vectorise.
 template <class T> struct Vec {
@@ -124,6 +146,21 @@ METRICFAST_VEC(double, __m128d, _mm, pd, 2, 16, _mm_add_pd(_mm_mul_pd(a.v, b.v),
                _mm_and_pd(_mm_cmplt_pd(a.v, b.v), x.v))
 #endif
 #undef METRICFAST_VEC
+
+/// As many numbers as a register of doubles has, in double.
+inline Vec<double> widened(const double *p) { return Vec<double>::load(p); }
+inline Vec<double> widened(const float *p) {
+#if METRICFAST_ISA_LEVEL == 4
+    return {_mm512_cvtps_pd(_mm256_loadu_ps(p))};
+#elif METRICFAST_ISA_LEVEL == 3
+    return {_mm256_cvtps_pd(_mm_loadu_ps(p))};
+#else
+    double lanes[Vec<double>::width];
+    for (int i = 0; i < Vec<double>::width; ++i)
+        lanes[i] = static_cast<double>(p[i]);
+    return Vec<double>::load(lanes);
+#endif
+}
 
 inline void end_streams() {
 #if METRICFAST_ISA_LEVEL >= 3 || defined(__SSE2__) || defined(_M_X64)

@@ -5,9 +5,6 @@
 /// has seen it.
 #pragma once
 
-#include <type_traits>
-#include <utility>
-
 #include "metricfast/simd/simd.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -16,26 +13,6 @@ template <class T> struct TileShape {
     static constexpr int rows = Vec<T>::registers == 32 ? 12 : 6;
     static constexpr int cols = 2 * Vec<T>::width;
 };
-
-#if defined(_MSC_VER)
-#define METRICFAST_INLINE [[msvc::forceinline]]
-#define METRICFAST_NOINLINE __declspec(noinline)
-#else
-#define METRICFAST_INLINE __attribute__((always_inline))
-#define METRICFAST_NOINLINE __attribute__((noinline))
-#endif
-
-namespace detail {
-template <class F, int... I>
-METRICFAST_INLINE inline void unrolled(F &f, std::integer_sequence<int, I...>) {
-    (f(std::integral_constant<int, I>{}), ...);
-}
-} // namespace detail
-
-/// f(0), ..., f(N-1) with compile-time arguments: arrays indexed by them stay in registers.
-template <int N, class F> METRICFAST_INLINE inline void unrolled(F &&f) {
-    detail::unrolled(f, std::make_integer_sequence<int, N>{});
-}
 
 /// rows x cols results in registers; fewer rows than the full shape's where less is needed.
 template <class T, int Rows = TileShape<T>::rows> struct Tile {
