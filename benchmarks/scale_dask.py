@@ -13,7 +13,8 @@ from benchmarks.case import OURS, Arrays, Case, Entry, Target
 from benchmarks.targets import Speedup
 
 WORKERS = "2 workers"
-POINTS, DATABASE, WIDTH, CLASSES = 20_000, 60_000, 32, 10
+POINTS, WIDTH, CLASSES = 20_000, 32, 10
+DATABASE, SEARCHED_WIDTH = 60_000, 64
 SUMMED, SUMMED_WIDTH = 200_000, 100
 
 
@@ -25,8 +26,8 @@ def _labelled() -> Arrays:
 
 def _searched(n_queries: int) -> Arrays:
     rng = np.random.default_rng(0)
-    shapes = {"queries": (n_queries, WIDTH), "database": (DATABASE, WIDTH)}
-    return {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    rows = {"queries": n_queries, "database": DATABASE}
+    return {name: rng.standard_normal((n, SEARCHED_WIDTH), np.float32) for name, n in rows.items()}
 
 
 def _summed() -> Arrays:
@@ -69,18 +70,19 @@ def scale_dask() -> list[Case]:
     ]
     cases += [
         Case(
-            f"scale-dask-search-{n_queries}",
-            f"10 nearest of {n_queries} queries in {DATABASE} points, d={WIDTH}",
+            f"scale-dask-search-{n_queries}" + "-lazy" * lazy,
+            f"10 nearest of {n_queries} queries in {DATABASE} float32 points, d={SEARCHED_WIDTH}"
+            + ", as dask arrays" * lazy,
             partial(_searched, n_queries),
             [
-                Entry(OURS, OURS, "metricfast.neighbors", {"k": 10}, **how),
-                Entry(WORKERS, OURS, "dask.search", {"k": 10}, **how),
+                Entry(OURS, OURS, "metricfast.neighbors", {"k": 10}, threads=(2,)),
+                Entry(WORKERS, OURS, "dask.search", {"k": 10, "lazy": lazy}, threads=(2,)),
             ],
-            targets=targets,
+            targets=[] if lazy else targets,
             check=partial(_same, "indices"),
             when="full",
         )
-        for n_queries in (POINTS, 5 * POINTS)
+        for n_queries, lazy in ((POINTS, False), (POINTS, True), (5 * POINTS, False))
     ]
     cases.append(
         Case(

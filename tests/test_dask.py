@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -20,7 +21,14 @@ pytest.importorskip("distributed")
 import dask
 from dask_cases import CHUNKS, LEARNERS, MARKS, ORDER, SAME, X, Y, cluster, cut, learned
 
-from metricfast.dask import DistributedLearner, _workers, compare, kneighbors, retrieval_report
+from metricfast.dask import (
+    DistributedLearner,
+    _search,
+    _workers,
+    compare,
+    kneighbors,
+    retrieval_report,
+)
 from metricfast.dask._objective import ByParts
 from metricfast.dask._remote import OnWorkers
 from metricfast.dask._rows import blocks_of
@@ -265,8 +273,12 @@ def test_transform_search_and_report_are_those_of_arrays(client: Any) -> None:
         found = dask.compute(*learner.kneighbors(cut(X), given, n_neighbors=3))
         # Where products are rounded as in the blocks.
         references = None if given is None else learner.transform(given).compute()
-        for one, other in zip(found, mf.kneighbors(embedded, references, 3), strict=True):
-            np.testing.assert_array_equal(one, other)
+        expected = mf.kneighbors(embedded, references, 3)
+        at_once = learner.kneighbors(cut(X), given, n_neighbors=3, compute=True)
+        for one, other, same in zip(found, at_once, expected, strict=True):
+            np.testing.assert_array_equal(one, same)
+            np.testing.assert_array_equal(other, same)
+            assert type(other) is np.ndarray
     rng = np.random.RandomState(0)
     for labels in (Y, rng.randn(150)):
         report = learner.retrieval_report(cut(X), cut(labels, 40), k=[1, 5])
@@ -280,6 +292,37 @@ def test_transform_search_and_report_are_those_of_arrays(client: Any) -> None:
     both = cut(X[9:], 50), cut(Y[9:], 50), cut(X[:9], 4), cut(Y[:9], 4)
     report = retrieval_report(*both, metrics="r_precision")
     assert report["r_precision"].mean == metrics.r_precision(X[9:], Y[9:], X[:9], Y[:9])
+
+
+@pytest.mark.parametrize("compute", [True, False])
+def test_each_worker_makes_a_database_ready_once(compute: bool) -> None:
+    def count() -> None:  # in a process of its own
+        class Counted(mf.Database):
+            made = 0
+
+            def __init__(self, *args: Any, **options: Any) -> None:
+                Counted.made += 1
+                super().__init__(*args, **options)
+
+        _search.Database = Counted  # type: ignore[misc]
+
+    def made_and_held() -> tuple[int, int]:
+        return _search.Database.made, len(_search._READY)  # type: ignore[attr-defined]
+
+    L, database = np.random.RandomState(0).randn(2, 4), X[::-1].copy()
+    expected = mf.kneighbors(X, database, 3, L=L)
+    with cluster(2, processes=True) as client:
+        client.run(count)
+        for _ in range(2):
+            found = kneighbors(cut(X, 10), cut(database, 20), 3, L=L, compute=compute)
+            for one, other in zip(
+                found if compute else dask.compute(*found), expected, strict=True
+            ):
+                np.testing.assert_allclose(one, other)
+        time.sleep(0.5)  # until the last tasks are forgotten
+        for made, held in client.run(made_and_held).values():
+            assert 1 <= made <= 2 + compute
+            assert held == 0
 
 
 def test_two_maps(client: Any) -> None:

@@ -106,6 +106,8 @@ def test_no_worker_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
         )
         with pytest.raises(RuntimeError, match="no worker for"):
             learner.fit(cut(X), cut(Y))
+        with pytest.raises(RuntimeError, match="no worker for"):
+            kneighbors(cut(X), compute=True, client=lonely)
     with pytest.raises(RuntimeError, match="client is closed"):
         SAME["all points"]().set_params(client=lonely).fit(cut(X), cut(Y))
 
@@ -194,6 +196,14 @@ NCA_BY_EPOCHS = partial(DistributedLearner, LEARNERS["NCA by batches"], sync="ep
         (lambda: kneighbors(cut(Y)), ValueError, "queries must have two dimensions"),
         (lambda: kneighbors(cut(X), token=1)[0].sum().compute(), TypeError, "'token'"),
         (lambda: kneighbors(X), TypeError, "queries must be a dask array"),
+        (lambda: kneighbors(cut(X), compute=1), ValueError, "compute must be"),
+        (lambda: kneighbors(cut(X), client=1), ValueError, "client is for compute=True"),
+        (lambda: kneighbors(cut(X), compute=True, client=1), TypeError, "client must be"),
+        (
+            lambda: kneighbors(cut(X), n_neighbors=150, compute=True),
+            ValueError,
+            "n_neighbors",
+        ),
     ],
 )
 def test_bad_input(

@@ -16,6 +16,7 @@ from benchmarks.calls import Call, Data, found
 from metricfast.dask import DistributedLearner, _workers, kneighbors
 
 CHUNKS = 8
+SEARCHED = 4  # chunks of queries, and of a database
 
 
 def _client(n_workers: int) -> Any:
@@ -31,8 +32,8 @@ def _client(n_workers: int) -> Any:
     return client
 
 
-def _cut(values: np.ndarray) -> Any:
-    return dask.array.from_array(values, chunks=(-(-len(values) // CHUNKS), *values.shape[1:]))
+def _cut(values: np.ndarray, n_chunks: int = CHUNKS) -> Any:
+    return dask.array.from_array(values, chunks=(-(-len(values) // n_chunks), *values.shape[1:]))
 
 
 def fit(data: Data, threads: int, learner: str, **params: Any) -> Call:
@@ -45,14 +46,19 @@ def fit(data: Data, threads: int, learner: str, **params: Any) -> Call:
     )
 
 
-def search(data: Data, threads: int, k: int) -> Call:
-    """Time a search among points that workers have."""
+def search(data: Data, threads: int, k: int, lazy: bool = False) -> Call:
+    """Time a search among points that workers have.
+
+    `lazy`: arrays of dask, which are then computed.
+    """
     client = _client(threads)
-    sides = client.persist([_cut(data["queries"]), _cut(data["database"])])
+    sides = client.persist([_cut(data[side], SEARCHED) for side in ("queries", "database")])
     distributed.wait(sides)
 
     def run() -> Any:
-        return client.gather(client.compute(list(kneighbors(*sides, k))))
+        if lazy:
+            return client.gather(client.compute(list(kneighbors(*sides, k))))
+        return kneighbors(*sides, k, compute=True, client=client)
 
     return Call(run, found)
 

@@ -214,8 +214,10 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
             allow_unknown_chunksizes=True,
         )
 
-    def kneighbors(self, X: Any, X_database: Any = None, n_neighbors: int = 5) -> tuple[Any, Any]:
-        """The nearest database points of each query, by the learned distance, when computed.
+    def kneighbors(
+        self, X: Any, X_database: Any = None, n_neighbors: int = 5, *, compute: bool = False
+    ) -> tuple[Any, Any]:
+        """The nearest database points of each query, by the learned distance.
 
         Parameters
         ----------
@@ -223,13 +225,17 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         X_database : dask array or data frame of shape (n_database, n_features), optional
             By default the queries themselves, each left out of its own neighbours.
         n_neighbors : int, default=5
+        compute : bool, default=False
+            Search now, and return arrays.
 
         Returns
         -------
-        distances, indices : dask arrays of shape (n_queries, n_neighbors)
+        distances, indices : dask arrays of shape (n_queries, n_neighbors), or ndarrays
             Nearest first; see :func:`metricfast.dask.kneighbors`.
         """
-        return kneighbors(*self._both_sides(X, X_database), n_neighbors)
+        client = self.client if compute else None
+        sides = self._both_sides(X, X_database)
+        return kneighbors(*sides, n_neighbors, compute=compute, client=client)
 
     def retrieval_report(
         self, X: Any, y: Any, X_database: Any = None, y_database: Any = None, **options: Any

@@ -5,11 +5,14 @@ from __future__ import annotations
 from operator import itemgetter
 from threading import Lock
 from typing import Any
+from uuid import uuid4
+from weakref import WeakValueDictionary
 
 import numpy as np
 from dask import array as da
 from dask import delayed
 
+from metricfast._core.arguments import check_bool
 from metricfast._core.arrays import as_points
 from metricfast._core.types import Integers
 from metricfast._labels.binding import is_precomputed
@@ -24,9 +27,15 @@ __all__ = ["kneighbors", "retrieval_report"]
 
 
 def kneighbors(
-    queries: Any, database: Any = None, n_neighbors: int = 5, **options: Any
+    queries: Any,
+    database: Any = None,
+    n_neighbors: int = 5,
+    *,
+    compute: bool = False,
+    client: Any = None,
+    **options: Any,
 ) -> tuple[Any, Any]:
-    """The nearest database points of each query, exactly, when they are computed.
+    """The nearest database points of each query, exactly, now or when they are computed.
 
     Parameters
     ----------
@@ -35,12 +44,17 @@ def kneighbors(
         By default the queries themselves, each left out of its own neighbours. Every worker that
         searches holds all of it.
     n_neighbors : int, default=5
+    compute : bool, default=False
+        Search now, and return arrays. That takes fewer tasks than to compute what is returned
+        else, and ends with an error where no worker is left.
+    client : distributed.Client, optional
+        With `compute`; by default the one that was made last.
     **options
         `L`, `U`, `V`, `squared` as for :func:`metricfast.kneighbors`.
 
     Returns
     -------
-    distances, indices : dask arrays of shape (n, n_neighbors)
+    distances, indices : dask arrays of shape (n, n_neighbors), or ndarrays
         As of :func:`metricfast.kneighbors`; blocks are those of the queries.
 
     Raises
@@ -48,7 +62,10 @@ def kneighbors(
     TypeError
         If an array is not of dask.
     ValueError
-        When they are computed, as :func:`metricfast.kneighbors`.
+        As :func:`metricfast.kneighbors`, when they are computed. If a client is given that is not
+        to compute them, or there is none.
+    RuntimeError
+        With `compute`, if no worker is left.
 
     Examples
     --------
@@ -59,20 +76,31 @@ def kneighbors(
     >>> indices.compute().ravel()
     array([1, 0, 1])
     """
+    check_bool("compute", compute)
+    if client is not None and not compute:
+        raise ValueError("client is for compute=True: dask arrays know no client.")
+    workers = Workers(client) if compute else None
     of_queries, own = array_of("queries", queries), database is None
     of_database = of_queries if own else array_of("database", database)
     dtype = _precision(queries, database)
-    maps = {side: options.pop(side) for side in "LUV" if side in options}
-    ready = delayed(_Ready)("queries" if own else "database", maps)
     starts, which = None, tuple[Any, ...]()
     if own:
         starts = starts_of(blocks_of("queries", of_queries))
         which = da.arange(of_queries.numblocks[0], chunks=1), "i"
+    maps = {side: options.pop(side) for side in "LUV" if side in options}
+    ready = _Ready("queries" if own else "database")
     found = da.blockwise(
-        under_limit(_nearest), "i", of_queries, "ij", of_database, "mj", *which, ready=ready,
-        k=n_neighbors, precision=dtype, starts=starts, options=options, concatenate=None,
-        align_arrays=False, dtype=object, meta=np.empty(0, object),
+        under_limit(_nearest), "i", of_queries, "ij", of_database, "mj", *which,
+        # Tasks of one computation have it; a graph that is computed twice makes it anew.
+        ready=ready if workers else delayed(_Ready)(ready.name),
+        maps=delayed(maps, pure=False) if maps else {}, k=n_neighbors, precision=dtype,
+        starts=starts, options=options, concatenate=None, align_arrays=False, dtype=object,
+        meta=np.empty(0, object),
     )  # fmt: skip
+    if workers:
+        sides = zip(*workers.computed(list(found.to_delayed())), strict=True)
+        distances, indices = (np.concatenate(side) for side in sides)
+        return distances, indices
     chunks = of_queries.chunks[0], (n_neighbors,)
     distances, indices = (
         da.map_blocks(
@@ -149,28 +177,37 @@ def _precision(*sides: Any) -> type[np.floating[Any]]:
 
 
 class _Ready:
-    """A database that each worker makes ready of the blocks that it has got.
+    """A database that each process makes ready once, of the blocks that a task has got.
 
-    It goes from one to the other without any, so that none waits for another's, and with the last
-    search it is gone.
+    It goes from one to the other without any, so that none waits for another's. All copies in a
+    process are one, and with the last of them it is gone.
     """
 
-    def __init__(self, name: str, maps: dict[str, Any]) -> None:
-        self._of, self._lock = (name, maps), Lock()
+    def __init__(self, name: str, token: str | None = None) -> None:
+        self.name, self._token = name, token or uuid4().hex
+        self._lock = Lock()
         self._database: Database | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Ready, self._of
+        return _Ready._here, (self.name, self._token)
 
-    def __call__(self, blocks: list[Any]) -> Database:
+    @staticmethod
+    def _here(name: str, token: str) -> _Ready:
+        with _AT_WORK:
+            return _READY.setdefault(token, _Ready(name, token))
+
+    def __call__(self, blocks: list[Any], maps: dict[str, Any]) -> Database:
         """Return the points of blocks, made ready by the first call."""
         with self._lock:
             if self._database is None:
-                name, maps = self._of
-                points = as_points(np.asarray(joined(blocks)), name)
+                points = as_points(np.asarray(joined(blocks)), self.name)
                 points.flags.writeable = False  # nobody else has them: they need no copy
                 self._database = Database(points, **maps, n_jobs=1)
             return self._database
+
+
+_READY: WeakValueDictionary[str, _Ready] = WeakValueDictionary()
+_AT_WORK = Lock()
 
 
 def _nearest(
@@ -179,6 +216,7 @@ def _nearest(
     which: Integers | None = None,
     *,
     ready: _Ready,
+    maps: dict[str, Any],
     k: int,
     precision: type[np.floating[Any]],
     starts: list[int] | None,
@@ -191,7 +229,7 @@ def _nearest(
     exclude = None
     if starts is not None and which is not None:
         exclude = np.arange(starts[which[0]], starts[which[0] + 1])
-    database = ready([row[0] for row in rows])
+    database = ready([row[0] for row in rows], maps)
     distances, found = database.kneighbors(block, k, exclude=exclude, n_jobs=1, **options)
     return distances.astype(precision, copy=False), found
 
