@@ -88,11 +88,11 @@ def kneighbors(
         starts = starts_of(blocks_of("queries", of_queries))
         which = da.arange(of_queries.numblocks[0], chunks=1), "i"
     maps = {side: options.pop(side) for side in "LUV" if side in options}
-    ready = _Ready("queries" if own else "database")
+    name = "queries" if own else "database"
+    # What is computed at once is computed once; arrays may be more often, and make it anew.
+    ready = _Ready(name) if workers else delayed(_Ready)(name)
     found = da.blockwise(
-        under_limit(_nearest), "i", of_queries, "ij", of_database, "mj", *which,
-        # Tasks of one computation have it; a graph that is computed twice makes it anew.
-        ready=ready if workers else delayed(_Ready)(ready.name),
+        under_limit(_nearest), "i", of_queries, "ij", of_database, "mj", *which, ready=ready,
         maps=delayed(maps, pure=False) if maps else {}, k=n_neighbors, precision=dtype,
         starts=starts, options=options, concatenate=None, align_arrays=False, dtype=object,
         meta=np.empty(0, object),
@@ -184,12 +184,11 @@ class _Ready:
     """
 
     def __init__(self, name: str, token: str | None = None) -> None:
-        self.name, self._token = name, token or uuid4().hex
-        self._lock = Lock()
+        self._name, self._token, self._lock = name, token or uuid4().hex, Lock()
         self._database: Database | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Ready._here, (self.name, self._token)
+        return _Ready._here, (self._name, self._token)
 
     @staticmethod
     def _here(name: str, token: str) -> _Ready:
@@ -200,7 +199,7 @@ class _Ready:
         """Return the points of blocks, made ready by the first call."""
         with self._lock:
             if self._database is None:
-                points = as_points(np.asarray(joined(blocks)), self.name)
+                points = as_points(np.asarray(joined(blocks)), self._name)
                 points.flags.writeable = False  # nobody else has them: they need no copy
                 self._database = Database(points, **maps, n_jobs=1)
             return self._database
