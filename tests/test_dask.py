@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -294,35 +297,58 @@ def test_transform_search_and_report_are_those_of_arrays(client: Any) -> None:
     assert report["r_precision"].mean == metrics.r_precision(X[9:], Y[9:], X[:9], Y[:9])
 
 
+@pytest.mark.parametrize("processes", [True, False])
 @pytest.mark.parametrize("compute", [True, False])
-def test_each_worker_makes_a_database_ready_once(compute: bool) -> None:
-    def count() -> None:  # in a process of its own
-        class Counted(mf.Database):
-            made = 0
+def test_a_search_makes_a_database_ready_once_and_lets_it_go(
+    compute: bool, processes: bool
+) -> None:
+    def count() -> None:
+        made: list[Any] = []
 
+        class Counted(mf.Database):
             def __init__(self, *args: Any, **options: Any) -> None:
-                Counted.made += 1
+                made.append(weakref.ref(self))
                 super().__init__(*args, **options)
 
-        _search.Database = Counted  # type: ignore[misc]
+        _search.Database, _search.made = Counted, made  # type: ignore[misc, attr-defined]
 
     def made_and_held() -> tuple[int, int]:
-        return _search.Database.made, len(_search._READY)  # type: ignore[attr-defined]
+        gc.collect()
+        made = _search.made  # type: ignore[attr-defined]
+        return len(made), sum(each() is not None for each in made)
+
+    def search(points: Any) -> Any:
+        found = kneighbors(cut(points, 10), cut(database, 20), 3, L=L, compute=compute)
+        return found if compute else dask.compute(*found)
 
     L, database = np.random.RandomState(0).randn(2, 4), X[::-1].copy()
     expected = mf.kneighbors(X, database, 3, L=L)
-    with cluster(2, processes=True) as client:
+    with (
+        mock.patch.multiple(_search, create=True, Database=None, made=None),
+        cluster(2, processes=processes) as client,
+    ):
         client.run(count)
-        for _ in range(2):
-            found = kneighbors(cut(X, 10), cut(database, 20), 3, L=L, compute=compute)
-            for one, other in zip(
-                found if compute else dask.compute(*found), expected, strict=True
-            ):
+        for _ in range(3):
+            for one, other in zip(search(X), expected, strict=True):
                 np.testing.assert_allclose(one, other)
+        with pytest.raises(ValueError, match="NaN"):
+            search(np.where(np.arange(len(X))[:, None] == 70, np.nan, X))
         time.sleep(0.5)  # until the last tasks are forgotten
         for made, held in client.run(made_and_held).values():
-            assert 1 <= made <= 2 + compute
+            assert 1 <= made <= 4 * (1 if processes else 2)
             assert held == 0
+
+
+def test_a_database_beyond_the_limit_is_refused(client: Any) -> None:
+    with mf.config_context(memory_limit="1 kB"), pytest.raises(MemoryError, match="each worker"):
+        kneighbors(cut(X), cut(X, 50), compute=True)
+
+
+def test_maps_are_those_of_the_call(client: Any) -> None:
+    L = np.eye(4)
+    found = kneighbors(cut(X), n_neighbors=2, L=L)[0]
+    L[:] = 0
+    np.testing.assert_array_equal(found.compute(), mf.kneighbors(X, n_neighbors=2)[0])
 
 
 def test_two_maps(client: Any) -> None:

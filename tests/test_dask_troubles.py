@@ -194,9 +194,11 @@ NCA_BY_EPOCHS = partial(DistributedLearner, LEARNERS["NCA by batches"], sync="ep
         ),
         (lambda: DistributedLearner(mf.NCA()).transform(cut(X)), ValueError, "not fitted"),
         (lambda: kneighbors(cut(Y)), ValueError, "queries must have two dimensions"),
-        (lambda: kneighbors(cut(X), token=1)[0].sum().compute(), TypeError, "'token'"),
+        (lambda: kneighbors(cut(X), token=1), TypeError, "'token'"),
         (lambda: kneighbors(X), TypeError, "queries must be a dask array"),
         (lambda: kneighbors(cut(X), compute=1), ValueError, "compute must be"),
+        (lambda: kneighbors(cut(X), n_neighbors="a"), ValueError, "n_neighbors must be"),
+        (lambda: kneighbors(cut(X[:0], 5), cut(X), compute=True), ValueError, "queries is empty"),
         (lambda: kneighbors(cut(X), client=1), ValueError, "client is for compute=True"),
         (lambda: kneighbors(cut(X), compute=True, client=1), TypeError, "client must be"),
         (

@@ -5,8 +5,6 @@ from __future__ import annotations
 from operator import itemgetter
 from threading import Lock
 from typing import Any
-from uuid import uuid4
-from weakref import WeakValueDictionary
 
 import numpy as np
 from dask import array as da
@@ -14,11 +12,13 @@ from dask import delayed
 
 from metricfast._core.arguments import check_bool
 from metricfast._core.arrays import as_points
+from metricfast._core.memory import refuse_beyond
 from metricfast._core.types import Integers
 from metricfast._labels.binding import is_precomputed
 from metricfast.dask._rows import array_of, blocks_of, joined, row_blocks, starts_of
 from metricfast.dask._workers import Workers, under_limit
 from metricfast.distances.database import Database
+from metricfast.distances.neighbors import check_neighbors
 from metricfast.metrics import RetrievalReport
 from metricfast.metrics._report import scored, values_of
 from metricfast.metrics._wanted import Wanted, chosen_metrics, scores_of
@@ -31,9 +31,12 @@ def kneighbors(
     database: Any = None,
     n_neighbors: int = 5,
     *,
+    L: Any = None,
+    U: Any = None,
+    V: Any = None,
+    squared: bool = False,
     compute: bool = False,
     client: Any = None,
-    **options: Any,
 ) -> tuple[Any, Any]:
     """The nearest database points of each query, exactly, now or when they are computed.
 
@@ -44,13 +47,13 @@ def kneighbors(
         By default the queries themselves, each left out of its own neighbours. Every worker that
         searches holds all of it.
     n_neighbors : int, default=5
+    L, U, V, squared
+        As for :func:`metricfast.kneighbors`.
     compute : bool, default=False
         Search now, and return arrays. That takes fewer tasks than to compute what is returned
         else, and ends with an error where no worker is left.
     client : distributed.Client, optional
         With `compute`; by default the one that was made last.
-    **options
-        `L`, `U`, `V`, `squared` as for :func:`metricfast.kneighbors`.
 
     Returns
     -------
@@ -64,6 +67,9 @@ def kneighbors(
     ValueError
         As :func:`metricfast.kneighbors`, when they are computed. If a client is given that is not
         to compute them, or there is none.
+    MemoryError
+        When they are computed, if the database is beyond the limit of
+        :func:`metricfast.set_config`.
     RuntimeError
         With `compute`, if no worker is left.
 
@@ -77,29 +83,30 @@ def kneighbors(
     array([1, 0, 1])
     """
     check_bool("compute", compute)
+    check_bool("squared", squared)
+    check_neighbors(n_neighbors)
     if client is not None and not compute:
         raise ValueError("client is for compute=True: dask arrays know no client.")
     workers = Workers(client) if compute else None
     of_queries, own = array_of("queries", queries), database is None
     of_database = of_queries if own else array_of("database", database)
     dtype = _precision(queries, database)
+    maps = {k: np.array(v) for k, v in {"L": L, "U": U, "V": V}.items() if v is not None}
+    ready = delayed(_Ready)("queries" if own else "database", maps)
     starts, which = None, tuple[Any, ...]()
     if own:
         starts = starts_of(blocks_of("queries", of_queries))
         which = da.arange(of_queries.numblocks[0], chunks=1), "i"
-    maps = {side: options.pop(side) for side in "LUV" if side in options}
-    name = "queries" if own else "database"
-    # What is computed at once is computed once; arrays may be more often, and make it anew.
-    ready = _Ready(name) if workers else delayed(_Ready)(name)
     found = da.blockwise(
         under_limit(_nearest), "i", of_queries, "ij", of_database, "mj", *which, ready=ready,
-        maps=delayed(maps, pure=False) if maps else {}, k=n_neighbors, precision=dtype,
-        starts=starts, options=options, concatenate=None, align_arrays=False, dtype=object,
-        meta=np.empty(0, object),
+        k=n_neighbors, precision=dtype, starts=starts, squared=squared, concatenate=None,
+        align_arrays=False, dtype=object, meta=np.empty(0, object),
     )  # fmt: skip
     if workers:
         sides = zip(*workers.computed(list(found.to_delayed())), strict=True)
         distances, indices = (np.concatenate(side) for side in sides)
+        if not len(indices):
+            raise ValueError("queries is empty: all of its blocks are.")
         return distances, indices
     chunks = of_queries.chunks[0], (n_neighbors,)
     distances, indices = (
@@ -177,36 +184,30 @@ def _precision(*sides: Any) -> type[np.floating[Any]]:
 
 
 class _Ready:
-    """A database that each process makes ready once, of the blocks that a task has got.
+    """A database that each worker makes ready of the blocks that it has got.
 
-    It goes from one to the other without any, so that none waits for another's. All copies in a
-    process are one, and with the last of them it is gone.
+    It goes from one to the other without any, so that none waits for another's, and with the last
+    search it is gone.
     """
 
-    def __init__(self, name: str, token: str | None = None) -> None:
-        self._name, self._token, self._lock = name, token or uuid4().hex, Lock()
+    def __init__(self, name: str, maps: dict[str, Any]) -> None:
+        self._of, self._lock = (name, maps), Lock()
         self._database: Database | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Ready._here, (self._name, self._token)
+        return _Ready, self._of
 
-    @staticmethod
-    def _here(name: str, token: str) -> _Ready:
-        with _AT_WORK:
-            return _READY.setdefault(token, _Ready(name, token))
-
-    def __call__(self, blocks: list[Any], maps: dict[str, Any]) -> Database:
+    def __call__(self, blocks: list[Any]) -> Database:
         """Return the points of blocks, made ready by the first call."""
         with self._lock:
             if self._database is None:
-                points = as_points(np.asarray(joined(blocks)), self._name)
+                name, maps = self._of
+                needed = sum(np.asarray(block).nbytes for block in blocks)
+                refuse_beyond(needed, f"{name}, which each worker holds,", "give fewer points")
+                points = as_points(np.asarray(joined(blocks)), name)
                 points.flags.writeable = False  # nobody else has them: they need no copy
                 self._database = Database(points, **maps, n_jobs=1)
             return self._database
-
-
-_READY: WeakValueDictionary[str, _Ready] = WeakValueDictionary()
-_AT_WORK = Lock()
 
 
 def _nearest(
@@ -215,11 +216,10 @@ def _nearest(
     which: Integers | None = None,
     *,
     ready: _Ready,
-    maps: dict[str, Any],
     k: int,
     precision: type[np.floating[Any]],
     starts: list[int] | None,
-    options: dict[str, Any],
+    squared: bool,
 ) -> tuple[Any, Any]:
     """Search for a block of queries, as `columns` of blocks, in the `rows` of the database."""
     block = np.asarray(columns[0])
@@ -228,8 +228,8 @@ def _nearest(
     exclude = None
     if starts is not None and which is not None:
         exclude = np.arange(starts[which[0]], starts[which[0] + 1])
-    database = ready([row[0] for row in rows], maps)
-    distances, found = database.kneighbors(block, k, exclude=exclude, n_jobs=1, **options)
+    database = ready([row[0] for row in rows])
+    distances, found = database.kneighbors(block, k, exclude=exclude, squared=squared, n_jobs=1)
     return distances.astype(precision, copy=False), found
 
 

@@ -57,7 +57,7 @@ class Workers:
             if time.monotonic() > end:
                 raise RuntimeError(
                     f"the client has had no worker for {_PATIENCE:.0f} seconds: start workers, and "
-                    "fit again (with checkpoint= a training goes on from where it was)."
+                    "call again (with checkpoint= a training goes on from where it was)."
                 )
             time.sleep(0.1)
 
