@@ -306,9 +306,9 @@ def test_a_search_makes_a_database_ready_once_and_lets_it_go(
         made: list[Any] = []
 
         class Counted(mf.Database):
-            def __init__(self, *args: Any, **options: Any) -> None:
+            def _hold(self, *args: Any) -> None:
                 made.append(weakref.ref(self))
-                super().__init__(*args, **options)
+                super()._hold(*args)
 
         _search.Database, _search.made = Counted, made  # type: ignore[misc, attr-defined]
 

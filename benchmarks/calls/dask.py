@@ -16,7 +16,7 @@ from benchmarks.calls import Call, Data, found
 from metricfast.dask import DistributedLearner, _workers, kneighbors
 
 CHUNKS = 8
-SEARCHED = 4  # chunks of queries, and of a database
+SEARCHED = 4  # chunks of queries; a database is one
 
 
 def _client(n_workers: int) -> Any:
@@ -52,7 +52,7 @@ def search(data: Data, threads: int, k: int, lazy: bool = False) -> Call:
     `lazy`: arrays of dask, which are then computed.
     """
     client = _client(threads)
-    sides = client.persist([_cut(data[side], SEARCHED) for side in ("queries", "database")])
+    sides = client.persist([_cut(data["queries"], SEARCHED), _cut(data["database"], 1)])
     distributed.wait(sides)
 
     def run() -> Any:

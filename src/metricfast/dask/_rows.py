@@ -65,7 +65,10 @@ def starts_of(blocks: Sequence[Any]) -> Any:
 
 
 def joined(blocks: Sequence[Any]) -> Any:
-    """Return blocks one after the other, without the empty ones if there are others."""
+    """Return blocks one after the other, without the empty ones if there are others.
+
+    Of an array in one block there is no copy.
+    """
     blocks = [block for block in blocks if _length(block)] or list(blocks[:1])
     first = blocks[0]
     if hasattr(first, "iloc"):
@@ -76,7 +79,8 @@ def joined(blocks: Sequence[Any]) -> Any:
         import scipy.sparse
 
         return scipy.sparse.vstack(blocks, format="csr")
-    return np.concatenate([np.asarray(block) for block in blocks])
+    arrays = [np.asarray(block) for block in blocks]
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def _cut_alike(values: Any, X: Any) -> Any:

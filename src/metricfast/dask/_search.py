@@ -205,8 +205,7 @@ class _Ready:
                 needed = sum(np.asarray(block).nbytes for block in blocks)
                 refuse_beyond(needed, f"{name}, which each worker holds,", "give fewer points")
                 points = as_points(np.asarray(joined(blocks)), name)
-                points.flags.writeable = False  # nobody else has them: they need no copy
-                self._database = Database(points, **maps, n_jobs=1)
+                self._database = Database._of(points, **maps, n_jobs=1)
             return self._database
 
 

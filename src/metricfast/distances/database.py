@@ -131,6 +131,16 @@ class Database:
         self._begin(deepcopy(as_maps(L, U, V, points.shape[1])), precision)
         self._hold(points, np.arange(len(points)), len(points), n_jobs)
 
+    @classmethod
+    def _of(
+        cls, points: Array, L: Any = None, U: Any = None, V: Any = None, *, n_jobs: int | None
+    ) -> Self:
+        """Return a database that holds points themselves: nobody changes them while it is there."""
+        self = cls.__new__(cls)
+        self._begin(as_maps(L, U, V, points.shape[1]), "auto")
+        self._hold(points.view(), np.arange(len(points)), len(points), n_jobs)
+        return self
+
     def _begin(self, maps: tuple[Array | None, Array | None], precision: str) -> None:
         self._maps, self._precision = maps, precision
         self._changing = Lock()
