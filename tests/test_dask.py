@@ -6,6 +6,7 @@ import gc
 import os
 import time
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -22,6 +23,7 @@ pytest.importorskip("dask")
 pytest.importorskip("distributed")
 
 import dask
+import distributed
 from dask_cases import CHUNKS, LEARNERS, MARKS, ORDER, SAME, X, Y, cluster, cut, learned
 
 from metricfast.dask import (
@@ -337,6 +339,24 @@ def test_a_search_makes_a_database_ready_once_and_lets_it_go(
         for made, held in client.run(made_and_held).values():
             assert 1 <= made <= 4 * (1 if processes else 2)
             assert held == 0
+
+
+def test_a_search_is_dealt_out_to_threads() -> None:
+    points = np.random.RandomState(0).randn(2000, 8)
+    expected = mf.kneighbors(points, n_neighbors=3)
+    with (
+        dask.config.set({"distributed.scheduler.work-stealing": False}),
+        cluster(2) as client,
+        distributed.get_task_stream(client) as stream,
+    ):
+        # Left to itself, Dask leaves out a worker that has much else to do.
+        busy = client.map(time.sleep, [0.1] * 10, pure=False, workers=[min(client.nthreads())])
+        found = kneighbors(cut(points, 500), n_neighbors=3, compute=True, client=client)
+        assert all(each.done() for each in busy)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    ran = Counter(each["worker"] for each in stream.data if str(each["key"]).startswith("('near"))
+    assert sorted(ran.values()) == [2, 2]
 
 
 def test_a_database_beyond_the_limit_is_refused(client: Any) -> None:

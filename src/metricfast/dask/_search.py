@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from operator import itemgetter
 from threading import Lock
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from dask import array as da
-from dask import delayed
+from dask import delayed, optimize
 
 from metricfast._core.arguments import check_bool
 from metricfast._core.arrays import as_points
@@ -97,13 +99,18 @@ def kneighbors(
     if own:
         starts = starts_of(blocks_of("queries", of_queries))
         which = da.arange(of_queries.numblocks[0], chunks=1), "i"
-    found = da.blockwise(
-        under_limit(_nearest), "i", of_queries, "ij", of_database, "mj", *which, ready=ready,
-        k=n_neighbors, precision=dtype, starts=starts, squared=squared, concatenate=None,
-        align_arrays=False, dtype=object, meta=np.empty(0, object),
-    )  # fmt: skip
+    if workers:  # once the search is dealt out its graph is taken as it is
+        of_queries, of_database = optimize(of_queries, of_database)
+    name = f"nearest-{uuid4().hex}"
+    keys = [(name, i) for i in range(of_queries.numblocks[0])]
+    with workers.dealt(keys) if workers else nullcontext():
+        found = da.blockwise(
+            under_limit(_nearest), "i", of_queries, "ij", of_database, "mj", *which, ready=ready,
+            k=n_neighbors, precision=dtype, starts=starts, squared=squared, concatenate=None,
+            align_arrays=False, dtype=object, meta=np.empty(0, object), name=name,
+        )  # fmt: skip
     if workers:
-        sides = zip(*workers.computed(list(found.to_delayed())), strict=True)
+        sides = zip(*workers.computed(list(found.to_delayed(optimize_graph=False))), strict=True)
         distances, indices = (np.concatenate(side) for side in sides)
         if not len(indices):
             raise ValueError("queries is empty: all of its blocks are.")

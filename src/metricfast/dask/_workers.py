@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from operator import getitem
 from typing import Any
 
 import distributed
+from dask import annotate
 
 from metricfast._core.memory import config_context, given_limit
 
@@ -18,6 +21,8 @@ __all__ = ["Shared", "Workers", "threads_here", "under_limit"]
 _LOOK, _PATIENCE = 2.0, 30.0
 # Times that tasks are given again whose data went with the last worker that had them.
 _ATTEMPTS = 4
+# Tasks for each thread up to which they are dealt out.
+_FEW = 4
 
 
 class Shared:
@@ -112,6 +117,20 @@ class Workers:
                 "persisted or scattered by another client, or went with a worker that was lost. "
                 f"Give that client, or make the collections anew: {error}"
             ) from error
+
+    def dealt(self, keys: list[Any]) -> AbstractContextManager[None]:
+        """Within it, tasks of these keys are dealt out where they are few: as many to each thread.
+
+        Dask may give one of two workers three of four. Any worker does what another cannot.
+        """
+        threads = [each for each, n in self.client.nthreads().items() for _ in range(n)]
+        if len(keys) > _FEW * len(threads):
+            return nullcontext()
+        places = {key: [threads[i * len(threads) // len(keys)]] for i, key in enumerate(keys)}
+        # A function that the scheduler knows, where this package may be missing.
+        where = partial(getitem, places)
+        found: AbstractContextManager[None] = annotate(workers=where, allow_other_workers=True)
+        return found
 
     def _sent(self, shared: Shared) -> Any:
         if shared.future is None or shared.future.status != "finished":
