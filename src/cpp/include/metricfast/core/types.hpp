@@ -38,6 +38,13 @@ template <class Matrix> void renew(Matrix &matrix, Index rows, Index cols = 1) {
                            static_cast<std::size_t>(rows * cols) * sizeof(typename Matrix::Scalar));
 }
 
+/// Columns for rows of m values, in an odd number of lines of cache: rows a power of two apart
+/// would compete for the same lines.
+template <class T> Index lines_apart(Index m) {
+    constexpr Index line = 64 / static_cast<Index>(sizeof(T));
+    return ((m + line - 1) / line | 1) * line;
+}
+
 /// A row-major matrix somebody else owns: `rows` x `cols`, consecutive rows `stride` elements
 /// apart.
 template <class T> struct View {

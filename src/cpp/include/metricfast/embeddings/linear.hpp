@@ -1,6 +1,7 @@
 /// Linear embeddings: z = L x, forward and backward.
 #pragma once
 
+#include "metricfast/core/work.hpp"
 #include "metricfast/simd/packing.hpp"
 #include "metricfast/simd/product.hpp"
 
@@ -121,7 +122,9 @@ void linear_forward(View<const T> x, View<const T> L, View<T> z, const Control &
     require(x.rows == 0 || (z.data != x.data && z.data != L.data),
             "linear_forward: Z may not be X or L, there is no form in place");
     constexpr Index block = detail::embedding_block;
-    parallel_blocks((x.rows + block - 1) / block, control, [&](Index b, Worker &) {
+    const double products = static_cast<double>(x.rows * x.cols) * static_cast<double>(L.rows);
+    const Control how = worth_it(control, products / 2); // of matrices, which are quick
+    parallel_blocks((x.rows + block - 1) / block, how, [&](Index b, Worker &) {
         const Index first = b * block, count = std::min(block, x.rows - first);
         detail::multiply_nt<T>(x.middle_rows(first, count), L, z.middle_rows(first, count));
     });

@@ -115,8 +115,11 @@ template <class T> class DatabaseShare {
         if (!weighed_)
             column_sums_.setZero(weights.cols());
         weighed_ = true;
-        for (Index r = 0; r < weights.rows(); ++r)
-            column_sums_ += weights.row(r).transpose().template cast<double>();
+        for (Index r = 0; r < weights.rows(); ++r) {
+            const T *const row = weights.row(r).data();
+            for (Index j = 0; j < weights.cols(); ++j)
+                column_sums_.data()[j] += static_cast<double>(row[j]);
+        }
     }
 
     /// After the last block: what is not needed any more is released.

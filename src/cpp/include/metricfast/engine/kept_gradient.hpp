@@ -13,8 +13,8 @@ namespace detail {
 #pragma GCC diagnostic ignored "-Wignored-attributes" // of registers, which Eigen's types name
 #endif
 
-/// out += in^T, in tiles of as many rows and columns as a register has values.
-template <class T> void add_transposed(View<const T> in, View<T> out) {
+/// out = a + b^T, in tiles of as many rows and columns as a register has values.
+template <class T> void sum_with_transposed(View<const T> a, View<const T> b, View<T> out) {
     using Packet = typename Eigen::internal::packet_traits<T>::type;
     constexpr int N = Eigen::internal::unpacket_traits<Packet>::size;
     const Index rows = out.rows / N * N, cols = out.cols / N * N;
@@ -22,56 +22,22 @@ template <class T> void add_transposed(View<const T> in, View<T> out) {
         for (Index r = 0; r < rows; r += N) {
             Eigen::internal::PacketBlock<Packet, N> tile;
             for (int k = 0; k < N; ++k)
-                tile.packet[k] = Eigen::internal::ploadu<Packet>(in.row(c + k) + r);
+                tile.packet[k] = Eigen::internal::ploadu<Packet>(b.row(c + k) + r);
             Eigen::internal::ptranspose(tile);
             for (int k = 0; k < N; ++k) {
-                T *sum = out.row(r + k) + c;
-                const Packet old = Eigen::internal::ploadu<Packet>(sum);
-                Eigen::internal::pstoreu(sum, Eigen::internal::padd(old, tile.packet[k]));
+                const Packet own = Eigen::internal::ploadu<Packet>(a.row(r + k) + c);
+                Eigen::internal::pstoreu(out.row(r + k) + c,
+                                         Eigen::internal::padd(own, tile.packet[k]));
             }
         }
     for (Index r = 0; r < out.rows; ++r)
         for (Index c = r < rows ? cols : 0; c < out.cols; ++c)
-            out.row(r)[c] += in.row(c)[r];
+            out.row(r)[c] = a.row(r)[c] + b.row(c)[r];
 }
 
 #ifdef __GNUC__
 #pragma GCC diagnostic pop
 #endif
-
-} // namespace detail
-
-/// With S = W + W^T: 2 (diag(S 1) Z - S Z) for distances, S Z for inner products; one product where
-/// two roles by themselves take two.
-/// \param weights of n rows and at least n columns, the first of which are W.
-template <class T>
-void symmetric_gradient(const EmbeddedSides<T> &sides, const RowMatrix<T> &weights, double factor,
-                        View<T> grad, const Control &control) {
-    const Index n = weights.rows();
-    const Index rows = std::min<Index>(256, std::max<Index>(64, n / 8));
-    const View<const T> all = view(weights);
-    parallel_blocks((n + rows - 1) / rows, control, [&](Index b, Worker &) {
-        const Index first = b * rows, count = std::min(rows, n - first);
-        RowMatrix<T> both = weights.block(first, 0, count, n);
-        detail::add_transposed<T>(all.block(0, first, n, count), view(both));
-        RowMatrix<T> product(count, grad.cols);
-        detail::multiply<T>(view(both), view(sides.database()), view(product));
-        for (Index r = 0; r < count; ++r) {
-            const auto row = product.row(r).template cast<double>();
-            auto out = grad.eigen().row(first + r);
-            if (sides.kind == RowKind::inner_product)
-                out = (factor * row).template cast<T>();
-            else
-                out = (2 * factor *
-                       (both.row(r).template cast<double>().sum() *
-                            sides.database().row(first + r).template cast<double>() -
-                        row))
-                          .template cast<T>();
-        }
-    });
-}
-
-namespace detail {
 
 /// out = 2 factor (diag(sums) A - out) for distances, factor out for inner products; the rows of A
 /// from `first` on.
@@ -88,6 +54,30 @@ void finish_gradient(RowKind kind, double factor, const std::vector<double> &sum
 }
 
 } // namespace detail
+
+/// With S = W + W^T: 2 (diag(S 1) Z - S Z) for distances, S Z for inner products; one product where
+/// two roles by themselves take two.
+/// \param weights of n rows and lines_apart(n) columns, the first n of which are W.
+template <class T>
+void symmetric_gradient(const EmbeddedSides<T> &sides, const RowMatrix<T> &weights, double factor,
+                        View<T> grad, const Control &control) {
+    const Index n = weights.rows();
+    constexpr Index rows = 64;
+    const View<const T> all = view(weights);
+    parallel_blocks((n + rows - 1) / rows, control, [&](Index b, Worker &) {
+        const Index first = b * rows, count = std::min(rows, n - first);
+        RowMatrix<T> room(count, weights.cols());
+        const View<T> both = view(room).block(0, 0, count, n);
+        detail::sum_with_transposed<T>(all.block(first, 0, count, n), all.block(0, first, n, count),
+                                       both);
+        const View<T> out = grad.middle_rows(first, count);
+        detail::multiply<T>(both, view(sides.database()), out);
+        std::vector<double> sums(static_cast<std::size_t>(count));
+        for (Index r = 0; r < count; ++r)
+            sums[r] = sum_of(both.row(r), n);
+        detail::finish_gradient(sides.kind, factor, sums, sides.database(), first, out);
+    });
+}
 
 /// With weights W of a batch A and a database B: 2 (diag(W 1) A - W B) and 2 (diag(1 W) B - W^T A)
 /// for distances, W B and W^T A for inner products.

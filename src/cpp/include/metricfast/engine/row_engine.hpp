@@ -44,7 +44,7 @@ template <class T> class RowEngine {
         search_windows();
         const RowPlan plan(problem_, near_ != nullptr, loss_.sparse());
         if (plan.keeps())
-            renew(weights_, n(), m() + 64 / static_cast<Index>(sizeof(T)));
+            renew(weights_, n(), lines_apart<T>(m()));
         scratch_.ready(plan.lanes, thread_count(control_), plan.memory);
         std::vector<Lane> &lanes = scratch_.lanes;
         const Index blocks = (n() + plan.block - 1) / plan.block;
@@ -247,7 +247,7 @@ template <class T> class RowEngine {
         RowMatrix<T> own(count, p());
         detail::multiply<T>(view(desk.values), view(sides_.database()), view(own));
         for (Index r = 0; r < count; ++r) {
-            const double sum = desk.values.row(r).template cast<double>().sum();
+            const double sum = sum_of(desk.values.row(r).data(), m());
             out.eigen().row(r) = (2.0 * (sum * queries.row(r).template cast<double>() -
                                          own.row(r).template cast<double>()))
                                      .template cast<T>();
@@ -284,8 +284,7 @@ template <class T> class RowEngine {
     RowScratch<T> own_;
     RowScratch<T> &scratch_;
     EmbeddedSides<T> &sides_ = scratch_.sides;
-    /// Where they are kept; blocks write their own rows. Some columns more than needed, since rows
-    /// a power of two apart compete for the same lines of cache.
+    /// Where they are kept, in rows of lines_apart columns; blocks write their own rows.
     RowMatrix<T> &weights_ = scratch_.weights;
 };
 

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "metricfast/core/parallel.hpp"
+#include "metricfast/core/work.hpp"
 #include "metricfast/simd/extremes.hpp"
 #include "metricfast/simd/tile.hpp"
 
@@ -198,7 +198,9 @@ template <class T> class PackedDatabase : public PanelLayout {
         norms_.assign(static_cast<std::size_t>(positions()),
                       std::numeric_limits<double>::infinity());
         constexpr Index chunk = 16;
-        parallel_blocks((panels() + chunk - 1) / chunk, control, [&](Index b, Worker &) {
+        // To pack a value takes as long as some multiplications.
+        const Control how = worth_it(control, 16.0 * static_cast<double>(positions() * depth_));
+        parallel_blocks((panels() + chunk - 1) / chunk, how, [&](Index b, Worker &) {
             std::vector<T> point;
             for (Index q = b * chunk; q < std::min(panels(), (b + 1) * chunk); ++q)
                 pack_panel<T>(points, frame, ids(q), 0, count(q), cols, T(1),

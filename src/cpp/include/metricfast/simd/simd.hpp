@@ -171,16 +171,18 @@ inline void end_streams() {
 template <class T> double horizontal_sum(Vec<T> a) {
     T lanes[Vec<T>::width];
     a.store(lanes);
-    double sum = 0;
-    for (T x : lanes)
-        sum += static_cast<double>(x);
-    return sum;
+    double sums[Vec<T>::width];
+    std::copy(lanes, lanes + Vec<T>::width, sums);
+    for (int n = Vec<T>::width / 2; n > 0; n /= 2)
+        for (int i = 0; i < n; ++i)
+            sums[i] += sums[i + n];
+    return sums[0];
 }
 
 /// Calls step(j) for the full registers of a row, in stretches between which `flush` may bring
 /// partial sums from T to double, and then rest(j) for the columns that are left.
 template <class T, class Step, class Flush, class Rest>
-void in_stretches(Index count, Step &&step, Flush &&flush, Rest &&rest) {
+METRICFAST_INLINE inline void in_stretches(Index count, Step &&step, Flush &&flush, Rest &&rest) {
     constexpr int W = Vec<T>::width;
     constexpr Index stretch = 64 * W;
     Index j = 0;
