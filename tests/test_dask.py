@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import os
-import time
-import weakref
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -23,21 +18,16 @@ pytest.importorskip("dask")
 pytest.importorskip("distributed")
 
 import dask
-import distributed
 from dask_cases import CHUNKS, LEARNERS, MARKS, ORDER, SAME, X, Y, cluster, cut, learned
 
 from metricfast.dask import (
     DistributedLearner,
-    _search,
     _workers,
     compare,
-    kneighbors,
-    retrieval_report,
 )
 from metricfast.dask._objective import ByParts
 from metricfast.dask._remote import OnWorkers
 from metricfast.dask._rows import blocks_of
-from metricfast.embeddings import MLP, Asymmetric
 from metricfast.learners.linear.impostors import TargetsAndImpostors
 from metricfast.samplers import Batch
 from metricfast.training.coordinates import Parts
@@ -180,17 +170,6 @@ def test_pairs_of_parts_teach_what_all_do(learner: Any, client: Any) -> None:
         assert found.threshold_ == pytest.approx(plain.threshold_)
 
 
-def test_distances_are_of_the_dtype_that_is_declared(client: Any) -> None:
-    for queries, database, dtype in (
-        (np.int32, None, np.float64),
-        (np.float32, None, np.float32),
-        (np.float32, np.float64, np.float64),
-    ):
-        references = None if database is None else cut((9 * X).astype(database))
-        found, _ = kneighbors(cut((9 * X).astype(queries)), references, n_neighbors=2)
-        assert found.dtype == found.compute().dtype == dtype
-
-
 def test_results_do_not_depend_on_workers_or_chunks() -> None:
     found: dict[str, list[Any]] = {name: [] for name in SAME}
     for n_workers, threads, chunks in (
@@ -263,126 +242,6 @@ def test_learners_are_compared_on_workers(client: Any) -> None:
             assert replace(one, fit_seconds=0) == replace(other, fit_seconds=0)
     late = compare(X, Y, time_limit=0, **how)
     assert [row.note for row in late.rows if row.note] == ["no time left"] * 3
-
-
-def test_transform_search_and_report_are_those_of_arrays(client: Any) -> None:
-    learner = DistributedLearner(LEARNERS["NCA"]).fit(cut(X), cut(Y))
-    plain = learner.to_local()
-    Z = learner.transform(cut(X))
-    assert Z.shape == (150, 2) and Z.chunks[0] == (3, 70, 76, 1) and Z.dtype == np.float64
-    embedded = Z.compute()
-    np.testing.assert_allclose(embedded, plain.transform(X))
-    assert learner.transform(cut(X.astype(np.float32))).dtype == np.float32
-    for database in (None, X[:40]):
-        given = None if database is None else cut(database, (15, 25))
-        found = dask.compute(*learner.kneighbors(cut(X), given, n_neighbors=3))
-        # Where products are rounded as in the blocks.
-        references = None if given is None else learner.transform(given).compute()
-        expected = mf.kneighbors(embedded, references, 3)
-        at_once = learner.kneighbors(cut(X), given, n_neighbors=3, compute=True)
-        for one, other, same in zip(found, at_once, expected, strict=True):
-            np.testing.assert_array_equal(one, same)
-            np.testing.assert_array_equal(other, same)
-            assert type(other) is np.ndarray
-    rng = np.random.RandomState(0)
-    for labels in (Y, rng.randn(150)):
-        report = learner.retrieval_report(cut(X), cut(labels, 40), k=[1, 5])
-        expected = metrics.retrieval_report(embedded, labels, k=[1, 5])
-        assert list(report) == list(expected)
-        for name, score in expected.items():
-            np.testing.assert_allclose(report[name].values, score.values)
-            np.testing.assert_allclose(report[name].chance, score.chance)
-    expected = metrics.precision_at_1(embedded, Y)
-    assert learner.score(cut(X), cut(Y)) == pytest.approx(expected)
-    both = cut(X[9:], 50), cut(Y[9:], 50), cut(X[:9], 4), cut(Y[:9], 4)
-    report = retrieval_report(*both, metrics="r_precision")
-    assert report["r_precision"].mean == metrics.r_precision(X[9:], Y[9:], X[:9], Y[:9])
-
-
-@pytest.mark.parametrize("processes", [True, False])
-@pytest.mark.parametrize("compute", [True, False])
-def test_a_search_makes_a_database_ready_once_and_lets_it_go(
-    compute: bool, processes: bool
-) -> None:
-    def count() -> None:
-        made: list[Any] = []
-
-        class Counted(mf.Database):
-            def _hold(self, *args: Any) -> None:
-                made.append(weakref.ref(self))
-                super()._hold(*args)
-
-        _search.Database, _search.made = Counted, made  # type: ignore[misc, attr-defined]
-
-    def made_and_held() -> tuple[int, int]:
-        gc.collect()
-        made = _search.made  # type: ignore[attr-defined]
-        return len(made), sum(each() is not None for each in made)
-
-    def search(points: Any) -> Any:
-        found = kneighbors(cut(points, 10), cut(database, 20), 3, L=L, compute=compute)
-        return found if compute else dask.compute(*found)
-
-    L, database = np.random.RandomState(0).randn(2, 4), X[::-1].copy()
-    expected = mf.kneighbors(X, database, 3, L=L)
-    with (
-        mock.patch.multiple(_search, create=True, Database=None, made=None),
-        cluster(2, processes=processes) as client,
-    ):
-        client.run(count)
-        for _ in range(3):
-            for one, other in zip(search(X), expected, strict=True):
-                np.testing.assert_allclose(one, other)
-        with pytest.raises(ValueError, match="NaN"):
-            search(np.where(np.arange(len(X))[:, None] == 70, np.nan, X))
-        time.sleep(0.5)  # until the last tasks are forgotten
-        for made, held in client.run(made_and_held).values():
-            assert 1 <= made <= 4 * (1 if processes else 2)
-            assert held == 0
-
-
-def test_a_search_is_dealt_out_to_threads() -> None:
-    points = np.random.RandomState(0).randn(2000, 8)
-    expected = mf.kneighbors(points, n_neighbors=3)
-    with (
-        dask.config.set({"distributed.scheduler.work-stealing": False}),
-        cluster(2) as client,
-        distributed.get_task_stream(client) as stream,
-    ):
-        # Left to itself, Dask leaves out a worker that has much else to do.
-        busy = client.map(time.sleep, [0.1] * 10, pure=False, workers=[min(client.nthreads())])
-        found = kneighbors(cut(points, 500), n_neighbors=3, compute=True, client=client)
-        assert all(each.done() for each in busy)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one, other)
-    ran = Counter(each["worker"] for each in stream.data if str(each["key"]).startswith("('near"))
-    assert sorted(ran.values()) == [2, 2]
-
-
-def test_a_database_beyond_the_limit_is_refused(client: Any) -> None:
-    with mf.config_context(memory_limit="1 kB"), pytest.raises(MemoryError, match="each worker"):
-        kneighbors(cut(X), cut(X, 50), compute=True)
-
-
-def test_maps_are_those_of_the_call(client: Any) -> None:
-    L = np.eye(4)
-    found = kneighbors(cut(X), n_neighbors=2, L=L)[0]
-    L[:] = 0
-    np.testing.assert_array_equal(found.compute(), mf.kneighbors(X, n_neighbors=2)[0])
-
-
-def test_two_maps(client: Any) -> None:
-    asymmetric = mf.EmbeddingLearner(
-        losses.NTXent(),
-        Asymmetric(MLP((), 2), MLP((), 2)),
-        max_epochs=1,
-        random_state=0,
-    )
-    learner = DistributedLearner(asymmetric, n_parts=3).fit(cut(X), cut(Y))
-    found = learner.kneighbors(cut(X), cut(X, 60), n_neighbors=2)[1].compute()
-    np.testing.assert_array_equal(found, learner.to_local().kneighbors(X, X, n_neighbors=2)[1])
-    with pytest.raises(ValueError, match="two maps"):
-        learner.kneighbors(cut(X))
 
 
 def test_frames_and_unknown_sizes(client: Any) -> None:
