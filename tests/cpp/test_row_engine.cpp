@@ -278,8 +278,8 @@ TEST(the_caller_is_asked_while_others_still_work) {
 template <class T> void transposes(Index rows, Index cols) {
     const RowMatrix<T> in = random_points<T>(cols + 1, rows + 2),
                        before = random_points<T>(rows, cols);
-    RowMatrix<T> out = before;
-    detail::add_transposed<T>(view(in).block(1, 2, cols, rows), view(out));
+    RowMatrix<T> out(rows, cols);
+    detail::sum_with_transposed<T>(view(before), view(in).block(1, 2, cols, rows), view(out));
     CHECK(out == before + in.block(1, 2, cols, rows).transpose());
 }
 
@@ -289,6 +289,14 @@ TEST(transposed_blocks_of_any_shape_are_added) {
         transposes<float>(rows, cols);
         transposes<double>(rows, cols);
     }
+}
+
+TEST(rows_are_an_odd_number_of_lines_apart) {
+    for (const Index m : {1, 16, 17, 1000, 1008, 1024, 4096}) {
+        const Index columns = lines_apart<float>(m);
+        CHECK(columns >= m && columns < m + 32 && columns % 32 == 16);
+    }
+    CHECK(lines_apart<double>(16) == 24);
 }
 
 TEST(losses_check_what_they_are_given) {

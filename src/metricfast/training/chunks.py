@@ -125,7 +125,7 @@ class Chunked(Source):
             at = np.minimum(np.searchsorted(there, rows[left]), len(there) - 1)
             known = there[at] == rows[left]
             if known.all() and len(known) == len(rows):
-                return np.take(points, at, axis=0, out=found, mode="clip")  # one copy
+                return points.take(at, axis=0)
             found[left[known]] = points[at[known]]
             left = left[~known]
         if len(left):
