@@ -52,6 +52,8 @@ class Workers:
                 f"client must be a distributed.Client that is not asynchronous; found {client!r}."
             )
         self.client = client
+        # Results of workers of this machine need not go through the scheduler.
+        self._direct = isinstance(client.cluster, distributed.LocalCluster) or None
         self._check_connection()
         self.wait_for_one()
 
@@ -104,7 +106,7 @@ class Workers:
                 self._check_connection()
                 self.wait_for_one()
                 continue
-            found: list[Any] = self.client.gather(futures)
+            found: list[Any] = self.client.gather(futures, direct=self._direct)
             return found
 
     def computed(self, delayed: list[Any]) -> list[Any]:
