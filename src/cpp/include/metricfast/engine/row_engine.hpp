@@ -95,7 +95,7 @@ template <class T> class RowEngine {
             new WindowSearch(query_points_, database_points_, problem_.exclude, window, control_));
         const Index probe = std::min<Index>(n(), TileShape<float>::rows);
         WindowLists found;
-        if (RowPlan::is_small(problem_) && !near_->find(0, probe, probe * m() / 8, found))
+        if (RowPlan::is_small(problem_) && !near_->find(0, probe, most_near(probe), found))
             near_.reset(); // few points, and windows hold too many of them
     }
 
@@ -115,15 +115,18 @@ template <class T> class RowEngine {
         }
     }
 
-    /// A listed entry costs about eight times one of a whole row. Where windows hold more, as early
-    /// in a training, few searches are wasted on finding out, and those end with the block's first
-    /// rows.
+    /// Columns that a search of so many rows may come upon. Of those, a third or so are listed in
+    /// the end, and an entry of a list costs 25 to 50 times one of a whole row.
+    Index most_near(Index rows) const { return rows * m() / 16; }
+
+    /// Where windows hold more than is worth it, as early in a training, few searches are wasted on
+    /// finding out, and those end with the block's first rows.
     bool found_near(Lane &lane, Desk &desk, Index first, Index count) const {
         constexpr Index patience = 2, pause = 16;
         if (lane.failures >= patience && ++lane.unsearched % pause != 0)
             return false;
         const auto find = [&](Index rows) {
-            return near_->find(first, rows, rows * m() / 8, desk.near);
+            return near_->find(first, rows, most_near(rows), desk.near);
         };
         const bool found = find(std::min<Index>(count, TileShape<float>::rows)) && find(count);
         lane.failures = found ? 0 : lane.failures + 1;
