@@ -134,10 +134,12 @@ def test_a_search_is_dealt_out_to_threads() -> None:
         busy = client.map(time.sleep, [0.1] * 10, pure=False, workers=[min(client.nthreads())])
         found = kneighbors(cut(points, 500), n_neighbors=3, compute=True, client=client)
         assert all(each.done() for each in busy)
+        with dask.annotate(workers=[max(client.nthreads())]):  # what is said where it is called
+            kneighbors(cut(points, 1000), n_neighbors=3, compute=True, client=client)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
     ran = Counter(each["worker"] for each in stream.data if str(each["key"]).startswith("('near"))
-    assert sorted(ran.values()) == [2, 2]
+    assert sorted(ran.values()) == [2, 4]
 
 
 def test_a_database_beyond_the_limit_is_refused(client: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pickle
 import signal
@@ -110,6 +111,33 @@ def test_no_worker_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
             kneighbors(cut(X), compute=True, client=lonely)
     with pytest.raises(RuntimeError, match="client is closed"):
         SAME["all points"]().set_params(client=lonely).fit(cut(X), cut(Y))
+
+
+def test_workers_go_before_results_are_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_workers, "_PATIENCE", 1.0)
+    monkeypatch.setattr(_workers, "_LOOK", 0.2)
+    found: list[Any] = []
+
+    def search() -> None:
+        try:
+            found.append(kneighbors(cut(X), compute=True, client=lonely))
+        except RuntimeError as error:
+            found.append(str(error))
+
+    with cluster(1) as lonely:
+        fetch = lonely._gather_remote
+
+        async def late(*args: Any) -> Any:
+            lonely.cluster.scale(0)
+            while lonely.cluster.scheduler.workers:
+                await asyncio.sleep(0.01)
+            return await fetch(*args)
+
+        monkeypatch.setattr(lonely, "_gather_remote", late)
+        thread = threading.Thread(target=search, daemon=True)
+        thread.start()
+        thread.join(30)
+    assert "no worker for" in found[0]
 
 
 def test_two_fits_at_once(client: Any) -> None:

@@ -42,7 +42,8 @@ def set_config(*, memory_limit: int | str | None = None) -> None:
         each) or ``"2 GiB"`` (2^30). None, as at first, is three quarters of what the machine has,
         or of what the process or its control group may use, where that is less. Calls work in
         smaller blocks, or raise MemoryError with the number that they need. Results beyond the
-        limit are refused too, but not what is given as `out` to be written to.
+        limit are refused too, but not what is given as `out` to be written to, nor what does not
+        grow with the points: matrices of d x d numbers of learners, and a small block.
 
     Examples
     --------

@@ -68,7 +68,7 @@ def kneighbors(
         If an array is not of dask.
     ValueError
         As :func:`metricfast.kneighbors`, when they are computed. If a client is given that is not
-        to compute them, or there is none.
+        to compute them, or there is none. With `compute`, if there are no queries.
     MemoryError
         When they are computed, if the database is beyond the limit of
         :func:`metricfast.set_config`.

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, wait
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from operator import getitem
 from typing import Any
 
 import distributed
-from dask import annotate
+from dask import annotate, get_annotations
 
 from metricfast._core.memory import config_context, given_limit
 
@@ -98,16 +99,21 @@ class Workers:
         raise AssertionError
 
     def results(self, futures: list[Any]) -> list[Any]:
-        """Wait for futures, as long as there are workers."""
-        while True:
-            try:
-                distributed.wait(futures, timeout=_LOOK)
-            except distributed.TimeoutError:
+        """Wait for what futures are, as long as there are workers."""
+        gathering = asyncio.run_coroutine_threadsafe(
+            self.client.gather(futures, direct=self._direct, asynchronous=True),
+            self.client.loop.asyncio_loop,
+        )
+        try:
+            while True:
+                done, _ = wait([gathering], timeout=_LOOK)
+                if done:
+                    found: list[Any] = gathering.result()
+                    return found
                 self._check_connection()
                 self.wait_for_one()
-                continue
-            found: list[Any] = self.client.gather(futures, direct=self._direct)
-            return found
+        finally:
+            gathering.cancel()
 
     def computed(self, delayed: list[Any]) -> list[Any]:
         """Return what delayed objects are, in order."""
@@ -126,8 +132,8 @@ class Workers:
         Dask may give one of two workers three of four. Any worker does what another cannot.
         """
         threads = [each for each, n in self.client.nthreads().items() for _ in range(n)]
-        if len(keys) > _FEW * len(threads):
-            return nullcontext()
+        if len(keys) > _FEW * len(threads) or "workers" in get_annotations():
+            return nullcontext()  # Dask does it, or who calls has said where
         places = {key: [threads[i * len(threads) // len(keys)]] for i, key in enumerate(keys)}
         # A function that the scheduler knows, where this package may be missing.
         where = partial(getitem, places)
