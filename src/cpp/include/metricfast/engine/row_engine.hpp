@@ -116,8 +116,9 @@ template <class T> class RowEngine {
     }
 
     /// Columns that a search of so many rows may come upon. Of those, a third or so are listed in
-    /// the end, and an entry of a list costs 25 to 50 times one of a whole row.
-    Index most_near(Index rows) const { return rows * m() / 16; }
+    /// the end, and an entry of a list costs 25 to 50 times one of a whole row in float, half as
+    /// many times in double, which whole rows take twice as long for.
+    Index most_near(Index rows) const { return rows * m() * static_cast<Index>(sizeof(T)) / 64; }
 
     /// Where windows hold more than is worth it, as early in a training, few searches are wasted on
     /// finding out, and those end with the block's first rows.
