@@ -3,8 +3,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,6 +43,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def path(tmp_path: Path) -> Path:
     """Where a model file may be written."""
     return tmp_path / "model.safetensors"
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """A client of two workers, in this process."""
+    from dask_cases import cluster
+
+    with cluster(2) as found:
+        yield found
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -35,12 +34,6 @@ from metricfast.training.labelled import Labelled
 from metricfast.training.objective import LinearMap, Objective
 
 pytestmark = MARKS
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    with cluster(2) as found:
-        yield found
 
 
 @pytest.mark.parametrize("name", LEARNERS)

@@ -6,7 +6,6 @@ import gc
 import time
 import weakref
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -27,12 +26,6 @@ from metricfast.dask import DistributedLearner, _search, kneighbors, retrieval_r
 from metricfast.embeddings import MLP, Asymmetric
 
 pytestmark = MARKS
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    with cluster(2) as found:
-        yield found
 
 
 def test_distances_are_of_the_dtype_that_is_declared(client: Any) -> None:

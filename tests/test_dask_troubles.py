@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,6 @@ from dask_cases import LEARNERS, MARKS, SAME, X, Y, cluster, cut
 from metricfast.dask import DistributedLearner, _workers, kneighbors
 
 pytestmark = MARKS
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    with cluster(2) as found:
-        yield found
 
 
 class Killer:

@@ -115,9 +115,8 @@ template <class T> class RowEngine {
         }
     }
 
-    /// Columns that a search of so many rows may come upon. Of those, a third or so are listed in
-    /// the end, and an entry of a list costs 25 to 50 times one of a whole row in float, half as
-    /// many times in double, which whole rows take twice as long for.
+    /// Columns that a search of so many rows may come upon. An entry of a list costs dozens of
+    /// times one of a whole row, in double half as many times, for whole rows take twice as long.
     Index most_near(Index rows) const { return rows * m() * static_cast<Index>(sizeof(T)) / 64; }
 
     /// Where windows hold more than is worth it, as early in a training, few searches are wasted on

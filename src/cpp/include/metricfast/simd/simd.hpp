@@ -1,6 +1,7 @@
 /// One register of T and the few operations that the kernels need, for each instruction set.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <type_traits>
 #include <utility>
