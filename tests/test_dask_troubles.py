@@ -134,6 +134,41 @@ def test_workers_go_before_results_are_fetched(monkeypatch: pytest.MonkeyPatch) 
     assert "no worker for" in found[0]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="processes cannot be stopped")
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_worker_freezes(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+    import dask.array as da
+
+    def slowly(block: Any) -> Any:
+        import time
+
+        time.sleep(1.5)
+        return block
+
+    monkeypatch.setattr(_workers, "_LOOK", 0.3)
+    monkeypatch.setattr(_workers, "_SILENCE", 4.0)
+    points = da.from_array(X, chunks=(10, -1)).map_blocks(slowly, dtype=X.dtype)
+    with cluster(2, processes=True) as client:
+        # Tasks that end are no silence, however long it takes.
+        assert kneighbors(points[:60], compute=True, client=client)[0].shape == (60, 5)
+        pids = client.run(os.getpid)
+        frozen = sorted(pids)[0]
+        stop = threading.Timer(
+            0 if when == "before" else 1, os.kill, (pids[frozen], signal.SIGSTOP)
+        )
+        stop.start()
+        try:
+            with pytest.raises(RuntimeError, match=f"the worker {frozen}, which has .* no sign"):
+                if when == "before":
+                    stop.join()
+                    DistributedLearner(mf.NCA(max_iter=3), client).fit(cut(X), cut(Y))
+                else:
+                    kneighbors(points, compute=True, client=client)
+        finally:
+            os.kill(pids[frozen], signal.SIGCONT)
+        assert kneighbors(cut(X), compute=True, client=client)[0].shape == (150, 5)
+
+
 def test_two_fits_at_once(client: Any) -> None:
     makes = [SAME["all points"], SAME["batches"], SAME["epochs"]] * 2
     found: list[Any] = [None] * len(makes)

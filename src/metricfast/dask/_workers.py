@@ -20,6 +20,8 @@ __all__ = ["Shared", "Workers", "threads_here", "under_limit"]
 
 # Seconds between two looks at whether there is a worker, and without any until that is an error.
 _LOOK, _PATIENCE = 2.0, 30.0
+# Seconds without a sign of a worker, of which there should be two each second, or one in a few.
+_SILENCE = 45.0
 # Times that tasks are given again whose data went with the last worker that had them.
 _ATTEMPTS = 4
 # Tasks for each thread up to which they are dealt out.
@@ -99,21 +101,26 @@ class Workers:
         raise AssertionError
 
     def results(self, futures: list[Any]) -> list[Any]:
-        """Wait for what futures are, as long as there are workers."""
-        gathering = asyncio.run_coroutine_threadsafe(
-            self.client.gather(futures, direct=self._direct, asynchronous=True),
-            self.client.loop.asyncio_loop,
-        )
+        """Wait for what futures are, as long as there are workers, and these give signs."""
+        gathering = self.client.gather(futures, direct=self._direct, asynchronous=True)
+        found: list[Any] = self._awaited(gathering, futures)
+        return found
+
+    def _awaited(self, coroutine: Any, futures: list[Any]) -> Any:
+        """Return what comes of a coroutine of the client."""
+        waiting = asyncio.run_coroutine_threadsafe(coroutine, self.client.loop.asyncio_loop)
+        done, signs = 0, _Signs(self.client)
         try:
-            while True:
-                done, _ = wait([gathering], timeout=_LOOK)
-                if done:
-                    found: list[Any] = gathering.result()
-                    return found
+            while not wait([waiting], timeout=_LOOK)[0]:
                 self._check_connection()
                 self.wait_for_one()
+                before, done = done, sum(future.done() for future in futures)
+                if done > before:
+                    signs = _Signs(self.client)
+                signs.look()
+            return waiting.result()
         finally:
-            gathering.cancel()
+            waiting.cancel()
 
     def computed(self, delayed: list[Any]) -> list[Any]:
         """Return what delayed objects are, in order."""
@@ -143,9 +150,10 @@ class Workers:
     def _sent(self, shared: Shared) -> Any:
         if shared.future is None or shared.future.status != "finished":
             self.wait_for_one()
-            (shared.future,) = self.client.scatter(
-                [shared.value], broadcast=True, hash=False, timeout=_PATIENCE
+            sending = self.client.scatter(
+                [shared.value], broadcast=True, hash=False, timeout=_PATIENCE, asynchronous=True
             )
+            (shared.future,) = self._awaited(sending, [])
         return shared.future
 
     def _check_connection(self) -> None:
@@ -154,6 +162,39 @@ class Workers:
                 f"the client is {self.client.status}, not running: connect a new one, "
                 "distributed.Client(...), and give it as client."
             )
+
+
+class _Signs:
+    """When each worker was heard of, while nothing comes of waiting."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._heard: dict[str, tuple[float, float]] = {}  # the sign, and when it was seen here
+
+    def look(self) -> None:
+        """Raise RuntimeError where a worker that has tasks or data is heard of no more."""
+        now, last = time.monotonic(), self._heard
+        try:
+            workers = self._client.sync(self._client.scheduler.identity, callback_timeout=_LOOK)
+        except (OSError, distributed.TimeoutError):
+            return  # the scheduler is busy, or gone, which the connection will tell
+        seen = {each: found["last_seen"] for each, found in workers["workers"].items()}
+        self._heard = {
+            each: last[each] if each in last and last[each][0] == sign else (sign, now)
+            for each, sign in seen.items()
+        }
+        for each, (_, since) in self._heard.items():
+            if now - since > _SILENCE and self._is_needed(each):
+                raise RuntimeError(
+                    f"the worker {each}, which has tasks or data, has given no sign for "
+                    f"{now - since:.0f} seconds: it or its machine is frozen, or lost. Restart it, "
+                    f"client.restart_workers([{each!r}]), or retire it, and call again (with "
+                    "checkpoint= a training goes on from where it was)."
+                )
+
+    def _is_needed(self, worker: str) -> bool:
+        client = self._client
+        return any(client.processing([worker]).values()) or any(client.has_what([worker]).values())
 
 
 def threads_here(threads: int) -> int:
