@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 __all__ = [
     "as_bytes",
@@ -17,6 +18,7 @@ __all__ = [
     "get_config",
     "given_limit",
     "memory_limit",
+    "nbytes",
     "refuse_beyond",
     "set_config",
     "usable_memory",
@@ -42,8 +44,8 @@ def set_config(*, memory_limit: int | str | None = None) -> None:
         each) or ``"2 GiB"`` (2^30). None, as at first, is three quarters of what the machine has,
         or of what the process or its control group may use, where that is less. Calls work in
         smaller blocks, or raise MemoryError with the number that they need. Results beyond the
-        limit are refused too, but not what is given as `out` to be written to, nor what does not
-        grow with the points: matrices of d x d numbers of learners, and a small block.
+        limit are refused too, but not what is given as `out` to be written to. Some 20 MB, of
+        threads and of a block of points, are beside the limit.
 
     Examples
     --------
@@ -110,6 +112,11 @@ def block_rows(row_bytes: int, *, most: int = _BLOCK) -> int:
     An eighth of the memory holds one: several are there at a time, and what is made of them.
     """
     return max(1, min(most, memory_limit() // 8) // max(1, row_bytes))
+
+
+def nbytes(X: Any) -> int:
+    """Return the bytes of points in memory, which may be sparse."""
+    return int(X.data.nbytes + X.indices.nbytes if hasattr(X, "indices") else X.nbytes)
 
 
 def refuse_beyond(needed: int, what: str, instead: str) -> None:

@@ -69,6 +69,10 @@ class BaseMetricLearner(LearnedReprMixin, BaseEstimator, ABC):  # type: ignore[m
     _has_classes: bool = True  # whether labels of points are classes, not numbers
     _partial_labels: bool = False  # whether labels below 0 mean that the class is unknown
     _on_chunks: bool = False  # whether labels are those of chunks, of which classes have many
+    # What learning takes at most beside its input, where it trains no parameters: matrices of
+    # n_features x n_features float64 numbers, and points in memory so often.
+    _matrices: float = 0
+    _copies: float = 0
 
     # Those of the parameters that many learners have. Which ones, `__init__` tells.
     preprocessor: Any = None

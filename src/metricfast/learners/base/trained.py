@@ -22,7 +22,7 @@ from metricfast._core.arguments import (
     check_range,
 )
 from metricfast._core.arrays import as_threads
-from metricfast._core.memory import block_rows
+from metricfast._core.memory import block_rows, nbytes, refuse_beyond
 from metricfast._core.progress import Progress
 from metricfast._core.sources import Source
 from metricfast._core.warn import warn_user
@@ -75,6 +75,8 @@ class TrainedLearner(TellsCallbacks, BaseMetricLearner):
     _solvers: tuple[str, ...] = ("lbfgs", "sgd")
     _stoppings: tuple[str, ...] = ()  # values of `early_stopping` beside True and False
     _by_folds: tuple[str, ...] = ("lbfgs",)  # solvers with which "auto" is "folds"
+    # Memory of a solver: numbers for each parameter, points in memory so often, and embedded ones.
+    _of_all, _of_batches = (50, 7, 14), (16, 4, 0)
     _course: Any = None  # where `partial_fit` goes on
 
     def _check_training(self) -> tuple[Callback, ...]:
@@ -96,6 +98,17 @@ class TrainedLearner(TellsCallbacks, BaseMetricLearner):
             )
         as_threads(self.n_jobs)
         return check_callbacks(self.callbacks)
+
+    def _refuse_beyond_memory(self, X: Any, n_components: int, n_parameters: int) -> None:
+        """Raise MemoryError where training takes more memory than it may."""
+        vectors, copies, embedded = self._of_all if self.solver == "lbfgs" else self._of_batches
+        needed = 8 * n_parameters * vectors
+        if isinstance(X, Source):
+            needed *= 2  # of which half is for chunks of points
+        else:
+            needed += nbytes(X) * copies + X.shape[0] * n_components * X.dtype.itemsize * embedded
+        what = f"{type(self).__name__} of {X.shape[0]} points with {n_parameters} parameters"
+        refuse_beyond(needed, what, "lower n_components, give fewer points")
 
     def _refuse_in_parts(self) -> None:
         """Refuse what `partial_fit` has no use for."""

@@ -80,6 +80,8 @@ class DMLMJ(ClosedFormOfClasses):
     (150, 2)
     """
 
+    _matrices, _copies = 12, 4
+
     n_neighbors: int
     reg: float
 

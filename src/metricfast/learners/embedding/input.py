@@ -41,6 +41,7 @@ class EmbeddingInput(TrainedLearner, EmbeddedMetricMixin):
 
     _requires_y = True
     _solvers = ("adam", "adamw", "sgd", "lbfgs")
+    _of_batches = (8, 4, 0)
 
     solver: str = "adam"
     learning_rate: float | None = None

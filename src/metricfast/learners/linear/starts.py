@@ -51,6 +51,10 @@ class Starting(PointsLearner):
         """Tell an objective of another map to start from."""
 
     @abstractmethod
+    def _refuse_beyond_memory(self, X: Any, n_components: int, n_parameters: int) -> None:
+        """Raise MemoryError where training takes more memory than it may."""
+
+    @abstractmethod
     def _batches(
         self, data: TrainingSet, objective: Objective, rng: np.random.RandomState
     ) -> Callable[[], Iterable[Batch]]:
@@ -126,6 +130,7 @@ class Starting(PointsLearner):
             L = data.start(kept)
         elif given:
             L = data.start(L)
+        self._refuse_beyond_memory(data.X, len(L), L.size)
         self.components_ = data.undo_scale(L)
         return L
 

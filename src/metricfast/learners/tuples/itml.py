@@ -42,6 +42,8 @@ _LEAST_BOUND = 1e-5
 class _BaseITML(IteratedLearner, MahalanobisMixin):
     """What the learners on given and on drawn pairs share."""
 
+    _matrices, _copies = 22, 7
+
     gamma: float
     prior: str | Array
 
