@@ -148,22 +148,22 @@ def test_a_worker_freezes(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     monkeypatch.setattr(_workers, "_LOOK", 0.3)
     monkeypatch.setattr(_workers, "_SILENCE", 4.0)
     points = da.from_array(X, chunks=(10, -1)).map_blocks(slowly, dtype=X.dtype)
+    calls: dict[str, Callable[[Any], object]] = {
+        "before": lambda client: DistributedLearner(mf.NCA(max_iter=3), client).fit(cut(X), cut(Y)),
+        "meanwhile": lambda client: kneighbors(points, compute=True, client=client),
+    }
     with cluster(2, processes=True) as client:
         # Tasks that end are no silence, however long it takes.
         assert kneighbors(points[:60], compute=True, client=client)[0].shape == (60, 5)
         pids = client.run(os.getpid)
         frozen = sorted(pids)[0]
-        stop = threading.Timer(
-            0 if when == "before" else 1, os.kill, (pids[frozen], signal.SIGSTOP)
-        )
+        stop = threading.Timer(1, os.kill, (pids[frozen], signal.SIGSTOP))
         stop.start()
         try:
+            if when == "before":
+                stop.join()
             with pytest.raises(RuntimeError, match=f"the worker {frozen}, which has .* no sign"):
-                if when == "before":
-                    stop.join()
-                    DistributedLearner(mf.NCA(max_iter=3), client).fit(cut(X), cut(Y))
-                else:
-                    kneighbors(points, compute=True, client=client)
+                calls[when](client)
         finally:
             os.kill(pids[frozen], signal.SIGCONT)
         assert kneighbors(cut(X), compute=True, client=client)[0].shape == (150, 5)

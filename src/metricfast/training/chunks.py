@@ -39,16 +39,14 @@ def held(X: Any, learner: Any, validate: bool = False, name: str = "X") -> Any:
         return X
     if validate:
         return in_memory(X, f"{name}, which validate=True needs in memory,", "set validate=False")
-    kind, others = type(learner).__name__, [s for s in learner._solvers if s != "lbfgs"]
-    try:
-        return in_memory(
-            X, f"{name}, which {kind} needs in memory with solver={learner.solver!r},",
-            f"set solver={others[0]!r}, which reads parts of it",
-        )  # fmt: skip
-    except MemoryError:
-        if learner.solver == "lbfgs":
-            raise
+    _, copies, _ = learner._of_batches
+    if learner.solver != "lbfgs" and (1 + copies) * len(X) * X.row_bytes > memory_limit():
         return X
+    kind, others = type(learner).__name__, [s for s in learner._solvers if s != "lbfgs"]
+    return in_memory(
+        X, f"{name}, which {kind} needs in memory with solver={learner.solver!r},",
+        f"set solver={others[0]!r}, which reads parts of it",
+    )  # fmt: skip
 
 
 def mean_and_exponent(X: Source) -> tuple[Floats, int]:
