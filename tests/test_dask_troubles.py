@@ -162,7 +162,9 @@ def test_a_worker_freezes(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
         try:
             if when == "before":
                 stop.join()
-            with pytest.raises(RuntimeError, match=f"the worker {frozen}, which has .* no sign"):
+            with pytest.raises(
+                RuntimeError, match=f"the worker {frozen}, which is waited for, .* no sign"
+            ):
                 calls[when](client)
         finally:
             os.kill(pids[frozen], signal.SIGCONT)

@@ -122,15 +122,17 @@ def _checked_source(
     return source, checked
 
 
-def refuse_too_large(estimator: BaseEstimator, X: Any) -> None:
+def refuse_too_large(
+    estimator: BaseEstimator, X: Any, what: str = "points", most_copies: float = math.inf
+) -> None:
     """Raise MemoryError where a learner would take more than it may to learn from points."""
     needed: float = 8 * X.shape[1] ** 2 * getattr(estimator, "_matrices", 0)
     if isinstance(X, Source):
         needed *= 2  # of which half is for blocks of points
     else:
-        needed += nbytes(X) * getattr(estimator, "_copies", 0)
-    what = f"{type(estimator).__name__} of {X.shape[0]} points of {X.shape[1]} features"
-    refuse_beyond(math.ceil(needed), what, "give fewer")
+        needed += nbytes(X) * min(most_copies, getattr(estimator, "_copies", 0))
+    what = f"{type(estimator).__name__} of {X.shape[0]} {what} of {X.shape[1]} features"
+    refuse_beyond(math.ceil(needed), what, "give fewer points or features")
 
 
 def _with_names(X: Array, source: Source) -> Any:

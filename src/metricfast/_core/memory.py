@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -139,8 +140,8 @@ def as_bytes(name: str, value: object) -> int:
         found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]?)(i?)b?\s*", value.lower())
         if found and (found[2] or not found[3]):
             number = float(found[1]) * (1024 if found[3] else 1000) ** _UNITS[found[2]]
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        number = value
+    elif isinstance(value, Real) and not isinstance(value, bool):
+        number = float(value)
     if not 1 <= number < 2**63:
         raise ValueError(
             f'{name} must be a positive number of bytes, or text such as "2 GB"; found {value!r}.'

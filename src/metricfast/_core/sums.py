@@ -23,6 +23,8 @@ __all__ = ["Sums", "centered"]
 _ORDINARY = 200
 # Squares of numbers up to this, and of their inverses, are far from overflowing float64.
 _MOST = 2.0**_ORDINARY
+# Times that sums are held while others are added to them.
+_MERGED = 4
 # Points among which one is sought that is amid all.
 _FEW = 9
 
@@ -210,6 +212,7 @@ class Sums:
             found = self._of(block, weights, group, unit, n_jobs)
             found.origin = X[0] - times_power_of_two(block[0].astype(np.float64), unit)
             return found
+        self._refuse(len(groups))
         found = Sums(X.shape[1], per_group=self.per_group)
         found.groups, found.dtype = groups, X.dtype
         found.exponent, found.origin = exponent or 0, origin
@@ -237,9 +240,7 @@ class Sums:
         known = np.union1d(self.groups, groups) if len(self.groups) else groups
         if len(known) == len(self.groups):
             return
-        d = len(self.origin)
-        needed = 8 * len(known) * d * (d + 1 if self.per_group else 1)
-        refuse_beyond(needed, f"The sums of {len(known)} groups of points", "give fewer groups")
+        self._refuse(len(known))
         rows = np.searchsorted(known, self.groups)
         for name in ("weights", "means", *(("scatters",) if self.per_group else ())):
             old = getattr(self, name)
@@ -247,6 +248,12 @@ class Sums:
             new[rows] = old
             setattr(self, name, new)
         self.groups = known
+
+    def _refuse(self, n_groups: int) -> None:
+        """Raise MemoryError where the sums of so many groups, being merged, take too much."""
+        d = len(self.origin)
+        needed = 8 * _MERGED * n_groups * d * (d + 1 if self.per_group else 1)
+        refuse_beyond(needed, f"The sums of {n_groups} groups of points", "give fewer groups")
 
     def _to_one_unit(self, other: Sums) -> Floats:
         """Take a unit in which nothing overflows; return what the origins are apart in it."""

@@ -123,7 +123,7 @@ def index_tuples(
         index = np.arange(formed.shape[0] * formed.shape[1]).reshape(formed.shape[:2])
         points = formed.reshape(index.size, -1)
     if reset:
-        refuse_too_large(estimator, points)
+        refuse_too_large(estimator, points, "points in tuples", most_copies=2)
     if y is None:
         return TupleSet(points, index)
     labels = as_column(check_labels(y), "y")

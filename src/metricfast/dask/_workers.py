@@ -54,7 +54,7 @@ class Workers:
             raise TypeError(
                 f"client must be a distributed.Client that is not asynchronous; found {client!r}."
             )
-        self.client = client
+        self.client, self._signs = client, _Signs(client)
         # Results of workers of this machine need not go through the scheduler.
         self._direct = isinstance(client.cluster, distributed.LocalCluster) or None
         self._check_connection()
@@ -106,19 +106,21 @@ class Workers:
         found: list[Any] = self._awaited(gathering, futures)
         return found
 
-    def _awaited(self, coroutine: Any, futures: list[Any]) -> Any:
-        """Return what comes of a coroutine of the client."""
+    def _awaited(self, coroutine: Any, futures: list[Any] | None = None) -> Any:
+        """Return what comes of a coroutine of the client, of futures or of all workers."""
         waiting = asyncio.run_coroutine_threadsafe(coroutine, self.client.loop.asyncio_loop)
-        done, signs = 0, _Signs(self.client)
+        done = 0
         try:
             while not wait([waiting], timeout=_LOOK)[0]:
                 self._check_connection()
                 self.wait_for_one()
-                before, done = done, sum(future.done() for future in futures)
+                before, done = done, sum(future.done() for future in futures or ())
                 if done > before:
-                    signs = _Signs(self.client)
-                signs.look()
-            return waiting.result()
+                    self._signs.forget()
+                self._signs.look(of_all=futures is None)
+            found = waiting.result()
+            self._signs.forget()  # but not where it failed, and is tried again
+            return found
         finally:
             waiting.cancel()
 
@@ -153,7 +155,7 @@ class Workers:
             sending = self.client.scatter(
                 [shared.value], broadcast=True, hash=False, timeout=_PATIENCE, asynchronous=True
             )
-            (shared.future,) = self._awaited(sending, [])
+            (shared.future,) = self._awaited(sending)
         return shared.future
 
     def _check_connection(self) -> None:
@@ -171,8 +173,12 @@ class _Signs:
         self._client = client
         self._heard: dict[str, tuple[float, float]] = {}  # the sign, and when it was seen here
 
-    def look(self) -> None:
-        """Raise RuntimeError where a worker that has tasks or data is heard of no more."""
+    def forget(self) -> None:
+        """Begin anew."""
+        self._heard = {}
+
+    def look(self, *, of_all: bool) -> None:
+        """Raise RuntimeError where a worker is heard of no more that has work, or any of all."""
         now, last = time.monotonic(), self._heard
         try:
             workers = self._client.sync(self._client.scheduler.identity, callback_timeout=_LOOK)
@@ -184,10 +190,11 @@ class _Signs:
             for each, sign in seen.items()
         }
         for each, (_, since) in self._heard.items():
-            if now - since > _SILENCE and self._is_needed(each):
+            if now - since > _SILENCE and (of_all or self._is_needed(each)):
                 raise RuntimeError(
-                    f"the worker {each}, which has tasks or data, has given no sign for "
-                    f"{now - since:.0f} seconds: it or its machine is frozen, or lost. Restart it, "
+                    f"the worker {each}, which is waited for, has given no sign for "
+                    f"{now - since:.0f} seconds: it or its machine is frozen, or lost, or a task "
+                    "has held its interpreter's lock for so long. Restart it, "
                     f"client.restart_workers([{each!r}]), or retire it, and call again (with "
                     "checkpoint= a training goes on from where it was)."
                 )

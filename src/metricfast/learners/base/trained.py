@@ -75,8 +75,9 @@ class TrainedLearner(TellsCallbacks, BaseMetricLearner):
     _solvers: tuple[str, ...] = ("lbfgs", "sgd")
     _stoppings: tuple[str, ...] = ()  # values of `early_stopping` beside True and False
     _by_folds: tuple[str, ...] = ("lbfgs",)  # solvers with which "auto" is "folds"
-    # Memory of a solver: numbers for each parameter, points in memory so often, and embedded ones.
-    _of_all, _of_batches = (50, 7, 14), (16, 4, 0)
+    # Memory of a solver: numbers for each parameter, points in memory so often, and what layers
+    # give for a point.
+    _of_all, _of_batches = (50, 7, 14), (16, 4, 4)
     _course: Any = None  # where `partial_fit` goes on
 
     def _check_training(self) -> tuple[Callback, ...]:
@@ -99,16 +100,21 @@ class TrainedLearner(TellsCallbacks, BaseMetricLearner):
         as_threads(self.n_jobs)
         return check_callbacks(self.callbacks)
 
-    def _refuse_beyond_memory(self, X: Any, n_components: int, n_parameters: int) -> None:
-        """Raise MemoryError where training takes more memory than it may."""
-        vectors, copies, embedded = self._of_all if self.solver == "lbfgs" else self._of_batches
-        needed = 8 * n_parameters * vectors
+    def _refuse_beyond_memory(self, X: Any, n_outputs: int, n_parameters: int) -> None:
+        """Raise MemoryError where training takes more memory than it may.
+
+        `n_outputs`: of all layers, for a point.
+        """
+        every = self.solver == "lbfgs"
+        vectors, copies, layers = self._of_all if every else self._of_batches
+        rows = X.shape[0] if every else min(X.shape[0], self.batch_size or 0)
+        needed = 8 * n_parameters * vectors + rows * n_outputs * X.dtype.itemsize * layers
         if isinstance(X, Source):
             needed *= 2  # of which half is for chunks of points
         else:
-            needed += nbytes(X) * copies + X.shape[0] * n_components * X.dtype.itemsize * embedded
+            needed += nbytes(X) * copies
         what = f"{type(self).__name__} of {X.shape[0]} points with {n_parameters} parameters"
-        refuse_beyond(needed, what, "lower n_components, give fewer points")
+        refuse_beyond(needed, what, "give fewer points or features, or a smaller map")
 
     def _refuse_in_parts(self) -> None:
         """Refuse what `partial_fit` has no use for."""

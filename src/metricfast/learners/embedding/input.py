@@ -41,7 +41,7 @@ class EmbeddingInput(TrainedLearner, EmbeddedMetricMixin):
 
     _requires_y = True
     _solvers = ("adam", "adamw", "sgd", "lbfgs")
-    _of_batches = (8, 4, 0)
+    _of_batches = (12, 4, 6)
 
     solver: str = "adam"
     learning_rate: float | None = None

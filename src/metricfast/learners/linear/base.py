@@ -234,6 +234,13 @@ class LinearLearner(TrainedLearner, Starting):
         self._settle()
         return self
 
+    def _check_data(self, *args: Any, **kwargs: Any) -> TrainingSet:
+        data = super()._check_data(*args, **kwargs)
+        width = data.X.shape[1]
+        rows = self._rows_of_map(width)
+        self._refuse_beyond_memory(data.X, rows, rows * width)
+        return data
+
     def _join(self, size: int | None) -> Any:
         """Return what adds samples of earlier calls to those of a call, if any are to be kept.
 

@@ -15,6 +15,7 @@ from scipy.special import log_softmax
 import metricfast.losses as losses
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.memory import refuse_beyond
 from metricfast._core.scatter import group_means, repetitions
 from metricfast._core.sparse import sparse_gradient
 from metricfast.learners.base.points import TrainingSet
@@ -28,6 +29,9 @@ from metricfast.training.monitor import SolverState
 from metricfast.training.objective import LinearMap, Objective, map_points
 
 __all__ = ["NCMML"]
+
+# Times that scores of all points for all classes are held.
+_SCORES = 5
 
 
 @documented
@@ -119,6 +123,10 @@ class NCMML(LinearLearner):
 
     def _objective(self, data: TrainingSet, L: NDArray[Any]) -> Objective:
         del L
+        if self.solver == "lbfgs":
+            n, n_classes = data.X.shape[0], len(data.classes)
+            what = f"NCMML of {n} points in {n_classes} classes"
+            refuse_beyond(8 * _SCORES * n * n_classes, what, "set solver='sgd'")
         return _Likelihood(data, self.n_jobs)
 
     def _batches(

@@ -51,10 +51,6 @@ class Starting(PointsLearner):
         """Tell an objective of another map to start from."""
 
     @abstractmethod
-    def _refuse_beyond_memory(self, X: Any, n_components: int, n_parameters: int) -> None:
-        """Raise MemoryError where training takes more memory than it may."""
-
-    @abstractmethod
     def _batches(
         self, data: TrainingSet, objective: Objective, rng: np.random.RandomState
     ) -> Callable[[], Iterable[Batch]]:
@@ -102,11 +98,7 @@ class Starting(PointsLearner):
     ) -> Array:
         """Make the map of `data.X` to start from, and keep it in case of an interrupt."""
         init = as_given_map(self.init)
-        given = isinstance(init, np.ndarray)
-        if given and init.ndim == 2 and self.n_components is None:
-            n_components = len(init)
-        else:
-            n_components = check_n_components(data.X.shape[1], self.n_components)
+        given, n_components = isinstance(init, np.ndarray), self._rows_of_map(data.X.shape[1])
         L = initialize_components(
             data.X,
             data.labels if self._has_classes else None,
@@ -130,9 +122,15 @@ class Starting(PointsLearner):
             L = data.start(kept)
         elif given:
             L = data.start(L)
-        self._refuse_beyond_memory(data.X, len(L), L.size)
         self.components_ = data.undo_scale(L)
         return L
+
+    def _rows_of_map(self, n_features: int) -> int:
+        """Return how many rows the map has."""
+        init = as_given_map(self.init)
+        if isinstance(init, np.ndarray) and init.ndim == 2 and self.n_components is None:
+            return len(init)
+        return check_n_components(n_features, self.n_components)
 
     def _other_starts(self, data: TrainingSet) -> list[str]:
         """Return the names of starts that "auto" may mean beside what it says."""

@@ -16,6 +16,7 @@ from metricfast._core.arguments import as_real, check_count, check_range
 from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
+from metricfast._core.memory import refuse_beyond
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.scatter import blocks
 from metricfast._core.tuples import TupleSet
@@ -77,6 +78,8 @@ class _BaseITML(IteratedLearner, MahalanobisMixin):
         else:
             self.bounds_ = _check_bounds(bounds)
             scaled = times_power_of_two(self.bounds_, -exponent)
+        n_pairs, width = len(tuples.index), tuples.points.shape[1]
+        refuse_beyond(8 * n_pairs * (width + 8), f"ITML of {n_pairs} pairs", "give fewer")
         order = np.argsort(tuples.y != 1, kind="stable")
         similar = int(np.count_nonzero(tuples.y == 1))
         pairs, duals = tuples.index[order], np.zeros(len(order))
