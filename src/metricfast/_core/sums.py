@@ -23,7 +23,7 @@ __all__ = ["Sums", "centered"]
 _ORDINARY = 200
 # Squares of numbers up to this, and of their inverses, are far from overflowing float64.
 _MOST = 2.0**_ORDINARY
-# Times that sums are held while others are added to them.
+# Times that scatters of groups are held while others are added to them.
 _MERGED = 4
 # Points among which one is sought that is amid all.
 _FEW = 9
@@ -252,7 +252,7 @@ class Sums:
     def _refuse(self, n_groups: int) -> None:
         """Raise MemoryError where the sums of so many groups, being merged, take too much."""
         d = len(self.origin)
-        needed = 8 * _MERGED * n_groups * d * (d + 1 if self.per_group else 1)
+        needed = 8 * n_groups * d * (_MERGED * (d + 1) if self.per_group else 1)
         refuse_beyond(needed, f"The sums of {n_groups} groups of points", "give fewer groups")
 
     def _to_one_unit(self, other: Sums) -> Floats:
