@@ -135,7 +135,7 @@ def test_workers_go_before_results_are_fetched(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.skipif(os.name != "posix", reason="processes cannot be stopped")
-@pytest.mark.parametrize("when", ["before", "meanwhile"])
+@pytest.mark.parametrize("when", ["before", "before anything is sent", "meanwhile"])
 def test_a_worker_freezes(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     import dask.array as da
 
@@ -150,6 +150,9 @@ def test_a_worker_freezes(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     points = da.from_array(X, chunks=(10, -1)).map_blocks(slowly, dtype=X.dtype)
     calls: dict[str, Callable[[Any], object]] = {
         "before": lambda client: DistributedLearner(mf.NCA(max_iter=3), client).fit(cut(X), cut(Y)),
+        "before anything is sent": lambda client: _workers.Workers(client).run(
+            lambda item, sent, threads: item, range(3), _workers.Shared(X)
+        ),
         "meanwhile": lambda client: kneighbors(points, compute=True, client=client),
     }
     with cluster(2, processes=True) as client:
@@ -160,7 +163,7 @@ def test_a_worker_freezes(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
         stop = threading.Timer(1, os.kill, (pids[frozen], signal.SIGSTOP))
         stop.start()
         try:
-            if when == "before":
+            if when != "meanwhile":
                 stop.join()
             with pytest.raises(RuntimeError, match=f"the worker {frozen}, .* no sign"):
                 calls[when](client)

@@ -12,10 +12,12 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import registry
+from sklearn.exceptions import NotFittedError
 
 import metricfast as mf
 
@@ -91,6 +93,24 @@ def test_a_learner_keeps_to_the_limit_that_it_asks_for(case: str, tmp_path: Path
     for kind, limit, peak in seen:
         assert int(peak) < int(limit) + BESIDE, (kind, limit, peak)
         assert int(limit) < 3 * int(peak) + BESIDE, (kind, limit, peak)
+
+
+@pytest.mark.parametrize(
+    ("learner", "limit", "what"),
+    [
+        (mf.LMNN(), 500_000, "LMNN of 3000 points"),
+        (mf.NCMML(), 3_000_000, "3000 points in 750 classes"),
+        (mf.ITML_Supervised(n_constraints=9000), 1_000_000, "18000 pairs"),
+    ],
+    ids=["LMNN", "NCMML", "ITML"],
+)
+def test_what_is_refused_leaves_nothing_fitted(learner: Any, limit: int, what: str) -> None:
+    X, y = data((3000, 10), False)
+    y = np.arange(3000) // 4 if isinstance(learner, mf.NCMML) else y
+    with mf.config_context(memory_limit=limit), pytest.raises(MemoryError, match=what):
+        learner.fit(X, y)
+    with pytest.raises(NotFittedError):
+        learner.transform(X)
 
 
 if __name__ == "__main__":

@@ -121,12 +121,16 @@ class NCMML(LinearLearner):
     ) -> None:
         self._take(locals())
 
-    def _objective(self, data: TrainingSet, L: NDArray[Any]) -> Objective:
-        del L
+    def _check_data(self, *args: Any, **kwargs: Any) -> TrainingSet:
+        data = super()._check_data(*args, **kwargs)
         if self.solver == "lbfgs":
             n, n_classes = data.X.shape[0], len(data.classes)
             what = f"NCMML of {n} points in {n_classes} classes"
             refuse_beyond(8 * _SCORES * n * n_classes, what, "set solver='sgd'")
+        return data
+
+    def _objective(self, data: TrainingSet, L: NDArray[Any]) -> Objective:
+        del L
         return _Likelihood(data, self.n_jobs)
 
     def _batches(

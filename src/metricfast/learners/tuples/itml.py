@@ -60,6 +60,8 @@ class _BaseITML(IteratedLearner, MahalanobisMixin):
         self, tuples: TupleSet, _: RandomState, tol: float, bounds: ArrayLike | None = None
     ) -> None:
         check_n_components(self.n_features_in_, self.n_components)
+        n_pairs, width = len(tuples.index), tuples.points.shape[1]
+        refuse_beyond(8 * n_pairs * (width + 8), f"ITML of {n_pairs} pairs", "give fewer")
         M = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
         # The step depends on the ratio of a distance to its bound alone, so that both can be
         # brought to units in which no square overflows.
@@ -78,8 +80,6 @@ class _BaseITML(IteratedLearner, MahalanobisMixin):
         else:
             self.bounds_ = _check_bounds(bounds)
             scaled = times_power_of_two(self.bounds_, -exponent)
-        n_pairs, width = len(tuples.index), tuples.points.shape[1]
-        refuse_beyond(8 * n_pairs * (width + 8), f"ITML of {n_pairs} pairs", "give fewer")
         order = np.argsort(tuples.y != 1, kind="stable")
         similar = int(np.count_nonzero(tuples.y == 1))
         pairs, duals = tuples.index[order], np.zeros(len(order))
