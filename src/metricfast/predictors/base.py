@@ -12,6 +12,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import check_bool, check_choice, check_count, check_range
+from metricfast._core.memory import refuse_beyond
 from metricfast._core.types import Array, Integers
 from metricfast.distances.database import Database
 from metricfast.distances.radius import radius_neighbors
@@ -21,6 +22,8 @@ from metricfast.predictors.neighborhoods import Neighborhoods
 
 __all__ = ["KNeighborsMixin", "NeighborsBase", "RadiusNeighborsMixin"]
 
+# Bytes that a neighbour takes while it votes.
+_VOTE = 80
 _MODES = ("connectivity", "distance")
 
 
@@ -150,7 +153,10 @@ class KNeighborsMixin:
 
     def _found(self: Any, X: Any) -> Neighborhoods:
         """Return the neighbours that decide."""
-        return Neighborhoods.of_k(*self._nearest(X, self.n_neighbors))
+        distances, indices = self._nearest(X, self.n_neighbors)
+        what = f"The votes of {self.n_neighbors} neighbors of each of {len(indices)} queries"
+        refuse_beyond(_VOTE * indices.size, what, "give fewer queries")
+        return Neighborhoods.of_k(distances, indices)
 
     def kneighbors(
         self: Any, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True

@@ -11,6 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.mahalanobis import as_vectors, finite_between
+from metricfast._core.memory import memory_limit
 from metricfast._core.targets import as_label_array, check_class_labels, check_comparable
 from metricfast._labels.binding import bind_labels, is_precomputed
 from metricfast._labels.distance import LabelDistance
@@ -90,6 +91,11 @@ class EmbeddedMetricMixin(DistanceMixin):
     def _embed_or_overflow(self, X: Any, side: str) -> Array:
         parameters = [array.astype(X.dtype, copy=False) for array in self.parameters_]
         mean = self._mean(side).astype(X.dtype, copy=False)
+        layers = sum(array.shape[0] for array in parameters if array.ndim == 2)
+        most = max(1, memory_limit() // (4 * X.dtype.itemsize * (X.shape[1] + layers)))
+        if X.shape[0] > most:
+            starts = range(0, X.shape[0], most)
+            return np.concatenate([self._embed_or_overflow(X[i : i + most], side) for i in starts])
         if not issparse(X):
             X = np.ascontiguousarray(X - mean)
         elif mean.any():

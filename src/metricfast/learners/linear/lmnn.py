@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 import metricfast.losses as losses
 from metricfast._core.arguments import check_count, check_range
 from metricfast._core.deprecation import DEPRECATED
+from metricfast._core.memory import refuse_beyond
 from metricfast._core.scatter import blocks
 from metricfast._core.sparse import dense
 from metricfast._core.warn import warn_user
@@ -30,6 +31,9 @@ from metricfast.training.objective import LinearMap, Objective, map_points
 from metricfast.training.solvers import minimize_hinge
 
 __all__ = ["LMNN"]
+
+# Bytes that a target takes, with the impostors that are kept of it.
+_TARGET = 200
 
 Array = NDArray[Any]
 # Mean squared distance to targets, in margins, below which classes have collapsed.
@@ -178,6 +182,13 @@ class LMNN(LinearLearner):
         check_range("convergence_tol", self.convergence_tol)
         self._k = int(k)
         return super()._check_parameters()
+
+    def _check_data(self, *args: Any, **kwargs: Any) -> TrainingSet:
+        data = super()._check_data(*args, **kwargs)
+        if not isinstance(data.X, Chunked):
+            n, k = data.X.shape[0], self._k
+            refuse_beyond(_TARGET * n * k, f"LMNN of {n} points", "lower n_neighbors")
+        return data
 
     def _objective(self, data: TrainingSet, L: Array) -> Objective:
         del L
