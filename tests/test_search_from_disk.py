@@ -94,7 +94,7 @@ def test_results_are_those_of_points_in_memory(points: str, dtype: type, maps: s
     for name, call in CALLS.items():
         expected = call(Q, X, how, radius)
         for queries, database in ((Stored(Q), Stored(X)), (Q, Stored(X)), (Q, X)):
-            with mf.config_context(memory_limit="120 kB"):  # blocks of 14 or 29 points
+            with mf.config_context(memory_limit="100 kB"):  # blocks of 12 or 24 points
                 found = call(queries, database, how, radius)
             for a, b in zip(as_tuple(expected), as_tuple(found), strict=True):
                 assert a.dtype == b.dtype
@@ -164,21 +164,14 @@ def test_what_memory_cannot_hold_is_refused(call: Callable[[Array], object], tex
         call(BASE.astype(np.float32))
 
 
-def test_what_neighbors_take_is_told_when_it_is_refused() -> None:
+def test_votes_that_are_refused_tell_what_they_take() -> None:
     X, y = BASE.astype(np.float32), np.arange(N) % 2
-    by_radius = mf.RadiusNeighborsClassifier(1e9).fit(X, y)
-    by_neighbors = mf.KNeighborsClassifier(5).fit(X, y)
-    calls: list[tuple[Callable[[], object], int, str]] = [
-        (lambda: mf.radius_neighbors(X, X, 1e9), 48 * N**2, f"{N**2} neighbors within radius"),
-        (lambda: by_radius.predict(X), 48 * N**2, f"{N**2} neighbors within radius"),
-        (lambda: by_neighbors.predict(X), 400 * N, f"votes of 5 neighbors of each of {N} queries"),
-    ]
-    for call, needed, text in calls:
-        below = mf.config_context(memory_limit=needed - 1)
-        with below, pytest.raises(MemoryError, match=f"{text} would take {needed:,} bytes"):
-            call()
-        with mf.config_context(memory_limit=needed):
-            call()
+    voters = mf.KNeighborsClassifier(9).fit(X, y)
+    text = f"votes of 9 neighbors of each of {N} queries would take {720 * N:,} bytes"
+    with mf.config_context(memory_limit=720 * N - 1), pytest.raises(MemoryError, match=text):
+        voters.predict(X)
+    with mf.config_context(memory_limit=720 * N):
+        assert len(voters.predict(X)) == N
 
 
 def test_learners_predictors_and_metrics() -> None:
@@ -211,7 +204,7 @@ def test_learners_predictors_and_metrics() -> None:
             metrics.cross_validate_retrieval(mf.LFDA(), X_, y, folds=HALVES, metrics="recall_at_k")
         ),
     }
-    limits = {"predict": "400 kB", "predict_proba": "7 MB"}  # of all neighbours that vote
+    limits = {"predict": "400 kB"}  # of all neighbours that vote
     for name, call in calls.items():
         expected = call(X)
         with mf.config_context(memory_limit=limits.get(name, "110 kB")):

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from metricfast._core.arguments import check_bool, check_range
 from metricfast._core.arrays import as_maps, as_threads, common_precision
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.memory import memory_limit, refuse_beyond
 from metricfast._core.types import Array, Integers
 from metricfast.distances.blocks import (
     Block,
@@ -22,9 +21,6 @@ from metricfast.distances.blocks import (
 from metricfast.distances.neighbors import _search_arguments
 
 __all__ = ["radius_neighbors"]
-
-# Bytes that a pair takes until all are in order.
-_PAIR = 48
 
 
 def radius_neighbors(
@@ -92,7 +88,6 @@ def radius_neighbors(
         )  # fmt: skip
 
     found: list[tuple[Array, Integers, Integers]] = []
-    sizes: list[int] = []  # of blocks, all of which are counted before too many are refused
     for part in search_by_blocks(query, base, maps, left_out, 0, threads):
         limit = float(np.ldexp(reach, -part.exponent))
 
@@ -103,15 +98,10 @@ def radius_neighbors(
                 block.queries, block.points, limit, None, None, block.exclude, False, True, False,
                 threads,
             )  # fmt: skip
-            sizes.append(len(near))
-            if sum(sizes) * _PAIR > memory_limit():
-                near, squared, starts = near[:0], squared[:0], starts * 0
             of_query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
             return squared, near + block.rows.start, of_query
 
         keys, indices, rows = zip(*each_block(part, of_block), strict=True)
-        if sum(sizes) * _PAIR > memory_limit():
-            continue
         key, of_query = np.concatenate(keys), np.concatenate(rows)
         # Both are stable: what they leave equal stays in the order of the indices.
         order = np.lexsort((key, of_query)) if sort_results else np.argsort(of_query, kind="stable")
@@ -119,8 +109,6 @@ def radius_neighbors(
         write_distances(distances, key[order], part.exponent, squared=False)
         counts = np.bincount(of_query, minlength=part.rows.stop - part.rows.start)
         found.append((distances, np.concatenate(indices)[order], counts))
-    needed = sum(sizes) * _PAIR
-    refuse_beyond(needed, f"{sum(sizes)} neighbors within radius", "give a smaller radius")
     distances, indices_found, counts = (np.concatenate(each) for each in zip(*found, strict=True))
     return distances, indices_found, np.concatenate([[0], np.cumsum(counts)])
 
