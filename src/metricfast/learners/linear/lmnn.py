@@ -185,7 +185,7 @@ class LMNN(LinearLearner):
 
     def _check_data(self, *args: Any, **kwargs: Any) -> TrainingSet:
         data = super()._check_data(*args, **kwargs)
-        if not isinstance(data.X, Chunked):
+        if self.solver == "lbfgs":
             n, k = data.X.shape[0], self._k
             refuse_beyond(_TARGET * n * k, f"LMNN of {n} points", "lower n_neighbors")
         return data
