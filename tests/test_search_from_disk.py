@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import warnings
@@ -21,6 +22,7 @@ Array = NDArray[Any]
 RNG = np.random.RandomState(0)
 N, D, QUERIES, K = 300, 128, 60, 30
 BASE = RNG.randn(N, D)
+SOFT = mf.NCAClassifier(max_epochs=1, random_state=0)
 COPIES = BASE[RNG.randint(0, 40, N)]
 POINTS: dict[str, Array] = {
     "ordinary": BASE,
@@ -172,6 +174,25 @@ def test_votes_that_are_refused_tell_what_they_take() -> None:
         voters.predict(X)
     with mf.config_context(memory_limit=720 * N):
         assert len(voters.predict(X)) == N
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda X: mf.metric_gradient(X, weights=np.ones((N, N)), L=np.eye(D)), "metric_gradient"),
+        (lambda X: mf.losses.CoSENT()(X, X[:, 0]), "CoSENT of all pairs"),
+        (lambda X: SOFT.fit(X, np.arange(N) % 2).votes(X), "shares of votes"),
+    ],
+)
+def test_what_is_refused_is_done_at_the_number_that_is_told(
+    call: Callable[[Array], object], text: str
+) -> None:
+    limit = 160_000
+    with mf.config_context(memory_limit=limit), pytest.raises(MemoryError, match=text) as told:
+        call(BASE)
+    (needed,) = re.findall(r"memory_limit=(\d+)", str(told.value))
+    with mf.config_context(memory_limit=int(needed)):
+        call(BASE)
 
 
 def test_learners_predictors_and_metrics() -> None:

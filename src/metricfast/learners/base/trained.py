@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -100,11 +101,10 @@ class TrainedLearner(TellsCallbacks, BaseMetricLearner):
         as_threads(self.n_jobs)
         return check_callbacks(self.callbacks)
 
-    def _refuse_beyond_memory(self, X: Any, n_outputs: int, n_parameters: int) -> None:
-        """Raise MemoryError where training takes more memory than it may.
-
-        `n_outputs`: of all layers, for a point.
-        """
+    def _refuse_beyond_memory(self, X: Any, shapes: Sequence[tuple[int, ...]]) -> None:
+        """Raise MemoryError where training parameters of these shapes takes more than it may."""
+        n_parameters = sum(math.prod(shape) for shape in shapes)
+        n_outputs = sum(shape[0] for shape in shapes if len(shape) == 2)  # of all layers
         every = self.solver == "lbfgs"
         vectors, copies, layers = self._of_all if every else self._of_batches
         rows = X.shape[0] if every else min(X.shape[0], self.batch_size or 0)

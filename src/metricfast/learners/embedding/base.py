@@ -221,9 +221,7 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         of, labels = all_of_them if type(embedding) is Linear else (X, y)
         start = initial_parameters(embedding, of, labels if self._has_classes else None, rng)
         embedding.decays(self.weight_decay)
-        layers = [array.shape[0] for array in start if array.ndim == 2]
-        size = sum(array.size for array in start)
-        self._refuse_beyond_memory(all_of_them[0], sum(layers), size)
+        self._refuse_beyond_memory(all_of_them[0], [array.shape for array in start])
         Z = embed(embedding, start, X, n_jobs=self.n_jobs)
         if is_learnable(loss):
             unit = bool(getattr(embedding, "normalize", False))

@@ -237,8 +237,7 @@ class LinearLearner(TrainedLearner, Starting):
     def _check_data(self, *args: Any, **kwargs: Any) -> TrainingSet:
         data = super()._check_data(*args, **kwargs)
         width = data.X.shape[1]
-        rows = self._rows_of_map(width)
-        self._refuse_beyond_memory(data.X, rows, rows * width)
+        self._refuse_beyond_memory(data.X, [(self._rows_of_map(width), width)])
         return data
 
     def _join(self, size: int | None) -> Any:
