@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from reference import squared_distances
@@ -161,3 +163,38 @@ def test_the_kernel_checks_once_more():
             get_kernels().radius_neighbors(
                 X, y, radius, None, None, exclude, False, False, False, 1
             )
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+@pytest.mark.parametrize("sort_results", [True, False])
+def test_pairs_beyond_the_memory_limit_are_counted_alone(in_memory, sort_results):
+    X = points(900, 300, np.float64)
+    X[:, 4:] = 0  # long points, which are read by blocks
+    n_pairs = sum(len(row) for row in expected(X, X, 1.5))
+    how = {"radius": 1.5, "exclude": np.full(900, -1), "sort_results": sort_results}
+    source = X if in_memory else Read(X)
+    limit, told = 1_000_000, []
+    while True:
+        try:
+            with mf.config_context(memory_limit=limit):
+                found = mf.radius_neighbors(X, source, **how)
+            break
+        except MemoryError as error:
+            count, limit = re.search(r"radius, ([\d,]+) pairs.*_limit=(\d+)\)", str(error)).groups()
+            limit = int(limit)
+            told.append(int(count.replace(",", "")))
+            # Of pairs just outside some may be counted, where those blocks do not tell them apart.
+            assert n_pairs <= told[-1] <= 1.001 * n_pairs and limit == 64 * told[-1]
+    assert 1 <= len(told) <= 2
+    for one, other in zip(found, mf.radius_neighbors(X, X, **how), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+class Read(mf.sources.Source):
+    """Points that are read."""
+
+    def __init__(self, X):
+        self.X, self.shape, self.dtype = X, X.shape, X.dtype
+
+    def read(self, start, stop):
+        return self.X[start:stop].copy()

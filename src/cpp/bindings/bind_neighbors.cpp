@@ -77,10 +77,11 @@ template <class T> py::array_t<T> owning(std::vector<T> values) {
     return py::array_t<T>(static_cast<py::ssize_t>(kept->size()), kept->data(), owner);
 }
 
-/// (distances, indices, row_starts); distances in float32 where `single`.
+/// (distances, indices, row_starts, number of pairs, of which none beyond `most` is kept); distances
+/// in float32 where `single`.
 py::object within_radius(const py::array &x, const py::array &y, double radius, const py::object &U,
                          const py::object &V, const py::object &exclude, bool sorted, bool squared,
-                         bool single, int threads) {
+                         bool single, std::int64_t most, int threads) {
     const Maps maps(U, V);
     const Points queries = points(x), database = points(y);
     const auto excluded = elements<std::int64_t>(exclude, queries.rows(), "exclude");
@@ -90,12 +91,12 @@ py::object within_radius(const py::array &x, const py::array &y, double radius, 
             const Control run = control(threads);
             const py::gil_scoped_release release;
             with_embedded(queries, database, maps, run, [&](const Points &q, const Points &d) {
-                lists =
-                    radius_neighbors<decltype(zero)>(q, d, radius, excluded, sorted, run, squared);
+                lists = radius_neighbors<decltype(zero)>(q, d, radius, excluded, sorted, run,
+                                                         squared, most);
             });
         }
         return py::make_tuple(owning(std::move(lists.distances)), owning(std::move(lists.indices)),
-                              owning(std::move(lists.row_starts)));
+                              owning(std::move(lists.row_starts)), lists.pairs);
     };
     return single ? search(float{}) : search(double{});
 }

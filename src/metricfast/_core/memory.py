@@ -46,8 +46,8 @@ def set_config(*, memory_limit: int | str | None = None) -> None:
         or of what the process or its control group may use, where that is less. Calls work in
         smaller blocks, or raise MemoryError with the number that they need. Results of searches
         and distances beyond the limit are refused too, but not what is given as `out` to be written
-        to. Beside the limit are some 20 MB, of threads and of a block of points; copies of points
-        of another dtype or order; and what `radius_neighbors` finds.
+        to. Beside the limit are some 20 MB, of threads and of a block of points, and copies of
+        points of another dtype or order.
 
     Examples
     --------

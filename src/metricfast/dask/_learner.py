@@ -59,8 +59,9 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         shards once, row i to shard i modulo `n_parts`. In every epoch each shard is trained on by
         itself, from the same parameters, and the average of what they find is where the next epoch
         begins. The client holds no points. The result is another than that of the learner itself.
-    n_parts : int, default=16
-        Parts, or shards. More than threads of all workers, so that all have work.
+    n_parts : int, optional
+        Parts, or shards. As many as threads of all workers or more, so that all have work. By
+        default 16; of gradients one for 2500 anchors, from 8 to 256.
 
     Attributes
     ----------
@@ -96,7 +97,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
     """
 
     def __init__(
-        self, learner: Any, client: Any = None, *, sync: str = "gradients", n_parts: int = 16
+        self, learner: Any, client: Any = None, *, sync: str = "gradients", n_parts: int | None = None
     ) -> None:
         self.learner = learner
         self.client = client
@@ -138,7 +139,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
             If several workers died of the same part, as they do for want of memory.
         """
         check_choice("sync", self.sync, ("gradients", "epochs"))
-        check_count("n_parts", self.n_parts)
+        n_parts = 16 if self.n_parts is None else check_count("n_parts", self.n_parts)
         workers, learner = Workers(self.client), clone(self.learner)
         if y is None and getattr(learner, "_requires_y", False):
             raise ValueError(f"{type(learner).__name__} needs y, a dask array or series.")
@@ -148,7 +149,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
             self.learner_ = fit_by_sums(learner, workers, X, y, sample_weight)
             return self
         if is_divided(learner):
-            fit_divided(learner, workers, self.n_parts, X, y, sample_weight, **params)
+            fit_divided(learner, workers, n_parts, X, y, sample_weight, **params)
             self.learner_ = learner
             return self
         if not isinstance(learner, TrainedLearner):
@@ -166,7 +167,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
                 )
             if params:
                 raise TypeError(f"sync='epochs' takes no further arguments; found {list(params)}.")
-            learner = fit_by_epochs(learner, workers, self.n_parts, X, y, sample_weight)
+            learner = fit_by_epochs(learner, workers, n_parts, X, y, sample_weight)
         else:
             given = {"y": y, "sample_weight": sample_weight}
             blocks = workers.computed(row_blocks(X, **given))

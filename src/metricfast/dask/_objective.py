@@ -21,19 +21,22 @@ Array = NDArray[Any]
 # Tasks for each thread: more take longer to send; of two or fewer Dask does not keep any until a
 # thread is free, so that some wait for others.
 _TASKS = 3
+# Anchors of a part: each part costs as much as a hundred or two beside its own. Never fewer parts
+# than threads of a small cluster, nor gradients without end.
+_ANCHORS, _FEWEST, _MOST = 2500, 8, 256
 # Value, gradients, and what the loss tells of its evaluation.
 Found = tuple[float, list[Array], dict[str, Any]]
 
 
 class ByParts:
-    """What evaluates objectives on workers: `n_parts` parts, however many workers there are.
+    """What evaluates objectives on workers: by `n_parts` parts, however many workers there are.
 
     Points and labels are sent to each worker once. An evaluation sends parameters, and gets a value
     and a gradient of each part. Lists of the few pairs that matter, where a loss has such, are
-    looked at in this process.
+    looked at in this process. Without `n_parts` the number of anchors decides.
     """
 
-    def __init__(self, workers: Workers, n_parts: int) -> None:
+    def __init__(self, workers: Workers, n_parts: int | None) -> None:
         self._workers, self._n_parts = workers, n_parts
         self._of: tuple[Any, ...] = ()
         self._shared: Shared | None = None
@@ -47,10 +50,12 @@ class ByParts:
         if here is not None:  # in less time than a round trip takes
             return here
         n_anchors = objective.X.shape[0] if batch is None else batch.n_anchors
-        n_parts = min(self._n_parts, n_anchors)
+        wanted = self._n_parts or min(_MOST, max(_FEWEST, n_anchors // _ANCHORS))
+        n_parts = min(wanted, n_anchors)
         bounds = [n_anchors * i // n_parts for i in range(n_parts + 1)]
         parts = list(pairwise(bounds))
-        n_tasks = min(n_parts, _TASKS * self._workers.n_threads)
+        of_task = math.ceil(n_parts / (_TASKS * self._workers.n_threads))
+        n_tasks = math.ceil(n_parts / of_task)  # such that all have as many, or one fewer
         cuts = [n_parts * i // n_tasks for i in range(n_tasks + 1)]
         runs = [parts[start:stop] for start, stop in pairwise(cuts)]
         of_tasks: list[list[Found]] = self._workers.run(

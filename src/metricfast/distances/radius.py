@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from metricfast._core.arguments import check_bool, check_range
 from metricfast._core.arrays import as_maps, as_threads, common_precision
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.memory import memory_limit, refuse_beyond
 from metricfast._core.types import Array, Integers
 from metricfast.distances.blocks import (
     Block,
@@ -21,6 +22,9 @@ from metricfast.distances.blocks import (
 from metricfast.distances.neighbors import _search_arguments
 
 __all__ = ["radius_neighbors"]
+
+# Bytes for each pair that is found: in lists, in the result, and what they are put in order by.
+_PAIR = 64
 
 
 def radius_neighbors(
@@ -66,6 +70,9 @@ def radius_neighbors(
     ------
     ValueError
         If `radius` is no finite number from 0, or an array is not as above.
+    MemoryError
+        If pairs within the radius are beyond the limit of :func:`metricfast.set_config`. They are
+        counted first, and none is kept.
 
     Examples
     --------
@@ -81,36 +88,52 @@ def radius_neighbors(
     dtype = common_precision(query, base)
     search = get_kernels().radius_neighbors
     reach = _reach(float(radius), dtype)
+    most = memory_limit() // _PAIR
     if fit_memory(query, base, maps):
-        return search(
-            query, base, reach, *maps, left_out, sort_results, False, dtype is np.float32,
+        *lists, n_pairs = search(
+            query, base, reach, *maps, left_out, sort_results, False, dtype is np.float32, most,
             threads,
         )  # fmt: skip
+        _refuse(n_pairs)
+        distances, indices, row_starts = lists
+        return distances, indices, row_starts
 
     found: list[tuple[Array, Integers, Integers]] = []
+    sizes: list[int] = []
     for part in search_by_blocks(query, base, maps, left_out, 0, threads):
         limit = float(np.ldexp(reach, -part.exponent))
 
         def of_block(
             block: Block, threads: int, limit: float = limit
         ) -> tuple[Array, Integers, Integers]:
-            squared, near, starts = search(
+            squared, near, starts, n_pairs = search(
                 block.queries, block.points, limit, None, None, block.exclude, False, True, False,
-                threads,
+                max(0, most - sum(sizes)), threads,
             )  # fmt: skip
+            sizes.append(n_pairs)
             of_query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
             return squared, near + block.rows.start, of_query
 
-        keys, indices, rows = zip(*each_block(part, of_block), strict=True)
-        key, of_query = np.concatenate(keys), np.concatenate(rows)
+        blocks = list(each_block(part, of_block))
+        if sum(sizes) > most:  # what is left is counted alone
+            found.clear()
+            continue
+        key, near, of_query = (np.concatenate(each) for each in zip(*blocks, strict=True))
+        del blocks
         # Both are stable: what they leave equal stays in the order of the indices.
         order = np.lexsort((key, of_query)) if sort_results else np.argsort(of_query, kind="stable")
         distances = np.empty(len(key), dtype)
         write_distances(distances, key[order], part.exponent, squared=False)
         counts = np.bincount(of_query, minlength=part.rows.stop - part.rows.start)
-        found.append((distances, np.concatenate(indices)[order], counts))
-    distances, indices_found, counts = (np.concatenate(each) for each in zip(*found, strict=True))
-    return distances, indices_found, np.concatenate([[0], np.cumsum(counts)])
+        found.append((distances, near[order], counts))
+    _refuse(sum(sizes))
+    distances, indices, counts = (np.concatenate(each) for each in zip(*found, strict=True))
+    return distances, indices, np.concatenate([[0], np.cumsum(counts)])
+
+
+def _refuse(n_pairs: int) -> None:
+    what = f"What is within radius, {n_pairs:,} pairs of queries and neighbors,"
+    refuse_beyond(_PAIR * n_pairs, what, "give a smaller radius, or fewer queries")
 
 
 def _reach(radius: float, dtype: type[np.floating[Any]]) -> float:

@@ -1,6 +1,8 @@
 /// All neighbours within a radius, exactly, without an n x m matrix.
 #pragma once
 
+#include <atomic>
+
 #include "metricfast/distance/neighbors.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -11,6 +13,7 @@ template <class T> struct NeighborLists {
     std::vector<std::int64_t> row_starts;
     std::vector<std::int64_t> indices;
     std::vector<T> distances;
+    std::int64_t pairs = 0; ///< that were found; beyond the most that may be kept none is
 };
 
 namespace detail {
@@ -22,9 +25,9 @@ class RadiusSearch {
     using Lists = std::vector<std::vector<Neighbor>>;
 
     RadiusSearch(const Points &queries, const Points &database, double radius, Codes exclude,
-                 bool sorted)
+                 bool sorted, std::int64_t most)
         : queries_(queries), database_(database), radius_(radius), exclude_(exclude),
-          sorted_(sorted), frame_(Frame::of(database, queries)),
+          sorted_(sorted), most_(most), frame_(Frame::of(database, queries)),
           reach_(radius * frame_.scale * (radius * frame_.scale)) {}
 
     Lists run(const Control &control) const {
@@ -34,6 +37,9 @@ class RadiusSearch {
                          quiet);
         return lists;
     }
+
+    /// Pairs that bounds let through, of all queries: past `most` they are counted, and not kept.
+    std::int64_t pairs() const { return pairs_; }
 
     /// By which the distances in the lists are multiplied.
     double scale() const { return frame_.fine; }
@@ -74,12 +80,26 @@ class RadiusSearch {
         }
         if (static_cast<Index>(coarse.size() - before) == count)
             return;
+        constexpr std::int64_t stretch = 1024;
+        std::int64_t uncounted = 0;
+        bool fits = true;
+        const auto count_pairs = [&] {
+            fits = (pairs_ += uncounted) <= most_;
+            uncounted = 0;
+        };
         screen.sweep(0, packed.panels(), queries, thresholds.data(),
                      [&](Index i, Index position, S) {
                          const std::int64_t row = packed.id(position);
-                         if (exclude_ == nullptr || exclude_[ids[i]] != row)
+                         if (exclude_ != nullptr && exclude_[ids[i]] == row)
+                             return;
+                         if (++uncounted == stretch)
+                             count_pairs();
+                         if (fits)
                              lists[ids[i]].push_back({0, row});
                      });
+        count_pairs();
+        if (!fits)
+            return;
         std::vector<double> point(static_cast<std::size_t>(database_.cols()));
         for (Index i = 0; i < count; ++i) {
             auto &list = lists[ids[i]];
@@ -108,6 +128,8 @@ class RadiusSearch {
     double radius_;
     Codes exclude_;
     bool sorted_;
+    std::int64_t most_;
+    mutable std::atomic<std::int64_t> pairs_{0};
     Frame frame_;
     double reach_; ///< squared, in the frame
 };
@@ -120,19 +142,26 @@ class RadiusSearch {
 /// \tparam T precision of the reported distances; which rows there are, and their order, is that of
 ///   the root of sum (a-b)^2 in double, in index order, whatever T is.
 /// \param exclude per query a database row to leave out, -1 for none, or null.
+/// \param most pairs to keep. Where there are more, which bounds of distances tell, none is.
 template <class T>
-NeighborLists<T> radius_neighbors(const Points &queries, const Points &database, double radius,
-                                  Codes exclude, bool sorted, const Control &control = {},
-                                  bool squared = false) {
+NeighborLists<T>
+radius_neighbors(const Points &queries, const Points &database, double radius, Codes exclude,
+                 bool sorted, const Control &control = {}, bool squared = false,
+                 std::int64_t most = std::numeric_limits<std::int64_t>::max()) {
     require(queries.cols() == database.cols(),
             "radius_neighbors: queries and database differ in width");
     require(radius >= 0 && std::isfinite(radius),
             "radius_neighbors: radius must be finite and not negative");
     require_each(exclude, queries.rows(), "radius_neighbors: exclude must have one entry a query");
-    const detail::RadiusSearch search(queries, database, radius, exclude, sorted);
+    const detail::RadiusSearch search(queries, database, radius, exclude, sorted, most);
     auto found = search.run(control);
     NeighborLists<T> lists;
+    lists.pairs = search.pairs();
     lists.row_starts.push_back(0);
+    if (lists.pairs > most) {
+        lists.row_starts.resize(found.size() + 1, 0);
+        return lists;
+    }
     for (const auto &list : found)
         lists.row_starts.push_back(lists.row_starts.back() +
                                    static_cast<std::int64_t>(list.size()));
