@@ -161,7 +161,7 @@ def test_the_kernel_checks_once_more():
                                (X, 1.0, np.zeros(4, np.int64))):  # fmt: skip
         with pytest.raises(ValueError, match=r"radius_neighbors|exclude"):
             get_kernels().radius_neighbors(
-                X, y, radius, None, None, exclude, False, False, False, 1
+                X, y, radius, None, None, exclude, False, False, False, 9, 1
             )
 
 

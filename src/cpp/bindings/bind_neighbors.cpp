@@ -77,8 +77,8 @@ template <class T> py::array_t<T> owning(std::vector<T> values) {
     return py::array_t<T>(static_cast<py::ssize_t>(kept->size()), kept->data(), owner);
 }
 
-/// (distances, indices, row_starts, number of pairs, of which none beyond `most` is kept); distances
-/// in float32 where `single`.
+/// (distances, indices, row_starts, number of pairs, of which none beyond `most` is kept);
+/// distances in float32 where `single`.
 py::object within_radius(const py::array &x, const py::array &y, double radius, const py::object &U,
                          const py::object &V, const py::object &exclude, bool sorted, bool squared,
                          bool single, std::int64_t most, int threads) {

@@ -83,8 +83,8 @@ class Kernels(Protocol):
     ) -> tuple[NDArray[int64], NDArray[int64]] | None: ...
     def radius_neighbors(
         self, x: A, y: A, radius: float, U: A | None, V: A | None, exclude: Rows, sort: bool,
-        squared: bool, single: bool, threads: int, /
-    ) -> tuple[A, NDArray[int64], NDArray[int64]]: ...
+        squared: bool, single: bool, most: int, threads: int, /
+    ) -> tuple[A, NDArray[int64], NDArray[int64], int]: ...
     def infer(
         self, queries: A, database: A | None, labels: A, database_labels: A, k: int, classes: int,
         loss_matrix: A | None, ties: str, greedy: bool, exclude: Rows, targeted: Any,

@@ -97,7 +97,12 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
     """
 
     def __init__(
-        self, learner: Any, client: Any = None, *, sync: str = "gradients", n_parts: int | None = None
+        self,
+        learner: Any,
+        client: Any = None,
+        *,
+        sync: str = "gradients",
+        n_parts: int | None = None,
     ) -> None:
         self.learner = learner
         self.client = client

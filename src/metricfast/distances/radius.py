@@ -90,12 +90,11 @@ def radius_neighbors(
     reach = _reach(float(radius), dtype)
     most = memory_limit() // _PAIR
     if fit_memory(query, base, maps):
-        *lists, n_pairs = search(
+        distances, indices, row_starts, n_pairs = search(
             query, base, reach, *maps, left_out, sort_results, False, dtype is np.float32, most,
             threads,
         )  # fmt: skip
         _refuse(n_pairs)
-        distances, indices, row_starts = lists
         return distances, indices, row_starts
 
     found: list[tuple[Array, Integers, Integers]] = []

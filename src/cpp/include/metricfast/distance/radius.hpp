@@ -144,10 +144,10 @@ class RadiusSearch {
 /// \param exclude per query a database row to leave out, -1 for none, or null.
 /// \param most pairs to keep. Where there are more, which bounds of distances tell, none is.
 template <class T>
-NeighborLists<T>
-radius_neighbors(const Points &queries, const Points &database, double radius, Codes exclude,
-                 bool sorted, const Control &control = {}, bool squared = false,
-                 std::int64_t most = std::numeric_limits<std::int64_t>::max()) {
+NeighborLists<T> radius_neighbors(const Points &queries, const Points &database, double radius,
+                                  Codes exclude, bool sorted, const Control &control = {},
+                                  bool squared = false,
+                                  std::int64_t most = std::numeric_limits<std::int64_t>::max()) {
     require(queries.cols() == database.cols(),
             "radius_neighbors: queries and database differ in width");
     require(radius >= 0 && std::isfinite(radius),
