@@ -82,6 +82,40 @@ def test_losses_of_parts_add_up_or_are_refused(name: str, weighted: bool, client
             np.testing.assert_allclose(one, other, atol=1e-9 * np.abs(other).max())
 
 
+class Counted:
+    """Workers that count the tasks, and the parts of each."""
+
+    def __init__(self, n_threads: int) -> None:
+        self.n_threads, self.parts = n_threads, list[int]()
+
+    def run(self, function: Any, items: list[Any], shared: Any, **common: Any) -> list[Any]:
+        self.parts = [len(item) for item in items]
+        return [function(item, shared.value, threads=1, **common) for item in items]
+
+
+@pytest.mark.parametrize(
+    ("n", "n_threads", "n_parts", "expected"),
+    [
+        (5, 2, None, [1] * 5),
+        (400, 1, None, [2, 3, 3]),
+        (400, 2, None, [2, 2, 2, 2]),
+        (400, 8, None, [1] * 8),
+        (30_000, 2, None, [2] * 6),
+        (30_000, 2, 16, [2, 3, 3, 2, 3, 3]),
+    ],
+)
+def test_the_number_of_anchors_decides_how_many_parts_there_are(
+    n: int, n_threads: int, n_parts: int | None, expected: list[int]
+) -> None:
+    rng, workers = np.random.RandomState(0), Counted(n_threads)
+    points, arrays = rng.randn(n, 2), [np.eye(2)]
+    loss = Labelled(losses.NCA(), np.arange(n) // 2)
+    objective = Objective(points, LinearMap(), loss, Parts([(2, 2)]))
+    batch = Batch(np.arange(n), n)
+    ByParts(workers, n_parts)(objective, arrays, batch)
+    assert workers.parts == expected
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
     "learner", [mf.Covariance(), mf.RCA(n_components=2), mf.GMML_Supervised()], ids=repr
