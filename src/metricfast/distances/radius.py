@@ -23,8 +23,9 @@ from metricfast.distances.neighbors import _search_arguments
 
 __all__ = ["radius_neighbors"]
 
-# Bytes for each pair that is found: in lists, in the result, and what they are put in order by.
-_PAIR = 64
+# Bytes for each query, and for each pair that is found: in lists, in the result, and what they are
+# put in order by.
+_QUERY = _PAIR = 64
 
 
 def radius_neighbors(
@@ -63,16 +64,16 @@ def radius_neighbors(
         what :class:`scipy.sparse.csr_array` is made of. The distance that decides is the one in
         float64, of differences of the points, or of the embedded points, as for
         :func:`kneighbors`; it is rounded where distances are float32, and infinite
-        beyond the range of the dtype. Memory beyond inputs and
-        results does not grow with n m.
+        beyond the range of the dtype. Memory grows with what is found, not with n m: 64 bytes for
+        each query and each neighbour are counted, twice where points are searched by blocks.
 
     Raises
     ------
     ValueError
         If `radius` is no finite number from 0, or an array is not as above.
     MemoryError
-        If pairs within the radius are beyond the limit of :func:`metricfast.set_config`. They are
-        counted first, and none is kept.
+        If these bytes are beyond the limit of :func:`metricfast.set_config`. Beyond it neighbours
+        are counted alone.
 
     Examples
     --------
@@ -88,13 +89,17 @@ def radius_neighbors(
     dtype = common_precision(query, base)
     search = get_kernels().radius_neighbors
     reach = _reach(float(radius), dtype)
-    most = memory_limit() // _PAIR
-    if fit_memory(query, base, maps):
+    at_once = fit_memory(query, base, maps)
+    # Blocks, and queries that are held, take the other half.
+    share = 1 if at_once else 2
+    _refuse(0, len(query), share)
+    most = (memory_limit() // share - _QUERY * len(query)) // _PAIR
+    if at_once:
         distances, indices, row_starts, n_pairs = search(
             query, base, reach, *maps, left_out, sort_results, False, dtype is np.float32, most,
             threads,
         )  # fmt: skip
-        _refuse(n_pairs)
+        _refuse(n_pairs, len(query), share)
         return distances, indices, row_starts
 
     found: list[tuple[Array, Integers, Integers]] = []
@@ -125,14 +130,15 @@ def radius_neighbors(
         write_distances(distances, key[order], part.exponent, squared=False)
         counts = np.bincount(of_query, minlength=part.rows.stop - part.rows.start)
         found.append((distances, near[order], counts))
-    _refuse(sum(sizes))
+    _refuse(sum(sizes), len(query), share)
     distances, indices, counts = (np.concatenate(each) for each in zip(*found, strict=True))
     return distances, indices, np.concatenate([[0], np.cumsum(counts)])
 
 
-def _refuse(n_pairs: int) -> None:
-    what = f"What is within radius, {n_pairs:,} pairs of queries and neighbors,"
-    refuse_beyond(_PAIR * n_pairs, what, "give a smaller radius, or fewer queries")
+def _refuse(n_pairs: int, n_queries: int, share: int) -> None:
+    what = f"What is within radius, {n_pairs:,} neighbors of {n_queries:,} queries,"
+    needed = share * (_PAIR * n_pairs + _QUERY * n_queries)
+    refuse_beyond(needed, what, "give a smaller radius, or fewer queries")
 
 
 def _reach(radius: float, dtype: type[np.floating[Any]]) -> float:

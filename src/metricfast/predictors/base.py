@@ -23,7 +23,7 @@ from metricfast.predictors.neighborhoods import Neighborhoods
 __all__ = ["KNeighborsMixin", "NeighborsBase", "RadiusNeighborsMixin"]
 
 # Bytes that a neighbour takes while it votes.
-_VOTE = 80
+_VOTE = 88
 _MODES = ("connectivity", "distance")
 
 
@@ -217,6 +217,8 @@ class RadiusNeighborsMixin:
     def _found(self: Any, X: Any) -> Neighborhoods:
         """Return the neighbours that decide."""
         found: Neighborhoods = self._within(X, self.radius)
+        what = f"The votes of {len(found.indices):,} neighbors within radius"
+        refuse_beyond(_VOTE * len(found.indices), what, "give fewer queries")
         return found
 
     def radius_neighbors(
