@@ -60,8 +60,9 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         itself, from the same parameters, and the average of what they find is where the next epoch
         begins. The client holds no points. The result is another than that of the learner itself.
     n_parts : int, optional
-        Parts, or shards. As many as threads of all workers or more, so that all have work. By
-        default 16; of gradients one for 2500 anchors, from 8 to 256.
+        Parts, groups or shards. As many as threads of all workers or more, so that all have work.
+        By default 16; of gradients one for each full 2500 anchors, of all points or of a
+        mini-batch, but at least 8 and at most 256.
 
     Attributes
     ----------

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from metricfast._core.arguments import check_bool, check_range
 from metricfast._core.arrays import as_maps, as_threads, common_precision
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.memory import memory_limit, refuse_beyond
+from metricfast._core.memory import config_context, memory_limit, refuse_beyond
 from metricfast._core.types import Array, Integers
 from metricfast.distances.blocks import (
     Block,
@@ -104,32 +104,35 @@ def radius_neighbors(
 
     found: list[tuple[Array, Integers, Integers]] = []
     sizes: list[int] = []
-    for part in search_by_blocks(query, base, maps, left_out, 0, threads):
-        limit = float(np.ldexp(reach, -part.exponent))
+    with config_context(memory_limit=max(1, memory_limit() // share)):
+        for part in search_by_blocks(query, base, maps, left_out, 0, threads):
+            limit = float(np.ldexp(reach, -part.exponent))
 
-        def of_block(
-            block: Block, threads: int, limit: float = limit
-        ) -> tuple[Array, Integers, Integers]:
-            squared, near, starts, n_pairs = search(
-                block.queries, block.points, limit, None, None, block.exclude, False, True, False,
-                max(0, most - sum(sizes)), threads,
-            )  # fmt: skip
-            sizes.append(n_pairs)
-            of_query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-            return squared, near + block.rows.start, of_query
+            def of_block(
+                block: Block, threads: int, limit: float = limit
+            ) -> tuple[Array, Integers, Integers]:
+                squared, near, starts, n_pairs = search(
+                    block.queries, block.points, limit, None, None, block.exclude, False, True,
+                    False, max(0, most - sum(sizes)), threads,
+                )  # fmt: skip
+                sizes.append(n_pairs)
+                of_query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+                return squared, near + block.rows.start, of_query
 
-        blocks = list(each_block(part, of_block))
-        if sum(sizes) > most:  # what is left is counted alone
-            found.clear()
-            continue
-        key, near, of_query = (np.concatenate(each) for each in zip(*blocks, strict=True))
-        del blocks
-        # Both are stable: what they leave equal stays in the order of the indices.
-        order = np.lexsort((key, of_query)) if sort_results else np.argsort(of_query, kind="stable")
-        distances = np.empty(len(key), dtype)
-        write_distances(distances, key[order], part.exponent, squared=False)
-        counts = np.bincount(of_query, minlength=part.rows.stop - part.rows.start)
-        found.append((distances, near[order], counts))
+            blocks = list(each_block(part, of_block))
+            if sum(sizes) > most:  # what is left is counted alone
+                found.clear()
+                continue
+            key, near, of_query = (np.concatenate(each) for each in zip(*blocks, strict=True))
+            del blocks
+            # Both are stable: what they leave equal stays in the order of the indices.
+            order = (
+                np.lexsort((key, of_query)) if sort_results else np.argsort(of_query, kind="stable")
+            )
+            distances = np.empty(len(key), dtype)
+            write_distances(distances, key[order], part.exponent, squared=False)
+            counts = np.bincount(of_query, minlength=part.rows.stop - part.rows.start)
+            found.append((distances, near[order], counts))
     _refuse(sum(sizes), len(query), share)
     distances, indices, counts = (np.concatenate(each) for each in zip(*found, strict=True))
     return distances, indices, np.concatenate([[0], np.cumsum(counts)])
