@@ -1,4 +1,4 @@
-"""How much memory a call may take beside its input and its result."""
+"""How much memory a call may take beside its input."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def config_context(*, memory_limit: int | str | None = None) -> Iterator[None]:
 
 
 def memory_limit() -> int:
-    """Return the bytes that one call may take beside its input and its result."""
+    """Return the bytes that one call may take beside its input."""
     return given_limit() or usable_memory()
 
 

@@ -25,7 +25,7 @@ __all__ = ["radius_neighbors"]
 
 # Bytes for each query, and for each pair that is found: in lists, in the result, and what they are
 # put in order by.
-_QUERY = _PAIR = 64
+_EACH = 64
 
 
 def radius_neighbors(
@@ -93,7 +93,7 @@ def radius_neighbors(
     # Blocks, and queries that are held, take the other half.
     share = 1 if at_once else 2
     _refuse(0, len(query), share)
-    most = (memory_limit() // share - _QUERY * len(query)) // _PAIR
+    most = memory_limit() // share // _EACH - len(query)
     if at_once:
         distances, indices, row_starts, n_pairs = search(
             query, base, reach, *maps, left_out, sort_results, False, dtype is np.float32, most,
@@ -140,7 +140,7 @@ def radius_neighbors(
 
 def _refuse(n_pairs: int, n_queries: int, share: int) -> None:
     what = f"What is within radius, {n_pairs:,} neighbors of {n_queries:,} queries,"
-    needed = share * (_PAIR * n_pairs + _QUERY * n_queries)
+    needed = share * _EACH * (n_pairs + n_queries)
     refuse_beyond(needed, what, "give a smaller radius, or fewer queries")
 
 
