@@ -232,7 +232,7 @@ NCA_BY_EPOCHS = partial(DistributedLearner, LEARNERS["NCA by batches"], sync="ep
                 cut(X), cut(Y)
             ),
             ValueError,
-            "shard of 2 to 2 points, of which there are 75.*lower n_parts",
+            "shard of 2 to 2 points, of which there are 75.*set n_parts to fewer",
         ),
         (lambda: NCA_BY_EPOCHS().fit(cut(X), cut(Y), validate=True), TypeError, "validate"),
         (

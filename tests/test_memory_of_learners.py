@@ -5,35 +5,26 @@ This file is also the program, of a process of its own, whose memory is measured
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
 import sys
 import warnings
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import registry
+from peak_memory import BESIDE, measured, needed_and_peak
 from sklearn.exceptions import NotFittedError
 
 import metricfast as mf
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
-# What threads, batches and modules take that are imported late.
-BESIDE = 24_000_000
 KINDS = {"wide": (300, 550), "wide on disk": (300, 550), "long": (10_000, 30)}
 BRIEF = {"max_epochs": 1, "output_iter": 2}
 MORE = {f"{name} by batches": (name, {"solver": "sgd"}) for name in ("NCA", "LMNN", "MLKR")}
 CASES = {each.__name__: (each.__name__, {}) for each in registry.of_points()} | MORE
-
-
-def status(name: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(name)) * 1024
 
 
 def data(shape: tuple[int, int], numbers: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -41,20 +32,6 @@ def data(shape: tuple[int, int], numbers: bool) -> tuple[np.ndarray, np.ndarray]
     X, y = rng.normal(size=shape).astype(np.float32), rng.integers(5, size=shape[0])
     X[np.arange(len(X)), y] += 2
     return X, X[:, 0].astype(float) if numbers else y
-
-
-def needed(fit: Callable[[], object]) -> int:
-    """Return a limit that is enough, of those that errors ask for."""
-    limit = 100_000
-    for _ in range(8):
-        try:
-            with mf.config_context(memory_limit=limit):
-                fit()
-        except MemoryError as error:
-            limit = int(re.search(r"memory_limit=(\d+)", str(error))[1])
-        else:
-            return limit
-    raise AssertionError("errors ask for ever more")
 
 
 def main(case: str, folder: str) -> None:
@@ -73,22 +50,13 @@ def main(case: str, folder: str) -> None:
         if "disk" in kind:
             np.save(Path(folder) / "x.npy", X)
             X = np.load(Path(folder) / "x.npy", mmap_mode="r")
-        before = status("VmRSS")
-        Path("/proc/self/clear_refs").write_text("5")
-        limit = needed(lambda model=model, X=X, y=y: model.fit(X, y))
-        print(kind, limit, status("VmHWM") - before, sep=",")
+        fit = partial(model.fit, X, y)
+        print(kind, *needed_and_peak(fit), sep=",")
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_learner_keeps_to_the_limit_that_it_asks_for(case: str, tmp_path: Path) -> None:
-    # Memory that is freed goes back to the system.
-    back = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
-    found = subprocess.run(
-        [sys.executable, __file__, case, tmp_path], check=False, capture_output=True, text=True,
-        env=os.environ | back,
-    )  # fmt: skip
-    assert found.returncode == 0, found.stderr
-    seen = [line.split(",") for line in found.stdout.splitlines()]
+    seen = measured(__file__, case, tmp_path)
     assert [kind for kind, *_ in seen] == list(KINDS)
     for kind, limit, peak in seen:
         assert int(peak) < int(limit) + BESIDE, (kind, limit, peak)

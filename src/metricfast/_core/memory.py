@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from numbers import Real
@@ -14,8 +14,10 @@ from typing import Any
 
 __all__ = [
     "as_bytes",
+    "beside",
     "block_rows",
     "config_context",
+    "fits_at_once",
     "get_config",
     "given_limit",
     "memory_limit",
@@ -132,6 +134,22 @@ def refuse_beyond(needed: int, what: str, instead: str) -> None:
             f"{what} would take {needed:,} bytes of memory, and memory_limit is {limit:,}: "
             f"{instead}, or raise the limit by metricfast.set_config(memory_limit={needed})."
         )
+
+
+def fits_at_once(result: int, made: float, what: str, instead: str) -> bool:
+    """Tell whether a result fits beside what is made for it at once, or only beside blocks.
+
+    MemoryError where it fits beside neither. Blocks have a quarter of the limit, or more.
+    """
+    at_once = result + made <= memory_limit()
+    if not at_once:
+        refuse_beyond(int(min(result + made, -(-4 * result // 3))), what, instead)
+    return at_once
+
+
+def beside(taken: int) -> AbstractContextManager[None]:
+    """Leave what a ``with`` block calls the memory that this much leaves."""
+    return config_context(memory_limit=max(1, memory_limit() - taken))
 
 
 def as_bytes(name: str, value: object) -> int:

@@ -287,7 +287,8 @@ def as_source(X: Any, name: str = "X") -> Source | None:
         if len(shape) != 2 or not known:
             raise TypeError(
                 "A source must have a shape (points, features), and the dtype numpy.dtype(float) "
-                f"or numpy.dtype(numpy.float32); {type(X).__name__} has {shape!r} and {dtype!r}."
+                f"or numpy.dtype(numpy.float32); {type(X).__name__} has {shape!r} and {dtype!r}. "
+                "What its `read` returns is converted to the dtype that it states."
             )
         return X
     package = type(X).__module__.partition(".")[0]

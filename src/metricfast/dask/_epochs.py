@@ -60,7 +60,7 @@ def fit_by_epochs(
         except ValueError as error:
             raise ValueError(
                 f"A shard of {min(sizes)} to {max(sizes)} points, of which there are {n_shards}, "
-                f"cannot be learned from. If they are too few, lower n_parts. {error}"
+                f"cannot be learned from. If they are too few, set n_parts to fewer. {error}"
             ) from error
         model = _average(found, sizes) if epoch else found[0]
         if progress is not None:

@@ -20,8 +20,8 @@ from metricfast._core.sources import Source, parts, row_bytes
 from metricfast._core.types import Array, Floats, Integers
 
 __all__ = [
-    "Block", "Embedded", "Maps", "Nearest", "Queries", "each_block", "embedded", "fit_memory",
-    "nearest_in_part", "search_by_blocks", "write_distances",
+    "Block", "Embedded", "Maps", "Nearest", "Queries", "each_block", "embedded", "made_bytes",
+    "nearest_in_part", "search_by_blocks", "search_bytes", "width_of", "write_distances",
 ]  # fmt: skip
 
 Points = Array | Source
@@ -81,14 +81,29 @@ class Queries(NamedTuple):
     threads: int  # of each
 
 
-def fit_memory(queries: Points, database: Points, maps: Maps) -> bool:
-    """Tell whether both are in memory, and what a search at once makes of them may be too."""
+def made_bytes(queries: Points, database: Points, maps: Maps, of_point: int) -> float:
+    """Return the bytes of what is made of all points at once; inf unless they are in memory.
+
+    `of_point`: of a point of the database, beside its image.
+    """
     if isinstance(queries, Source) or isinstance(database, Source):
-        return False
-    width, both = database.shape[1], len(queries) + len(database)
-    images = 0 if maps[0] is None else 8 * both * len(maps[0])
-    packed = database.itemsize * len(database) * (width if maps[0] is None else len(maps[0]))
-    return images + packed <= memory_limit()
+        return np.inf
+    images = 0 if maps[0] is None else 8 * (len(queries) + len(database)) * len(maps[0])
+    return images + of_point * len(database)
+
+
+def width_of(database: Points, maps: Maps) -> int:
+    """Return how many numbers an embedded point has."""
+    return database.shape[1] if maps[1] is None else len(maps[1])
+
+
+def search_bytes(width: int) -> int:
+    """Return the bytes that a search makes of a point of the database, at most.
+
+    A tree takes 20 each number while it is made, bounds in 8 bits 1, in float32 4, in float64 8;
+    one gives way to the next where it leaves too many candidates.
+    """
+    return 16 * width + 140
 
 
 def embedded(queries: Points, database: Points, maps: Maps, threads: int) -> tuple[Points, Points]:
@@ -133,13 +148,15 @@ def search_by_blocks(
         exponent = int(np.frexp(largest)[1])
         exponent = exponent if abs(exponent) > _ORDINARY else 0
     size = max(1, memory_limit() // 2 // (row_bytes(queries) + found))
-    at_once, n_rows = 1, None  # as blocks are by default
+    most = memory_limit() // 4 // search_bytes(database.shape[1])
+    at_once, n_rows = 1, block_rows(row_bytes(database))
     if not isinstance(database, Source):
         n_rows = block_rows(row_bytes(database), most=memory_limit())  # there is nothing to read
     elif min(size, len(queries)) <= _FEW_QUERIES:
         at_once = max(1, min(threads, memory_limit() // (8 * _LEAST)))
         if at_once > 1:
             n_rows = block_rows(at_once * row_bytes(database), most=at_once * _AT_ONCE)
+    n_rows = max(1, min(n_rows, most // at_once))
     for start in range(0, len(queries), size):
         rows = slice(start, min(start + size, len(queries)))
         some = _divided(queries[rows], exponent)
@@ -155,7 +172,7 @@ def each_block(part: Queries, search: Callable[[Block, int], T]) -> Iterator[T]:
 
 
 def _blocks(
-    queries: Array, database: Points, exclude: Integers | None, exponent: int, n_rows: int | None
+    queries: Array, database: Points, exclude: Integers | None, exponent: int, n_rows: int
 ) -> Iterator[Block]:
     for rows, points in parts(database, n_rows):
         inside = None

@@ -22,7 +22,7 @@ from metricfast._core.arrays import (
 )
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.files import map_tensors, write_tensors
-from metricfast._core.memory import refuse_beyond
+from metricfast._core.memory import block_rows, refuse_beyond
 from metricfast._core.sources import Source, parts
 from metricfast._core.types import Array
 from metricfast.distances.neighbors import check_neighbors, room_for_neighbors
@@ -124,11 +124,11 @@ class Database:
     ) -> None:
         check_choice("precision", precision, ("auto", "float32"))
         points = as_points(X, "X")
-        if _may_change(points):
-            refuse_beyond(points.nbytes, "a copy of X", _INSTEAD)
-            points = points.copy()
         # L stands for both maps: of one object there is one copy.
         self._begin(deepcopy(as_maps(L, U, V, points.shape[1])), precision)
+        if _may_change(points):
+            self._refuse(len(points), points.shape[1], points.nbytes)
+            points = points.copy()
         self._hold(points, np.arange(len(points)), len(points), n_jobs)
 
     @classmethod
@@ -155,9 +155,7 @@ class Database:
     ) -> None:
         points.flags.writeable = ids.flags.writeable = False
         kernels = get_kernels()
-        V = self._maps[1]
-        needed = points.size if V is None else 8 * len(points) * len(V)
-        refuse_beyond(needed, "what the database holds beside its points", _INSTEAD)
+        self._refuse(len(points), points.shape[1], 0)
         if ready and kernels.has_int8():
             prepared = kernels.restore_database(*self._maps, {"points": points, **ready})
         else:
@@ -165,6 +163,13 @@ class Database:
                 points, *self._maps, self._precision == "auto", as_threads(n_jobs)
             )
         self._held = _Held(points, ids, following, prepared)
+
+    def _refuse(self, n: int, width: int, copied: int) -> None:
+        """Refuse n points where they, of which `copied` bytes are made, do not fit when ready."""
+        V = self._maps[1]
+        images, width = (0, width) if V is None else (8 * len(V), len(V))
+        needed = copied + (images + _ready_bytes(width, self._precision)) * n
+        refuse_beyond(needed, f"a database of {n} points", _INSTEAD)
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self._maps, self._precision, *self._held[:3]
@@ -246,14 +251,16 @@ class Database:
             left_out = _rows(left_out, held.ids)
         check_neighbors(n_neighbors, len(held.points), left_out)
         shape, dtype = (len(query), n_neighbors), common_precision(query, held.points)
-        distances, rows = room_for_neighbors(shape, dtype, "n_neighbors")
+        made = np.inf if isinstance(query, Source) else 0
+        distances, rows, _ = room_for_neighbors(shape, dtype, "n_neighbors", made)
         threads = as_threads(n_jobs)
         for part, points in parts(query) if isinstance(query, Source) else [(slice(None), query)]:
             out = None if left_out is None else left_out[part]
             held.prepared.search(
                 points, n_neighbors, out, squared, distances[part], rows[part], threads
             )
-        return distances, held.ids[rows]
+        _name(rows, held.ids)
+        return distances, rows
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file, also the copy in 8-bit integers.
@@ -338,6 +345,9 @@ class Database:
         added = as_points(X, "X", width=self.points_.shape[1])
         with self._changing:
             points, ids, following, _ = self._held
+            self._refuse(
+                len(points) + len(added), points.shape[1], points.nbytes + 2 * added.nbytes
+            )
             new = np.arange(following, following + len(added))
             self._hold(
                 np.concatenate([points, added]),
@@ -378,7 +388,16 @@ class Database:
             kept[rows] = False
             if not kept.any():
                 raise ValueError("ids must leave a point in the database; found all of them.")
+            self._refuse(len(points), points.shape[1], points.nbytes)
             self._hold(points[kept], known[kept], following, n_jobs)
+
+
+def _ready_bytes(width: int, precision: str) -> int:
+    """Return the bytes by which a point is made ready, and that it takes until it is."""
+    if width <= 5:
+        return 20 * width + 32
+    quantized = precision == "auto" and 20 <= width <= 8192 and get_kernels().has_int8()
+    return (width if quantized else 4 * width) + 36
 
 
 def _may_change(array: NDArray[Any]) -> bool:
@@ -389,6 +408,16 @@ def _may_change(array: NDArray[Any]) -> bool:
             return True
         base = base.base
     return False
+
+
+def _name(rows: NDArray[np.int64], ids: NDArray[np.int64]) -> None:
+    """Put ids in place of rows, by blocks of queries."""
+    if ids[-1] == len(ids) - 1:  # they are the rows
+        return
+    size = block_rows(rows.strides[0])
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        part[...] = ids[part]
 
 
 def _rows(ids: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:

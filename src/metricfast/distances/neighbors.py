@@ -25,7 +25,7 @@ from metricfast._core.arrays import (
     common_precision,
 )
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.memory import refuse_beyond
+from metricfast._core.memory import beside, fits_at_once
 from metricfast._core.sources import Source
 from metricfast._core.types import Array
 from metricfast.distances.blocks import (
@@ -33,9 +33,11 @@ from metricfast.distances.blocks import (
     Nearest,
     Points,
     each_block,
-    fit_memory,
+    made_bytes,
     nearest_in_part,
     search_by_blocks,
+    search_bytes,
+    width_of,
     write_distances,
 )
 from metricfast.distances.tiles import paired_by_blocks, pairwise_by_blocks
@@ -103,20 +105,21 @@ def pairwise_distances(
     database = queries if Y is None else as_points_or_source(Y, "Y", width=queries.shape[1])
     maps, threads = as_maps(L, U, V, queries.shape[1]), as_threads(n_jobs)
     shape = (len(queries), len(database))
+    dtype = common_precision(queries, database)
+    packed = dtype().itemsize * width_of(database, maps)
+    made = made_bytes(queries, database, maps, packed)
+    taken = 0 if out is not None else math.prod(shape) * dtype().itemsize
+    what = f"the distances of {shape[0]} points to {shape[1]}"
+    at_once = fits_at_once(taken, made, what, "give out=, an np.memmap for instance")
     if out is None:
-        dtype = common_precision(queries, database)
-        refuse_beyond(
-            shape[0] * shape[1] * dtype().itemsize,
-            f"the distances of {shape[0]} points to {shape[1]}",
-            "give out=, an np.memmap for instance",
-        )
         out = aligned_empty(shape, dtype)
     else:
         _check_out(out, shape, (queries, database))
-    if not isinstance(out, np.memmap) and fit_memory(queries, database, maps):
+    if at_once and not isinstance(out, np.memmap):  # whose pages blocks let go
         get_kernels().pairwise_distances(queries, database, *maps, squared, out, threads)
     else:
-        pairwise_by_blocks(queries, database, maps, squared, out, threads)
+        with beside(taken):
+            pairwise_by_blocks(queries, database, maps, squared, out, threads)
     return out
 
 
@@ -183,11 +186,16 @@ def paired_distances(
         raise ValueError(
             f"X and Y must have the same number of rows; found {len(left)} and {len(right)}."
         )
-    out = np.empty(len(left) if index is None else len(index), common_precision(left, right))
-    if fit_memory(left, right, maps):
+    n_pairs, dtype = len(left) if index is None else len(index), common_precision(left, right)
+    taken = n_pairs * dtype().itemsize
+    what = f"the distances of {n_pairs} pairs"
+    at_once = fits_at_once(taken, made_bytes(left, right, maps, 0), what, "give fewer")
+    out = np.empty(n_pairs, dtype)
+    if at_once:
         get_kernels().paired_distances(left, right, index, *maps, squared, out, threads)
     else:
-        paired_by_blocks(left, right, index, maps, squared, out, threads)
+        with beside(taken):
+            paired_by_blocks(left, right, index, maps, squared, out, threads)
     return out
 
 
@@ -263,24 +271,28 @@ def kneighbors(
     query, base, left_out = _search_arguments(queries, database, exclude)
     check_neighbors(n_neighbors, len(base), left_out)
     maps, threads = as_maps(L, U, V, query.shape[1]), as_threads(n_jobs)
-    shape = len(query), n_neighbors
-    distances, indices = room_for_neighbors(shape, common_precision(query, base), "n_neighbors")
-    if fit_memory(query, base, maps):
+    shape, dtype = (len(query), n_neighbors), common_precision(query, base)
+    of_point = search_bytes(width_of(base, maps))
+    distances, indices, at_once = room_for_neighbors(
+        shape, dtype, "n_neighbors", made_bytes(query, base, maps, of_point)
+    )
+    if at_once:
         get_kernels().kneighbors(
             query, base, n_neighbors, *maps, left_out, None, squared, distances, indices, threads
         )
         return distances, indices
-    for part in search_by_blocks(query, base, maps, left_out, 64 * n_neighbors, threads):
-        best = Nearest(n_neighbors)
-        for some in each_block(part, partial(nearest_in_part, best)):
-            best.add(*some)
-        keys, indices[part.rows] = best.found()
-        if np.isinf(keys).any():
-            raise ValueError(
-                "squared distances overflow: some points are 1e150 times as far away as the first. "
-                "Divide all by a number that makes their spread about 1."
-            )
-        write_distances(distances[part.rows], keys, part.exponent, squared)
+    with beside(distances.nbytes + indices.nbytes):
+        for part in search_by_blocks(query, base, maps, left_out, 64 * n_neighbors, threads):
+            best = Nearest(n_neighbors)
+            for some in each_block(part, partial(nearest_in_part, best)):
+                best.add(*some)
+            keys, indices[part.rows] = best.found()
+            if np.isinf(keys).any():
+                raise ValueError(
+                    "squared distances overflow: some points are 1e150 times as far away as the "
+                    "first. Divide all by a number that makes their spread about 1."
+                )
+            write_distances(distances[part.rows], keys, part.exponent, squared)
     return distances, indices
 
 
@@ -327,11 +339,13 @@ def kneighbors_per_class(
     classes, codes = as_codes(labels, "labels", len(base))
     maps, threads = as_maps(L, U, V, query.shape[1]), as_threads(n_jobs)
     shape = (len(query), len(classes), n_neighbors)
-    distances, indices = room_for_neighbors(
-        shape, common_precision(query, base), "n_neighbors or classes"
-    )
+    of_point = search_bytes(width_of(base, maps))
+    distances, indices, at_once = room_for_neighbors(
+        shape, common_precision(query, base), "n_neighbors or classes",
+        made_bytes(query, base, maps, of_point),
+    )  # fmt: skip
     size, search = shape[1:], get_kernels().kneighbors_per_class
-    if fit_memory(query, base, maps):
+    if at_once:
         search(query, base, codes, *size, *maps, left_out, squared, distances, indices, threads)
         return distances, indices
 
@@ -345,22 +359,27 @@ def kneighbors_per_class(
         rows[rows >= 0] += block.rows.start
         return keys, rows
 
-    for part in search_by_blocks(query, base, maps, left_out, 64 * size[0] * size[1], threads):
-        best = Nearest(n_neighbors)
-        for some in each_block(part, of_block):
-            best.add(*some)
-        keys, indices[part.rows] = best.found()
-        write_distances(distances[part.rows], keys, part.exponent, squared)
+    with beside(distances.nbytes + indices.nbytes):
+        for part in search_by_blocks(query, base, maps, left_out, 64 * math.prod(size), threads):
+            best = Nearest(n_neighbors)
+            for some in each_block(part, of_block):
+                best.add(*some)
+            keys, indices[part.rows] = best.found()
+            write_distances(distances[part.rows], keys, part.exponent, squared)
     return distances, indices
 
 
 def room_for_neighbors(
-    shape: tuple[int, ...], dtype: Any, less: str
-) -> tuple[Array, NDArray[np.int64]]:
-    """Return memory for distances and indices, where it may hold so many."""
+    shape: tuple[int, ...], dtype: Any, less: str, made: float
+) -> tuple[Array, NDArray[np.int64], bool]:
+    """Return memory for distances and indices, where it may hold so many.
+
+    `made`: bytes of what a search of all at once makes; also returns whether they fit beside.
+    """
     needed = math.prod(shape) * (np.dtype(dtype).itemsize + 8)
-    refuse_beyond(needed, f"neighbors of shape {shape}", f"give fewer queries, or less {less}")
-    return np.empty(shape, dtype), np.empty(shape, np.int64)
+    instead = f"give fewer queries, or less {less}"
+    at_once = fits_at_once(needed, made, f"neighbors of shape {shape}", instead)
+    return np.empty(shape, dtype), np.empty(shape, np.int64), at_once
 
 
 def _search_arguments(

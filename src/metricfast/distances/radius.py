@@ -10,13 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 from metricfast._core.arguments import check_bool, check_range
 from metricfast._core.arrays import as_maps, as_threads, common_precision
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.memory import config_context, memory_limit, refuse_beyond
+from metricfast._core.memory import beside, fits_at_once, memory_limit
 from metricfast._core.types import Array, Integers
 from metricfast.distances.blocks import (
     Block,
     each_block,
-    fit_memory,
+    made_bytes,
     search_by_blocks,
+    search_bytes,
+    width_of,
     write_distances,
 )
 from metricfast.distances.neighbors import _search_arguments
@@ -65,7 +67,7 @@ def radius_neighbors(
         float64, of differences of the points, or of the embedded points, as for
         :func:`kneighbors`; it is rounded where distances are float32, and infinite
         beyond the range of the dtype. Memory grows with what is found, not with n m: 64 bytes for
-        each query and each neighbour are counted, twice where points are searched by blocks.
+        each query and each neighbour are counted, a third more where points are searched by blocks.
 
     Raises
     ------
@@ -89,22 +91,28 @@ def radius_neighbors(
     dtype = common_precision(query, base)
     search = get_kernels().radius_neighbors
     reach = _reach(float(radius), dtype)
-    at_once = fit_memory(query, base, maps)
-    # Blocks, and queries that are held, take the other half.
-    share = 1 if at_once else 2
-    _refuse(0, len(query), share)
-    most = memory_limit() // share // _EACH - len(query)
-    if at_once:
+    made = made_bytes(query, base, maps, search_bytes(width_of(base, maps)))
+    n = len(query)
+
+    def fit(n_pairs: int) -> bool:
+        what = f"What is within radius, {n_pairs:,} neighbors of {n:,} queries,"
+        instead = "give a smaller radius, or fewer queries"
+        return fits_at_once(_EACH * (n_pairs + n), made, what, instead)
+
+    if fit(0):
+        most = (memory_limit() - int(made)) // _EACH - n
         distances, indices, row_starts, n_pairs = search(
             query, base, reach, *maps, left_out, sort_results, False, dtype is np.float32, most,
             threads,
         )  # fmt: skip
-        _refuse(n_pairs, len(query), share)
-        return distances, indices, row_starts
+        if fit(n_pairs):
+            return distances, indices, row_starts
 
+    room = memory_limit() * 3 // 4  # blocks have the rest
+    most = room // _EACH - n
     found: list[tuple[Array, Integers, Integers]] = []
     sizes: list[int] = []
-    with config_context(memory_limit=max(1, memory_limit() // share)):
+    with beside(room):
         for part in search_by_blocks(query, base, maps, left_out, 0, threads):
             limit = float(np.ldexp(reach, -part.exponent))
 
@@ -133,15 +141,9 @@ def radius_neighbors(
             write_distances(distances, key[order], part.exponent, squared=False)
             counts = np.bincount(of_query, minlength=part.rows.stop - part.rows.start)
             found.append((distances, near[order], counts))
-    _refuse(sum(sizes), len(query), share)
+    fit(sum(sizes))
     distances, indices, counts = (np.concatenate(each) for each in zip(*found, strict=True))
     return distances, indices, np.concatenate([[0], np.cumsum(counts)])
-
-
-def _refuse(n_pairs: int, n_queries: int, share: int) -> None:
-    what = f"What is within radius, {n_pairs:,} neighbors of {n_queries:,} queries,"
-    needed = share * _EACH * (n_pairs + n_queries)
-    refuse_beyond(needed, what, "give a smaller radius, or fewer queries")
 
 
 def _reach(radius: float, dtype: type[np.floating[Any]]) -> float:

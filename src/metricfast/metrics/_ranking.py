@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from metricfast._core.memory import memory_limit
+from metricfast._core.memory import beside, memory_limit
 from metricfast._core.progress import Progress
 from metricfast._core.sources import Source
 from metricfast._core.types import Array, Integers
@@ -55,9 +56,10 @@ class Search:
         """
         n, m = len(self.queries), len(self.database)
         out = np.full(n, -1) if self.exclude is None else self.exclude
-        step, done, find = block_rows(width), 0, self._made_ready()
-        if isinstance(self.database, Source):  # which is read once for each block
+        step, done, ready = block_rows(width), 0, self._made_ready()
+        if ready is None:  # the database is gone over once for each block
             step = max(step, memory_limit() // (_ENTRY * width))
+        find = partial(self._find, ready)
         with Progress("retrieval", n, "queries", shown=self.verbose) as progress:
             for leaves_out in (False, True):
                 members = np.flatnonzero((out >= 0) == leaves_out)
@@ -74,12 +76,18 @@ class Search:
                     done += len(rows)
                     progress(done, done)
 
-    def _made_ready(self) -> Callable[..., tuple[Array, Integers]]:
-        """Return a search of the database."""
+    def _made_ready(self) -> Database | None:
+        """Return the database ready to be searched, where half of the limit has room for that."""
         if isinstance(self.database, Source):
-            among: dict[str, Any] = {name: self.options[name] for name in "LUV"}
-            among["database"] = self.database
-            return partial(kneighbors, **among)
+            return None
         # Read-only, so that no copy is made.
         points = np.asarray(self.database.data.toreadonly())
-        return Database(points, **self.options).kneighbors
+        with suppress(MemoryError), beside(memory_limit() // 2):
+            return Database(points, **self.options)
+        return None
+
+    def _find(self, ready: Database | None, queries: Array, **how: Any) -> tuple[Array, Integers]:
+        if ready is not None:
+            return ready.kneighbors(queries, **how)
+        maps = {name: self.options[name] for name in "LUV"}
+        return kneighbors(queries, self.database, **maps, **how)

@@ -18,12 +18,10 @@ from metricfast.distances.database import Database
 from metricfast.distances.radius import radius_neighbors
 from metricfast.learners.base.html import LearnedReprMixin
 from metricfast.predictors.metric import Metric, is_learner, resolve
-from metricfast.predictors.neighborhoods import Neighborhoods
+from metricfast.predictors.neighborhoods import VOTE, Neighborhoods
 
 __all__ = ["KNeighborsMixin", "NeighborsBase", "RadiusNeighborsMixin"]
 
-# Bytes that a neighbour takes while it votes.
-_VOTE = 88
 _MODES = ("connectivity", "distance")
 
 
@@ -155,7 +153,7 @@ class KNeighborsMixin:
         """Return the neighbours that decide."""
         distances, indices = self._nearest(X, self.n_neighbors)
         what = f"The votes of {self.n_neighbors} neighbors of each of {len(indices)} queries"
-        refuse_beyond(_VOTE * indices.size, what, "give fewer queries")
+        refuse_beyond(VOTE * indices.size, what, "give fewer queries")
         return Neighborhoods.of_k(distances, indices)
 
     def kneighbors(
@@ -218,7 +216,7 @@ class RadiusNeighborsMixin:
         """Return the neighbours that decide."""
         found: Neighborhoods = self._within(X, self.radius)
         what = f"The votes of {len(found.indices):,} neighbors within radius"
-        refuse_beyond(_VOTE * len(found.indices), what, "give fewer queries")
+        refuse_beyond(VOTE * len(found.indices), what, "give fewer queries")
         return found
 
     def radius_neighbors(

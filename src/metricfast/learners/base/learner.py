@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from metricfast._core.deprecation import FORMER_NAMES, renamed, take_renamed
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import components_from_metric
 from metricfast._core.mahalanobis import MahalanobisMetric
+from metricfast._core.memory import refuse_beyond
 from metricfast._core.preprocessors import check_preprocessor
 from metricfast._core.sources import Source, in_one_array
 from metricfast._core.tuples import TupleSet, index_tuples
@@ -274,6 +276,9 @@ class DistanceMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         """Embed checked points, block by block where they are not in memory."""
         if isinstance(X, Source):
             return in_one_array(X, lambda block: self._embed(block, side))
+        shape = X.shape[0], self._n_features_out
+        needed = math.prod(shape) * X.dtype.itemsize
+        refuse_beyond(needed, f"an array of shape {shape}", "give fewer points")
         with np.errstate(over="ignore", invalid="ignore"):
             embedded = self._embed_or_overflow(X, side)
         if not get_kernels().all_finite(embedded):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,8 @@ from metricfast.metrics import mean_label_distance_at_k, precision_at_1
 __all__ = ["EmbeddedDistance", "EmbeddedMetricMixin", "embed"]
 
 Array = NDArray[Any]
-# So many points are embedded at a time, hidden layers and all.
-_BLOCK = 16384
+# So many points, and no fewer, are embedded at a time, hidden layers and all.
+_BLOCK, _LEAST = 16384, 64
 # Points found that a score of continuous labels looks at.
 _NEIGHBORS = 10
 
@@ -39,11 +40,22 @@ def embed(
     n_jobs: int | None = None,
 ) -> Array:
     """Embed checked points, in blocks, so that memory for hidden layers does not grow with them."""
-    blocks = [
-        embedding._forward(parameters, X[first : first + _BLOCK], side=side, n_jobs=n_jobs)[0]
-        for first in range(0, X.shape[0], _BLOCK)
-    ]
-    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+    return _by_blocks(
+        X, _BLOCK, lambda block: embedding._forward(parameters, block, side=side, n_jobs=n_jobs)[0]
+    )
+
+
+def _by_blocks(X: Any, size: int, make: Callable[[Any], Array]) -> Array:
+    """Return what is made of points, a row of each, of so many at a time."""
+    n = X.shape[0]
+    first = make(X[:size] if n > size else X)
+    if n <= size:
+        return first
+    found = np.empty((n, first.shape[1]), first.dtype)
+    found[:size] = first
+    for start in range(size, n, size):
+        found[start : start + size] = make(X[start : start + size])
+    return found
 
 
 class EmbeddedDistance:
@@ -92,20 +104,19 @@ class EmbeddedMetricMixin(DistanceMixin):
         parameters = [array.astype(X.dtype, copy=False) for array in self.parameters_]
         mean = self._mean(side).astype(X.dtype, copy=False)
         layers = sum(array.shape[0] for array in parameters if array.ndim == 2)
-        most = max(1, memory_limit() // (4 * X.dtype.itemsize * (X.shape[1] + layers)))
-        if X.shape[0] > most:
-            starts = range(0, X.shape[0], most)
-            return np.concatenate([self._embed_or_overflow(X[i : i + most], side) for i in starts])
-        if not issparse(X):
-            X = np.ascontiguousarray(X - mean)
-        elif mean.any():
-            # The product would fill; the centred points of a block at a time do not.
-            blocks = [
-                embed(self.embedding_, parameters, X[first : first + _BLOCK].toarray() - mean, side)
-                for first in range(0, X.shape[0], _BLOCK)
-            ]
-            return np.concatenate(blocks)
-        return embed(self.embedding_, parameters, X, side, self.n_jobs)
+        left = memory_limit() - X.dtype.itemsize * X.shape[0] * self.n_components_
+        most = max(_LEAST, left // (4 * X.dtype.itemsize * (X.shape[1] + layers)))
+        if issparse(X) and mean.any():  # to centre them all would fill them
+            most = min(most, _BLOCK)
+
+        def of_block(block: Any) -> Array:
+            if not issparse(block):
+                block = np.ascontiguousarray(block - mean)
+            elif mean.any():
+                block = block.toarray() - mean
+            return embed(self.embedding_, parameters, block, side, self.n_jobs)
+
+        return _by_blocks(X, most, of_block)
 
     def _mean(self, side: str) -> Array:
         """Return what is subtracted from points of a side."""

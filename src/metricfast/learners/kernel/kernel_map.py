@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from sklearn.decomposition import KernelPCA
 from sklearn.kernel_approximation import Nystroem
 
 from metricfast._core.mahalanobis import as_vectors, finite_between
+from metricfast._core.memory import refuse_beyond
 from metricfast._core.types import Array
 
 __all__ = ["KernelizedMetric", "fit_kernel_map", "map_points"]
@@ -98,11 +100,12 @@ def map_points(kernel_map: Nystroem | KernelPCA, points: Array) -> Array:
     """
     # One product for all points could not be interrupted.
     rows = max(_LEAST_ROWS, _PRODUCT // max(1, kernel_map.n_components**2))
-    parts = [
-        np.asarray(kernel_map.transform(points[i : i + rows]), dtype=points.dtype)
-        for i in range(0, len(points), rows)
-    ]
-    mapped = np.concatenate(parts)
+    shape = len(points), kernel_map.n_components
+    needed = points.itemsize * math.prod(shape)
+    refuse_beyond(needed, f"an array of shape {shape}", "give fewer points")
+    mapped = np.empty(shape, points.dtype)
+    for i in range(0, len(points), rows):
+        mapped[i : i + rows] = kernel_map.transform(points[i : i + rows])
     if not np.isfinite(mapped).all():
         raise _not_finite(kernel_map.kernel)
     return mapped
