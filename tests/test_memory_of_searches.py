@@ -16,6 +16,7 @@ from peak_memory import BESIDE, measured, needed_and_peak
 
 import metricfast as mf
 from metricfast import neighbors
+from metricfast.distances.blocks import search_bytes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -184,11 +185,85 @@ of_estimator(
 )  # fmt: skip
 
 
+of_estimator(
+    "shares_of_many_classes", 6000,
+    lambda: neighbors.KNeighborsClassifier().fit(points(3000), np.arange(3000) // 3),
+    lambda e, X: e.predict_proba(X),
+)  # fmt: skip
+of_estimator(
+    "means_of_many_outputs", 60_000,
+    lambda: neighbors.KNeighborsRegressor().fit(points(3000), points(3000, 60)),
+    lambda e, X: e.predict(X),
+)  # fmt: skip
+of_estimator(
+    "transform", 600_000,
+    lambda: mf.Covariance(n_components=4).fit(points(100, 4)), lambda e, X: e.transform(X),
+    np.float64,
+)  # fmt: skip
+of_estimator(
+    "networks", 600_000,
+    lambda: mf.TripletLearner(12, hidden_layer_sizes=(64,), max_epochs=1).fit(
+        points(90), np.arange(90) % 3
+    ),
+    lambda e, X: e.transform(X), np.float64,
+)  # fmt: skip
+of_estimator(
+    "kernelized", 300_000,
+    lambda: mf.KernelizedMetricLearner(mf.Covariance(), n_components=20).fit(points(90)),
+    lambda e, X: e.transform(X), np.float64,
+)  # fmt: skip
+of_estimator(
+    "added", 600_000, lambda: mf.Database(points(1_000_000)), lambda e, X: e.add(X)
+)  # fmt: skip
+of_estimator(
+    "removed", 3, lambda: mf.Database(points(600_000)), lambda e, X: e.remove(e.ids_[:1])
+)  # fmt: skip
+of_estimator(
+    "names_of_neighbors", 20_000, lambda: without_first(mf.Database(points(1500))),
+    lambda e, X: e.kneighbors(X, 100),
+)  # fmt: skip
+
+
+def without_first(database: mf.Database) -> mf.Database:
+    database.remove([0])
+    return database
+
+
+@case(600_000)
+def database_of_boxes(n, folder):
+    X = points(n)
+    return lambda: mf.Database(X)
+
+
+@case(60_000)
+def database_of_integers(n, folder):
+    X = points(n, 100)
+    return lambda: mf.Database(X)
+
+
+@case(60_000)
+def database_under_a_map(n, folder):
+    X, L = points(n, 100), points(30, 100)
+    return lambda: mf.Database(X, L=L)
+
+
+@case(20_000)
+def nearest_of_classes(n, folder):
+    X = points(n)
+    base, labels = X[: min(n, 600)], np.arange(min(n, 600)) % 2
+    return lambda: mf.kneighbors_per_class(X, base, labels, min(n, 60))
+
+
+@case(3_000_000)
+def distances_of_pairs(n, folder):
+    X, pairs = points(9), np.arange(2 * n).reshape(-1, 2) % 9
+    return lambda: mf.paired_distances(X, pairs=pairs)
+
+
 def main(name: str, folder: str) -> None:
     n, make = CASES[name]
     make(3, folder)()
-    call = make(n, folder)
-    print(*needed_and_peak(call), sep=",")
+    print(*needed_and_peak(make(n, folder)), sep=",")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -198,5 +273,27 @@ def test_a_search_keeps_to_the_limit_that_it_asks_for(name: str, tmp_path: Path)
     assert int(limit) < 3 * int(peak) + BESIDE, (limit, peak)
 
 
+def at_once(d: int, kind: str) -> None:
+    """Search all points at once, with a limit that has just room for that."""
+    n, k = 150_000, 3
+    X = points(n, d)
+    if kind == "nearly equal":
+        X = X[np.arange(n) % 50] + 1e-7 * X
+    queries = X[:1500] * (1e9 if kind == "far away" else 1)
+    mf.kneighbors(queries[:900], X[:900], k)
+    limit = 12 * k * len(queries) + search_bytes(d) * n
+    print(*needed_and_peak(lambda: mf.kneighbors(queries, X, k), limit), sep=",")
+
+
+@pytest.mark.parametrize("kind", ["ordinary", "nearly equal", "far away"])
+@pytest.mark.parametrize("d", [1, 5, 6, 64])
+def test_what_is_made_of_points_at_once_is_counted(d: int, kind: str) -> None:
+    ((limit, peak),) = measured(__file__, d, kind)
+    assert int(peak) < int(limit) + BESIDE, (limit, peak)
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1].isdigit():
+        at_once(int(sys.argv[1]), sys.argv[2])
+    else:
+        main(*sys.argv[1:])

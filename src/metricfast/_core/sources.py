@@ -17,7 +17,17 @@ from metricfast._core.memory import block_rows, memory_limit, refuse_beyond
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.types import Array, Integers
 
-__all__ = ["Named", "Part", "Scaled", "Source", "in_one_array", "parts", "row_bytes", "take"]
+__all__ = [
+    "Named",
+    "Part",
+    "Scaled",
+    "Source",
+    "by_blocks",
+    "in_one_array",
+    "parts",
+    "row_bytes",
+    "take",
+]
 
 # Rows nearer to each other than this are read together with what lies between them.
 _GAP = 64
@@ -288,3 +298,16 @@ def in_one_array(X: Any, make: Callable[[Array], Array]) -> Array:
             found = np.empty(shape, made.dtype)
         found[rows] = made
     return make(X[:]) if found is None else found
+
+
+def by_blocks(X: Any, size: int, make: Callable[[Any], Array]) -> Array:
+    """Return what is made of points, a row of each, of so many at a time."""
+    n = X.shape[0]
+    first = make(X[:size] if n > size else X)
+    if n <= size:
+        return first
+    found = np.empty((n, first.shape[1]), first.dtype)
+    found[:size] = first
+    for start in range(size, n, size):
+        found[start : start + size] = make(X[start : start + size])
+    return found

@@ -100,8 +100,8 @@ def width_of(database: Points, maps: Maps) -> int:
 def search_bytes(width: int) -> int:
     """Return the bytes that a search makes of a point of the database, at most.
 
-    A tree takes 20 each number while it is made, bounds in 8 bits 1, in float32 4, in float64 8;
-    one gives way to the next where it leaves too many candidates.
+    Beside some for each point, each number takes 20 of a tree while it is made, 1 of bounds in 8
+    bits, 4 of those in float32, 8 in float64; one gives way to the next where it leaves too many.
     """
     return 16 * width + 140
 

@@ -15,8 +15,8 @@ from metricfast._core.types import Array, Floats, Integers
 
 __all__ = ["VOTE", "Neighborhoods", "Weights", "check_weights"]
 
-# Bytes that a neighbour takes while it votes, and the share of a class while it is computed.
-VOTE, _SHARE = 88, 24
+# Bytes that a neighbour takes while it votes, and a share of a class, or a mean, until it is known.
+VOTE, _ENTRY = 88, 16
 Weights = str | Callable[[Array], Any] | None
 
 
@@ -158,7 +158,7 @@ class Neighborhoods:
         """Return the share of each class, of shape (n_queries, n_classes); 0 without neighbours."""
         n = len(self.row_starts) - 1
         what = f"the shares of {n_classes:,} classes for {n:,} queries"
-        needed = VOTE * len(self.indices) + _SHARE * n * n_classes
+        needed = VOTE * len(self.indices) + _ENTRY * n * n_classes
         refuse_beyond(needed, what, "give fewer queries")
         places = self.rows * n_classes + codes[self.indices]
         counts = _sums(places, weight, n * n_classes).reshape(n, n_classes)
@@ -171,6 +171,11 @@ class Neighborhoods:
 
         It is NaN for queries without neighbours.
         """
+        n, width = len(self.row_starts) - 1, values.shape[1]
+        needed = VOTE * len(self.indices) + _ENTRY * n * width
+        refuse_beyond(
+            needed, f"the means of {width:,} outputs for {n:,} queries", "give fewer queries"
+        )
         total = self.sum(weight)
         sums = np.column_stack([self.sum(weight * column[self.indices]) for column in values.T])
         none = np.full_like(sums, np.nan)

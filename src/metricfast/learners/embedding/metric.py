@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.mahalanobis import as_vectors, finite_between
 from metricfast._core.memory import memory_limit
+from metricfast._core.sources import by_blocks
 from metricfast._core.targets import as_label_array, check_class_labels, check_comparable
 from metricfast._labels.binding import bind_labels, is_precomputed
 from metricfast._labels.distance import LabelDistance
@@ -40,22 +40,9 @@ def embed(
     n_jobs: int | None = None,
 ) -> Array:
     """Embed checked points, in blocks, so that memory for hidden layers does not grow with them."""
-    return _by_blocks(
+    return by_blocks(
         X, _BLOCK, lambda block: embedding._forward(parameters, block, side=side, n_jobs=n_jobs)[0]
     )
-
-
-def _by_blocks(X: Any, size: int, make: Callable[[Any], Array]) -> Array:
-    """Return what is made of points, a row of each, of so many at a time."""
-    n = X.shape[0]
-    first = make(X[:size] if n > size else X)
-    if n <= size:
-        return first
-    found = np.empty((n, first.shape[1]), first.dtype)
-    found[:size] = first
-    for start in range(size, n, size):
-        found[start : start + size] = make(X[start : start + size])
-    return found
 
 
 class EmbeddedDistance:
@@ -116,7 +103,7 @@ class EmbeddedMetricMixin(DistanceMixin):
                 block = block.toarray() - mean
             return embed(self.embedding_, parameters, block, side, self.n_jobs)
 
-        return _by_blocks(X, most, of_block)
+        return by_blocks(X, most, of_block)
 
     def _mean(self, side: str) -> Array:
         """Return what is subtracted from points of a side."""

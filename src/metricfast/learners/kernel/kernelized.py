@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -14,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from metricfast._core.arguments import check_choice, check_count
 from metricfast._core.checks import check_points
-from metricfast._core.sources import in_one_array
+from metricfast._core.memory import fits_at_once, memory_limit
+from metricfast._core.sources import Source, by_blocks, in_one_array
 from metricfast._core.types import Array, RandomState
 from metricfast.learners.base.learner import BaseMetricLearner, MetricTransformer
 from metricfast.learners.base.thresholds import ThresholdMixin
@@ -232,8 +234,19 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         -------
         ndarray of shape (n_samples, n_components of the learner)
         """
-        embedded: Array = self._ask("transform", self._mapped_points(X))
-        return embedded
+        points = self._points(X)
+
+        def of_block(block: Array) -> Array:
+            return np.asarray(self._ask("transform", self._mapped(block)))
+
+        if isinstance(points, Source):
+            return in_one_array(points, of_block)
+        shape = len(points), self._n_features_out
+        mapped = points.itemsize * self.map_.n_components  # bytes of a point
+        needed, what = points.itemsize * math.prod(shape), f"an array of shape {shape}"
+        at_once = fits_at_once(needed, mapped * len(points), what, "give fewer points")
+        most = len(points) if at_once else max(1, memory_limit() // 4 // mapped)
+        return by_blocks(points, most, of_block)
 
     @_available_if_learner_has("pair_distance")
     def pair_distance(self, pairs: ArrayLike) -> Array:
@@ -292,11 +305,13 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         return self._mapped_points(X) if size is None else self._mapped_tuples(X, size)
 
     def _mapped_points(self, X: Any) -> Array:
+        return in_one_array(self._points(X), self._mapped)
+
+    def _points(self, X: Any) -> Any:
         check_is_fitted(self, "learner_")
-        points = check_points(
+        return check_points(
             self, X, preprocessor=self.preprocessor_, reset=False, accept_sources=True
         )
-        return in_one_array(points, self._mapped)
 
     def _mapped_tuples(self, tuples: ArrayLike, size: int) -> Array:
         found = self._look_up(tuples, size, "learner_")

@@ -16,9 +16,8 @@ from metricfast._core.arguments import as_real, check_count, check_range
 from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
-from metricfast._core.memory import refuse_beyond
+from metricfast._core.memory import block_rows, refuse_beyond
 from metricfast._core.scaling import times_power_of_two
-from metricfast._core.scatter import blocks
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
@@ -36,6 +35,7 @@ __all__ = ["ITML", "ITML_Supervised"]
 _ORDINARY = 200
 # Percentiles of so many distances are off by less than a tenth of a percent of the pairs.
 _MOST_DISTANCES = 250_000
+_BLOCK = 4 << 20  # bytes of points that suit the cache
 # A bound of zero becomes this part of the other one: nothing but a singular M would keep it.
 _LEAST_BOUND = 1e-5
 
@@ -403,11 +403,13 @@ def _distance_percentiles(tuples: TupleSet, M: Floats) -> Floats:
         left = rng.randint(n, size=_MOST_DISTANCES)
         right = (left + rng.randint(1, n, size=_MOST_DISTANCES)) % n
     L = components_from_metric(M)
+    step = block_rows(16 * points.shape[1], most=_BLOCK)
+    parts = (slice(start, start + step) for start in range(0, len(left), step))
     distances = [
         paired_distances(
             *(points[rows[side[part]]].astype(np.float64) for side in (left, right)), L=L
         )
-        for part in blocks(points, len(left))
+        for part in parts
     ]
     return np.asarray(np.percentile(np.concatenate(distances), (5, 95)))
 
