@@ -212,8 +212,13 @@ of_estimator(
     lambda: mf.KernelizedMetricLearner(mf.Covariance(), n_components=20).fit(points(90)),
     lambda e, X: e.transform(X), np.float64,
 )  # fmt: skip
+of_estimator("added", 600_000, lambda: mf.Database(points(1_000_000)), lambda e, X: e.add(X))
 of_estimator(
-    "added", 600_000, lambda: mf.Database(points(1_000_000)), lambda e, X: e.add(X)
+    "added_doubles", 20, lambda: mf.Database(points(600_000)), lambda e, X: e.add(X), np.float64
+)
+of_estimator(
+    "queries_under_a_map", 300_000, lambda: mf.Database(points(90), L=points(100, 4)),
+    lambda e, X: e.kneighbors(X, 3),
 )  # fmt: skip
 of_estimator(
     "removed", 3, lambda: mf.Database(points(600_000)), lambda e, X: e.remove(e.ids_[:1])

@@ -23,7 +23,7 @@ from metricfast._core.arrays import (
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.files import map_tensors, write_tensors
 from metricfast._core.memory import block_rows, refuse_beyond
-from metricfast._core.sources import Source, parts
+from metricfast._core.sources import Source, parts, row_bytes
 from metricfast._core.types import Array
 from metricfast.distances.neighbors import check_neighbors, room_for_neighbors
 
@@ -254,7 +254,10 @@ class Database:
         made = np.inf if isinstance(query, Source) else 0
         distances, rows, _ = room_for_neighbors(shape, dtype, "n_neighbors", made)
         threads = as_threads(n_jobs)
-        for part, points in parts(query) if isinstance(query, Source) else [(slice(None), query)]:
+        images = 0 if self._maps[0] is None else 8 * len(self._maps[0])
+        at_once = not images and not isinstance(query, Source)
+        size = len(query) if at_once else block_rows(row_bytes(query) + images)
+        for part, points in parts(query, size):
             out = None if left_out is None else left_out[part]
             held.prepared.search(
                 points, n_neighbors, out, squared, distances[part], rows[part], threads
@@ -345,9 +348,8 @@ class Database:
         added = as_points(X, "X", width=self.points_.shape[1])
         with self._changing:
             points, ids, following, _ = self._held
-            self._refuse(
-                len(points) + len(added), points.shape[1], points.nbytes + 2 * added.nbytes
-            )
+            n, width = len(points) + len(added), points.shape[1]
+            self._refuse(n, width, n * width * np.result_type(points, added).itemsize)
             new = np.arange(following, following + len(added))
             self._hold(
                 np.concatenate([points, added]),
