@@ -46,10 +46,10 @@ def set_config(*, memory_limit: int | str | None = None) -> None:
         Bytes that one call may take beside its input, or text such as ``"500 MB"`` (10^6 bytes
         each) or ``"2 GiB"`` (2^30). None, as at first, is three quarters of what the machine has,
         or of what the process or its control group may use, where that is less. Calls work in
-        smaller blocks, or raise MemoryError with the number that they need. Results of searches
-        and distances beyond the limit are refused too, but not what is given as `out` to be written
-        to. Beside the limit are some 20 MB, of threads and of a block of points, and copies of
-        points of another dtype or order.
+        smaller blocks, or raise MemoryError with the number that they need. Results beyond the
+        limit are refused too, of searches, distances and `transform`, but not what is given as
+        `out` to be written to. Beside the limit are some 20 MB, of threads and of a block of
+        points, and copies of points of another dtype or order.
 
     Examples
     --------
