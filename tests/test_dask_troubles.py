@@ -146,7 +146,7 @@ def test_a_worker_freezes(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
         return block
 
     monkeypatch.setattr(_workers, "_LOOK", 0.3)
-    monkeypatch.setattr(_workers, "_SILENCE", 4.0)
+    monkeypatch.setattr(_workers, "_SILENCE", 8.0)
     points = da.from_array(X, chunks=(10, -1)).map_blocks(slowly, dtype=X.dtype)
     calls: dict[str, Callable[[Any], object]] = {
         "before": lambda client: DistributedLearner(mf.NCA(max_iter=3), client).fit(cut(X), cut(Y)),
@@ -157,7 +157,7 @@ def test_a_worker_freezes(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     }
     with cluster(2, processes=True) as client:
         # Tasks that end are no silence, however long it takes.
-        assert kneighbors(points[:60], compute=True, client=client)[0].shape == (60, 5)
+        assert kneighbors(points[:120], compute=True, client=client)[0].shape == (120, 5)
         pids = client.run(os.getpid)
         frozen = sorted(pids)[0]
         stop = threading.Timer(1, os.kill, (pids[frozen], signal.SIGSTOP))
