@@ -7,7 +7,8 @@ what does the dimension do, and what does L2 normalisation do to it? Every metho
 perceptron, optimiser, number of steps, and number of configurations to choose from (learning rates,
 or learning rates times margins) by nDCG on a validation part of the first seed's training points,
 for each dimension anew. It is then trained once a seed on another random split, and searches
-queries that it has not seen in a gallery that it has not seen. To tell why the dimension matters,
+queries that it has not seen in a gallery that it has not seen. The splits of other seeds may test
+points that chose the configuration, of every method. To tell why the dimension matters,
 it also searches its training points, and embeddings are cut to fewer dimensions by PCA.
 
 A batch holds 10 anchors and 140 other points: drawn uniformly, or (dense) first the 5 nearest in

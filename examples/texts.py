@@ -58,7 +58,6 @@ def make_notes(n, rng):
 
 rng = np.random.default_rng(0)
 notes, about = make_notes(2000, rng)
-X = TfidfVectorizer(token_pattern=r"\w+").fit_transform(notes)
 train, query, gallery = np.split(np.arange(2000), [1400, 1500])
 
 
@@ -66,6 +65,8 @@ def some(labels, rows):
     """Take some of a list."""
     return [labels[row] for row in rows]
 
+
+X = TfidfVectorizer(token_pattern=r"\w+").fit(some(notes, train)).transform(notes)
 
 learner = metricfast.EmbeddingLearner(
     LogRatio(squared=False),

@@ -21,12 +21,12 @@ from benchmarks import (
 )
 from benchmarks import study_dimension as study
 from benchmarks.case import OURS, Outcome
-from benchmarks.gerrymandering import METHODS, Results, compare, main
+from benchmarks.gerrymandering import METHODS, Results, compare, crossings, main, splits
 from benchmarks.loss_definitions import DEFINITIONS
 from benchmarks.study_losses import BinaryTriplet
 from benchmarks.targets import GrowthAtMost
 from sklearn.datasets import load_iris
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import StratifiedShuffleSplit, train_test_split
 
 
 @pytest.mark.parametrize(("kind", "size"), [("pairs", 2), ("triplets", 3), ("quadruplets", 4)])
@@ -327,6 +327,37 @@ def test_equal_distances_of_whole_numbers_stay_equal(tmp_path, monkeypatch):
     results = Results(tmp_path / "errors.json", again=True)
     compare(results, "letter", 0, (X, Y, X_TEST, Y_TEST), [1])
     assert results.errors == {"k = 1/Euclidean/letter/0": 0}
+
+
+def office_file(folder, shift=()):
+    """Write office data of four domains of 100 rows, some of which are `shift`-ed."""
+    counts = np.random.default_rng(0).poisson(3, size=(400, 70))
+    counts[list(shift)] += np.arange(70)
+    points = {
+        "X": counts.astype(np.uint8),
+        "y": np.arange(400) % 2,
+        "domain": np.arange(400) // 100,
+    }
+    np.savez(folder / "office_caltech_surf.npz", **points, domains=["a", "b", "c", "d"])
+
+
+def test_office_points_are_prepared_without_the_test_points(tmp_path, monkeypatch):
+    monkeypatch.setenv("METRICFAST_DATA", str(tmp_path))
+    office_file(tmp_path)
+    expected = next(splits(["office"], 1))[2]
+    _, _, halves, (database, _) = next(crossings(1))
+    labels = np.arange(100) % 2
+    test = next(StratifiedShuffleSplit(1, test_size=0.2, random_state=0).split(labels, labels))[1]
+    tested = train_test_split(np.arange(100), test_size=0.5, stratify=labels, random_state=0)[1]
+    office_file(tmp_path, test)
+    found = next(splits(["office"], 1))[2]
+    np.testing.assert_array_equal(found[0], expected[0])
+    assert not np.allclose(found[2], expected[2])
+    office_file(tmp_path, tested)
+    _, _, found, (again, _) = next(crossings(1))
+    np.testing.assert_array_equal(found[0], halves[0])
+    np.testing.assert_array_equal(again, database)
+    assert not np.allclose(found[2], halves[2])
 
 
 def refused(capsys, *arguments):

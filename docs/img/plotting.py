@@ -30,6 +30,13 @@ from metricfast.plotting import (
 K = (1, 2, 4, 8, 16)
 
 
+def pairs_of(points: np.ndarray, names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Draw as many pairs of one class as of two, with 1 for the first and -1 for the others."""
+    labels = np.unique(names, return_inverse=True)[1]
+    a, b, c, d = Constraints(labels).positive_negative_pairs(500, random_state=0)
+    return points[np.r_[np.c_[a, b], np.c_[c, d]]], np.repeat([1, -1], 500)
+
+
 def main() -> None:
     """Draw the picture."""
     wine, digits = load_wine(as_frame=True), load_digits()
@@ -37,13 +44,8 @@ def main() -> None:
         wine.data, wine.target_names[wine.target], test_size=0.5, random_state=0
     )
     nca = make_pipeline(StandardScaler(), NCA(n_components=2, tol=1e-3)).fit(X, y)
-    a, b, c, d = Constraints(np.unique(y_test, return_inverse=True)[1]).positive_negative_pairs(
-        500, random_state=0
-    )
-    points = nca[0].transform(X_test)
-    pairs = points[np.r_[np.c_[a, b], np.c_[c, d]]]
-    similar = np.repeat([1, -1], 500)
-    nca[-1].calibrate_threshold(pairs, similar)
+    nca[-1].calibrate_threshold(*pairs_of(nca[0].transform(X), y))
+    pairs, similar = pairs_of(nca[0].transform(X_test), y_test)
     lfda = LFDA(n_components=16).fit(digits.data[:900], digits.target[:900])
     trained = NCA(solver="sgd", n_components=8, early_stopping=True, random_state=0)
     trained.fit(digits.data / 16, digits.target)

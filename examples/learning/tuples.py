@@ -17,8 +17,10 @@ from sklearn.preprocessing import StandardScaler
 from metricfast import ITML, LSML, SCML, Constraints
 
 X, y = load_wine(return_X_y=True)
-X = StandardScaler().fit_transform(np.c_[X, np.random.default_rng(0).normal(size=(len(X), 12))])
+X = np.c_[X, np.random.default_rng(0).normal(size=(len(X), 12))]
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
+scaler = StandardScaler().fit(X_train)
+X_train, X_test = scaler.transform(X_train), scaler.transform(X_test)
 
 
 def statements(n, seed):

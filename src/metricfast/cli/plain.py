@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sklearn import datasets
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
 
@@ -73,8 +74,9 @@ def demo(names: Sequence[str], output: Path) -> int:
     except ImportError as error:
         print(f"no picture: {error}", file=sys.stderr)
         return 0
-    units = found.best_estimator_[:-1]
-    X_train, X_test, y_train, y_test = train_test_split(units.transform(X), y, random_state=0)
+    X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    units = clone(found.best_estimator_[:-1]).fit(X_train, y_train)
+    X_train, X_test = units.transform(X_train), units.transform(X_test)
     nca = metricfast.NCA(n_components=2, random_state=0).fit(X_train, y_train)
     figure = plotting.plot_before_after(
         PCA(2).fit(X_train).transform(X_test),
