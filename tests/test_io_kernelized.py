@@ -119,6 +119,8 @@ def changed(state: dict, where: list, value) -> dict:
         (["fitted", "learner_", "estimator", "fitted", "n_features_in_"], 3),
         (["fitted", "n_features_in_"], 10**12),
         (["fitted", "n_features_in_"], True),
+        (["fitted", "mean_"], None),
+        (["fitted", "mean_"], {"tensor": "map_.normalization_"}),
         (["params", "learner"], {"estimator": {}}),
     ],
     ids=str,

@@ -279,6 +279,7 @@ def _check_kernelized(estimator: metricfast.KernelizedMetricLearner) -> None:
     name = {Nystroem: "components_", KernelPCA: "X_fit_"}[type(estimator.map_)]
     points = getattr(estimator.map_, name)
     _check_rows(f"map_.{name}", points, estimator.n_features_in_)
+    _check_rows("mean_", np.asarray(estimator.mean_)[None], estimator.n_features_in_)
     if not np.isfinite(estimator.pair_score(np.stack([points[:1], points[-1:]], axis=1))).all():
         raise ValueError("map_ must be finite")
 

@@ -43,12 +43,34 @@ SAME = np.where(LABELS[INDEX[:, 0]] == LABELS[INDEX[:, 1]], 1, -1)
 def test_mapped_points_have_the_products_of_the_kernel(method):
     points = FEW + np.random.RandomState(0).uniform(-0.01, 0.01, FEW.shape)
     wrapper = KernelizedMetricLearner(ANMM(), gamma=0.3, n_components=1000, method=method)
-    Z = wrapper.fit(points, LABELS).map_.transform(points)
+    Z = wrapper.fit(points, LABELS).map_.transform(points - wrapper.mean_)
     K = rbf_kernel(points, gamma=0.3)
     squared = np.add.outer(np.diag(K), np.diag(K)) - 2 * K
     found = ((Z[:, None] - Z) ** 2).sum(axis=2)
     np.testing.assert_allclose(found, squared, atol=1e-6)
     np.testing.assert_allclose(wrapper.transform(points), wrapper.learner_.transform(Z))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "method"), [("rbf", "nystroem"), ("rbf", "kpca"), ("laplacian", "nystroem")]
+)
+def test_points_far_from_zero_are_mapped_like_near_ones(kernel, method):
+    points = np.round(FEW * 2**8) / 2**8  # exact wherever they are
+    learner = KernelizedMetricLearner(ANMM(), kernel, 0.3, method=method, random_state=0)
+    near, far = clone(learner).fit(points, LABELS), clone(learner).fit(points + 2.0**40, LABELS)
+    pairs = points[INDEX]
+    np.testing.assert_allclose(
+        far.pair_distance(pairs + 2.0**40), near.pair_distance(pairs), rtol=1e-3
+    )
+    u, v = points[:1], points[-1:]
+    assert far.get_metric()(u[0] + 2.0**40, v[0] + 2.0**40) == pytest.approx(
+        near.pair_distance([[u[0], v[0]]])[0], rel=1e-3
+    )
+
+
+def test_other_kernels_compare_points_with_zero():
+    model = KernelizedMetricLearner(ANMM(), "poly", random_state=0).fit(FEW, LABELS)
+    assert not model.mean_.any()
 
 
 def test_many_points_are_mapped_like_few(monkeypatch):
@@ -146,7 +168,7 @@ def test_pairs_are_mapped_point_by_point():
     formed = clone(wrapper).fit(FEW[INDEX], SAME)
     indexed = clone(wrapper).set_params(preprocessor=FEW).fit(INDEX, SAME)
     np.testing.assert_allclose(formed.transform(FEW), indexed.transform(FEW), rtol=1e-9)
-    Z = formed.map_.transform(FEW)
+    Z = formed.map_.transform(FEW - formed.mean_)
     by_hand = GMML().fit(Z[INDEX], SAME)
     np.testing.assert_allclose(
         formed.decision_function(FEW[INDEX]), by_hand.decision_function(Z[INDEX]), rtol=1e-6
@@ -224,7 +246,7 @@ def test_learners_on_points_predict_and_score_points():
     learner = NeighborhoodGerrymanderingRegressor(C=1e3, max_epochs=2, random_state=0)
     wrapper = KernelizedMetricLearner(learner, n_components=15, random_state=0).fit(X, X[:, 0])
     assert is_regressor(wrapper)
-    Z = wrapper.map_.transform(X)
+    Z = wrapper.map_.transform(X - wrapper.mean_)
     np.testing.assert_array_equal(wrapper.predict(X), wrapper.learner_.predict(Z))
     assert wrapper.score(X, X[:, 0]) == wrapper.learner_.score(Z, X[:, 0])
 
@@ -304,7 +326,8 @@ def test_tuple_methods_before_fit():
 def test_weights_reach_the_learner_and_can_be_routed():
     weight = np.random.RandomState(0).uniform(size=len(FEW))
     wrapper = KernelizedMetricLearner(DMLMJ(), random_state=0)
-    Z = wrapper.fit(FEW, LABELS, sample_weight=weight).map_.transform(FEW)
+    wrapper.fit(FEW, LABELS, sample_weight=weight)
+    Z = wrapper.map_.transform(FEW - wrapper.mean_)
     expected = DMLMJ().fit(Z, LABELS, sample_weight=weight).components_
     np.testing.assert_array_equal(wrapper.learner_.components_, expected)
     with config_context(enable_metadata_routing=True):

@@ -15,8 +15,10 @@ from metricfast._core.mahalanobis import as_vectors, finite_between
 from metricfast._core.memory import refuse_beyond
 from metricfast._core.types import Array
 
-__all__ = ["KernelizedMetric", "fit_kernel_map", "map_points"]
+__all__ = ["KernelizedMetric", "fit_kernel_map", "map_points", "origin_of"]
 
+# Kernels of differences of points, which any common shift leaves as they are.
+_OF_DIFFERENCES = ("rbf", "laplacian")
 _OF_ABSOLUTE_DIFFERENCES = ("laplacian", "chi2")
 # Below, and above its inverse, squares of coordinates leave float64.
 _LEAST_EXTENT = 1e-150
@@ -26,8 +28,21 @@ _MANY = 2000
 _LEAST_ROWS, _PRODUCT = 256, 2**28
 
 
+def origin_of(kernel: str | Callable[..., float], points: Array) -> Array:
+    """Return what is subtracted from points before the kernel sees them, of shape (n_features,).
+
+    It is the mean where the kernel compares differences of points: far from zero these would lose
+    their digits. Other kernels compare points with zero, which must stay where it is.
+    """
+    if kernel not in _OF_DIFFERENCES:
+        return np.zeros(points.shape[1], points.dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(points.mean(axis=0, dtype=np.float64), points.dtype)
+
+
 def fit_kernel_map(
     points: Array,
+    origin: Array,
     *,
     kernel: str | Callable[..., float],
     gamma: float | str | None,
@@ -40,6 +55,7 @@ def fit_kernel_map(
     """Fit the map of a kernel to points.
 
     `points`: ndarray of shape (n_samples, n_features).
+    `origin`: ndarray of shape (n_features,), as :func:`origin_of` returns it.
     `kernel`, `gamma`, `degree`, `coef0`, `n_components`, `method`, `**params`: as for
         `KernelizedMetricLearner`.
     Raises ValueError if a parameter has a value that cannot be used, or the kernel is not finite at
@@ -54,7 +70,7 @@ def fit_kernel_map(
     gamma = _as_number(gamma, kernel, points)
     unfitted = kind(kernel=kernel, gamma=gamma, n_components=n_components, **params)
     try:
-        return unfitted.fit(points)
+        return unfitted.fit(points - origin)
     except ValueError as error:
         if isinstance(error, np.linalg.LinAlgError) or "Input" in str(error):
             raise _not_finite(kernel) from error
@@ -90,10 +106,11 @@ def _as_number(
     return float(1 / (points.shape[1] * spread**power))
 
 
-def map_points(kernel_map: Nystroem | KernelPCA, points: Array) -> Array:
+def map_points(kernel_map: Nystroem | KernelPCA, origin: Array, points: Array) -> Array:
     """Map points, in their own dtype.
 
     `kernel_map`: fitted.
+    `origin`: ndarray of shape (n_features,), as :func:`origin_of` returns it.
     `points`: ndarray of shape (n_samples, n_features).
     Returns an ndarray of shape (n_samples, n_components). Raises ValueError if the kernel is not
     finite at the points.
@@ -105,7 +122,7 @@ def map_points(kernel_map: Nystroem | KernelPCA, points: Array) -> Array:
     refuse_beyond(needed, f"an array of shape {shape}", "give fewer points")
     mapped = np.empty(shape, points.dtype)
     for i in range(0, len(points), rows):
-        mapped[i : i + rows] = kernel_map.transform(points[i : i + rows])
+        mapped[i : i + rows] = kernel_map.transform(points[i : i + rows] - origin)
     if not np.isfinite(mapped).all():
         raise _not_finite(kernel_map.kernel)
     return mapped
@@ -114,12 +131,14 @@ def map_points(kernel_map: Nystroem | KernelPCA, points: Array) -> Array:
 class KernelizedMetric:
     """The learned distance, or similarity, of two points as a fitted map shows them."""
 
-    def __init__(self, kernel_map: Nystroem | KernelPCA, metric: Callable[..., float]) -> None:
-        self._map, self._metric = kernel_map, metric
+    def __init__(
+        self, kernel_map: Nystroem | KernelPCA, origin: Array, metric: Callable[..., float]
+    ) -> None:
+        self._map, self._origin, self._metric = kernel_map, origin, metric
 
     def __call__(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
         """Return the (squared) distance, or similarity, of u and v of shape (n_features,)."""
         points = as_vectors(u, v, self._map.n_features_in_)
-        left, right = mapped = self._map.transform(np.stack(points))
+        left, right = mapped = self._map.transform(np.stack(points) - self._origin)
         finite_between(float(mapped.sum()), *points)
         return self._metric(left, right, squared=True) if squared else self._metric(left, right)

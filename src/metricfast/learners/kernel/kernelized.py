@@ -20,7 +20,12 @@ from metricfast._core.sources import Source, by_blocks, in_one_array
 from metricfast._core.types import Array, RandomState
 from metricfast.learners.base.learner import BaseMetricLearner, MetricTransformer
 from metricfast.learners.base.thresholds import ThresholdMixin
-from metricfast.learners.kernel.kernel_map import KernelizedMetric, fit_kernel_map, map_points
+from metricfast.learners.kernel.kernel_map import (
+    KernelizedMetric,
+    fit_kernel_map,
+    map_points,
+    origin_of,
+)
 
 __all__ = ["KernelizedMetricLearner"]
 
@@ -73,8 +78,11 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
 
     Attributes
     ----------
+    mean_ : ndarray of shape (n_features,)
+        The mean of the points for the kernels "rbf" and "laplacian", which compare differences of
+        points; zeros for other kernels.
     map_ : estimator
-        The fitted `Nystroem` or `KernelPCA`.
+        The `Nystroem` or `KernelPCA` that was fitted to the points less `mean_`.
     learner_ : estimator
         The learner, fitted to the mapped points.
     threshold_ : float
@@ -86,7 +94,9 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
     Notes
     -----
     The kernel compares features in their own units: standardise them first unless they share one,
-    and choose `gamma` by cross-validation.
+    and choose `gamma` by cross-validation. A number that is added to all points has no effect on
+    "rbf" and "laplacian". All other kernels compare points with zero: subtract the mean first,
+    unless zero has a meaning.
 
     An interrupted `fit` (Ctrl-C) raises KeyboardInterrupt and leaves what the learner itself would.
 
@@ -265,7 +275,7 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         are far faster.
         """
         check_is_fitted(self, "learner_")
-        return KernelizedMetric(self.map_, self.learner_.get_metric())
+        return KernelizedMetric(self.map_, self.mean_, self.learner_.get_metric())
 
     @_available_if_learner_has("decision_function")
     def decision_function(self, tuples: ArrayLike) -> Array:
@@ -289,15 +299,17 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         return getattr(self.learner_, method)(mapped, *labels)
 
     def _fit_map(self, points: Array) -> None:
+        self.mean_ = origin_of(self.kernel, points)
         self.map_ = fit_kernel_map(
             points,
+            self.mean_,
             **{name: getattr(self, name) for name in _OF_MAP},
             kernel_params=None if self.kernel_params is None else dict(self.kernel_params),
             n_components=100 if self.n_components is None else int(self.n_components),
         )
 
     def _mapped(self, points: Array) -> Array:
-        return map_points(self.map_, points)
+        return map_points(self.map_, self.mean_, points)
 
     def _mapped_data(self, X: ArrayLike) -> Array:
         """Map what is like the data that the learner trains on."""
