@@ -9,7 +9,7 @@ from reference_tuples import dual_averaging, triplet_objective
 from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.preprocessing import scale
+from sklearn.preprocessing import StandardScaler
 
 from metricfast import SCML, SCML_Supervised
 from metricfast._core.dispatch import get_kernels
@@ -185,13 +185,31 @@ def test_local_discriminants_separate_the_classes():
     assert local_discriminants(X, Y, None, np.random.RandomState(0)).shape == (80, 4)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_local_discriminants_are_the_same_wherever_the_points_are(dtype):
+    points = np.round(X * 64).astype(dtype) / 64  # exact in all places
+    expected = local_discriminants(points, Y, None, np.random.RandomState(0))
+    for offset in (2**10, -(2**17)) if dtype == np.float32 else (1e3, -1e8, 2.0**40):
+        found = local_discriminants(points + dtype(offset), Y, None, np.random.RandomState(0))
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("offset", [1e5, 1e8])
+def test_points_far_from_zero_have_the_metric_of_near_ones(offset):
+    points = np.round(X * 1024) / 1024
+    near, far = (SCML_Supervised(random_state=0).fit(Z, Y) for Z in (points, points + offset))
+    np.testing.assert_allclose(
+        far.get_mahalanobis_matrix(), near.get_mahalanobis_matrix(), rtol=1e-6
+    )
+
+
 @pytest.mark.parametrize("basis", ["lda", "triplet_diffs"])
 def test_quality_on_points_that_noise_hides(basis):
     Z, labels = make_classification(
         900, 40, n_informative=4, n_redundant=0, n_classes=3, n_clusters_per_class=1,
         random_state=0,
     )  # fmt: skip
-    Z = scale(Z)
+    Z = StandardScaler().fit(Z[:600]).transform(Z)
     model = SCML_Supervised(basis=basis, random_state=0).fit(Z[:600], labels[:600])
     plain, learned = (
         KNeighborsClassifier(3).fit(T[:600], labels[:600]).score(T[600:], labels[600:])

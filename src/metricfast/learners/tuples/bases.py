@@ -11,7 +11,7 @@ from sklearn.utils.random import sample_without_replacement
 from threadpoolctl import threadpool_limits
 
 from metricfast._core.arguments import as_matrix
-from metricfast._core.scaling import center_and_rescale
+from metricfast._core.scaling import center_and_rescale, moderate
 from metricfast._core.scatter import discriminant_components
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
@@ -122,7 +122,11 @@ def local_discriminants(
             f"Not enough samples to generate {n_basis} LDA bases, n_basis"
             f"should be smaller than {limit}"
         )
-    X, _ = center_and_rescale(X)
+    X = moderate(X)
+    # Clusters may change with the last digit of a mean: values of the data are subtracted first,
+    # of which differences are the same wherever the points are.
+    middle = len(X) // 2
+    X, _ = center_and_rescale(X - np.partition(X, middle, axis=0)[middle])
     scales = (20, 50) if n_features > 50 else (10, 20)
     centres = _cluster_centres(X, -(-n_basis // (2 * n_directions)), rng)
     _, near = kneighbors_per_class(centres, X, labels, scales[-1])
