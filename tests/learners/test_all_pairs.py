@@ -76,7 +76,7 @@ def test_ldml_is_the_minimum_over_all_metrics():
     """Convex in M and b: the gradient by M is positive semidefinite and vanishes where M does not,
     and that by b is zero: as many pairs are expected to be of one class as are.
     """
-    model = LDML(tol=1e-12, max_iter=1000).fit(X, Y)
+    model = LDML(tol=1e-12, max_iter=1000, early_stopping=False).fit(X, Y)
     M = model.get_mahalanobis_matrix()
     D = squared_distances(model.transform(X), model.transform(X))
     same, probability = Y[:, None] == Y, expit(model.bias_ - D)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, random_array
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
 from sklearn.preprocessing import scale
 
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering
 from metricfast.learners.base.points import TrainingSet
-from metricfast.learners.linear import folds
-from metricfast.learners.linear.folds import _folds, _race, _serving, _some, chosen
+from metricfast.learners.linear import model_selection
+from metricfast.learners.linear.model_selection import _race, _select, _splits, select_training
 from metricfast.learners.linear.starts import lowest, some_points, spread
 from metricfast.training.coordinates import Coordinates
 from metricfast.training.objective import LinearMap, Objective
@@ -121,12 +121,13 @@ def test_what_helps_is_trained_on(learner):
 
 @few
 @folded
-@pytest.mark.parametrize(("before", "kept"), [(0.1, True), (0.195, False), (0.3, False)])
+@pytest.mark.parametrize(("before", "kept"), [(0.1, True), (0.2, False), (0.3, False)])
 def test_a_start_that_is_better_is_kept(learner, before, kept, monkeypatch):
-    def race(costs_of, folds, starts):
-        return {None: [[before, 0.2, 0.2]] * len(folds)}
+    def race(costs_of, splits, starts, weight):
+        wrong = np.arange(len(weight)) < len(weight) * np.array([[before], [0.2], [0.2]])
+        return {None: wrong.astype(np.float32)}
 
-    monkeypatch.setattr(folds, "_race", race)
+    monkeypatch.setattr(model_selection, "_race", race)
     model = clone(learner).set_params(init="identity").fit(X, Y)
     assert model.n_iter_ <= 2 or not kept  # LDML looks for a bias
     L = model.components_ / np.abs(model.components_).max()
@@ -142,12 +143,40 @@ def test_copies_of_points_are_in_one_fold():
     assert weighted.n_iter_ == copied.n_iter_
 
 
-def test_folds_need_points_of_each_class():
-    labels = Y.copy()
-    labels[0] = 3
-    with pytest.raises(ValueError, match="'folds' needs 2 different points of each class"):
-        NCA(early_stopping="folds").fit(X, labels)
-    NCA().fit(X, labels)  # which does without
+def test_folds_need_two_classes_of_enough_points():
+    points, labels = X[[0, 1, 50, 51]], [0, 0, 1, 1]
+    with pytest.raises(ValueError, match="'folds' needs two classes of more than 2 different"):
+        NCA(early_stopping="folds").fit(points, labels)
+    NCA().fit(points, labels)  # "auto" trains to the end
+
+
+def test_points_of_small_classes_stay_in_training():
+    labels = np.r_[Y, 3, 4, 4]
+    for train, test in _splits(labels, 2):
+        assert not np.isin([150, 151, 152], test).any()
+        assert sorted([*train, *test]) == list(range(153))
+
+
+def test_names_of_classes_do_not_matter_for_splits():
+    for (train, test), (train_named, test_named) in zip(
+        _splits(Y, 2), _splits(np.array([2, 0, 1])[Y], 2), strict=True
+    ):
+        np.testing.assert_array_equal(train, train_named)
+        np.testing.assert_array_equal(test, test_named)
+
+
+@few
+@pytest.mark.parametrize("learner", [NCA(), MCML(), LDML(max_iter=20), NCMML()])
+def test_names_of_classes_do_not_matter(learner):
+    points = scale(WINE)
+    first = clone(learner).fit(points, KINDS)
+    named = clone(learner).fit(points, np.array(["c", "a", "b"])[KINDS])
+    M, renamed = first.get_mahalanobis_matrix(), named.get_mahalanobis_matrix()
+    assert first.n_iter_ == named.n_iter_
+    np.testing.assert_allclose(renamed, M, rtol=1e-3, atol=1e-3 * np.abs(M).max())
+
+
+def test_regressions_have_no_folds():
     with pytest.raises(ValueError, match="early_stopping"):
         MLKR(early_stopping="folds").fit(X, Y)
 
@@ -158,11 +187,10 @@ def test_auto_makes_folds_where_they_can_be(learner):
     learner = clone(learner).set_params(early_stopping="auto").fit(X, Y)
     folds = clone(learner).set_params(early_stopping="folds").fit(X, Y)
     np.testing.assert_array_equal(learner.components_, folds.components_)
-    labels = Y.copy()
-    labels[0] = 3  # alone in its class
-    assert chosen(learner, TrainingSet(X, labels, np.arange(4), None, 0)) == (None, None)
+    few_points = TrainingSet(X[[0, 50]], Y[[0, 50]], np.arange(2), None, 0)
+    assert select_training(learner, few_points) == (None, None)
     data = TrainingSet(X, Y, np.arange(3), None, 0)
-    assert chosen(NCA(solver="sgd", early_stopping="auto"), data) == (None, None)
+    assert select_training(NCA(solver="sgd", early_stopping="auto"), data) == (None, None)
 
 
 @few
@@ -173,24 +201,31 @@ def test_other_starts_are_tried(learner):
     points[:, 0] = points[:, 1:].sum(axis=1) + 0.1 * rng.normal(size=200) + 0.5 * labels
     data = TrainingSet(points - points.mean(axis=0), labels, np.arange(2), None, 0)
     learner = clone(learner).set_params(early_stopping=False).fit(points, labels)
-    assert chosen(learner.set_params(early_stopping="auto"), data)[0] == "discriminant"
-    assert chosen(learner.set_params(init="identity"), data)[0] is None
+    assert select_training(learner.set_params(early_stopping="auto"), data)[0] == "discriminant"
+    assert select_training(learner.set_params(init="identity"), data)[0] is None
 
 
-def test_of_what_differs_by_chance_the_least_training_is_taken():
-    costs = np.array([[0.5, 0.3, 0.29], [0.3, 0.31, 0.4]])
-    assert _serving(costs, 10**6, fewest=True) == _serving(costs, 10**6, fewest=False) == (0, 3)
-    assert _serving(costs, 100, fewest=True) == (1, 1)
-    assert _serving(costs, 100, fewest=False) == (0, 3)
+def test_of_equally_good_settings_the_least_training_is_taken():
+    rng = np.random.default_rng(0)
+    # None, one and two iterations: the second lowers the cost of few points.
+    costs = {None: (rng.uniform(size=(3, 400)) < [[0.5], [0.3], [0.3]]).astype(np.float32)}
+    costs[None][2] = costs[None][1]
+    costs[None][2, np.flatnonzero(costs[None][1])[:1]] = 0
+    assert _select(costs, np.ones(400), fewest=True) == (None, 1)
+    costs[None][2, np.flatnonzero(costs[None][1])[:50]] = 0
+    assert _select(costs, np.ones(400), fewest=True) == (None, None)
+    costs["other"] = costs[None].copy()
+    costs["other"][2] = 0
+    assert _select(costs, np.ones(400), fewest=True) == ("other", None)
+    assert _select(costs, np.ones(400), fewest=False) == ("other", None)
 
 
-def test_of_many_points_some_are_looked_at():
+def test_many_points_are_split_once_at_their_full_number():
     labels = np.repeat(np.arange(3), [2000, 2000, 1000])
-    for train, test in _folds(labels, 2):
-        assert len(train) <= 800 and len(test) <= 200
-        np.testing.assert_allclose(
-            np.bincount(labels[train]) / len(train), [0.4, 0.4, 0.2], atol=1e-2
-        )
+    ((train, test),) = _splits(labels, 2)
+    assert len(train) == 4000 and len(test) == 1000
+    np.testing.assert_allclose(np.bincount(labels[test]) / 1000, [0.4, 0.4, 0.2], atol=1e-2)
+    assert len(_splits(labels[::5], 2)) == 5
 
 
 BY_FOLDS = pytest.mark.parametrize(
@@ -228,21 +263,11 @@ def test_starts_far_behind_are_given_up():
 
     def costs_of(train, test, start, spreads):
         tried.append(start)
-        return [0.1, 0.05] if start is None else [0.9, 0.8]
+        share = [0.1, 0.05] if start is None else [0.9, 0.8]
+        return (np.arange(20) < 20 * np.array(share)[:, None]).astype(np.float32)
 
-    folds = [(np.arange(80), np.arange(20))] * 5
-    assert _race(costs_of, folds, [None, "discriminant"]) == {None: [[0.1, 0.05]] * 5}
+    splits = [(np.arange(80), np.arange(20))] * 5
+    found = _race(costs_of, splits, [None, "discriminant"], np.ones(20))
+    assert list(found) == [None]
+    np.testing.assert_allclose(found[None].mean(axis=1), [0.1, 0.05])
     assert tried.count("discriminant") == 1
-
-
-@pytest.mark.parametrize(
-    ("n_points", "n_features", "least"), [(30_000, 4, 9_000), (3000, 20_000, 900)]
-)
-def test_of_many_values_few_are_looked_at_for_copies(n_points, n_features, least):
-    points = random_array((n_points, n_features), density=1e-3, format="csr", rng=0)
-    labels = np.arange(n_points) % 3
-    some = _some(TrainingSet(points, labels, np.arange(3), None, 0))
-    assert least < some.weight.sum() <= 10 * least / 9 + 1
-    np.testing.assert_allclose(
-        np.bincount(some.labels, some.weight) * 3, some.weight.sum(), rtol=0.01
-    )

@@ -15,6 +15,7 @@ from metricfast.distances.neighbors import kneighbors
 
 __all__ = [
     "check_shrinkage",
+    "count_votes",
     "judged_rows",
     "least_error",
     "neighbor_error",
@@ -101,8 +102,13 @@ def share_of_others(others: Array, wrong: Array, weight: Array, k: int = _NEIGHB
     `wrong`: of the same shape; whether it is of another class.
     `weight`: of shape (n,); how often each point counts.
     """
-    votes = np.clip(k - (others.cumsum(axis=1) - others), 0, others)
+    votes = count_votes(others, k)
     return float(weight @ (votes * wrong).sum(axis=1) / max(weight @ votes.sum(axis=1), 1e-300))
+
+
+def count_votes(others: Array, k: int) -> Array:
+    """Return how many of the k votes about each point its neighbours have, nearest first."""
+    return np.asarray(np.clip(k - (others.cumsum(axis=1) - others), 0, others))
 
 
 def towards(

@@ -16,7 +16,7 @@ from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.base.told import tells_callbacks
 from metricfast.learners.base.trained import Callback, TrainedLearner, with_batches
 from metricfast.learners.base.validation import neighbor_error
-from metricfast.learners.linear.folds import chosen
+from metricfast.learners.linear.model_selection import select_training
 from metricfast.learners.linear.reservoir import Reservoir
 from metricfast.learners.linear.starts import Starting
 from metricfast.samplers import Batch, class_batches
@@ -115,7 +115,7 @@ class LinearLearner(TrainedLearner, Starting):
         rng, checkpoint, found = self._begin(data.X, data.labels, data.weight)
         train, test = self._hold_out(data.labels if self._has_classes else None, data.X, rng)
         part = self._counted_once(data if test is None else data.take(train))
-        start, most = chosen(self, data) if kept is None else (None, None)
+        start, most = select_training(self, data) if kept is None else (None, None)
         objective, x0 = self._starting(part, rng, kept, start)
         part.forget_few()
         monitor = self._monitor(part, objective, x0, rng)

@@ -22,7 +22,8 @@ def distinct(data: TrainingSet) -> TrainingSet:
     weights = repetitions(data.weight, len(data.labels))
     points = data.X.toarray() if issparse(data.X) else data.X
     rows = np.flatnonzero(weights)
-    labelled = np.column_stack([data.labels[rows], points[rows]])
+    # Labels come last, so that the order of points does not depend on the names of classes.
+    labelled = np.column_stack([points[rows], data.labels[rows]])
     _, first, place = np.unique(labelled, axis=0, return_index=True, return_inverse=True)
     weight = np.bincount(place.ravel(), weights[rows]).astype(np.float64)
     return replace(data.take(rows[first]), weight=weight)

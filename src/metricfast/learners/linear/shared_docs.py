@@ -59,15 +59,15 @@ _SHARED = {
         wrong most seldom (of numbers: have the least mean squared error), and stop after
         `n_iter_no_change` iterations or epochs that bring none better.""",
     "folds": """early_stopping : bool or {"auto", "folds"}, default="auto"
-        "folds": train on four fifths of up to 1000 points, five times, and then on all, for as many
-        iterations or epochs as made the nearest neighbours of the other fifth wrong most seldom; of
-        what differs by less than chance, for the fewest (of `LDML` and `NCMML`, which are there for
-        pairs and for class means, for the most). Where a start serves them better as it is, it is
-        what is learned, with ``n_iter_`` 1. It guards few points with noisy labels against
-        fitting these. With ``init="auto"`` other starts are tried in the same way, as long as they
-        are not clearly behind: the directions of `LFDA`, and features divided by their standard
-        deviations. "auto" is "folds" with "lbfgs", where points are in memory, and any four fifths
-        have enough of each class; else False. True: hold points out, keep the map under which their
+        "folds" selects the number of iterations or epochs, and then trains on all points. Up to
+        2,000 different points it uses five folds; beyond that, one fifth of the points validates
+        the training on the rest. The cost is the share of other classes among the five nearest
+        neighbours. Among settings that a paired test by point cannot tell from the best, the
+        shortest training is selected (for `LDML` and `NCMML` the longest). Where a start is better
+        without training, it is the result, with ``n_iter_`` 1. With ``init="auto"`` two more starts
+        compete on the same splits: the directions of `LFDA`, and features divided by their standard
+        deviations. "auto" is "folds" with "lbfgs", where points are in memory and two classes have
+        enough points; else False. True: hold points out, keep the map under which their
         3 nearest neighbours among the others are wrong most seldom, and stop after
         `n_iter_no_change` iterations or epochs that bring none better. False: train to the end, as
         metric-learn does.""",
