@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import fbeta_score, roc_auc_score
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    TunedThresholdClassifierCV,
+    cross_val_predict,
+)
 from sklearn.utils import get_tags
 
 from metricfast import (
@@ -14,13 +21,17 @@ from metricfast import (
     ITML,
     MMC,
     SDML,
+    Constraints,
     Covariance,
+    KernelizedMetricLearner,
     MahalanobisMixin,
     PairsClassifierMixin,
     QuadrupletsClassifierMixin,
     TripletsClassifierMixin,
 )
+from metricfast.constraints import wrap_pairs
 
+IRIS, SPECIES = load_iris(return_X_y=True)
 RNG = np.random.RandomState(0)
 POINTS = RNG.randn(40, 3)
 L = RNG.randn(2, 3)
@@ -181,7 +192,7 @@ def test_states_in_which_nothing_can_be_predicted():
 def test_they_are_classifiers_of_tuples():
     for kind in (Pairs, Triplets, Quadruplets):
         assert is_classifier(kind())
-        assert kind.classes_.tolist() == [0, 1]
+        assert kind.classes_.tolist() == [-1, 1]
         assert get_tags(kind()).target_tags.required == (kind is Pairs)
         assert get_tags(kind()).input_tags.three_d_array
     learner, *_ = fitted(Triplets)
@@ -219,3 +230,34 @@ def test_wrong_calibration_params(learner, given, message):
     pairs = np.random.RandomState(0).normal(size=(20, 2, 3))
     with pytest.raises(ValueError, match=message):
         learner.fit(pairs, np.tile([-1, 1], 10), calibration_params=given)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "learner",
+    [ITML(), MMC(), SDML(), GMML(), KernelizedMetricLearner(GMML(), random_state=0)],
+    ids=lambda learner: repr(learner)[:23],
+)
+def test_scikit_learn_adjusts_and_calibrates_thresholds(learner):
+    sides = Constraints(SPECIES).positive_negative_pairs(100, random_state=0)
+    pairs, y = wrap_pairs(IRIS, sides)
+    fitted = clone(learner).fit(pairs, y)
+    fixed = FixedThresholdClassifier(fitted, threshold=-fitted.threshold_, pos_label=1)
+    np.testing.assert_array_equal(fixed.fit(pairs, y).predict(pairs), fitted.predict(pairs))
+    for wrapper in (TunedThresholdClassifierCV, CalibratedClassifierCV):
+        wrapped = wrapper(clone(learner)).fit(pairs, y)
+        assert wrapped.classes_.tolist() == [-1, 1]
+        assert np.mean(wrapped.predict(pairs) == y) > 0.88
+    assert wrapped.predict_proba(pairs)[y == 1, 1].mean() > 0.8
+
+
+@pytest.mark.parametrize("dtype", [int, float, bool])
+def test_labels_of_zero_and_one_are_refused_with_the_remedy(dtype):
+    pairs, y = POINTS.reshape(20, 2, 3), np.arange(20) % 2
+    with pytest.raises(ValueError, match=r"as np.where\(y, 1, -1\) does"):
+        ITML().fit(pairs, y.astype(dtype))
+    ITML(tol=1e9).fit(pairs, np.where(y.astype(dtype), 1, -1))
+    with pytest.raises(ValueError, match="cross_val_predict does so, unless method='predict'"):
+        cross_val_predict(ITML(), pairs, 2 * y - 1, method="decision_function")
+    with pytest.raises(ValueError, match=r"Found an incorrect value\.$"):
+        ITML().fit(pairs, 2 * y)

@@ -60,21 +60,29 @@ def test_error(call, error, text):
 
 
 @pytest.mark.parametrize(
-    ("call", "text"),
+    ("call", "text", "remedy"),
     [
         (
             "LMNN(n_neighbors=60).fit(X, Y)",
             "not enough class labels for specified k (smallest class has 50)",
+            ".*ower",
         ),
         (
             "RCA_Supervised(n_chunks=10, chunk_size=60).fit(X, Y)",
             "Not enough possible chunks of 60 elements in each class to form expected 10 chunks - "
             "maximum number of chunks is 0",
+            ".*ower",
+        ),
+        (
+            "ITML().fit(PAIRS, LABELS).calibrate_threshold(PAIRS, [0, 1, 0, 1])",
+            "When training on pairs, the labels (y) should contain only values in [-1, 1]. Found "
+            "an incorrect value",
+            "Give 1 for similar and -1 for dissimilar pairs",
         ),
     ],
 )
-def test_errors_that_say_more_begin_alike(call, text):
-    with pytest.raises(ValueError, match=f"^{re.escape(text)}[.:] .*ower"):
+def test_errors_that_say_more_begin_alike(call, text, remedy):
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}[.:] {remedy}"):
         eval(call, NAMES)
 
 

@@ -55,7 +55,7 @@ def test_fit_returns_self_and_learns_something(learner):
     assert model.n_features_in_ == 4
     assert model.preprocessor_ is None
     assert is_classifier(model)
-    assert model.classes_.tolist() == [0, 1]
+    assert model.classes_.tolist() == [-1, 1]
     assert np.isfinite(scores(model)).all()
     assert model.score(*data) > 0.75
     assert set(model.predict(data[0])) <= {-1, 0, 1}

@@ -177,11 +177,19 @@ def check_tuples(
 
 def check_pair_labels(y: Array) -> None:
     """Raise ValueError unless every label of a pair is -1 or 1."""
-    if not np.isin(y, (-1, 1)).all():
-        raise ValueError(
-            "When training on pairs, the labels (y) should contain "
-            "only values in [-1, 1]. Found an incorrect value."
+    if np.isin(y, (-1, 1)).all():
+        return
+    remedy = ""
+    if np.isin(y, (0, 1)).all():
+        remedy = (
+            " Give 1 for similar and -1 for dissimilar pairs, as np.where(y, 1, -1) does. If yours "
+            "are, scikit-learn has encoded them as 0 and 1: cross_val_predict does so, unless "
+            "method='predict'."
         )
+    raise ValueError(
+        "When training on pairs, the labels (y) should contain "
+        f"only values in [-1, 1]. Found an incorrect value.{remedy}"
+    )
 
 
 def check_both_kinds(y: Any, n_pairs: int, name: str = "y") -> Array:

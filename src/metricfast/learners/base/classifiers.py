@@ -19,7 +19,7 @@ __all__ = ["PairsClassifierMixin", "QuadrupletsClassifierMixin", "TripletsClassi
 class _TuplesClassifierMixin(ClassifierMixin, BaseMetricLearner):  # type: ignore[misc]
     """A classifier of tuples by the similarities of the pairs in them."""
 
-    classes_ = np.array([0, 1])
+    classes_ = np.array([-1, 1])
 
     def _scores(self, tuples: ArrayLike, *pairs: list[int]) -> list[Array]:
         """Return the similarities of the pairs of each tuple that are at the given positions."""
