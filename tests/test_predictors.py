@@ -197,6 +197,28 @@ def test_queries_without_neighbours():
         assert np.isnan(regressor.loo_score_)
 
 
+@pytest.mark.parametrize("name", [n for n in NAMES if "Classifier" in n or "Regressor" in n])
+@pytest.mark.parametrize("power", [1, 2, 100])
+def test_neighbours_of_infinite_weight_count_alone(name, power):
+    """Also where weights are so large that their sums, or products with values, overflow."""
+    X, y = np.array([[0.0], [0.0], [0.02], [1.0], [1.02]]), [0, 1, 1, 0, 0]
+    found = make(ours, name, n_neighbors=5, radius=2, weights=lambda d: 1 / d**power).fit(X, y)
+    queries = [[0.0], [0.01], [1.01]]
+    if "Regressor" in name:
+        np.testing.assert_allclose(found.predict(queries), [1 / 2, 2 / 3, 0], atol=0.02)
+        large = make(ours, name, n_neighbors=3, radius=0.05, weights=lambda d: 1e308 - d)
+        assert large.fit(X, 1e10 * np.array(y)).predict([[0.0]]) == pytest.approx(2e10 / 3)
+    else:
+        np.testing.assert_allclose(found.predict_proba([[0.0]]), [[1 / 2, 1 / 2]])
+        assert found.predict([[1.01]]) == 0
+
+
+def test_weights_that_are_no_numbers_raise():
+    model = ours.KNeighborsClassifier(3, weights=lambda d: np.full_like(d, np.nan))
+    with pytest.raises(ValueError, match="weights must return numbers from 0; found nan"):
+        model.fit(IRIS, SPECIES).predict(IRIS[:1])
+
+
 def test_equal_points_have_all_the_weight():
     X, y = [[0.0], [0.0], [1.0], [1e-320]], [0, 1, 1, 1]
     model = ours.KNeighborsClassifier(3, weights="distance").fit(X, y)
@@ -210,7 +232,7 @@ WRONG = [
     ({"weights": "near"}, ValueError, "weights must be 'uniform', 'distance'"),
     ({"weights": float}, ValueError, "weights must be 'uniform', 'distance'"),
     ({"weights": lambda d: d[:, :1]}, ValueError, "weights must return one weight a distance"),
-    ({"weights": lambda d: d - 1}, ValueError, "weights must return finite numbers from 0"),
+    ({"weights": lambda d: d - 1}, ValueError, "weights must return numbers from 0"),
     ({"weights": lambda d: 0 * d}, ValueError, "weights leaves query 0 without a neighbour"),
     ({"n_neighbors": 0}, ValueError, "n_neighbors must be an integer of at least 1, got 0"),
     ({"n_neighbors": 151}, ValueError, "n_neighbors must be at most 150"),

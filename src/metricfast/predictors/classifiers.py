@@ -173,7 +173,7 @@ class KNeighborsClassifier(KNeighborsMixin, Votes):
     weights : {"uniform", "distance"}, callable or None, default="uniform"
         Weights of the votes: equal, or inverse to the distance (points at distance 0 then count
         alone), or what a function makes of the distances, an array of shape
-        (n_queries, n_neighbors).
+        (n_queries, n_neighbors). Neighbours of infinite weight count alone.
     metric : estimator, array-like, tuple or "euclidean", default="euclidean"
         A learner, fitted or not, a matrix L, a pair (U, V) or "euclidean": see
         :class:`NearestNeighbors`.

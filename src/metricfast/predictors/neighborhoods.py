@@ -17,6 +17,8 @@ __all__ = ["VOTE", "Neighborhoods", "Weights", "check_weights"]
 
 # Bytes that a neighbour takes while it votes, and a share of a class, or a mean, until it is known.
 VOTE, _ENTRY = 88, 16
+# Weights beyond are scaled: their sums, and products with values, might overflow.
+_LARGE = 2.0**500
 Weights = str | Callable[[Array], Any] | None
 
 
@@ -86,17 +88,20 @@ class Neighborhoods:
         )
 
     def weigh(self, weights: Weights) -> Floats:
-        """Return the weight of each neighbour.
+        """Return the weight of each neighbour; where some are infinite, these alone count.
 
-        Raises ValueError if a function returns other than one weight a distance, a weight below 0,
-        NaN or infinity; or if all neighbours of a query have none.
+        Raises ValueError if a function returns other than one weight a distance, a weight below 0
+        or NaN; or if all neighbours of a query have none.
         """
         if callable(weights):
             found = self._asked(weights)
         elif weights == "distance":
-            found = self._inverse_distances()
+            with np.errstate(divide="ignore", over="ignore"):
+                found = 1.0 / self.distances.astype(np.float64)
         else:
             return np.ones(len(self.indices))
+        if len(found) and found.max() > _LARGE:
+            found = self._tamed(found)
         nothing = (self.sum(found) == 0) & (self.sizes > 0)
         if nothing.any():
             raise ValueError(
@@ -111,31 +116,30 @@ class Neighborhoods:
             distances = [self.distances.reshape(-1, self.k)]
         else:
             distances = [part for part in self.split(self.distances) if len(part)]
-        answers = [np.asarray(weights(part.copy()), dtype=np.float64) for part in distances]
+        with np.errstate(divide="ignore", over="ignore"):  # 1 / d**2 of equal points
+            answers = [np.asarray(weights(part.copy()), dtype=np.float64) for part in distances]
         for part, answer in zip(distances, answers, strict=True):
             if answer.shape != part.shape:
                 raise ValueError(
                     f"weights must return one weight a distance, of shape {part.shape}; found "
                     f"{answer.shape}."
                 )
-            wrong = ~(np.isfinite(answer) & (answer >= 0))
+            wrong = ~(answer >= 0)  # NaN too
             if wrong.any():
                 raise ValueError(
-                    f"weights must return finite numbers from 0; found {answer[wrong][0]} for the "
+                    f"weights must return numbers from 0; found {answer[wrong][0]} for the "
                     f"distance {part[wrong][0]}."
                 )
         return np.concatenate([answer.ravel() for answer in answers] or [np.empty(0)])
 
-    def _inverse_distances(self) -> Floats:
-        """Weigh by the inverse distance; where some have none, these alone count."""
-        with np.errstate(divide="ignore", over="ignore"):
-            found = 1.0 / self.distances.astype(np.float64)
-        none = np.isinf(found)
-        if none.any():
-            rows = self.rows
-            among = self.sum(none)[rows] > 0
-            found[among] = none[among]
-        return found
+    def _tamed(self, weight: Floats) -> Floats:
+        """Weigh infinite weights 1 and others of their query 0; scale others, so that sums fit."""
+        rows, infinite = self.rows, np.isinf(weight)
+        weight = np.where(self.sum(infinite)[rows] > 0, infinite, weight)
+        largest = np.zeros(len(self.row_starts) - 1)
+        np.maximum.at(largest, rows, weight)
+        scaled: Floats = np.ldexp(weight, -np.frexp(largest)[1][rows])  # exact
+        return scaled
 
     def sum(self, values: Array) -> Floats:
         """Return the sum over the neighbours of each query."""

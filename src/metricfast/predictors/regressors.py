@@ -138,7 +138,8 @@ class KNeighborsRegressor(KNeighborsMixin, Means):
     n_neighbors : int, default=5
     weights : {"uniform", "distance"}, callable or None, default="uniform"
         Equal weights, or inverse to the distance (points at distance 0 then count alone), or what a
-        function makes of the distances, an array of shape (n_queries, n_neighbors).
+        function makes of the distances, an array of shape (n_queries, n_neighbors). Neighbours of
+        infinite weight count alone.
     metric : estimator, array-like, tuple or "euclidean", default="euclidean"
         A learner, fitted or not, a matrix L, a pair (U, V) or "euclidean": see
         :class:`NearestNeighbors`.
