@@ -49,7 +49,7 @@ def test_minimum_is_that_of_a_plain_minimisation():
     rng = np.random.RandomState(0)
     labels = np.where(rng.uniform(size=len(FEW)) < 0.3, rng.randint(3, size=len(FEW)), LABELS)
     ones = np.ones(len(FEW))
-    learner = NCMML(tol=1e-10, max_iter=1000).fit(FEW, labels)
+    learner = NCMML(tol=1e-10, max_iter=1000, early_stopping=False).fit(FEW, labels)
     plain = minimize(
         lambda x: negative_log_likelihood(x.reshape(4, 4), FEW, labels, ones), np.eye(4).ravel()
     )
