@@ -14,6 +14,7 @@ import metricfast
 from metricfast.cli import options, show
 from metricfast.cli.apply import labelled, target_of
 from metricfast.cli.encoding import Column
+from metricfast.cli.format import Format
 from metricfast.cli.models import Model
 from metricfast.comparison.labels import Labels, shares
 from metricfast.comparison.result import EUCLIDEAN, SCALED
@@ -35,17 +36,18 @@ _MOST = 10
 @click.option("--target", help="The column of labels; by default that of the model.")
 @click.option("--database", type=options.FILE, help="Rows that predict; by default those of DATA.")
 @click.option("-k", "n_neighbors", type=click.IntRange(1), default=5, show_default=True)
+@options.of_files
 @options.shared
 def evaluate_command(
     model: Path, data: Path, target: str | None, database: Path | None, n_neighbors: int,
-    as_json: bool, n_jobs: int | None,
+    as_json: bool, n_jobs: int | None, given: Format,
 ) -> None:  # fmt: skip
     """Predict labels by nearest neighbours: learned distance and Euclidean, side by side.
 
     Without --database, each row of DATA is predicted by the others. Give rows that the model was
     not fitted to.
     """
-    loaded = Model.load(model)
+    loaded = Model.load(model, given)
     name = target_of(loaded, target)
     points, read = labelled(loaded, data, name)
     labels = Labels.of(read, loaded.continuous)

@@ -10,6 +10,7 @@ import click
 
 from metricfast.cli import options, show
 from metricfast.cli.data import read_data
+from metricfast.cli.format import Format
 from metricfast.cli.models import Model
 from metricfast.comparison.labels import Labels
 
@@ -28,11 +29,12 @@ SCALES: dict[str, bool | str] = {"auto": "auto", "yes": True, "no": False}
 def fit_command(
     data: Path, target: str, drop: tuple[str, ...], categorical: tuple[str, ...],
     continuous: bool | None, scale: str, seed: int, as_json: bool, n_jobs: int | None,
+    given: Format,
     learner: str, settings: tuple[str, ...], output: Path,
 ) -> None:  # fmt: skip
     """Fit a learner to a table, and save it with the encoding of the table."""
     estimator: Any = options.learner_of(learner, settings, seed, n_jobs)
-    read = read_data(data, target, drop, categorical)
+    read = read_data(data, target, drop, categorical, given)
     if not as_json:
         show.tell(*read.told())
     labels = Labels.of(read.labels, continuous)
