@@ -52,10 +52,13 @@ def compare_command(
     read = read_data(data, target, drop, categorical, given)
     if not as_json:
         show.tell(*read.told())
-    labels = Labels.of(read.labels, continuous)
+    with read.named():
+        labels = Labels.of(read.labels, continuous)
+        options.check_suited(learners, labels)
     names = learners or tuple(suited(len(read.labels), labels.continuous))
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+    hidden = not console.is_terminal
+    with read.named(), Progress(console=console, transient=True, disable=hidden) as progress:
         task = progress.add_task("comparing", total=len(names) + 2)
         found = metricfast.compare(
             read.frame, read.labels, learners=names, cv=cv, scoring=scoring,

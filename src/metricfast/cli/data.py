@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,15 @@ class Data:
         frame, used = self.frame, self.format
         dates = {n: used.dates.get(n, "ISO8601") for n in frame if is_date(frame[n])}
         return replace(self.given, usual_decimal=used.decimal, dates=dates)
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Name file, rows and target in errors on points and labels."""
+        try:
+            yield
+        except ValueError as error:
+            where = f"{self.report['file']}, {self.report['rows']} rows, target {self.target!r}"
+            raise ValueError(f"{where}: {error}") from error
 
     def told(self) -> list[str]:
         """Return the report in lines."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +20,8 @@ from metricfast.cli.values import Values, decimal_of, is_text, read_as, recognis
 __all__ = ["Table", "column", "read_table", "write_table"]
 
 _READ = ".csv, .csv.gz, .tsv, .parquet or .npz"
+# Values in the place of names.
+_NO_NAME = re.compile(r"-?\d*\.\d+|Unnamed: [1-9]\d*")
 # Of the files that are written.
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
@@ -66,7 +69,10 @@ def read_table(
     texts = {name: _known(frame[name], format.na) for name in frame.columns if is_text(frame[name])}
     looked_for = kind in _SEPARATORS
     if looked_for:
-        format = replace(format, decimal=decimal_of(texts.values(), format))
+        decimal = decimal_of(texts.values(), format)
+        if decimal == "," and not format.decimal:
+            remarks.append("numbers have a decimal comma; --decimal . names a point")
+        format = replace(format, decimal=decimal)
     table = Table(path, frame, format, remarks)
     columns = {}
     for name in frame.columns:
@@ -144,6 +150,8 @@ def column(frame: Any, name: str, path: Path) -> Any:
         meant = _meant(name, list(frame.columns))
         if len(frame.columns) == 1:
             meant += " --sep names what separates columns."
+        if any(map(_NO_NAME.fullmatch, frame.columns)):
+            meant += " The first line of the file must have the names of its columns."
         raise ValueError(f"{path} has no column {name!r}: {meant}")
     return frame[name]
 

@@ -11,14 +11,16 @@ import click
 import numpy as np
 
 import metricfast
+from metricfast._core.types import Floats
 from metricfast.cli import options, show
 from metricfast.cli.apply import labelled, target_of
 from metricfast.cli.encoding import Column
 from metricfast.cli.format import Format
 from metricfast.cli.models import Model
 from metricfast.comparison.labels import Labels, shares
-from metricfast.comparison.result import EUCLIDEAN, SCALED
+from metricfast.comparison.result import EUCLIDEAN, SCALED, p_text
 from metricfast.comparison.statistics import paired_p_value
+from metricfast.embeddings import Linear
 from metricfast.metrics._score import Score
 from metricfast.predictors.classifiers import KNeighborsClassifier
 from metricfast.predictors.regressors import KNeighborsRegressor
@@ -73,7 +75,7 @@ def evaluate_command(
     title = f"{labels.score} of {n_neighbors} neighbours, {len(points)} rows"
     show.print_table(("distance", "score", "95 % interval"), rows, title)
     difference = scores["learned"].mean - scores[before].mean
-    click.echo(f"difference {difference:+.4f}, p {p_value:.3f}")
+    click.echo(f"difference {difference:+.4f}, p {p_text(p_value)}")
     if seen:
         show.tell("warning: the model was fitted to these very rows, which flatters it")
 
@@ -110,8 +112,8 @@ def inspect_command(model: Path, as_json: bool) -> None:
         names = loaded.encoder.get_feature_names_out()
     else:
         names = getattr(learner, "feature_names_in_", np.arange(learner.n_features_in_))
-    if hasattr(learner, "feature_relevance") and hasattr(learner, "components_"):
-        relevance = learner.feature_relevance()
+    relevance = _relevance(learner)
+    if relevance is not None:
         order = np.argsort(-relevance, kind="stable")
         found["relevance"] = {str(names[j]): float(relevance[j]) for j in order}
     if as_json:
@@ -124,8 +126,24 @@ def inspect_command(model: Path, as_json: bool) -> None:
     if loaded.encoder is not None:
         columns = map(_told, loaded.encoder.columns_)
         show.print_table(("column", "holds", "with"), list(columns))
-    top = list(found.get("relevance", {}).items())[:_MOST]
+    if relevance is None:
+        click.echo(f"features have no shares of distances: {found['learner']} has no linear map")
+        return
+    top = list(found["relevance"].items())[:_MOST]
     show.print_table(("feature", "share of distances"), [(k, f"{v:.1%}") for k, v in top])
+
+
+def _relevance(learner: Any) -> Floats | None:
+    """Return the share of each feature in the distance, None where the map is not linear."""
+    if hasattr(learner, "feature_relevance") and hasattr(learner, "components_"):
+        found: Floats = learner.feature_relevance()
+        return found
+    if type(getattr(learner, "embedding_", None)) is not Linear:
+        return None
+    origin = np.zeros((1, learner.n_features_in_))
+    moved = learner.transform(np.eye(learner.n_features_in_)) - learner.transform(origin)
+    squares: Floats = (np.asarray(moved, np.float64) ** 2).sum(axis=1)
+    return squares / (squares.sum() or 1.0)
 
 
 def _told(held: Column) -> tuple[str, ...]:

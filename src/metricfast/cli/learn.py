@@ -37,20 +37,38 @@ def fit_command(
     read = read_data(data, target, drop, categorical, given)
     if not as_json:
         show.tell(*read.told())
-    labels = Labels.of(read.labels, continuous)
     start = time.perf_counter()
-    model = Model.fit(estimator, read, SCALES[scale], labels.continuous)
+    with read.named():
+        labels = Labels.of(read.labels, continuous)
+        options.check_suited([learner], labels)
+        model = Model.fit(estimator, read, SCALES[scale], labels.continuous)
     seconds = time.perf_counter() - start
     model.save(output)
     points = model.points(read.frame[:1])
     width = model.learner.transform(points).shape[1]
+    n_iter = getattr(model.learner, "n_iter_", None)
+    if n_iter == 1:
+        show.tell(_why_one(model.learner))
     if as_json:
         found = {"model": str(output), "learner": learner, "seconds": seconds, "data": read.report}
         shape = {"n_features": points.shape[1], "n_components": width}
-        show.print_json({**found, **shape, "standardised": model.units is not None})
+        show.print_json(
+            {**found, **shape, "n_iter": n_iter, "standardised": model.units is not None}
+        )
         return
     units = "standardised" if model.units is not None else "in their units"
+    iterations = "" if n_iter is None else f", {n_iter} iteration{'s' * (n_iter != 1)}"
     click.echo(
         f"{learner}: {points.shape[1]} features, {units}, to {width} components in "
-        f"{seconds:.2f} s: {output}"
+        f"{seconds:.2f} s{iterations}: {output}"
     )
+
+
+def _why_one(learner: Any) -> str:
+    """Return what a single iteration means."""
+    if getattr(learner, "early_stopping", False):
+        return (
+            "note: early stopping chose 1 iteration: more of them did not improve predictions of "
+            "held-out points. --set early_stopping=false trains until convergence"
+        )
+    return "note: training stopped after 1 iteration"

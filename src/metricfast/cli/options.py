@@ -16,12 +16,14 @@ from sklearn.base import BaseEstimator
 import metricfast.learners as learners
 from metricfast.cli.format import Format
 from metricfast.comparison.candidates import CLASSES, CONTINUOUS, PREDICTORS
+from metricfast.comparison.labels import Labels
 
 __all__ = [
     "ANY_LEARNER",
     "FILE",
     "LEARNER",
     "OUTPUT",
+    "check_suited",
     "learner_of",
     "of_data",
     "of_files",
@@ -77,6 +79,17 @@ def _not_held(name: str) -> str:
 ANY_LEARNER = _Learner((*CLASSES, *CONTINUOUS))
 # What a model file can hold.
 LEARNER = _Learner(name for name in (*CLASSES, *CONTINUOUS) if name not in PREDICTORS)
+
+
+def check_suited(names: Iterable[str], labels: Labels) -> None:
+    """Raise ValueError for a learner of classes where labels are continuous."""
+    wrong = [name for name in names if name not in CONTINUOUS]
+    suited = [name for name in CONTINUOUS if name not in PREDICTORS]
+    if wrong and labels.continuous:
+        raise ValueError(
+            f"labels look continuous, and {', '.join(wrong)} learns from classes: choose among "
+            f"{', '.join(suited)}, or say --classes where the numbers name classes."
+        )
 
 
 def learner_of(

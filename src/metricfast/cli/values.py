@@ -33,6 +33,7 @@ _DAYS = (
     *("%d. %b %Y", "%d. %B %Y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%B %d %Y"),
 )
 _ISO = re.compile(r"(1[5-9]|2[01])\d\d[-/.]\d{1,2}([-/.]\d{1,2}([T ].*)?)?")
+_UNITS = r"[-+]?[$€£¥]?\s*\d[\d.,]*\s*[^\d\s]{0,5}"
 # Texts that decide which formats of dates are tried on all.
 _SAMPLE = 50
 
@@ -94,6 +95,11 @@ def recognised(texts: Any, format: Format, *, label: bool = False) -> Values:
             f"{name} is read as text: {int((known.notna() & ~unread).sum())} of "
             f"{int(known.notna().sum())} values are numbers, but not {_quoted(known[unread])}; "
             f"{_remedy(known[unread])}"
+        )
+    elif known.str.fullmatch(_UNITS).loc[known.notna()].all() and len(_units(known)) == 1:
+        found.remarks.append(
+            f"{name} is read as text: its numbers have a unit, as {_quoted(known[unread])}; write "
+            "the numbers alone"
         )
     else:
         other = "," if format.decimal == "." else "."
@@ -241,6 +247,11 @@ def _dates(texts: Any, first: str | None = None) -> dict[str, Any]:
 def _read(texts: Any, format: str) -> Any:
     pandas = importlib.import_module("pandas")
     return pandas.to_datetime(texts, format=format, errors="coerce", utc=True)
+
+
+def _units(texts: Any) -> set[str]:
+    """Return what stands around numbers."""
+    return set(texts.dropna().str.replace(r"[-+\d.,\s]", "", regex=True))
 
 
 def _quoted(texts: Sequence[str]) -> str:
