@@ -124,8 +124,8 @@ def inspect_command(model: Path, as_json: bool) -> None:
     ]
     show.print_table(("", ""), rows)
     if loaded.encoder is not None:
-        columns = map(_told, loaded.encoder.columns_)
-        show.print_table(("column", "holds", "with"), list(columns))
+        columns = [_told(each, loaded.kinds[each.name]) for each in loaded.encoder.columns_]
+        show.print_table(("column", "holds", "with"), columns)
     if relevance is None:
         click.echo(f"features have no shares of distances: {found['learner']} has no linear map")
         return
@@ -146,6 +146,6 @@ def _relevance(learner: Any) -> Floats | None:
     return squares / (squares.sum() or 1.0)
 
 
-def _told(held: Column) -> tuple[str, ...]:
-    holds = "number" if held.mean is not None else f"{len(held.categories)} categories"
+def _told(held: Column, kind: str) -> tuple[str, ...]:
+    holds = f"{len(held.categories)} categories" if kind == "text" else kind.removesuffix("s")
     return held.name, holds, "missing values" if held.missing else ""

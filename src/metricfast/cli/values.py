@@ -32,8 +32,9 @@ _DAYS = (
     *("%m/%d/%y", "%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%B-%Y", "%d/%b/%Y", "%d-%b-%y"),
     *("%d. %b %Y", "%d. %B %Y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%B %d %Y"),
 )
+_FORMATS = tuple(f"{day}{time}" for day in _DAYS for time in _TIMES)
 _ISO = re.compile(r"(1[5-9]|2[01])\d\d[-/.]\d{1,2}([-/.]\d{1,2}([T ].*)?)?")
-_UNITS = r"[-+]?[$€£¥]?\s*\d[\d.,]*\s*[^\d\s]{0,5}"
+_NUMBER_OF_UNIT = r"[-+]?[$€£¥]?\s*\d[\d.,]*\s*[^\d\s]{0,5}"
 # Texts that decide which formats of dates are tried on all.
 _SAMPLE = 50
 
@@ -96,7 +97,13 @@ def recognised(texts: Any, format: Format, *, label: bool = False) -> Values:
             f"{int(known.notna().sum())} values are numbers, but not {_quoted(known[unread])}; "
             f"{_remedy(known[unread])}"
         )
-    elif known.str.fullmatch(_UNITS).loc[known.notna()].all() and len(_units(known)) == 1:
+    elif (format_ := _most_dates(known)) is not None:
+        others = known[_rest(known, _read(known, format_))]
+        found.remarks.append(
+            f"{name} is read as text: most values are dates, but not {_quoted(others)}; "
+            f"{_remedy(others)}"
+        )
+    elif _unit(known):
         found.remarks.append(
             f"{name} is read as text: its numbers have a unit, as {_quoted(known[unread])}; write "
             "the numbers alone"
@@ -232,8 +239,8 @@ def _dates(texts: Any, first: str | None = None) -> dict[str, Any]:
     known = texts.dropna().drop_duplicates()
     found: dict[str, Any] = {}
     iso = all(map(_ISO.fullmatch, known))
-    formats = ["ISO8601"] if iso else [f"{day}{time}" for day in _DAYS for time in _TIMES]
-    for each in dict.fromkeys(formats if first is None else [first, *formats]):
+    formats = ("ISO8601",) if iso else _FORMATS
+    for each in dict.fromkeys(formats if first is None else (first, *formats)):
         if _read(known[:_SAMPLE], each).isna().any() or _read(known, each).isna().any():
             continue
         series = _read(texts, each)
@@ -244,14 +251,24 @@ def _dates(texts: Any, first: str | None = None) -> dict[str, Any]:
     return found
 
 
+def _most_dates(texts: Any) -> str | None:
+    """Return a format of dates that fits more than half of the first texts, None if none does."""
+    sample = texts.dropna().drop_duplicates()[:_SAMPLE]
+    share = {each: float(_read(sample, each).notna().mean()) for each in ("ISO8601", *_FORMATS)}
+    best = max(share, key=lambda each: share[each])
+    return best if share[best] > 0.5 else None
+
+
 def _read(texts: Any, format: str) -> Any:
     pandas = importlib.import_module("pandas")
     return pandas.to_datetime(texts, format=format, errors="coerce", utc=True)
 
 
-def _units(texts: Any) -> set[str]:
-    """Return what stands around numbers."""
-    return set(texts.dropna().str.replace(r"[-+\d.,\s]", "", regex=True))
+def _unit(texts: Any) -> str:
+    """Return the unit that all texts have in addition to a number, "" if there is none."""
+    known = texts.dropna()
+    units = set(known.str.replace(r"[-+\d.,\s]", "", regex=True))
+    return units.pop() if len(units) == 1 and known.str.fullmatch(_NUMBER_OF_UNIT).all() else ""
 
 
 def _quoted(texts: Sequence[str]) -> str:
