@@ -194,7 +194,7 @@ def test_a_training_of_a_single_iteration_is_reported(files):
     assert ", 1 iteration: " in result.stdout
     assert "note: training stopped after 1 iteration" in result.stderr
     result = fit(*soon, learner="lmnn")
-    assert "note: early stopping chose 1 iteration" in result.stderr
+    assert "1 iteration, by early stopping or convergence" in result.stderr
     result = fit("--set", "early_stopping=false", learner="lmnn")
     assert "iterations: " in result.stdout and "note: " not in result.stderr
 

@@ -97,6 +97,19 @@ def test_a_model_of_a_parquet_file_reads_dates_of_csv_files(frame):
     np.testing.assert_allclose(transformed("train.csv")[0], expected, rtol=1e-9, atol=1e-9)
 
 
+def test_dates_and_numbers_are_not_taken_for_each_other(frame):
+    days = frame.assign(day=pd.date_range("2020-01-01", periods=N))
+    numbers = frame.assign(day=np.arange(N) * 2)
+    for train, new, kind in ((days, numbers, "dates"), (numbers, days, "numbers")):
+        for suffix in ("csv", "parquet"):
+            train.to_csv("train.csv", index=False)
+            fit()
+            new.to_csv("new.csv", index=False)
+            new.to_parquet("new.parquet")
+            wrong = run("transform", "m.safetensors", f"new.{suffix}", code=1).stderr
+            assert f"new.{suffix}: The column 'day' must hold {kind}, got " in wrong
+
+
 def test_unclear_dates_are_reported(frame):
     month = np.arange(N) % 12 + 1
     frame["when"] = [f"{m}/{d}/2020" for m, d in zip(month, month[::-1], strict=True)]
@@ -337,6 +350,16 @@ def test_truth_values_with_gaps_are_numbers(frame):
 def test_errors_name_the_option_that_helps(text, options, message):
     Path("train.csv").write_text(text, encoding="utf-8")
     assert message in " ".join(fit(*options, code=1).stderr.split())
+
+
+def test_a_damaged_archive_is_named(frame):
+    Path("train.csv.gz").write_bytes(gzip.compress(frame.to_csv().encode())[:-20])
+    assert "not compressed by gzip" in fit(path="train.csv.gz", code=1).stderr
+
+
+def test_a_long_cell_is_read(frame):
+    write("train.csv", frame.assign(note=["x" * 200_000] + ["y"] * (N - 1)))
+    assert data_of()["categories"] == {"note": 2}
 
 
 def test_arguments_that_no_file_can_have(frame):

@@ -14,6 +14,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from metricfast._core.types import Array
+from metricfast.cli.encoding import is_date
 from metricfast.cli.format import Format, cells_of
 from metricfast.cli.values import Values, decimal_of, is_text, read_as, recognised
 
@@ -81,6 +82,8 @@ def read_table(
         try:
             if name in texts and wanted in ("numbers", "dates"):
                 found = read_as(wanted, texts[name], format)
+            elif wanted in ("numbers", "dates") and is_date(frame[name]) != (wanted == "dates"):
+                raise ValueError(f"The column {name!r} must hold {wanted}, got {frame[name].dtype}")
             elif looked_for and wanted != "text":
                 found = recognised(texts[name], format, label=wanted == "label")
         except ValueError as error:

@@ -7,6 +7,7 @@ import gzip
 import importlib
 import io
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
@@ -58,6 +59,7 @@ def cells_of(path: Path, format: Format) -> tuple[Any, Format, list[str]]:
     OSError if the file cannot be read.
     """
     text, encoding = _decoded(path, format.encoding)
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     first = _EXCEL.match(text)
     sep = format.sep or (first[1] if first else _separator(text, path))
     text = text[first.end() :] if first else text
@@ -85,7 +87,10 @@ def _decoded(path: Path, encoding: str | None) -> tuple[str, str]:
     """Return the text of a file, and its encoding."""
     data = path.read_bytes()
     if path.suffix.lower() == ".gz":
-        data = gzip.decompress(data)
+        try:
+            data = gzip.decompress(data)
+        except (EOFError, OSError, zlib.error) as error:
+            raise ValueError(f"it is not compressed by gzip: {error}") from error
     marked = next((name for mark, name in _BYTE_ORDER_MARKS.items() if data.startswith(mark)), None)
     fits = [encoding] if encoding else [marked] if marked else ["utf-8", "cp1252"]
     for each in fits:
@@ -116,9 +121,12 @@ def _separator(text: str, path: Path) -> str:
 def _records(text: str, sep: str) -> Iterator[tuple[list[str], int]]:
     """Give the records that are not blank, each with the number of its last line."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=sep)
-    for record in reader:
-        if len(record) > 1 or (record and record[0].strip()):
-            yield record, reader.line_num
+    try:
+        for record in reader:
+            if len(record) > 1 or (record and record[0].strip()):
+                yield record, reader.line_num
+    except csv.Error as error:
+        raise ValueError(f"line {reader.line_num}: {error}") from error
 
 
 def _checked(record: list[str], line: int, names: list[str]) -> list[str]:

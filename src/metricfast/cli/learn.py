@@ -68,7 +68,7 @@ def _why_one(learner: Any) -> str:
     """Return what a single iteration means."""
     if getattr(learner, "early_stopping", False):
         return (
-            "note: early stopping chose 1 iteration: more of them did not improve predictions of "
-            "held-out points. --set early_stopping=false trains until convergence"
+            "note: training stopped after 1 iteration, by early stopping or convergence; "
+            "--set early_stopping=false trains until convergence"
         )
     return "note: training stopped after 1 iteration"
