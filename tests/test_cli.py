@@ -174,6 +174,41 @@ def test_inspect(files):
     assert told["columns"][0]["name"] == "length"
 
 
+def test_inspect_of_embeddings(files):
+    fit(target="weight", learner="log-ratio-learner")
+    told = json.loads(run("inspect", "model.safetensors", "--json").stdout)
+    loaded = metricfast.load("model.safetensors")
+    mapped, _ = loaded.embedding_.forward(loaded.parameters_, np.eye(loaded.n_features_in_))
+    shares = np.square(mapped).sum(1)
+    expected = np.sort(shares / shares.sum())[::-1]
+    np.testing.assert_allclose(list(told["relevance"].values()), expected, rtol=1e-9)
+    assert "length" in run("inspect", "model.safetensors").stdout.partition("share of dist")[2]
+    fit("--set", "hidden_layer_sizes=[4]", target="weight", learner="log-ratio-learner")
+    printed = run("inspect", "model.safetensors").stdout
+    assert "LogRatioLearner has no linear map" in printed and "share of dist" not in printed
+
+
+def test_a_training_of_a_single_iteration_is_reported(files):
+    soon = ("--set", "min_iter=0", "--set", "convergence_tol=1000")
+    result = fit(*soon, "--set", "early_stopping=false", learner="lmnn")
+    assert ", 1 iteration: " in result.stdout
+    assert "note: training stopped after 1 iteration" in result.stderr
+    result = fit(*soon, learner="lmnn")
+    assert "1 iteration, by early stopping or convergence" in result.stderr
+    result = fit("--set", "early_stopping=false", learner="lmnn")
+    assert "iterations: " in result.stdout and "note: " not in result.stderr
+
+
+def test_a_small_p_value_is_no_zero(files):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(200, 30)) * 9).rename(columns=str)
+    table["30"] = np.repeat([0.0, 1.0], 100) + rng.normal(size=200) / 10
+    table["kind"] = np.repeat(["u", "v"], 100)
+    table.to_csv("train.csv", index=False)
+    fit("--scale", "no")
+    assert ", p <.001" in run("evaluate", "model.safetensors", "train.csv").stdout
+
+
 def test_models_of_metricfast_are_read_too(files):
     X = files[["length", "width"]].fillna(0)
     metricfast.save(metricfast.Covariance().fit(X), "plain.safetensors")
@@ -221,6 +256,15 @@ def test_unseen_categories_and_dates(files):
         ("fit train.csv --target kind --learner nca-classifier -o m", 2, "--learner nca`, then"),
         ("fit train.csv --target kind --learner NCARegressor -o m", 2, "model file does not hold"),
         ("fit train.csv --target kind --learner lmn -o m", 2, "'lmn' is none of"),
+        (
+            "fit train.csv --target weight --learner lmnn -o m",
+            1,
+            "LMNN learns from classes",
+        ),
+        ("compare train.csv --target weight --learner lmnn", 1, "train.csv, 80 rows, target 'wei"),
+        ("compare five.csv --target kind", 1, "five.csv, 5 rows, target 'kind': cv=5 folds need 5"),
+        ("compare five.csv --target kind --cv 2", 1, "n_neighbors=5 must be at most 2"),
+        ("compare five.csv --target weight --cv 6", 1, "cv=6 folds need 6 points, y has 5"),
         ("bench", 1, "checkout of the sources"),
         ("learn", 2, "No such command 'learn'"),
     ],
@@ -230,6 +274,7 @@ def test_errors_are_helpful(files, arguments, code, message):
     pd.DataFrame({"length": [1], "width": [2]}).to_csv("less.csv")
     pd.DataFrame({"length": [1], "width": ["x"], "colour": ["r"]}).to_csv("text.csv")
     pd.DataFrame({"kind": []}).to_csv("empty.csv")
+    files[10:15].assign(kind=list("uuvvv")).to_csv("five.csv", index=False)
     Path("damaged.npz").write_text("PK")
     Path("notes.txt").write_text("notes")
     assert message in " ".join(run(*arguments.split(), code=code).stderr.split())

@@ -257,3 +257,26 @@ def test_every_learner_of_labelled_points_is_a_candidate_or_left_out_knowingly()
 def test_bad_arguments_are_named(changes, error, message):
     with pytest.raises(error, match=message):
         compare(**{"X": X, "y": y, "learners": "LFDA", **changes})
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "message"),
+    [
+        (["a", "b", "a", "b", "a"], {}, "cv=5 folds need 5 points in the largest class, y has 3"),
+        ([0.1, 0.2, 0.4, 0.5], {}, "cv=5 folds need 5 points, y has 4"),
+        (["a", "b"] * 3, {"cv": 2}, "n_neighbors=5 must be at most 3, the number of points"),
+    ],
+)
+def test_too_few_points_are_named_before_anything_is_tried(labels, options, message):
+    points = np.random.default_rng(0).normal(size=(len(labels), 2))
+    with pytest.raises(ValueError, match=message):
+        compare(points, labels, learners="Covariance", **options)
+
+
+def test_values_of_numpy_are_plain_in_notes():
+    class Picky(Ended):
+        def fit(self, X, y):
+            raise ValueError("no class [np.str_('no'), np.int64(3)]")
+
+    found = compare(X, y, learners={"picky": Picky()}, random_state=0)
+    assert rows_of(found)["picky"].note == "ValueError: no class ['no', 3]"

@@ -177,3 +177,13 @@ def test_targets_are_not_found_again_where_no_training_serves():
     model = LMNN(target_refresh=1, early_stopping="auto").fit(points, labels)
     assert np.isfinite(model.objective_)
     assert model.n_iter_ == len(model.loss_curve_)
+
+
+def test_continuous_labels_are_named_where_classes_are_too_small():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    with pytest.raises(ValueError, match="y looks continuous: MLKR learns from numbers"):
+        LMNN().fit(X, np.arange(40))
+    with pytest.raises(ValueError, match=r"leave the class out\.$"):
+        LMNN().fit(X, np.repeat([0, 1], [38, 2]))
+    with pytest.raises(ValueError, match=r"leave the class out\.$"):
+        LMNN().fit(X, np.arange(40).astype(str))

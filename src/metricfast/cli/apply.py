@@ -12,6 +12,7 @@ from metricfast._core.types import Array
 from metricfast.cli import options, show
 from metricfast.cli.data import labels_of
 from metricfast.cli.files import column, read_table, write_table
+from metricfast.cli.format import Format
 from metricfast.cli.models import Model
 from metricfast.predictors.nearest import NearestNeighbors
 
@@ -25,11 +26,25 @@ __all__ = [
 ]
 
 
-def rows_of(model: Model, path: Path) -> tuple[Any, Any]:
-    """Return the table of a file, and its points; tell of categories that the model lacks."""
-    frame = read_table(path)
-    points = model.points(frame)
+def rows_of(model: Model, path: Path, target: str | None = None) -> tuple[Any, Any]:
+    """Return the table of a file, and its points; report what was missing or not known.
+
+    `target`: the column to read as labels.
+    """
+    kinds = model.kinds | ({} if target is None else {target: "label"})
+    table = read_table(path, model.format, kinds)
+    frame = table.frame
+    try:
+        points = model.points(frame)
+    except ValueError as error:
+        hint = " --sep names what separates its columns." if len(frame.columns) == 1 else ""
+        raise ValueError(f"{path}: {error}{hint}") from error
+    show.tell(*(f"{path}: {remark}" for remark in table.remarks_on(model.kinds)))
     if model.encoder is not None:
+        missing = {name: int(frame[name].isna().sum()) for name in model.kinds}
+        each = ", ".join(f"{name} ({count})" for name, count in missing.items() if count)
+        if each:
+            show.tell(f"{path}: missing: {each}")
         for name, count in model.encoder.unseen(frame).items():
             show.tell(f"{path}: {count} values of {name} are none that the model has seen")
     return frame, points
@@ -45,7 +60,7 @@ def target_of(model: Model, target: str | None) -> str:
 
 def labelled(model: Model, path: Path, target: str) -> tuple[Any, Array]:
     """Return points and labels of the rows of a file that have one; tell of the others."""
-    frame, points = rows_of(model, path)
+    frame, points = rows_of(model, path, target)
     values = column(frame, target, path)
     known = np.asarray(values.notna())
     if not known.all():
@@ -58,12 +73,14 @@ def labelled(model: Model, path: Path, target: str) -> tuple[Any, Array]:
 @click.argument("data", type=options.FILE)
 @click.option("--keep", multiple=True, metavar="COLUMN", help="A column to write, too.")
 @click.option("-o", "--output", type=options.OUTPUT, help="Where to; by default CSV is printed.")
+@options.of_files
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def transform_command(
-    model: Path, data: Path, keep: tuple[str, ...], output: Path | None, as_json: bool
-) -> None:
+    model: Path, data: Path, keep: tuple[str, ...], output: Path | None, as_json: bool,
+    given: Format,
+) -> None:  # fmt: skip
     """Write the rows of a table as points, whose Euclidean distance is the learned one."""
-    loaded = Model.load(model)
+    loaded = Model.load(model, given)
     frame, points = rows_of(loaded, data)
     mapped = np.asarray(loaded.learner.transform(points), np.float64)
     columns = {name: column(frame, name, data).to_numpy() for name in keep}
@@ -81,13 +98,14 @@ def transform_command(
 @click.option("-k", "n_neighbors", type=click.IntRange(1), default=5, show_default=True)
 @click.option("--show", "shown", multiple=True, metavar="COLUMN", help="Of the neighbour.")
 @click.option("-o", "--output", type=options.OUTPUT, help="Where to; by default CSV is printed.")
+@options.of_files
 @options.shared
 def neighbors_command(
     model: Path, data: Path, database: Path | None, n_neighbors: int, shown: tuple[str, ...],
-    output: Path | None, as_json: bool, n_jobs: int | None,
+    output: Path | None, as_json: bool, n_jobs: int | None, given: Format,
 ) -> None:  # fmt: skip
     """Find the rows nearest to each row under the learned distance; rows count from 0."""
-    loaded = Model.load(model)
+    loaded = Model.load(model, given)
     frame, points = rows_of(loaded, data)
     searched, others = (frame, points) if database is None else rows_of(loaded, database)
     search = NearestNeighbors(n_neighbors=n_neighbors, metric=loaded.learner, n_jobs=n_jobs).fit(

@@ -14,6 +14,7 @@ import metricfast
 from metricfast.cli import options, show
 from metricfast.cli.data import read_data
 from metricfast.cli.files import write_table
+from metricfast.cli.format import Format
 from metricfast.cli.learn import SCALES
 from metricfast.comparison.candidates import suited
 from metricfast.comparison.labels import Labels
@@ -41,19 +42,23 @@ __all__ = ["compare_command"]
 def compare_command(
     data: Path, target: str, drop: tuple[str, ...], categorical: tuple[str, ...],
     continuous: bool | None, scale: str, seed: int, as_json: bool, n_jobs: int | None,
+    given: Format,
     learners: tuple[str, ...], cv: int, n_neighbors: int, scoring: str | None,
     time_limit: float | None, checkpoint: Path | None, output: Path | None, plot: Path | None,
 ) -> None:  # fmt: skip
     """Which learner for this table? Cross-validated, beside the Euclidean distance."""
     if plot is not None:
         importlib.import_module("metricfast.plotting")  # which says what to install
-    read = read_data(data, target, drop, categorical)
+    read = read_data(data, target, drop, categorical, given)
     if not as_json:
         show.tell(*read.told())
-    labels = Labels.of(read.labels, continuous)
+    with read.named():
+        labels = Labels.of(read.labels, continuous)
+        options.check_suited(learners, labels)
     names = learners or tuple(suited(len(read.labels), labels.continuous))
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+    hidden = not console.is_terminal
+    with read.named(), Progress(console=console, transient=True, disable=hidden) as progress:
         task = progress.add_task("comparing", total=len(names) + 2)
         found = metricfast.compare(
             read.frame, read.labels, learners=names, cv=cv, scoring=scoring,

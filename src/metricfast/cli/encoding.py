@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -13,11 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.types import Array, Floats
 
-__all__ = ["Column", "TableEncoder"]
+__all__ = ["Column", "TableEncoder", "category", "is_date", "is_number", "numbers"]
 
 # As many categories of a column as gradient boosting by histograms takes; rarer ones are one.
 _MOST = 255
 OTHER, MISSING = "other", "missing"
+_WHOLE = re.compile(r"-?\d+\.0+")
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,12 @@ def is_number(values: Any) -> bool:
     return getattr(kind, "kind", "O") in "biufmM"
 
 
+def is_date(values: Any) -> bool:
+    """Report whether a column holds dates."""
+    kind = getattr(values.dtype, "numpy_dtype", values.dtype)
+    return getattr(kind, "kind", "O") == "M"
+
+
 def numbers(values: Any) -> Floats:
     """Return a column as numbers, dates in days; ValueError where it has others."""
     kind = getattr(values.dtype, "numpy_dtype", values.dtype)
@@ -156,8 +164,13 @@ def numbers(values: Any) -> Floats:
     return found
 
 
+def category(value: Any) -> str:
+    """Return a category as text; a whole number has no fraction, whatever its type."""
+    text = str(value).strip()
+    return text.partition(".")[0] if _WHOLE.fullmatch(text) else text
+
+
 def _texts(values: Any) -> Iterator[str | None]:
-    """Give categories as text, None for missing ones; whole numbers as such, whatever the type."""
+    """Give categories as text, None for missing ones."""
     for value, missing in zip(values.tolist(), values.isna(), strict=True):
-        whole = isinstance(value, float) and value.is_integer()
-        yield None if missing else str(int(value) if whole else value)
+        yield None if missing else category(value)

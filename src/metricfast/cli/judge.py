@@ -11,13 +11,16 @@ import click
 import numpy as np
 
 import metricfast
+from metricfast._core.types import Floats
 from metricfast.cli import options, show
 from metricfast.cli.apply import labelled, target_of
 from metricfast.cli.encoding import Column
+from metricfast.cli.format import Format
 from metricfast.cli.models import Model
 from metricfast.comparison.labels import Labels, shares
-from metricfast.comparison.result import EUCLIDEAN, SCALED
+from metricfast.comparison.result import EUCLIDEAN, SCALED, p_text
 from metricfast.comparison.statistics import paired_p_value
+from metricfast.embeddings import Linear
 from metricfast.metrics._score import Score
 from metricfast.predictors.classifiers import KNeighborsClassifier
 from metricfast.predictors.regressors import KNeighborsRegressor
@@ -35,17 +38,18 @@ _MOST = 10
 @click.option("--target", help="The column of labels; by default that of the model.")
 @click.option("--database", type=options.FILE, help="Rows that predict; by default those of DATA.")
 @click.option("-k", "n_neighbors", type=click.IntRange(1), default=5, show_default=True)
+@options.of_files
 @options.shared
 def evaluate_command(
     model: Path, data: Path, target: str | None, database: Path | None, n_neighbors: int,
-    as_json: bool, n_jobs: int | None,
+    as_json: bool, n_jobs: int | None, given: Format,
 ) -> None:  # fmt: skip
     """Predict labels by nearest neighbours: learned distance and Euclidean, side by side.
 
     Without --database, each row of DATA is predicted by the others. Give rows that the model was
     not fitted to.
     """
-    loaded = Model.load(model)
+    loaded = Model.load(model, given)
     name = target_of(loaded, target)
     points, read = labelled(loaded, data, name)
     labels = Labels.of(read, loaded.continuous)
@@ -71,7 +75,7 @@ def evaluate_command(
     title = f"{labels.score} of {n_neighbors} neighbours, {len(points)} rows"
     show.print_table(("distance", "score", "95 % interval"), rows, title)
     difference = scores["learned"].mean - scores[before].mean
-    click.echo(f"difference {difference:+.4f}, p {p_value:.3f}")
+    click.echo(f"difference {difference:+.4f}, p {p_text(p_value)}")
     if seen:
         show.tell("warning: the model was fitted to these very rows, which flatters it")
 
@@ -108,8 +112,8 @@ def inspect_command(model: Path, as_json: bool) -> None:
         names = loaded.encoder.get_feature_names_out()
     else:
         names = getattr(learner, "feature_names_in_", np.arange(learner.n_features_in_))
-    if hasattr(learner, "feature_relevance") and hasattr(learner, "components_"):
-        relevance = learner.feature_relevance()
+    relevance = _relevance(learner)
+    if relevance is not None:
         order = np.argsort(-relevance, kind="stable")
         found["relevance"] = {str(names[j]): float(relevance[j]) for j in order}
     if as_json:
@@ -120,12 +124,28 @@ def inspect_command(model: Path, as_json: bool) -> None:
     ]
     show.print_table(("", ""), rows)
     if loaded.encoder is not None:
-        columns = map(_told, loaded.encoder.columns_)
-        show.print_table(("column", "holds", "with"), list(columns))
-    top = list(found.get("relevance", {}).items())[:_MOST]
+        columns = [_told(each, loaded.kinds[each.name]) for each in loaded.encoder.columns_]
+        show.print_table(("column", "holds", "with"), columns)
+    if relevance is None:
+        click.echo(f"features have no shares of distances: {found['learner']} has no linear map")
+        return
+    top = list(found["relevance"].items())[:_MOST]
     show.print_table(("feature", "share of distances"), [(k, f"{v:.1%}") for k, v in top])
 
 
-def _told(held: Column) -> tuple[str, ...]:
-    holds = "number" if held.mean is not None else f"{len(held.categories)} categories"
+def _relevance(learner: Any) -> Floats | None:
+    """Return the share of each feature in the distance, None where the map is not linear."""
+    if hasattr(learner, "feature_relevance") and hasattr(learner, "components_"):
+        found: Floats = learner.feature_relevance()
+        return found
+    if type(getattr(learner, "embedding_", None)) is not Linear:
+        return None
+    origin = np.zeros((1, learner.n_features_in_))
+    moved = learner.transform(np.eye(learner.n_features_in_)) - learner.transform(origin)
+    squares: Floats = (np.asarray(moved, np.float64) ** 2).sum(axis=1)
+    return squares / (squares.sum() or 1.0)
+
+
+def _told(held: Column, kind: str) -> tuple[str, ...]:
+    holds = f"{len(held.categories)} categories" if kind == "text" else kind.removesuffix("s")
     return held.name, holds, "missing values" if held.missing else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import metricfast
 from metricfast._core.types import Floats
 from metricfast.cli.data import Data
 from metricfast.cli.encoding import TableEncoder, is_number, numbers
+from metricfast.cli.format import Format
 from metricfast.comparison.units import ChosenUnits
 from metricfast.training.fingerprint import fingerprint
 
@@ -32,6 +33,7 @@ class Model:
     `target`: the column of labels.
     `continuous`: whether these are continuous.
     `trained_on`: a digest of the points that it was fitted to.
+    `format`: how the texts of a file are read.
     """
 
     learner: Any
@@ -40,6 +42,7 @@ class Model:
     target: str | None = None
     continuous: bool | None = None
     trained_on: str | None = None
+    format: Format = field(default_factory=Format)
 
     @classmethod
     def fit(cls, learner: BaseEstimator, data: Data, scale: bool | str, continuous: bool) -> Model:
@@ -49,11 +52,20 @@ class Model:
         points = encoder.transform(frame)
         units = ChosenUnits(scale, continuous=continuous).fit(points, labels)
         scaler = units.scaler_
-        model = cls(learner, encoder, None, data.target, continuous)
+        model = cls(learner, encoder, None, data.target, continuous, format=data.remembered())
         model.units = (scaler.mean_, scaler.scale_) if units.scaled_ else None
         points = model.points(frame)
         model.learner, model.trained_on = learner.fit(points, labels), fingerprint(points)
         return model
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """What the columns of a table hold, by name: "numbers", "dates" or "text"."""
+        found = {}
+        for each in self.encoder.columns_ if self.encoder is not None else ():
+            number = "dates" if each.name in self.format.dates else "numbers"
+            found[each.name] = "text" if each.mean is None else number
+        return found
 
     def points(self, frame: Any) -> Any:
         """Return the points that rows are, as the learner takes them."""
@@ -89,16 +101,20 @@ class Model:
             "target": self.target,
             "continuous": self.continuous,
             "trained_on": self.trained_on,
+            "format": asdict(self.format),
         }
         metricfast.save(self.learner, path, metadata={_KEY: json.dumps(state)})
 
     @classmethod
-    def load(cls, path: Path) -> Model:
-        """Read a model file; ValueError if it is none."""
+    def load(cls, path: Path, format: Format | None = None) -> Model:
+        """Read a model file; ValueError if it is none.
+
+        `format`: how texts are read, where it is to differ from the format of the training file.
+        """
         learner = metricfast.load(path)
         text = metricfast.io.load_metadata(path).get(_KEY)
         if text is None:
-            return cls(learner)
+            return cls(learner, format=format or Format())
         try:
             state = json.loads(text)
             units = state["units"]
@@ -109,6 +125,7 @@ class Model:
                 state["target"],
                 state["continuous"],
                 state["trained_on"],
+                Format.of(state["format"]) if "format" in state else Format(),
             )
             n_columns = len(model.encoder.get_feature_names_out())  # type: ignore[union-attr]
             widths = {n_columns, *[each.shape for each in model.units or ()]}
@@ -118,4 +135,6 @@ class Model:
             raise ValueError(
                 f"{path} is of {learner.n_features_in_} features, its table of {n_columns}."
             )
+        if format is not None:
+            model.format = format.over(model.format)
         return model

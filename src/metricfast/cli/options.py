@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import functools
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,9 +14,21 @@ from click.shell_completion import CompletionItem
 from sklearn.base import BaseEstimator
 
 import metricfast.learners as learners
+from metricfast.cli.format import Format
 from metricfast.comparison.candidates import CLASSES, CONTINUOUS, PREDICTORS
+from metricfast.comparison.labels import Labels
 
-__all__ = ["ANY_LEARNER", "FILE", "LEARNER", "OUTPUT", "learner_of", "of_data", "shared"]
+__all__ = [
+    "ANY_LEARNER",
+    "FILE",
+    "LEARNER",
+    "OUTPUT",
+    "check_suited",
+    "learner_of",
+    "of_data",
+    "of_files",
+    "shared",
+]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -67,6 +81,17 @@ ANY_LEARNER = _Learner((*CLASSES, *CONTINUOUS))
 LEARNER = _Learner(name for name in (*CLASSES, *CONTINUOUS) if name not in PREDICTORS)
 
 
+def check_suited(names: Iterable[str], labels: Labels) -> None:
+    """Raise ValueError for a learner of classes where labels are continuous."""
+    wrong = [name for name in names if name not in CONTINUOUS]
+    suited = [name for name in CONTINUOUS if name not in PREDICTORS]
+    if wrong and labels.continuous:
+        raise ValueError(
+            f"labels look continuous, and {', '.join(wrong)} learns from classes: choose among "
+            f"{', '.join(suited)}, or say --classes where the numbers name classes."
+        )
+
+
 def learner_of(
     name: str, settings: tuple[str, ...], seed: int, n_jobs: int | None
 ) -> BaseEstimator:
@@ -99,7 +124,56 @@ def shared(command: _Command) -> _Command:
     return command
 
 
-def of_data(command: _Command) -> _Command:
+def _sign(ctx: Any, param: click.Parameter, value: str | None) -> str | None:
+    """Return a single character, a tabulator where it is named."""
+    del ctx
+    if value is None or (not value and param.name == "thousands"):
+        return value
+    sign = {"\\t": "\t", "tab": "\t"}.get(value, value)
+    if len(sign) != 1:
+        raise click.BadParameter(f"it must be a single character, got {value!r}.")
+    return sign
+
+
+def _encoding(ctx: Any, param: click.Parameter, value: str | None) -> str | None:
+    del ctx, param
+    try:
+        return value if value is None else codecs.lookup(value).name
+    except LookupError as error:
+        raise click.BadParameter(f"{value!r} is no encoding: utf-8, latin-1, …") from error
+
+
+def of_files(command: _Command) -> Callable[..., Any]:
+    """Add the options that say how CSV files are read, as the argument `given`."""
+
+    @functools.wraps(command)
+    def reading(
+        *, sep: str | None, decimal: str | None, thousands: str | None, encoding: str | None,
+        na: tuple[str, ...], **others: Any,
+    ) -> Any:  # fmt: skip
+        if thousands and thousands == (decimal or ""):
+            raise click.BadParameter("it is the decimal sign.", param_hint="--thousands")
+        return command(given=Format(sep, decimal, thousands, encoding, na), **others)
+
+    found: Callable[..., Any] = reading
+    for option in (
+        click.option(
+            "--na", multiple=True, metavar="TEXT", help="Text that means a missing value."
+        ),
+        click.option("--encoding", callback=_encoding, help="Of the text: utf-8, latin-1, …"),
+        click.option(
+            "--thousands", callback=_sign, metavar="SIGN", help='Between thousands; "": none.'
+        ),
+        click.option("--decimal", type=click.Choice([".", ","]), help="The decimal sign."),
+        click.option(
+            "--sep", callback=_sign, metavar="SIGN", help="Between the values of a CSV file."
+        ),
+    ):
+        found = option(found)
+    return found
+
+
+def of_data(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of commands that learn from a table."""
     kinds = "--continuous/--classes"
     for option in (
@@ -119,4 +193,4 @@ def of_data(command: _Command) -> _Command:
         click.option("--seed", type=int, default=0, show_default=True),
     ):
         command = option(command)
-    return shared(command)
+    return shared(of_files(command))

@@ -10,6 +10,7 @@ import click
 from metricfast.cli import options
 from metricfast.cli.apply import give, labelled, rows_of, target_of
 from metricfast.cli.files import column
+from metricfast.cli.format import Format
 from metricfast.cli.models import Model
 from metricfast.comparison.labels import Labels
 from metricfast.predictors.classifiers import KNeighborsClassifier
@@ -36,17 +37,19 @@ __all__ = ["predict_command"]
 @click.option("--proba", is_flag=True, help="Write the share of each class, too.")
 @click.option("--keep", multiple=True, metavar="COLUMN", help="A column of DATA to write, too.")
 @click.option("-o", "--output", type=options.OUTPUT, help="Where to; by default CSV is printed.")
+@options.of_files
 @options.shared
 def predict_command(
     model: Path, data: Path, database: Path, target: str | None, n_neighbors: int, weights: str,
     proba: bool, keep: tuple[str, ...], output: Path | None, as_json: bool, n_jobs: int | None,
+    given: Format,
 ) -> None:  # fmt: skip
     """Predict the label of each row by its nearest rows under the learned distance.
 
     Those are looked for in --database, which has the labels: of classes the one that most of
     them have, of continuous labels their mean. DATA needs no labels.
     """
-    loaded = Model.load(model)
+    loaded = Model.load(model, given)
     name = target_of(loaded, target)
     points, read = labelled(loaded, database, name)
     labels = Labels.of(read, loaded.continuous)

@@ -12,7 +12,7 @@ from metricfast._core.targets import as_label_array, check_class_labels
 from metricfast._core.types import Array, Floats
 from metricfast.metrics._wanted import are_continuous
 
-__all__ = ["Labels", "shares"]
+__all__ = ["Labels", "looks_continuous", "shares"]
 
 # Numbers that occur less often, on average, are no classes.
 _FEW = 5
@@ -28,6 +28,13 @@ def shares(predicted: Any, labels: Array, variances: Floats | None) -> Floats:
     squares = (np.asarray(predicted, np.float64) - labels).reshape(len(labels), -1) ** 2
     found: Floats = 1 - (squares / variances).mean(axis=1)
     return found
+
+
+def looks_continuous(labels: Array) -> bool:
+    """Report whether labels are numbers that are not whole, or that seldom repeat."""
+    real = labels.dtype.kind in "iuf"
+    rare = real and len(labels) < _FEW * len(np.unique(labels))
+    return bool(are_continuous(labels, "y") or rare)
 
 
 @dataclass(frozen=True)
@@ -47,9 +54,7 @@ class Labels:
         if not labels.ndim:
             raise ValueError(f"y must hold a label for each point, got {y!r}.")
         if continuous is None:
-            real = labels.dtype.kind in "iuf"
-            rare = real and len(labels) < _FEW * len(np.unique(labels))
-            continuous = are_continuous(labels, "y") or rare
+            continuous = looks_continuous(labels)
         check_bool("continuous", continuous)
         if not continuous:
             check_class_labels(labels)

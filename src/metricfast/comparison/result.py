@@ -8,10 +8,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-__all__ = ["EUCLIDEAN", "HEADINGS", "SCALED", "Comparison", "Row"]
+__all__ = ["EUCLIDEAN", "HEADINGS", "SCALED", "Comparison", "Row", "p_text"]
 
 EUCLIDEAN, SCALED = "Euclidean", "scaled Euclidean"
 HEADINGS = ("", "score", "95 % interval", "difference", "p", "", "fit s")
+
+
+def p_text(p_value: float) -> str:
+    """Return a p-value in three decimals; a small one is no zero, NaN is empty."""
+    text = "" if math.isnan(p_value) else f"{p_value:.3f}"
+    return "<.001" if text == "0.000" else text
 
 
 @dataclass(frozen=True)
@@ -54,13 +60,12 @@ class Row:
         """Return the row as it is shown."""
         if math.isnan(self.score):
             return (self.learner, self.note)
-        p = "" if math.isnan(self.p_value) else f"{self.p_value:.3f}"
         return (
             self.learner,
             f"{self.score:.4f}",
             f"[{self.low:.4f}, {self.high:.4f}]",
             "" if math.isnan(self.difference) else f"{self.difference:+.4f}",
-            "<.001" if p == "0.000" else p,
+            p_text(self.p_value),
             self.change,
             f"{self.fit_seconds:.2f}",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -178,6 +179,7 @@ def compare(
         if splitter is None:
             kind = KFold if continuous else StratifiedKFold
             n_splits = check_count("cv", cv, least=2)
+            _check_size(labels, n_splits, n_neighbors)
             splitter = kind(n_splits, shuffle=True, random_state=record.seed)
         # Classes of dtype object are none to scikit-learn.
         plain_labels = labels.values
@@ -198,6 +200,24 @@ def compare(
     if refit and not interrupted:
         result.best_estimator_ = run.refit(result.best_name_)
     return result
+
+
+def _check_size(labels: Labels, n_splits: int, n_neighbors: int) -> None:
+    """Raise ValueError where there are too few points for folds and neighbours."""
+    n = len(labels.values)
+    sizes = [n] if labels.continuous else np.unique(labels.values, return_counts=True)[1]
+    most, of = int(max(sizes)), "" if labels.continuous else " in the largest class"
+    if n_splits > most:
+        raise ValueError(
+            f"cv={n_splits} folds need {n_splits} points{of}, y has {most}: lower cv, or give more "
+            "points."
+        )
+    training = n - math.ceil(n / n_splits)
+    if n_neighbors > training:
+        raise ValueError(
+            f"n_neighbors={n_neighbors} must be at most {training}, the number of points to train "
+            f"on in each of cv={n_splits} folds of {n} points: lower it, or give more points."
+        )
 
 
 def _seeded(found: dict[str, BaseEstimator], seed: int) -> dict[str, BaseEstimator]:

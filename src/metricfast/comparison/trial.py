@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from collections.abc import Callable
@@ -102,7 +103,8 @@ def try_learner(
         return Trial(None, time.perf_counter() - start, "out of time")
     except Exception as error:  # of a learner that cannot, the others should not suffer
         told = str(error).strip().splitlines() or [""]
-        return Trial(None, time.perf_counter() - start, f"{type(error).__name__}: {told[0]}")
+        plain = re.sub(r"np\.\w+\(([^()]*)\)", r"\1", told[0])
+        return Trial(None, time.perf_counter() - start, f"{type(error).__name__}: {plain}")
     if not np.isfinite(values).all():
         return Trial(None, elapsed, "predictions are not finite")
     return Trial(values, elapsed)

@@ -135,7 +135,7 @@ class LMNN(Loss):
         if (counts <= n_neighbors).any():
             label = classes[np.argmax(counts <= n_neighbors)]
             raise ValueError(
-                f"Class {label!r} of y has {counts.min()} member(s): each class needs more than "
+                f"Class {label} of y has {counts.min()} member(s): each class needs more than "
                 f"n_neighbors={n_neighbors}. Lower n_neighbors or leave the class out."
             )
         own = np.arange(len(points))

@@ -296,10 +296,13 @@ def _check_class_sizes(data: TrainingSet, k: int) -> None:
     smallest = int(sizes.argmin())
     if sizes[smallest] <= k:
         n_samples, n_features = data.X.shape
+        numbers = data.classes.dtype.kind in "iuf" and n_samples < 2 * len(sizes)
         raise ValueError(
             f"not enough class labels for specified k (smallest class has {sizes[smallest]}): "
             f"class {data.classes[smallest]} needs more than n_neighbors={k} members "
             f"({n_samples=}, {n_features=}). Lower n_neighbors, or leave the class out."
+            + " y looks continuous: MLKR learns from numbers."
+            * numbers
         )
 
 
