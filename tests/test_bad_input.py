@@ -289,10 +289,6 @@ def test_row(name, learner, tmp_path, monkeypatch):
     row = TABLE[name]
     if name in OF_CLASSES and not learner._has_classes:
         return
-    if name == "fit-sparse" and not learner._accept_sparse:
-        with pytest.raises(TypeError, match="dense data is required"):
-            CASES[name](learner)
-        return
     if row.learner in (None, learner.__name__):
         check(row, lambda: CASES[name](learner))
 

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csc_matrix, csr_array
 from sklearn.base import BaseEstimator
 
 from metricfast._core.checks import check_points, check_tuples
@@ -133,9 +133,12 @@ def test_input_is_used_as_it_is_where_possible_and_never_modified():
     np.testing.assert_array_equal(X, POINTS)
 
 
-def test_sparse_points_are_refused_or_kept_sparse():
-    with pytest.raises(TypeError, match="Sparse data was passed for X"):
-        points(csr_array(POINTS))
+def test_sparse_points_become_arrays_or_are_kept_sparse():
+    for form in (csr_array, csc_matrix, coo_array):
+        np.testing.assert_array_equal(points(form(POINTS), order="C"), POINTS)
+    wide = csr_array((10, 10**12))
+    with pytest.raises(MemoryError, match=r"X, a sparse matrix of shape \(10, 1000000000000\), as"):
+        points(wide)
     kept = points(csr_array(POINTS), accept_sparse=("csr", "csc"))
     np.testing.assert_array_equal(kept.toarray(), POINTS)
     with pytest.raises(ValueError, match="Complex data not supported"):

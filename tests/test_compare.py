@@ -13,6 +13,7 @@ import registry
 from scipy import stats
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_iris, load_wine
+from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import (
     KFold,
@@ -189,6 +190,29 @@ def test_tables_with_preprocessing():
     )
     assert rows_of(found)["LFDA"].score > 0.95
     assert (found.best_estimator_.predict(table) == y.astype(str)).mean() > 0.95
+
+
+def test_sparse_points_are_compared_as_arrays(tmp_path):
+    table = pd.DataFrame({"kind": np.array(["a", "b", "c"])[y], "other": X[:, 0].round()})
+    found = [
+        compare(
+            table, y, learners=["LFDA", "NCA", "NCAClassifier"], cv=3, random_state=0,
+            preprocessing=OneHotEncoder(sparse_output=sparse, handle_unknown="ignore"),
+        )
+        for sparse in (True, False)
+    ]  # fmt: skip
+    points = OneHotEncoder().fit_transform(table)
+    file = tmp_path / "found"
+    for preprocessing in (None, TruncatedSVD(3)):
+        how = {"learners": "LFDA", "random_state": 0, "checkpoint": file, "cv": 3}
+        given = compare(points, y, preprocessing=preprocessing, **how)
+        assert rows_of(given)["LFDA"].score > 0.9
+        with pytest.raises(ValueError, match="is of a training with other"):
+            compare(2 * points, y, preprocessing=preprocessing, **how)
+        file.unlink()
+    assert rows_of(found[0])["NCAClassifier"].score > 0.9
+    for one, other in zip(*(each.rows for each in found), strict=True):
+        assert (one.learner, one.score) == (other.learner, other.score)
 
 
 def test_callbacks_see_rows_and_end_the_comparison(capsys):

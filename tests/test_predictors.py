@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse import csc_array, csr_matrix, issparse
 from sklearn import neighbors as theirs
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
@@ -323,3 +324,25 @@ def test_a_score_that_there_is_none_of_is_no_attribute():
         assert not hasattr(model, "loo_score_") and "loo_score_" not in dir(model)
         with pytest.raises(AttributeError, match=r"loo_score_ cannot be computed: (n_n|No n)"):
             _ = model.loo_score_
+
+
+@pytest.mark.parametrize(
+    "metric", ["euclidean", mf.LFDA(), mf.NCA(tol=1e9, random_state=0)], ids=str
+)
+@pytest.mark.parametrize("form", [csr_matrix, csc_array])
+@pytest.mark.parametrize("name", NAMES)
+def test_sparse_points_give_what_dense_ones_do(name, form, metric):
+    if metric != "euclidean" and "metric" not in getattr(ours, name)().get_params():
+        pytest.skip("learns its own metric")
+    X, y, queries, radius = halves("iris")
+    X, queries = (np.where(points > 1.5, points, 0) for points in (X, queries))
+    dense, sparse = (
+        make(ours, name, metric=metric, radius=10 * radius).fit(as_given(X), y)
+        for as_given in (np.asarray, form)
+    )
+    call = "predict" if hasattr(dense, "predict") else "kneighbors_graph"
+    call = call if hasattr(dense, call) else "radius_neighbors_graph"
+    expected, found = getattr(dense, call)(queries), getattr(sparse, call)(form(queries))
+    if issparse(expected):
+        expected, found = expected.toarray(), found.toarray()
+    np.testing.assert_array_equal(found, expected)

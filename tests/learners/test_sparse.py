@@ -8,14 +8,18 @@ from inspect import signature
 import numpy as np
 import pytest
 from reference import numeric_gradient, peak_memory
-from registry import of_points
-from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix, random_array
+from registry import CHUNKS, entry_of, make, of_points
+from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix, issparse, random_array
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
-from metricfast import LMNN, MLKR, NCA, NCMML, losses
+from metricfast import LMNN, MLKR, NCA, NCMML, ITML_Supervised, config_context, losses
 from metricfast._core import sparse as _sparse
 from metricfast._core.initialize import initialize_components
 from metricfast._core.scaling import center_and_rescale
+from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.linear.base import LinearLearner
 from metricfast.training.coordinates import Coordinates
 from metricfast.training.labelled import Labelled
@@ -218,3 +222,38 @@ def test_class_means_of_sparse_points(dtype, weight):
     scale = np.abs(dense.components_).max()
     np.testing.assert_allclose(sparse.components_, dense.components_, atol=tolerance * scale)
     assert sparse.objective_ == pytest.approx(dense.objective_, rel=tolerance)
+
+
+TABLE = np.random.default_rng(0).integers(0, 4, (90, 6))
+TABLE[:, 0] = CLASSES = np.arange(90) % 3
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("learner", of_points(), ids=lambda learner: learner.__name__)
+def test_behind_encoded_columns(learner):
+    """The default output of a ColumnTransformer of categories is sparse."""
+    y = np.arange(90) // 2 % 40 if entry_of(learner).takes == CHUNKS else CLASSES
+    models = []
+    for sparse in (True, False):
+        encoder = OneHotEncoder(sparse_output=sparse)
+        encoded = make_column_transformer((encoder, [0, 1, 2]), remainder="passthrough")
+        encoded.set_params(sparse_threshold=1.0)
+        assert issparse(encoded.fit_transform(TABLE)) == sparse
+        models.append(make_pipeline(encoded, make(learner)).fit(TABLE, y))
+    pairs = models[1][:-1].transform(TABLE)[np.arange(90).reshape(45, 2)]
+    if not issubclass(learner, (LinearLearner, EmbeddedMetricMixin)):  # which train on sparse ones
+        found, expected = (model[-1].pair_score(pairs) for model in models)
+        np.testing.assert_array_equal(found, expected)
+    if hasattr(models[0], "transform"):
+        points = models[1][:-1].transform(TABLE)
+        np.testing.assert_allclose(
+            models[0].transform(TABLE), models[0][-1].transform(points), rtol=0, atol=1e-9
+        )
+
+
+def test_an_array_that_would_not_fit_is_refused():
+    with (
+        config_context(memory_limit="1 MB"),
+        pytest.raises(MemoryError, match=r"X, a sparse matrix of shape .* as an array would take"),
+    ):
+        ITML_Supervised().fit(csr_array((300, 10_000)), LABELS)

@@ -18,7 +18,7 @@ from metricfast._core.frames import as_readable, naming_column, plain_frame
 from metricfast._core.memory import nbytes, refuse_beyond
 from metricfast._core.preprocessors import Preprocessor, form
 from metricfast._core.sources import Source
-from metricfast._core.sparse import check_structure
+from metricfast._core.sparse import check_structure, made_dense
 from metricfast._core.stores import as_source, in_memory
 from metricfast._core.targets import as_label_array
 from metricfast._core.types import Array
@@ -52,8 +52,9 @@ def check_points(
     `estimator`: whose name errors carry, and whose `n_features_in_` and `feature_names_in_` are set
         (`reset`, in `fit`) or compared with.
     `X`: a table of points, also a sparse one, or indicators for the preprocessor; errors call it
-        `name`. Points that are not in memory are read, unless `accept_sources`: they are returned
-        as a source, which checks what it reads.
+        `name`. A sparse one becomes an array unless `accept_sparse` is given. Points that are not
+        in memory are read, unless `accept_sources`: they are returned as a source, which checks
+        what it reads.
     `**params`: of :func:`sklearn.utils.check_array`.
     Returns X, or (X, y); X in native float32 if it was float32, otherwise float64; never modified
     in place.
@@ -70,7 +71,9 @@ def check_points(
                 refuse_beyond(len(source) * source.row_bytes, needing, "give fewer points")
             X = _with_names(in_memory(X, needing, "give fewer points"), source)
         X = _formed(_with_shape(X), 2, "points", preprocessor, estimator)
-        if issparse(X):
+        if not params.get("accept_sparse"):
+            X = made_dense(X)
+        elif issparse(X):
             check_structure(X)
         y = check_labels(y)
         # Of a frame that has no dtype of NumPy, and may hold float32 alone.

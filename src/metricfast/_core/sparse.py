@@ -15,6 +15,7 @@ from scipy.sparse.linalg import LinearOperator, svds
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from metricfast._core.memory import refuse_beyond
 from metricfast._core.scaling import ORDINARY, times_power_of_two
 from metricfast._core.types import Array, Floats, Integers
 
@@ -23,6 +24,7 @@ __all__ = [
     "dense",
     "embed_sparse",
     "is_wide",
+    "made_dense",
     "nearest_of_class",
     "principal_axes",
     "rescale",
@@ -31,6 +33,7 @@ __all__ = [
 
 # From here on, matrices of n_features x n_features, or of dense points, are avoided.
 _WIDE = 2000
+_NARROWER = "give fewer points or features, or reduce them by TruncatedSVD first"
 
 
 def check_structure(X: Any, name: str = "X") -> None:
@@ -67,6 +70,19 @@ def check_structure(X: Any, name: str = "X") -> None:
 
 def _within(index: Array, size: int) -> bool:
     return not index.size or (int(index.min()) >= 0 and int(index.max()) < size)
+
+
+def made_dense(X: Any, name: str = "X") -> Any:
+    """Return a sparse matrix as an array, and anything else as it is.
+
+    Raises ValueError if the matrix is damaged, MemoryError if the array would not fit.
+    """
+    if not issparse(X):
+        return X
+    check_structure(X, name)
+    needed = math.prod(X.shape) * X.dtype.itemsize
+    refuse_beyond(needed, f"{name}, a sparse matrix of shape {X.shape}, as an array", _NARROWER)
+    return X.toarray()
 
 
 def dense(X: Any) -> Array:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import KFold, StratifiedKFold
@@ -22,6 +23,7 @@ from metricfast._core.arguments import (
 )
 from metricfast._core.arrays import as_points, as_threads
 from metricfast._core.frames import as_table, column_of, columns_of
+from metricfast._core.sparse import made_dense
 from metricfast.comparison.candidates import as_learners
 from metricfast.comparison.course import Course
 from metricfast.comparison.labels import Labels
@@ -158,6 +160,7 @@ def compare(
         told = (*told, _show)
     X, labels = as_table(X, "X"), Labels.of(y, continuous)
     if preprocessing is None:
+        X = made_dense(X)
         as_points(X, "X")
     elif not (hasattr(X, "__len__") or hasattr(X, "shape")):
         raise TypeError(f"X must be points or a table, got {X!r}.")
@@ -229,6 +232,8 @@ def _seeded(found: dict[str, BaseEstimator], seed: int) -> dict[str, BaseEstimat
 
 def _content(X: Any) -> Any:
     """Return what tells points from others."""
+    if issparse(X):
+        return X
     columns = [[str(name), column_of(X, j)] for j, (name, _) in enumerate(columns_of(X))]
     return columns or np.asarray(X)
 

@@ -10,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from metricfast._core.arguments import check_choice
 from metricfast._core.arrays import as_points
+from metricfast._core.sparse import made_dense
 from metricfast._core.types import Array
 from metricfast.predictors.classifiers import KNeighborsClassifier
 from metricfast.predictors.regressors import KNeighborsRegressor
@@ -41,6 +42,7 @@ class ChosenUnits(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     def fit(self, X: Any, y: Any = None) -> ChosenUnits:
         """Choose."""
         check_choice("scale", self.scale, ["auto", True, False])
+        X = made_dense(X)
         self.scaler_ = StandardScaler().fit(X)
         self.n_features_in_ = self.scaler_.n_features_in_
         self.scaled_ = bool(self._better(X, y) if self.scale == "auto" else self.scale)
@@ -63,7 +65,8 @@ class ChosenUnits(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         return found
 
     def transform(self, X: Any) -> Array:
-        """Return points in the chosen units."""
+        """Return points in the chosen units, sparse ones as an array."""
+        X = made_dense(X)
         if self.scaled_:
             scaled: Array = self.scaler_.transform(X)
             return scaled

@@ -132,6 +132,7 @@ class NeighborsBase(LearnedReprMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         if is_learner(self.metric) and not isinstance(self.metric, type):
             learner = get_tags(self.metric)
             tags.input_tags.sparse = learner.input_tags.sparse

@@ -15,6 +15,7 @@ from metricfast._core.arguments import as_array
 from metricfast._core.arrays import as_points
 from metricfast._core.checks import check_points
 from metricfast._core.frames import as_table
+from metricfast._core.sparse import made_dense
 from metricfast._core.types import Array
 from metricfast.learners.base.callers import refuse_pipeline
 from metricfast.learners.base.learner import MahalanobisMixin
@@ -103,11 +104,12 @@ class Learned(Metric):
                 self.learner, X, preprocessor=self.learner.preprocessor_, reset=False, order="C",
                 accept_sparse="csr", accept_sources=side == "query",
             )  # fmt: skip
-            dense: Array = found.toarray() if issparse(found) else found
-            return dense
+            points: Array = made_dense(found)
+            return points
         sides = (EmbeddedMetricMixin, FixedDatabase)
         how = {"side": side} if isinstance(self.learner, sides) else {}
-        return as_points(self.learner.transform(X, **how), "X, as metric transforms it,")
+        name = "X, as metric transforms it,"
+        return as_points(made_dense(self.learner.transform(X, **how), name), name)
 
 
 def is_learner(metric: object) -> bool:
@@ -124,7 +126,8 @@ def resolve(estimator: Any, X: Any, y: Any) -> Metric:
     metric = estimator.metric
     if is_learner(metric):
         return Learned(_fitted(estimator, metric, X, y))
-    width = check_points(estimator, X, preprocessor=None, reset=True, accept_sources=True).shape[1]
+    how: dict[str, Any] = {"reset": True, "accept_sources": True, "accept_sparse": ("csr", "csc")}
+    width = check_points(estimator, X, preprocessor=None, **how).shape[1]
     if isinstance(metric, str):
         if metric != "euclidean":
             raise ValueError(f"{_WANTED}, got {metric!r}.")

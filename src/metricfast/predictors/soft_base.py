@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy.sparse import csr_matrix, vstack
+from scipy.sparse import csr_matrix, issparse, vstack
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, _safe_indexing
@@ -114,7 +114,8 @@ class SoftNeighbors(
             rows = np.arange(self.n_samples_fit_)
         else:
             rows = np.flatnonzero(weight)
-            X = _safe_indexing(X if hasattr(X, "columns") else np.asarray(X), rows)
+            indexed = hasattr(X, "columns") or issparse(X)
+            X = _safe_indexing(X if indexed else np.asarray(X), rows)
             weight = weight[rows]
         table = Table(self, X, weight)
         E = table.encoded(self, X)
@@ -306,6 +307,7 @@ class SoftNeighbors(
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = []
         tags.target_tags.required = tags.target_tags.multi_output = True
         return tags

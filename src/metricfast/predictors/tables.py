@@ -20,6 +20,7 @@ from metricfast._core.frames import (
     of_kind,
     refuse_column,
 )
+from metricfast._core.sparse import made_dense
 from metricfast._core.types import Array, Floats
 
 __all__ = ["Table"]
@@ -135,7 +136,7 @@ class Table:
 
 def _known(X: Any) -> Any:
     """Return a table as a frame, or as an array that has columns."""
-    X = as_table(X, "X")
+    X = made_dense(as_table(X, "X"))
     if not columns_of(X):
         checked = as_array(X, "X")
         if checked.dtype.kind in "mM":

@@ -224,6 +224,7 @@ class BaseMetricLearner(LearnedReprMixin, BaseEstimator, ABC):  # type: ignore[m
         tags.input_tags.three_d_array = on_tuples
         tags.input_tags.two_d_array = not on_tuples or has_preprocessor
         tags.input_tags.one_d_array = not on_tuples and has_preprocessor
+        tags.input_tags.sparse = not on_tuples  # as an array, where a learner needs one
         return tags
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
-from sklearn.utils import Tags
 
 from metricfast._core.checks import check_points
 from metricfast._core.scaling import center_and_rescale, log2_spread, times_power_of_two, undo_scale
@@ -178,8 +177,3 @@ class PointsLearner(MahalanobisMixin):
     def _check_target(self, y: Any) -> tuple[Array, Array, float]:
         """Return the classes, and `labels` and `unit` as a TrainingSet has them."""
         return *check_classification_target(y), 1.0
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = bool(self._accept_sparse)
-        return tags

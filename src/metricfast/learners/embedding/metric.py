@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.mahalanobis import as_vectors, finite_between
@@ -277,8 +276,3 @@ class EmbeddedMetricMixin(DistanceMixin):
     @property
     def _n_features_out(self) -> int:
         return self.n_components_
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
