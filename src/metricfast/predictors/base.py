@@ -164,7 +164,7 @@ class KNeighborsMixin:
 
         Parameters
         ----------
-        X : array-like of shape (n_queries, n_features), optional
+        X : {array-like, sparse matrix} of shape (n_queries, n_features), optional
             By default the points of `fit`, each left out of its own neighbours by index.
         n_neighbors : int, optional
             By default that of the estimator.
@@ -231,7 +231,7 @@ class RadiusNeighborsMixin:
 
         Parameters
         ----------
-        X : array-like of shape (n_queries, n_features), optional
+        X : {array-like, sparse matrix} of shape (n_queries, n_features), optional
             By default the points of `fit`, each left out of its own neighbours by index.
         radius : float, optional
             By default that of the estimator. Points exactly so far away are among the results.

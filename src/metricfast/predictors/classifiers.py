@@ -44,7 +44,7 @@ class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Classes.
 
@@ -64,7 +64,7 @@ class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Classes, which may be new.
         classes : array-like, optional
@@ -116,7 +116,7 @@ class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like of shape (n_queries, n_features), or None
+        X : {array-like, sparse matrix} of shape (n_queries, n_features), or None
             None stands for the points of `fit`, each left out of its own neighbours.
 
         Returns
@@ -130,7 +130,7 @@ class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like of shape (n_queries, n_features), or None
+        X : {array-like, sparse matrix} of shape (n_queries, n_features), or None
             As for :meth:`predict`.
 
         Returns
@@ -308,7 +308,7 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes):
 
         Parameters
         ----------
-        X : array-like of shape (n_queries, n_features), or None
+        X : {array-like, sparse matrix} of shape (n_queries, n_features), or None
             None stands for the points of `fit`, each left out of its own neighbours.
 
         Returns
@@ -335,7 +335,7 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes):
 
         Parameters
         ----------
-        X : array-like of shape (n_queries, n_features), or None
+        X : {array-like, sparse matrix} of shape (n_queries, n_features), or None
             As for :meth:`predict`.
 
         Returns

@@ -37,7 +37,7 @@ class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Numbers.
 
@@ -62,7 +62,7 @@ class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
 
         Returns
@@ -87,7 +87,7 @@ class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like of shape (n_queries, n_features), or None
+        X : {array-like, sparse matrix} of shape (n_queries, n_features), or None
             None stands for the points of `fit`, each left out of its own neighbours.
 
         Returns

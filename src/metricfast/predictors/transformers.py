@@ -29,7 +29,7 @@ class Graphs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NeighborsBase): 
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), optional
             For a learner that needs labels.
 
@@ -93,7 +93,7 @@ class KNeighborsTransformer(KNeighborsMixin, Graphs):
 
         Parameters
         ----------
-        X : array-like of shape (n_queries, n_features)
+        X : {array-like, sparse matrix} of shape (n_queries, n_features)
 
         Returns
         -------
@@ -150,7 +150,7 @@ class RadiusNeighborsTransformer(RadiusNeighborsMixin, Graphs):
 
         Parameters
         ----------
-        X : array-like of shape (n_queries, n_features)
+        X : {array-like, sparse matrix} of shape (n_queries, n_features)
 
         Returns
         -------
