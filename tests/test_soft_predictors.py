@@ -331,3 +331,21 @@ def test_sparse_tables_are_those_in_arrays(kind):
         )
         np.testing.assert_array_equal(sparse.predict(csr_matrix(X)), dense.predict(X))
         np.testing.assert_array_equal(sparse.transform(csr_matrix(X)), dense.transform(X))
+
+
+@pytest.mark.parametrize("far", [1e6, -1e8, 1e30, -np.finfo(float).max])
+@pytest.mark.parametrize("scale", [0.3, 1.0, 200.0])
+@every_kind
+def test_an_outlier_does_not_touch_other_rows(kind, scale, far):
+    params = QUICK | {"periodic": True, "scale": scale, "early_stopping": False}
+    queries = X.copy()
+    queries[3, 1] = far
+    model = kind(**params).fit(X, Y)
+    found = model.predict(queries)
+    assert np.isfinite(found[3])
+    np.testing.assert_allclose(np.delete(found, 3), np.delete(model.predict(X), 3), atol=1e-12)
+    weight = np.where(np.arange(len(X)) == 3, 1e-15, 1)
+    for sample_weight in (None, weight if scale <= 1 else None):
+        model = kind(**params).fit(queries, Y, sample_weight=sample_weight)
+        assert np.isfinite(model.predict(queries)).all()
+        assert np.isfinite(model.transform(queries)).all()

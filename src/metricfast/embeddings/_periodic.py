@@ -20,6 +20,9 @@ from metricfast.embeddings._base import Cache, CompiledEmbedding, Parameters, ch
 
 __all__ = ["Periodic"]
 
+# Half of the turns at which a wave of float32 has no digits left.
+_MOST_TURNS = 2.0**18
+
 
 class Periodic(CompiledEmbedding):
     """Periodic features of each number, and a linear map of all: for tables.
@@ -58,8 +61,8 @@ class Periodic(CompiledEmbedding):
     -----
     A, a and L are drawn from a uniform distribution between ``-1 / sqrt(k)`` and ``1 / sqrt(k)``,
     where k is the number of inputs. Numbers should have a spread of about 1. Of one that is so
-    large that a frequency times it has no digits left for the fraction of a turn (about two million
-    turns in float32), no point can be embedded: that is an overflow.
+    large that a frequency times it has no digits left for the fraction of a turn (about half a
+    million turns in float32), no point can be embedded: that is an overflow.
 
     Features are computed for a block of points at a time, and computed again for the gradient, so
     that memory does not grow with them. Sparse points are made dense.
@@ -138,6 +141,16 @@ class Periodic(CompiledEmbedding):
 
     def _width(self, parameters: Parameters, side: str) -> int:
         return len(parameters[0]) + int(self.n_passthrough)
+
+    def _reachable(self, parameters: Parameters, X: Array) -> Array:
+        """Return points whose numbers are moved to where every frequency has digits for them."""
+        fastest = np.abs(parameters[0]).max(axis=1)
+        most = _MOST_TURNS / np.maximum(fastest, np.finfo(X.dtype).tiny * _MOST_TURNS)
+        if not (np.abs(X[:, : len(most)]) > most).any():
+            return X
+        X = X.copy()
+        X[:, : len(most)] = np.clip(X[:, : len(most)], -most, most)
+        return X
 
     def _outputs(self, parameters: Parameters, X: Any, threads: int) -> list[Array]:
         Z = np.empty((X.shape[0], len(parameters[-1])), parameters[0].dtype)

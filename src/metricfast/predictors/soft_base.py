@@ -194,10 +194,12 @@ class SoftNeighbors(
 
     def _embedded(self, E: Array) -> list[Array]:
         """Return encoded points under each of the maps."""
-        return [
-            self.embedding_._forward(arrays, E, n_jobs=self.n_jobs)[0]
-            for arrays in self.parameters_
-        ]
+        found = []
+        for arrays in self.parameters_:
+            periodic = isinstance(self.embedding_, Periodic)
+            points = self.embedding_._reachable(arrays, E) if periodic else E
+            found.append(self.embedding_._forward(arrays, points, n_jobs=self.n_jobs)[0])
+        return found
 
     def _queries(self, X: Any) -> tuple[list[Array], Integers | None]:
         """Return points under each of the maps; without any those of `fit`, and what they leave."""

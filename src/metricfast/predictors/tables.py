@@ -27,8 +27,8 @@ __all__ = ["Table"]
 
 # As many categories of a column as gradient boosting by histograms takes; rarer ones are one.
 _MOST = 255
-# Standard deviations; the squares of distances of points farther out may overflow float32.
-_FARTHEST = 1e6
+# Standard deviations. Farther out, periodic features have no digits left, and squares may overflow.
+_FARTHEST = 1e4
 
 
 class Table:
@@ -89,7 +89,8 @@ class Table:
         missing = np.isnan(numbers)
         standard = numbers
         if self._scaler is not None:
-            standard = self._scaler.transform(self._in_unit(numbers))
+            with np.errstate(over="ignore"):
+                standard = self._scaler.transform(self._in_unit(numbers))
         standard = np.clip(standard, -_FARTHEST, _FARTHEST)
         parts = [np.where(missing, 0, standard), missing[:, self._incomplete]]
         if self._indicators is not None:
