@@ -67,6 +67,38 @@ def test_predictors_that_embed_return_frames(kind, package):
     assert list(embedded.columns) == names
 
 
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+@pytest.mark.parametrize("method", ["nystroem", "kpca"])
+@pytest.mark.parametrize("learner", [mf.LFDA(), mf.GMML(), mf.OASIS_Supervised(random_state=0)])
+def test_maps_of_kernels_are_not_troubled_by_frames(learner, method, package, tmp_path):
+    pytest.importorskip("safetensors")
+    model = mf.KernelizedMetricLearner(learner, method=method, n_components=9, random_state=0)
+    given = (PAIRS, [1, -1, 1]) if learner._tuple_size else (X, Y)
+    expected = clone(model).fit(*given)
+    with sklearn.config_context(transform_output=package):
+        model.fit(*given)
+        mf.save(model, tmp_path / "model")
+        nested = mf.KernelizedMetricLearner(clone(model), n_components=9, random_state=0).fit(
+            *given
+        )
+        assert np.isfinite(nested.get_metric()(X[0], X[60]))
+        for found in (model, mf.load(tmp_path / "model")):
+            np.testing.assert_array_equal(found.pair_score(PAIRS), expected.pair_score(PAIRS))
+            assert found.get_metric()(X[0], X[60]) == expected.get_metric()(X[0], X[60])
+            if hasattr(learner, "transform"):
+                np.testing.assert_array_equal(found.transform(X), expected.transform(X))
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+@pytest.mark.parametrize("kind", [mf.NCAClassifier, mf.NCARegressor])
+def test_encoders_of_tables_are_not_troubled_by_frames(kind, package):
+    table = pd.DataFrame(X, columns=NAMES).assign(kind=pd.Categorical(SPECIES))
+    table.loc[3, "a"] = np.nan
+    with sklearn.config_context(transform_output=package):
+        found = kind(**QUICK).fit(table, Y).predict(table)
+    np.testing.assert_array_equal(found, kind(**QUICK).fit(table, Y).predict(table))
+
+
 # Scalers of earlier versions of scikit-learn see no names in frames of polars.
 @pytest.mark.parametrize("package", ["pandas", "polars"] if _KNOWS_POLARS else ["pandas"])
 def test_pictures_of_frames(package):

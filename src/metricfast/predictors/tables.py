@@ -71,16 +71,18 @@ class Table:
         self._unit = np.fmax.reduce(np.abs(numbers), axis=0, initial=np.finfo(np.float64).tiny)
         self._scaler = None
         if numbers.size:
-            self._scaler = StandardScaler().fit(self._in_unit(numbers), sample_weight=weight)
+            scaler = StandardScaler().set_output(transform="default")
+            self._scaler = scaler.fit(self._in_unit(numbers), sample_weight=weight)
         missing = np.isnan(numbers)
         self._incomplete = np.flatnonzero(missing.any(axis=0) & ~missing.all(axis=0))
         self._indicators = None
         self.n_indicators = len(self._incomplete)
         if categories is not None:
-            self._indicators = OneHotEncoder(
+            encoder = OneHotEncoder(
                 handle_unknown="infrequent_if_exist", max_categories=_MOST, sparse_output=False,
                 dtype=np.float32,
-            ).fit(categories)  # fmt: skip
+            ).set_output(transform="default")  # fmt: skip
+            self._indicators = encoder.fit(categories)
             self.n_indicators += len(self._indicators.get_feature_names_out())
 
     def encoded(self, estimator: Any, X: Any) -> Array:

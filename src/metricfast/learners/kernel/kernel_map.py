@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn import config_context
 from sklearn.decomposition import KernelPCA
 from sklearn.kernel_approximation import Nystroem
 
@@ -24,6 +25,7 @@ _OF_ABSOLUTE_DIFFERENCES = ("laplacian", "chi2")
 _LEAST_EXTENT = 1e-150
 # From so many points on, iterations find few eigenvectors of the kernel faster, and interruptibly.
 _MANY = 2000
+_ARRAYS = {"transform_output": "default"}
 # Points that are mapped at a time: such that a product of that size takes part of a second.
 _LEAST_ROWS, _PRODUCT = 256, 2**28
 
@@ -70,7 +72,8 @@ def fit_kernel_map(
     gamma = _as_number(gamma, kernel, points)
     unfitted = kind(kernel=kernel, gamma=gamma, n_components=n_components, **params)
     try:
-        return unfitted.fit(points - origin)
+        with config_context(**_ARRAYS):
+            return unfitted.fit(points - origin)
     except ValueError as error:
         if isinstance(error, np.linalg.LinAlgError) or "Input" in str(error):
             raise _not_finite(kernel) from error
@@ -122,9 +125,16 @@ def map_points(kernel_map: Nystroem | KernelPCA, origin: Array, points: Array) -
     refuse_beyond(needed, f"an array of shape {shape}", "give fewer points")
     mapped = np.empty(shape, points.dtype)
     for i in range(0, len(points), rows):
-        mapped[i : i + rows] = kernel_map.transform(points[i : i + rows] - origin)
+        mapped[i : i + rows] = _transformed(kernel_map, points[i : i + rows] - origin)
     if not np.isfinite(mapped).all():
         raise _not_finite(kernel_map.kernel)
+    return mapped
+
+
+def _transformed(kernel_map: Nystroem | KernelPCA, points: Array) -> Array:
+    """Map points to an array, whatever `sklearn.set_config` says transformers return."""
+    with config_context(**_ARRAYS):
+        mapped: Array = kernel_map.transform(points)
     return mapped
 
 
@@ -139,6 +149,6 @@ class KernelizedMetric:
     def __call__(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
         """Return the (squared) distance, or similarity, of u and v of shape (n_features,)."""
         points = as_vectors(u, v, self._map.n_features_in_)
-        left, right = mapped = self._map.transform(np.stack(points) - self._origin)
+        left, right = mapped = _transformed(self._map, np.stack(points) - self._origin)
         finite_between(float(mapped.sum()), *points)
         return self._metric(left, right, squared=True) if squared else self._metric(left, right)
