@@ -214,6 +214,13 @@ def test_neighbours_of_infinite_weight_count_alone(name, power):
         assert found.predict([[1.01]]) == 0
 
 
+def test_an_infinite_radius_lets_all_points_vote():
+    model = ours.RadiusNeighborsClassifier(np.inf).fit(IRIS, SPECIES)
+    np.testing.assert_allclose(model.predict_proba(IRIS[:2]), 1 / 3)
+    graph = ours.RadiusNeighborsTransformer(radius=np.inf).fit(IRIS).transform(IRIS[:2])
+    assert graph.nnz == 300
+
+
 def test_weights_that_are_no_numbers_raise():
     model = ours.KNeighborsClassifier(3, weights=lambda d: np.full_like(d, np.nan))
     with pytest.raises(ValueError, match="weights must return numbers from 0; found nan"):

@@ -137,13 +137,41 @@ def test_the_distance_in_float64_decides_where_the_radius_is_no_float32():
     assert len(mf.radius_neighbors(zero, far, radius)[1]) == 0
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sort", [False, True])
+@pytest.mark.parametrize("scale", [1e-30, 1, 1e38, 1e300])
+def test_an_infinite_radius_reaches_all_points(dtype, sort, scale):
+    """Also those whose distances overflow."""
+    X = 1.5 * np.array([[1.0, 0], [-1, 0], [1, 1], [0, -1], [1, 0]])
+    if scale == 1e300:
+        scale = float(np.finfo(dtype).max) / 2
+    X = (X * scale).astype(dtype)
+    expected_distances, expected = mf.kneighbors(X, None, 4)
+    found = mf.radius_neighbors(X, radius=np.inf, sort_results=sort)
+    distances, indices, row_starts = found
+    np.testing.assert_array_equal(row_starts, np.arange(6) * 4)
+    assert distances.dtype == dtype
+    if not sort:
+        order = np.argsort(expected, axis=1)
+        expected_distances = np.take_along_axis(expected_distances, order, axis=1)
+        expected = np.sort(expected, axis=1)
+    np.testing.assert_array_equal(distances.reshape(5, 4), expected_distances)
+    if not sort or np.isfinite(distances).all():
+        np.testing.assert_array_equal(indices.reshape(5, 4), expected)
+    with mf.config_context(memory_limit=4000):
+        by_blocks = mf.radius_neighbors(X, radius=np.inf, sort_results=sort)
+        for one, other in zip(by_blocks, found, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"radius": -1.0}, "radius must be a finite number from 0, got -1.0"),
-        ({"radius": np.inf}, "radius must be a finite number"),
-        ({"radius": np.nan}, "radius must be a finite number"),
-        ({"radius": "1"}, "radius must be a finite number"),
+        ({"radius": -1.0}, "radius must be a number from 0, got -1.0"),
+        ({"radius": -np.inf}, "radius must be a number from 0, got -inf"),
+        ({"radius": 10**400}, "radius must be a number"),
+        ({"radius": np.nan}, "radius must be a number"),
+        ({"radius": "1"}, "radius must be a number"),
         ({"sort_results": 1}, "sort_results must be True or False"),
         ({"database": np.ones((3, 2))}, "database must have 3 columns; found 2"),
         ({"exclude": [0]}, "exclude must hold one database index"),

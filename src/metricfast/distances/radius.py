@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._core.arguments import check_bool, check_range
+from metricfast._core.arguments import check_bool
 from metricfast._core.arrays import as_maps, as_threads, common_precision
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.memory import beside, fits_at_once, memory_limit
@@ -23,11 +25,14 @@ from metricfast.distances.blocks import (
 )
 from metricfast.distances.neighbors import _search_arguments
 
-__all__ = ["radius_neighbors"]
+__all__ = ["check_radius", "radius_neighbors"]
+
+Found = tuple[Array, Integers, Integers]
 
 # Bytes for each query, and for each pair that is found: in lists, in the result, and what they are
 # put in order by.
 _EACH = 64
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 def radius_neighbors(
@@ -51,7 +56,8 @@ def radius_neighbors(
         By default the queries themselves, each point left out of its own neighbours by index.
     radius : float, default=1.0
         The largest distance; points that are exactly so far away belong to the neighbours, and
-        those whose distance is returned as that, where it is rounded to float32.
+        those whose distance is returned as that, where it is rounded to float32. With ``np.inf``
+        all points are neighbours.
     L, U, V, exclude, n_jobs
         As for :func:`kneighbors`.
     sort_results : bool, default=False
@@ -72,7 +78,7 @@ def radius_neighbors(
     Raises
     ------
     ValueError
-        If `radius` is no finite number from 0, or an array is not as above.
+        If `radius` is no number from 0, or an array is not as above.
     MemoryError
         If these bytes are beyond the limit of :func:`metricfast.set_config`. Beyond it neighbours
         are counted alone.
@@ -84,13 +90,37 @@ def radius_neighbors(
     >>> indices, row_starts
     (array([1, 0, 2, 1]), array([0, 1, 3, 4]))
     """
-    check_range("radius", radius)
+    check_radius(radius)
     check_bool("sort_results", sort_results)
     query, base, left_out = _search_arguments(queries, database, exclude)
     maps, threads = as_maps(L, U, V, query.shape[1]), as_threads(n_jobs)
+    within = min(float(radius), _LARGEST)
+    found = _search(query, base, within, maps, left_out, sort_results, threads)
+    return _completed(found, len(base), left_out, sort_results) if radius == math.inf else found
+
+
+def check_radius(radius: object) -> None:
+    """Refuse what is no number from 0 that a float holds; infinity reaches all points."""
+    number: Any = radius if isinstance(radius, Real) else math.nan
+    if isinstance(number, np.floating):  # float32 would be compared in float32
+        number = float(number)
+    if not (0 <= number <= _LARGEST or number == math.inf):
+        raise ValueError(f"radius must be a number from 0, got {radius!r}.")
+
+
+def _search(
+    query: Any,
+    base: Any,
+    radius: float,
+    maps: tuple[Array | None, Array | None],
+    left_out: Integers | None,
+    sort_results: bool,
+    threads: int,
+) -> Found:
+    """Find what is within a finite radius."""
     dtype = common_precision(query, base)
     search = get_kernels().radius_neighbors
-    reach = _reach(float(radius), dtype)
+    reach = _reach(radius, dtype)
     made = made_bytes(query, base, maps, search_bytes(width_of(base, maps)))
     n = len(query)
 
@@ -110,15 +140,14 @@ def radius_neighbors(
 
     room = memory_limit() * 3 // 4  # blocks have the rest
     most = room // _EACH - n
-    found: list[tuple[Array, Integers, Integers]] = []
+    found: list[Found] = []
     sizes: list[int] = []
     with beside(room):
         for part in search_by_blocks(query, base, maps, left_out, 0, threads):
-            limit = float(np.ldexp(reach, -part.exponent))
+            with np.errstate(over="ignore"):
+                limit = min(float(np.ldexp(reach, -part.exponent)), _LARGEST)
 
-            def of_block(
-                block: Block, threads: int, limit: float = limit
-            ) -> tuple[Array, Integers, Integers]:
+            def of_block(block: Block, threads: int, limit: float = limit) -> Found:
                 squared, near, starts, n_pairs = search(
                     block.queries, block.points, limit, None, None, block.exclude, False, True,
                     False, max(0, most - sum(sizes)), threads,
@@ -146,12 +175,30 @@ def radius_neighbors(
     return distances, indices, np.concatenate([[0], np.cumsum(counts)])
 
 
+def _completed(found: Found, n_base: int, left_out: Integers | None, sort_results: bool) -> Found:
+    """Add the pairs that no finite radius reaches: their distances overflow."""
+    distances, indices, row_starts = found
+    wanted = np.ones((len(row_starts) - 1, n_base), bool)
+    if left_out is not None:
+        rows = np.flatnonzero(left_out >= 0)
+        wanted[rows, left_out[rows]] = False
+    rows, columns = np.nonzero(wanted)
+    if len(indices) == len(rows):
+        return found
+    away = np.full(wanted.shape, np.inf, distances.dtype)
+    away[np.repeat(np.arange(len(wanted)), np.diff(row_starts)), indices] = distances
+    values = away[wanted]
+    order = np.lexsort((values, rows)) if sort_results else slice(None)  # it is stable
+    return values[order], columns[order], np.concatenate([[0], np.cumsum(wanted.sum(axis=1))])
+
+
 def _reach(radius: float, dtype: type[np.floating[Any]]) -> float:
     """Return the largest distance that is rounded to no more than the radius, or the radius."""
-    below = dtype(radius)
-    if float(below) > radius:
-        below = np.nextafter(below, dtype(0))
-    above = np.nextafter(below, dtype(np.inf))
+    with np.errstate(over="ignore"):
+        below = dtype(radius)
+        if float(below) > radius:
+            below = np.nextafter(below, dtype(0))
+        above = np.nextafter(below, dtype(np.inf))
     if dtype is np.float64 or not np.isfinite(above):
         return radius
     between = (float(below) + float(above)) / 2

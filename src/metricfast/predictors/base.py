@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from metricfast._core.arguments import check_bool, check_choice, check_count, check_range
+from metricfast._core.arguments import check_bool, check_choice, check_count
 from metricfast._core.memory import refuse_beyond
 from metricfast._core.types import Array, Integers
 from metricfast.distances.database import Database
-from metricfast.distances.radius import radius_neighbors
+from metricfast.distances.radius import check_radius, radius_neighbors
 from metricfast.learners.base.html import LearnedReprMixin
 from metricfast.predictors.metric import Metric, is_learner, resolve
 from metricfast.predictors.neighborhoods import VOTE, Neighborhoods
@@ -210,7 +210,7 @@ class RadiusNeighborsMixin:
     radius: float
 
     def _check_parameters(self) -> None:
-        check_range("radius", self.radius)
+        check_radius(self.radius)
         super()._check_parameters()  # type: ignore[misc]
 
     def _found(self: Any, X: Any) -> Neighborhoods:
