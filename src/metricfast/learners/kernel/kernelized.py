@@ -252,7 +252,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         if isinstance(points, Source):
             return in_one_array(points, of_block)
         shape = len(points), self._n_features_out
-        mapped = points.itemsize * self.map_.n_components  # bytes of a point
+        # Bytes of a point that is mapped, and of itself, less the mean.
+        mapped = points.itemsize * (self.map_.n_components + points.shape[1])
         needed, what = points.itemsize * math.prod(shape), f"an array of shape {shape}"
         at_once = fits_at_once(needed, mapped * len(points), what, "give fewer points")
         most = len(points) if at_once else max(1, memory_limit() // 4 // mapped)
