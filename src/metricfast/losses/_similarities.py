@@ -139,7 +139,9 @@ class SupCon(Loss):
     -----
     ``sample_weight`` weighs anchors. The similarities are cosines where embeddings are normalised,
     which losses do not do. On normalised embeddings, pytorch-metric-learning's
-    ``SupConLoss(temperature)`` is this.
+    ``SupConLoss(temperature)`` is this where the batch has two classes or more. For one class it
+    returns 0. The formula, which is the paper's, has a value there too, since k runs over the
+    anchor's own class: ``log(n - 1)`` for n equal points.
 
     References
     ----------
