@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import metricfast as mf
+from metricfast import losses
+from metricfast.embeddings import MLP
 from metricfast.learners.linear.reservoir import Reservoir
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -141,3 +144,40 @@ def test_a_reservoir_of_labels_or_points_that_do_not_go_together_is_refused() ->
         learner.partial_fit(Counted(X), Y)
     with pytest.raises(ValueError, match="reservoir must be"):
         learner.set_params(reservoir=-1).partial_fit(X, Y)
+
+
+def read_only(model: Any) -> Any:
+    """Return a copy of which no array can be written to, as from a memory map of joblib."""
+    buffers: list[pickle.PickleBuffer] = []
+    pickled = pickle.dumps(model, protocol=5, buffer_callback=buffers.append)
+    return pickle.loads(pickled, buffers=[bytes(buffer.raw()) for buffer in buffers])
+
+
+ALSO = [
+    mf.EmbeddingLearner(losses.NCA(), MLP((6,), 4), solver="sgd", max_epochs=2, random_state=0),
+    mf.AsymmetricSimilarity(max_epochs=2, solver="subgradient", random_state=0),
+    mf.Covariance(),
+    mf.GMML_Supervised(),
+    mf.LFDA(),
+    mf.KNeighborsClassifier(),
+]
+
+
+@pytest.mark.filterwarnings("ignore:partial_fit begins anew")
+@pytest.mark.parametrize("begin", ["fit", "partial_fit"])
+@pytest.mark.parametrize("learner", [*LEARNERS, *ALSO], ids=str)
+def test_a_learner_whose_arrays_are_read_only_goes_on(learner: Any, begin: str) -> None:
+    rows = slice(0, 300)
+    y = labels_of(learner) if hasattr(learner, "_has_classes") else Y
+    model = getattr(clone(learner), begin)(X[rows], y[rows])
+    frozen = read_only(model)
+    points = X[300:600], y[300:600]
+    model.partial_fit(*points)
+    for one, other in zip(values(model), values(frozen.partial_fit(*points)), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def values(model: Any) -> list[Any]:
+    if hasattr(model, "parameters_"):
+        return list(model.parameters_)
+    return [model.components_ if hasattr(model, "components_") else model.kneighbors(X[:9])[1]]

@@ -231,6 +231,8 @@ def run_epoch(
     """Take one step for each batch, and return the objective of the epoch."""
     if not monitor.moments:
         monitor.moments = [np.zeros_like(monitor.x) for _ in range(steps.rule.n_moments)]
+    # Those of a learner that was unpickled may be read-only, such as a memory map.
+    monitor.moments = [np.require(moment, requirements="W") for moment in monitor.moments]
     values, epoch, moves = [], len(monitor.curve), False
     start, tried = monitor.x, monitor.x
     first: list[Any] = []

@@ -70,7 +70,7 @@ class VoteMonitor(Monitor):
         if batch is None:  # the solver may or may not end an iteration there
             self._noted[value] = found
         else:
-            self._found += found
+            self._found = self._found + found  # which may be read-only after unpickling
 
     def __call__(self, value: float, x: Array) -> bool:
         """Record the end of an epoch; True means stop."""
