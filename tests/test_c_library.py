@@ -16,7 +16,8 @@ from c_library import LIBRARY, STATUS, CError, Database, Model, call
 from sklearn.datasets import load_iris
 
 import metricfast
-from metricfast.embeddings import MLP, Asymmetric, Linear
+from metricfast import losses
+from metricfast.embeddings import MLP, Asymmetric, Linear, Periodic
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
@@ -125,6 +126,39 @@ def test_many_threads_share_a_model_and_a_database(content) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert set(pool.map(work, range(8))) == {"ERROR_ARGUMENT"}
+
+
+LEARNERS = {
+    "linear": metricfast.EmbeddingLearner(losses.NCA(), Linear(3), max_epochs=2, random_state=0),
+    "layers": metricfast.EmbeddingLearner(
+        losses.NCA(), MLP((8,), 3, normalize=True), max_epochs=2, random_state=0
+    ),
+    "waves": metricfast.EmbeddingLearner(losses.NCA(), Periodic(3), max_epochs=2, random_state=0),
+    "two maps": metricfast.AsymmetricSimilarity(3, max_epochs=2, random_state=0),
+    "LMNN": metricfast.LMNN(random_state=0),
+    "LFDA": metricfast.LFDA(),
+    "gerrymandering": metricfast.NeighborhoodGerrymandering(3, max_epochs=2, random_state=0),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_embedded_points_are_those_of_python(name, dtype, path) -> None:
+    """Embeddings to the last bit; one matrix, by which NumPy multiplies, but for rounding."""
+    points = X.astype(dtype)
+    learner = LEARNERS[name].fit(points, Y)
+    metricfast.save(learner, path)
+    model = Model(path)
+    expected = learner.transform(points)
+    if hasattr(learner, "parameters_"):
+        np.testing.assert_array_equal(model.transform(points), expected)
+    else:
+        rounding = 16 * np.finfo(dtype).eps * np.abs(expected).max()
+        np.testing.assert_allclose(model.transform(points), expected, rtol=0, atol=rounding)
+    nearest = metricfast.NearestNeighbors(metric=learner).fit(points, Y).kneighbors(points, 5)
+    found = Database(model, points).kneighbors(points, 5)
+    for one, other in zip(found, nearest, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_database_outlives_its_model(content) -> None:

@@ -45,7 +45,9 @@ template <class T> struct SideMap {
         return other;
     }
 
-    /// \param z (x.rows, n_components), written: as metricfast's Python does, bit by bit.
+    /// \param z (x.rows, n_components), written: what `learner.transform` returns in Python. The
+    ///   bits are the same for embeddings, on one instruction set. The map of other learners is a
+    ///   product of NumPy there, which rounds otherwise.
     void apply(View<const T> x, View<T> z, const Control &control) const {
         constexpr Index block = 16384; // points whose hidden layers are held
         for (Index first = 0; first < x.rows; first += block) {
