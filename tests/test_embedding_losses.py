@@ -327,15 +327,6 @@ def test_ties_get_an_epsilon():
     assert value == pytest.approx(other, rel=1e-9)
 
 
-def test_supcon_of_one_class_is_the_formula():
-    Z, y = problem(losses.SupCon())
-    value, gradient = losses.SupCon(0.5)(Z, np.zeros_like(y))
-    assert value == pytest.approx(reference.on_itself(reference.supcon(0.5))(Z, np.zeros_like(y)))
-    assert np.abs(gradient).max() > 0
-    equal = np.tile([0.6, 0.8], (5, 1))
-    assert losses.SupCon()(equal, np.zeros(5, int))[0] == pytest.approx(np.log(4))
-
-
 def test_supcon_is_ntxent_with_two_points_a_class():
     Z, _ = problem(losses.SupCon())
     y = np.arange(len(Z)) // 2

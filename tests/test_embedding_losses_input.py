@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+import reference_losses as reference
 from test_embedding_losses import PRECISIONS, every_case, pair_problem, problem
 
 from metricfast import losses
@@ -182,3 +183,12 @@ def test_embeddings_that_overflow_are_refused(loss, size, dtype):
     y = y if isinstance(loss, losses.LogRatio) else np.arange(len(Z)) % 2
     with pytest.raises(LossOverflowError, match="overflows: Z is too large"):
         loss((Z * size).astype(dtype), y)
+
+
+def test_supcon_of_one_class_is_the_formula():
+    Z, y = np.random.default_rng(0).normal(size=(12, 3)), np.zeros(12, int)
+    value, gradient = losses.SupCon(0.5)(Z, y)
+    assert value == pytest.approx(reference.on_itself(reference.supcon(0.5))(Z, y))
+    assert np.abs(gradient).max() > 0
+    equal = np.tile([0.6, 0.8], (5, 1))
+    assert losses.SupCon()(equal, np.zeros(5, int))[0] == pytest.approx(np.log(4))
