@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import scale
+from sklearn.preprocessing import StandardScaler
 
 from metricfast import (
     ANMM,
@@ -120,7 +120,8 @@ def three_nn_error(learner, X, y):
     """Cross-validated error of three nearest neighbours in the space of a learner, or as given."""
     errors = []
     for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
-        A, B = X[train], X[test]
+        scaler = StandardScaler().fit(X[train])
+        A, B = scaler.transform(X[train]), scaler.transform(X[test])
         if learner is not None:
             model = clone(learner).fit(A, y[train])
             A, B = model.transform(A), model.transform(B)
@@ -130,7 +131,7 @@ def three_nn_error(learner, X, y):
     return float(np.concatenate(errors).mean())
 
 
-WINE = scale(load_wine().data), load_wine().target
+WINE = load_wine(return_X_y=True)
 NOISY = {"n_informative": 6, "n_classes": 4, "n_clusters_per_class": 1, "random_state": 0}
 
 
