@@ -157,8 +157,10 @@ def test_sparse_points():
         )
         np.testing.assert_allclose(dense.components_, sparse.components_, rtol=1e-6, atol=1e-8)
         assert dense.history_.get("validation_error") == sparse.history_.get("validation_error")
-    with pytest.raises(TypeError, match="dense data is required"):
-        clone(QUICK).set_params(parameterization="M").fit(csr_array(X), Y)
+    dense, sparse = (
+        clone(QUICK).set_params(parameterization="M").fit(given, Y) for given in (X, csr_array(X))
+    )
+    np.testing.assert_array_equal(dense.components_, sparse.components_)
     model = NeighborhoodGerrymanderingRegressor(max_epochs=2, random_state=0)
     found = model.fit(csr_array(points[:, 1:]), X[:, 0]).predict(csr_array(points[:, 1:]))
     np.testing.assert_array_equal(found, model.fit(points[:, 1:], X[:, 0]).predict(points[:, 1:]))

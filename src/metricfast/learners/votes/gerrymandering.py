@@ -41,7 +41,7 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
         Number of rows of the map, by default n_features. For ``parameterization="L"`` only.
     parameterization : {"L", "M"}, default="L"
         Learn the map L; or the matrix :math:`M = L^T L`, with eigenvalues below zero set to zero
-        before every step. "M" needs dense points, ``n_components=None``, another solver than
+        before every step. "M" needs ``n_components=None``, another solver than
         "lbfgs" and another regularizer than "factors", and learns more slowly at the same
         `learning_rate`: .1 suits it where .03 suits "L".
     loss_matrix : array-like of shape (n_classes, n_classes), optional
