@@ -66,7 +66,7 @@ REGISTRY = {
     "LSML_Supervised": Entry(CLASSES, fails=unequal(CHANCES)),
     "LogRatioLearner": Entry(VALUES, _STEPS),
     "MCML": Entry(CLASSES, _TO_THE_END),
-    "MLKR": Entry(VALUES, _STEPS | {"max_iter": 10}),
+    "MLKR": Entry(VALUES, _STEPS | {"max_iter": 10, "early_stopping": False}),
     "MMC": Entry("pairs", {"max_iter": 20}),
     "MMC_Supervised": Entry(CLASSES, {"max_iter": 20}, fails=unequal(CHANCES)),
     "NCA": Entry(CLASSES, _TO_THE_END),

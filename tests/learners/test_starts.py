@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.datasets import load_iris, load_wine
-from sklearn.preprocessing import scale
+from sklearn.datasets import load_diabetes, load_iris, load_wine
+from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, scale
 
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering
 from metricfast.learners.base.points import TrainingSet
@@ -176,9 +179,16 @@ def test_names_of_classes_do_not_matter(learner):
     np.testing.assert_allclose(renamed, M, rtol=1e-3, atol=1e-3 * np.abs(M).max())
 
 
-def test_regressions_have_no_folds():
-    with pytest.raises(ValueError, match="early_stopping"):
-        MLKR(early_stopping="folds").fit(X, Y)
+@few
+def test_a_regression_is_not_worse_than_its_start():
+    """Training to the end fits the noise of few points: .28 in place of .41."""
+    points, target = load_diabetes(return_X_y=True)
+    neighbors = KNeighborsRegressor(5)
+    plain = cross_val_score(neighbors, scale(points), target).mean()
+    learned = make_pipeline(StandardScaler(), MLKR(), neighbors)
+    assert cross_val_score(learned, points, target).mean() > plain
+    long = make_pipeline(StandardScaler(), MLKR(early_stopping=False), neighbors)
+    assert cross_val_score(long, points, target).mean() < plain
 
 
 @few

@@ -53,7 +53,7 @@ class MLKR(AllPairsLearner):
         the initial map by the factor that predicts the targets of a batch best.
     %(sgd)s
     %(jobs)s
-    %(held_out)s
+    %(folds)s
     %(training)s
     init_scale : "auto" or None, default=None
         %(init_scale)s
@@ -93,7 +93,6 @@ class MLKR(AllPairsLearner):
     """
 
     _has_classes = False
-    _stoppings: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -111,7 +110,7 @@ class MLKR(AllPairsLearner):
         max_epochs: int = 50,
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
-        early_stopping: bool = False,
+        early_stopping: bool | str = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         warm_start: bool = False,

@@ -54,23 +54,20 @@ _SHARED = {
         of a batch are compared with as many of them as well. By default none; of `LMNN`, which
         looks for neighbours, 4096 points of the calls of `partial_fit`, or what an eighth of
         `memory_limit` has room for.""",
-    "held_out": """early_stopping : bool, default=False
-        Hold points out, keep the map under which their 3 nearest neighbours among the others are
-        wrong most seldom (of numbers: have the least mean squared error), and stop after
-        `n_iter_no_change` iterations or epochs that bring none better.""",
     "folds": """early_stopping : bool or {"auto", "folds"}, default="auto"
         "folds" selects the number of iterations or epochs, and then trains on all points. Up to
         2,000 different points it uses five folds; beyond that, one fifth of the points validates
         the training on the rest. The cost is the share of other classes among the five nearest
-        neighbours. Among settings that a paired test by point cannot tell from the best, the
-        shortest training is selected (for `LDML` and `NCMML` the longest). Where a start is better
-        without training, it is the result, with ``n_iter_`` 1. With ``init="auto"`` two more starts
+        neighbours, for `MLKR` the squared error of their mean target. Among settings that a paired
+        test by point cannot tell from the best, the shortest training is selected (for `LDML` and
+        `NCMML` the longest). Where a start is better without training, it is the result, with
+        ``n_iter_`` 1. With ``init="auto"`` two more starts
         compete on the same splits: the directions of `LFDA`, and features divided by their standard
         deviations. "auto" is "folds" with "lbfgs", where points are in memory and two classes have
         enough points; else False. True: hold points out, keep the map under which their
-        3 nearest neighbours among the others are wrong most seldom, and stop after
-        `n_iter_no_change` iterations or epochs that bring none better. False: train to the end, as
-        metric-learn does.""",
+        3 nearest neighbours among the others are wrong most seldom (for numbers: have the least
+        mean squared error), and stop after `n_iter_no_change` iterations or epochs that bring none
+        better. False: train to the end, as metric-learn does.""",
     "init_scale": """"auto" multiplies a start that `init` names by the factor under which the
         objective of up to 500 points is lowest (for `NCA`: their labels are most likely, each by
         the others), and divides the features of "identity" by their standard deviations where that

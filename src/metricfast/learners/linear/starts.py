@@ -136,11 +136,10 @@ class Starting(PointsLearner):
         """Return the names of starts that "auto" may mean beside what it says."""
         n_features = data.X.shape[1]
         named = isinstance(self.init, str) and self.init == "auto"
-        if not named or not self._has_classes:
-            return []
-        # Which `init_scale` looks at, too.
+        # `init_scale` looks at standardized features, too.
         standard = self.n_components in (None, n_features) and self.init_scale is None
-        return [STANDARDIZED] * standard + [DISCRIMINANT] * (n_features <= _WIDE)
+        discriminant = self._has_classes and n_features <= _WIDE
+        return [STANDARDIZED] * (named and standard) + [DISCRIMINANT] * (named and discriminant)
 
     def _other_start(self, name: str, L: Array, data: TrainingSet) -> Array:
         """Return such a start, of as many rows as L; L itself where the points have none."""
