@@ -178,7 +178,7 @@ def fit(
 def _as_known(learner: Any) -> Any:
     """Have a learner start where it is told to, and train to the end."""
     known = learner.get_params()  # some revisions have less
-    plain = {"init_scale": None, "early_stopping": False}
+    plain = {"init_scale": None, "early_stopping": False, "target_refresh": 0}
     return learner.set_params(**{name: value for name, value in plain.items() if name in known})
 
 

@@ -14,6 +14,10 @@ X = IRIS + 1e-3 * np.random.default_rng(0).normal(size=IRIS.shape)  # no ties of
 WINE, WINE_Y = load_wine(return_X_y=True)
 
 
+# The objective of the paper, whose targets are those of the start.
+PAPER = {"early_stopping": False, "target_refresh": 0}
+
+
 def objective(model, points, labels, k=3, **params) -> float:
     targets = losses.LMNN.find_targets(points, labels, k)
     return reference.lmnn(model.transform(points), labels, targets, **params)
@@ -21,7 +25,7 @@ def objective(model, points, labels, k=3, **params) -> float:
 
 def test_objective_is_that_of_the_definition():
     points, labels = X[::2], Y[::2]
-    model = LMNN(n_neighbors=2, regularization=0.3, early_stopping=False).fit(points, labels)
+    model = LMNN(n_neighbors=2, regularization=0.3, **PAPER).fit(points, labels)
     expected = objective(model, points, labels, k=2, regularization=0.3)
     assert model.objective_ == pytest.approx(expected, rel=1e-9)
     assert model.loss_curve_[-1] == pytest.approx(model.objective_)
@@ -35,7 +39,7 @@ def test_objective_is_that_of_the_definition():
     ids=["iris", "wine"],
 )
 def test_objective_is_not_above_that_of_metric_learn(points, labels, peer):
-    assert LMNN(early_stopping=False).fit(points, labels).objective_ <= peer
+    assert LMNN(**PAPER).fit(points, labels).objective_ <= peer
 
 
 def test_lists_change_the_work_and_not_the_result(monkeypatch):
@@ -108,8 +112,8 @@ def test_wide_data_use_the_diagonal_of_the_scatter():
 
 def test_mini_batches_come_near_the_optimum():
     points, labels = make_classification(1000, 10, n_informative=6, n_classes=4, random_state=0)
-    best = LMNN(early_stopping=False).fit(points, labels)
-    model = LMNN(solver="sgd", batch_size=200, random_state=0).fit(points, labels)
+    best = LMNN(**PAPER).fit(points, labels)
+    model = LMNN(solver="sgd", batch_size=200, random_state=0, **PAPER).fit(points, labels)
     targets = losses.LMNN.find_targets(points, labels, 3)
     reached = losses.LMNN()(model.transform(points), labels, targets=targets)[0]
     assert best.objective_ <= reached < 1.1 * best.objective_
@@ -127,22 +131,42 @@ def test_a_batch_of_all_anchors_is_the_objective():
     assert model.n_iter_ == 1
 
 
-def test_targets_are_found_again_on_request():
-    first = LMNN(early_stopping=False).fit(WINE, WINE_Y)
-    model = LMNN(target_refresh=1, early_stopping=False).fit(WINE, WINE_Y)
-    np.testing.assert_allclose(model.loss_curve_[: first.n_iter_], first.loss_curve_)
-    assert model.n_iter_ > first.n_iter_
-    targets = losses.LMNN.find_targets(first.transform(WINE), WINE_Y, 3)
-    start = losses.LMNN()(first.transform(WINE), WINE_Y, targets=targets)[0]
-    reached = losses.LMNN()(model.transform(WINE), WINE_Y, targets=targets)[0]
-    assert reached == pytest.approx(model.objective_)
-    assert reached < start
+def test_targets_follow_the_map():
+    fixed = LMNN(**PAPER).fit(WINE, WINE_Y)
+    model = LMNN(early_stopping=False).fit(WINE, WINE_Y)
+    np.testing.assert_allclose(model.loss_curve_[:10], fixed.loss_curve_[:10])
+    embedded = model.transform(WINE)
+    targets = losses.LMNN.find_targets(embedded, WINE_Y, 3)
+    assert losses.LMNN()(embedded, WINE_Y, targets=targets)[0] == pytest.approx(model.objective_)
+    assert (np.diff(model.loss_curve_) <= 0).all()
+    start = losses.LMNN.find_targets(fixed.transform(WINE), WINE_Y, 3)
+    assert model.objective_ < losses.LMNN()(fixed.transform(WINE), WINE_Y, targets=start)[0]
+
+
+def test_targets_of_mini_batches_follow_the_map(tmp_path):
+    settings = {"solver": "sgd", "max_epochs": 5, "target_refresh": 2, "random_state": 0}
+    points = scale(WINE)
+    model = LMNN(**settings, early_stopping=False).fit(points, WINE_Y)
+    fixed = LMNN(**settings | PAPER).fit(points, WINE_Y)
+    assert model.loss_curve_[:2] == fixed.loss_curve_[:2]
+    assert model.loss_curve_[2:] != fixed.loss_curve_[2:]
+    # A training that is interrupted between two searches goes on with the targets that it had.
+    parts = LMNN(**settings, early_stopping=False, checkpoint=tmp_path / "it")
+
+    def interrupt(state):
+        if state.iteration == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        parts.set_params(callbacks=[interrupt]).fit(points, WINE_Y)
+    parts.set_params(callbacks=None).fit(points, WINE_Y)
+    assert parts.loss_curve_ == model.loss_curve_
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "sgd"])
 def test_weights_are_those_of_anchors(solver):
     weight = np.random.default_rng(0).uniform(size=150) * (np.arange(150) % 3)
-    settings = {"solver": solver, "batch_size": 150, "random_state": 0, "early_stopping": False}
+    settings = {"solver": solver, "batch_size": 150, "random_state": 0, **PAPER}
     model = LMNN(**settings).fit(X, Y, sample_weight=weight)
     expected = objective(model, X, Y, weight=weight)
     assert model.objective_ == pytest.approx(expected, rel=1e-9 if solver == "lbfgs" else 0.05)
@@ -157,7 +181,7 @@ def test_min_iter_is_the_least_number_of_iterations():
 
 @pytest.mark.parametrize("regularization", [0.0, 1.0])
 def test_extreme_regularization(regularization):
-    model = LMNN(regularization=regularization, early_stopping=False).fit(X, Y)
+    model = LMNN(regularization=regularization, **PAPER).fit(X, Y)
     assert np.isfinite(model.components_).all()
     assert model.objective_ == pytest.approx(
         objective(model, X, Y, regularization=regularization), abs=1e-6
@@ -174,7 +198,7 @@ def test_a_class_without_enough_members_is_named():
 def test_targets_are_not_found_again_where_no_training_serves():
     rng = np.random.default_rng(0)
     points, labels = rng.normal(size=(100, 5)), rng.integers(2, size=100)
-    model = LMNN(target_refresh=1, early_stopping="auto").fit(points, labels)
+    model = LMNN(early_stopping="auto").fit(points, labels)
     assert np.isfinite(model.objective_)
     assert model.n_iter_ == len(model.loss_curve_)
 

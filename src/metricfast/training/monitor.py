@@ -14,7 +14,7 @@ __all__ = ["DivergedError", "Monitor", "SolverState", "Vector"]
 
 Vector = NDArray[Any]
 # Attributes of a monitor that a snapshot holds.
-_ARRAYS, _LISTS = ("x", "best_x", "before_best"), ("curve", "costs")
+_ARRAYS, _LISTS = ("x", "best_x", "before_best", "refreshed"), ("curve", "costs")
 _NUMBERS = ("step", "first", "ended", "best_value", "best_objective")
 
 
@@ -88,6 +88,8 @@ class Monitor:
         lowest objective; how they are judged; and that objective.
     before_best : ndarray
         The parameters at the start of the iteration that ended at `best_x`.
+    refreshed : ndarray
+        The parameters under which the loss last brought its latent part up to date.
     curve, costs : list of float
         The objective, and the cost, after each iteration.
     stopped : bool
@@ -121,6 +123,7 @@ class Monitor:
         self.moments: list[Vector] = []
         self.step, self.first, self.ended, self.stopped = 0, math.nan, 0, False
         self.most: int | None = None
+        self.refreshed = x0
         self.restart(x0)
 
     def judge(self, cost: Callable[[Vector], float], patience: int) -> None:

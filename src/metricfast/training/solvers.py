@@ -74,6 +74,8 @@ def minimize_hinge(
     tol: float,
     memory: int = 10,
     window: int = 5,
+    refresh: Callable[[Vector], None] | None = None,
+    refresh_every: int = 10,
 ) -> None:
     """Minimise a piecewise smooth function by L-BFGS with a weak Wolfe line search.
 
@@ -83,6 +85,10 @@ def minimize_hinge(
     the rounding error of its initial value: it may fall to zero). A line search
     that fails restarts once with cleared memory; the second failure in a row ends the
     minimisation. At a point without descent (zero gradient) it ends at once.
+
+    `refresh` brings a latent part of the function up to date with x, which never raises its value.
+    It is called every `refresh_every` iterations, and at convergence: the minimisation ends where
+    it lowers the value by less than `tol` as well.
 
     Warns ConvergenceWarning when it ends otherwise.
 
@@ -98,7 +104,7 @@ def minimize_hinge(
         raise DivergedError
     recent = deque([value], maxlen=window + 1)
     pairs: deque[_Pair] = deque(maxlen=memory)
-    iteration, rounding = 0, float(np.finfo(float).eps) * abs(value)
+    iteration, refreshed, rounding = 0, 0, float(np.finfo(float).eps) * abs(value)
 
     def converged() -> bool:
         steps = len(recent) - 1
@@ -124,7 +130,14 @@ def minimize_hinge(
         recent.append(value)
         if monitor(value, x):
             return
-        if iteration >= min_iter and converged():
+        ends = iteration >= min_iter and converged()
+        if refresh is not None and (ends or iteration - refreshed >= refresh_every):
+            refresh(x)
+            refreshed, (value, gradient) = iteration, fun(x)
+            ends = ends and recent[-1] - value <= max(tol * abs(value), rounding)
+            recent[-1] = value
+        if ends:
+            monitor.best_objective = min(monitor.best_objective, value)
             return
     if math.isinf(monitor.best_objective):
         monitor.settle(value, x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -54,8 +55,9 @@ class LMNN(LinearLearner):
         r \sum_i w_i \sum_{t \in T_i} D_{it}
         + (1 - r) \sum_i w_i \sum_{t \in T_i} \sum_{l: y_l \ne y_i} [1 + D_{it} - D_{il}]_+
 
-    The targets of a point are its nearest neighbours of the same class in the space of the input,
-    or under another start that `early_stopping` chose.
+    The targets of a point are its nearest neighbours of the same class: at first those in the space
+    of the input, or under another start that `early_stopping` chose, later those under the present
+    map. So the objective falls over the map and over the targets.
 
     Parameters
     ----------
@@ -91,9 +93,10 @@ class LMNN(LinearLearner):
         along half a cosine.
     max_epochs : int, default=50
         Number of passes of "sgd" over the anchors.
-    target_refresh : int, default=0
-        How often to find the targets again, under the map learned so far, and go on from there.
-        Each time `max_iter` and `max_epochs` count anew.
+    target_refresh : int, default=10
+        Iterations (with "sgd", epochs) between two searches for the targets, each under the present
+        map. "lbfgs" also searches where it converges. 0: the targets of the start stay, as in the
+        paper and in metric-learn.
     %(jobs)s
     %(folds)s
     %(training)s
@@ -159,7 +162,7 @@ class LMNN(LinearLearner):
         batch_size: int | None = None,
         learning_rate: float = 0.01,
         max_epochs: int = 50,
-        target_refresh: int = 0,
+        target_refresh: int = 10,
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
         early_stopping: bool | str = "auto",
@@ -176,8 +179,6 @@ class LMNN(LinearLearner):
         check_count("n_neighbors", k)
         check_count("min_iter", self.min_iter, least=0)
         check_count("target_refresh", self.target_refresh, least=0)
-        if self.target_refresh and self.checkpoint is not None:
-            raise ValueError("checkpoint needs target_refresh=0.")
         check_range("regularization", self.regularization, high=1.0)
         check_range("convergence_tol", self.convergence_tol)
         self._k = int(k)
@@ -249,31 +250,36 @@ class LMNN(LinearLearner):
     def _solve(
         self, objective: Objective, monitor: Monitor, batches: Callable[[], Iterable[Batch]]
     ) -> None:
-        super()._solve(objective, monitor, batches)
-        for _ in range(self.target_refresh):
-            if monitor.stopped or monitor.stalled:
-                break
-            x, loss = monitor.best_x, objective.loss
-            assert isinstance(loss, TargetsAndImpostors)
-            L = self._map(objective, x)
-            if isinstance(objective.X, Chunked):
-                loss.targets = targets_in_chunks(objective.X, loss.y, self._k, L, self.n_jobs)
-            else:
-                Z = map_points(objective.X, L, self.n_jobs)
-                loss.aim(losses.LMNN.find_targets(Z, loss.y, self._k, n_jobs=self.n_jobs))
-            monitor.restart(x)
-            super()._solve(objective, monitor, batches)
+        every = self.target_refresh
+        if not np.array_equal(monitor.refreshed, monitor.start):  # goes on from a checkpoint
+            self._find_targets(objective, monitor, monitor.refreshed)
+
+        def refreshed() -> Iterable[Batch]:
+            if every and monitor.curve and len(monitor.curve) % every == 0:
+                self._find_targets(objective, monitor, monitor.x)
+            return batches()
+
+        super()._solve(objective, monitor, refreshed)
+
+    def _find_targets(self, objective: Objective, monitor: Monitor, x: Array) -> None:
+        """Take the nearest points of each class under the present map as targets."""
+        L, loss = self._map(objective, x), objective.loss
+        assert isinstance(loss, TargetsAndImpostors)
+        monitor.refreshed = x
+        if isinstance(objective.X, Chunked):
+            loss.targets = targets_in_chunks(objective.X, loss.y, self._k, L, self.n_jobs)
+        else:
+            Z = map_points(objective.X, L, self.n_jobs)
+            loss.aim(losses.LMNN.find_targets(Z, loss.y, self._k, n_jobs=self.n_jobs))
 
     def _solve_all(self, objective: Objective, monitor: Monitor) -> None:
+        refresh = partial(self._find_targets, objective, monitor) if self.target_refresh else None
         minimize_hinge(
             objective, monitor.x, monitor,
             min_iter=self.min_iter, tol=self.convergence_tol,
-            max_iter=self.max_iter - (0 if self.target_refresh else len(monitor.curve)),
+            max_iter=self.max_iter - len(monitor.curve),
+            refresh=refresh, refresh_every=self.target_refresh,
         )  # fmt: skip
-
-    @property
-    def _total(self) -> int:
-        return int((1 + self.target_refresh) * super()._total)
 
     def _look_at_result(self, data: TrainingSet, monitor: Monitor, objective: Objective) -> None:
         n_samples, n_features = data.X.shape
