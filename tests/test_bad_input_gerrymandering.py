@@ -103,7 +103,7 @@ def case(function):
 
 @case
 def k_class(learner):
-    with pytest.warns(UserWarning, match="neighbours is right for 2 of 102 points"):
+    with pytest.warns(UserWarning, match="neighbours is right for 2 of 102 points to train on"):
         model = fit(learner, X[:102], Y[:102])
     assert model.history_["infeasible"] == [2] * model.n_iter_
 

@@ -291,3 +291,16 @@ def test_a_fold_of_one_class_is_warned_of():
     X, y = RNG.normal(size=(30, 2)), np.arange(30) % 3
     with pytest.warns(UserWarning, match="one class alone"):
         cross_validate_retrieval(LFDA(), X, y, folds=3, metrics="precision_at_1")
+
+
+@pytest.mark.filterwarnings("ignore:a test fold holds one class")
+def test_folds_that_leave_one_class_to_train_on_are_named():
+    X, y = load_iris(return_X_y=True)
+    text = "^folds leave a single class to train on: give more folds, or points of at least 4"
+    with pytest.raises(ValueError, match=text):
+        cross_validate_retrieval(LFDA(), X, y, folds=2)
+    assert cross_validate_retrieval(LFDA(), X, y, folds=3)
+    assert cross_validate_retrieval(LFDA(), X, np.arange(len(y)) % 4, folds=2)
+    assert cross_validate_retrieval(PCA(1), X, y, folds=2)  # needs no classes
+    with pytest.raises(ValueError, match="folds must be from 2 to 3, the number of different"):
+        cross_validate_retrieval(LFDA(), X, y, folds=4)

@@ -212,3 +212,24 @@ def test_after_a_fit_that_fails():
         model.set_params(metric=np.eye(3)).fit(IRIS[:, :2], SPECIES)
     with pytest.raises(NotFittedError):
         model.predict(IRIS)
+
+
+@pytest.mark.parametrize("learner", [LFDA, mf.LSML_Supervised(random_state=0)])
+def test_the_function_of_a_linear_learner_is_a_metric(learner):
+    fitted = clone(learner).fit(IRIS, SPECIES)
+    found, expected = (
+        clone(ours.KNeighborsClassifier(metric=metric)).fit(IRIS, SPECIES)
+        for metric in (fitted.get_metric(), fitted.components_)
+    )
+    np.testing.assert_array_equal(found.metric_, fitted.components_)
+    for one, other in zip(found.kneighbors(IRIS), expected.kneighbors(IRIS), strict=True):
+        np.testing.assert_array_equal(one, other)
+    by_scikit_learn = theirs.KNeighborsClassifier(metric=fitted.get_metric()).fit(IRIS, SPECIES)
+    np.testing.assert_array_equal(found.predict(IRIS), by_scikit_learn.predict(IRIS))
+
+
+def test_other_functions_are_refused_with_the_remedy():
+    kernelized = mf.KernelizedMetricLearner(LFDA, random_state=0).fit(IRIS, SPECIES)
+    for function in (kernelized.get_metric(), lambda u, v: 0.0):
+        with pytest.raises(ValueError, match=r"metric must .* give the learner itself"):
+            ours.KNeighborsClassifier(metric=function).fit(IRIS, SPECIES)

@@ -349,3 +349,27 @@ def test_an_outlier_does_not_touch_other_rows(kind, scale, far):
         model = kind(**params).fit(queries, Y, sample_weight=sample_weight)
         assert np.isfinite(model.predict(queries)).all()
         assert np.isfinite(model.transform(queries)).all()
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "text"),
+    [
+        ({"yes": -1}, "^class_weight must not be negative"),
+        ({"yes": "a"}, "^class_weight=.* could not convert"),
+        ({"yes": np.nan}, "^Input class_weight contains NaN"),
+        ({"yes": 0, "no": 0}, "^class_weight must not be zero throughout"),
+        ({"yes": 1e300}, "^the largest class_weight must be from"),
+        ({"maybe": 1}, "^class_weight="),
+    ],
+)
+def test_wrong_weights_of_classes_are_named(class_weight, text):
+    y = np.where(Y == 0, "yes", "no")
+    with pytest.raises(ValueError, match=text):
+        mf.NCAClassifier(class_weight=class_weight).fit(X, y)
+
+
+def test_weights_of_classes_and_points_leave_some():
+    weight = (Y == 0).astype(float)
+    model = mf.NCAClassifier(class_weight={0: 0, 1: 1, 2: 1})
+    with pytest.raises(ValueError, match="sample_weight times class_weight must not be zero"):
+        model.fit(X, Y, sample_weight=weight)

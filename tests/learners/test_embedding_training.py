@@ -239,3 +239,12 @@ def test_points_that_are_too_large(solver):
     learner = EmbeddingLearner(Steep(), MLP((8,), 3), solver=solver, random_state=0)
     with pytest.raises(ValueError, match="The loss is not finite at the start: rescale X"):
         learner.fit(np.float32(X * 1e37), Y)
+
+
+@pytest.mark.parametrize("params", [{"database": "all"}, {"solver": "lbfgs"}])
+def test_too_many_neighbours_are_named_with_what_is_held_out(params):
+    points, classes = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
+    text = "n_neighbors must be at most 35.*leave out what .* holds out: 4 of the 40 points"
+    model = EmbeddingLearner(losses.Gerrymander(36), early_stopping=True, **params)
+    with pytest.raises(ValueError, match=text):
+        model.fit(points, classes)

@@ -211,3 +211,20 @@ def test_continuous_labels_are_named_where_classes_are_too_small():
         LMNN().fit(X, np.repeat([0, 1], [38, 2]))
     with pytest.raises(ValueError, match=r"leave the class out\.$"):
         LMNN().fit(X, np.arange(40).astype(str))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "k", "early_stopping", "text"),
+    [
+        ((10, 4), 4, False, r"smallest class has 4.*Lower n_neighbors, or leave the class out\.$"),
+        ((9, 1), 1, False, r"smallest class has 1.*Give more points of it, or leave the class out"),
+        ((28, 12), 11, True, r"n_samples=36.* leave out what .* holds out: 4 of the 40 points"),
+    ],
+)
+def test_small_classes_are_named_with_what_helps(sizes, k, early_stopping, text):
+    y = np.repeat([0, 1], sizes)
+    points = np.random.default_rng(0).normal(size=(len(y), 3))
+    for solver in ("lbfgs", "sgd"):
+        model = LMNN(n_neighbors=k, early_stopping=early_stopping, solver=solver, random_state=0)
+        with pytest.raises(ValueError, match=text):
+            model.fit(points, y)

@@ -30,6 +30,12 @@ class MahalanobisMetric:
     def __init__(self, components: Array) -> None:
         self._components = np.array(components, dtype=np.float64, ndmin=2)
 
+    @property
+    def components(self) -> Floats:
+        """The linear map L; a copy."""
+        copy: Floats = self._components.copy()
+        return copy
+
     def __call__(self, u: Any, v: Any, squared: bool = False) -> float:
         """Return the distance of u and v.
 

@@ -207,28 +207,28 @@ def check_regression_target(y: ArrayLike, vary: bool = True) -> Floats:
     return targets
 
 
-def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Floats | None:
-    """Return weights of samples in float64, or None if there are none.
+def check_sample_weight(
+    sample_weight: ArrayLike | None, n_samples: int, name: str = "sample_weight"
+) -> Floats | None:
+    """Return weights of samples in float64, or None if there are none; errors call them `name`.
 
     Raises ValueError if they have another shape, hold NaN, infinity or a negative value, are zero
     throughout, or the largest is not from 1e-20 to 1e20.
     """
     if sample_weight is None:
         return None
-    given = as_real(sample_weight, "sample_weight")
+    given = as_real(sample_weight, name)
     if given.shape != (n_samples,):
-        raise ValueError(f"sample_weight must have shape ({n_samples},), got {given.shape}.")
-    weights: Floats = check_array(
-        given, dtype=np.float64, ensure_2d=False, input_name="sample_weight"
-    )
+        raise ValueError(f"{name} must have shape ({n_samples},), got {given.shape}.")
+    weights: Floats = check_array(given, dtype=np.float64, ensure_2d=False, input_name=name)
     if (weights < 0).any():
-        raise ValueError("sample_weight must not be negative.")
+        raise ValueError(f"{name} must not be negative.")
     if not weights.any():
-        raise ValueError("sample_weight must not be zero throughout.")
+        raise ValueError(f"{name} must not be zero throughout.")
     largest = float(weights.max())
     if not _LEAST <= largest <= _MOST:
         raise ValueError(
-            f"the largest sample_weight must be from {_LEAST:g} to {_MOST:g}, got {largest:g}: "
+            f"the largest {name} must be from {_LEAST:g} to {_MOST:g}, got {largest:g}: "
             "divide the weights by it."
         )
     return weights

@@ -133,10 +133,11 @@ class LMNN(Loss):
         classes, codes = as_codes(y, "y", len(points))
         counts = np.bincount(codes, minlength=len(classes))
         if (counts <= n_neighbors).any():
-            label = classes[np.argmax(counts <= n_neighbors)]
+            smallest = int(counts.argmin())
+            remedy = "Lower n_neighbors" if counts[smallest] > 1 else "Give more points of it"
             raise ValueError(
-                f"Class {label} of y has {counts.min()} member(s): each class needs more than "
-                f"n_neighbors={n_neighbors}. Lower n_neighbors or leave the class out."
+                f"Class {classes[smallest]} of y has {counts[smallest]} member(s): each class "
+                f"needs more than n_neighbors={n_neighbors}. {remedy} or leave the class out."
             )
         own = np.arange(len(points))
         return _nearest_of_class(points, codes, points, codes, n_neighbors, own, as_threads(n_jobs))

@@ -100,6 +100,14 @@ def label_disjoint_folds(
     >>> test
     array([0, 2])
     """
+    how = continuous, random_state, label_distance
+    return _disjoint(y, n_splits, "n_splits", *how)
+
+
+def _disjoint(
+    y: Any, n: int, name: str, continuous: bool | None, random_state: Any, label_distance: Any
+) -> list[Fold]:
+    """Return `n` folds, which errors call `name`."""
     if label_distance is not None:
         continuous = True
         if isinstance(label_distance, str) and label_distance in KERNELS:
@@ -114,10 +122,10 @@ def label_disjoint_folds(
     if (labels.ndim > 1 or continuous) and labels.dtype.kind not in "biuf":
         raise ValueError(f"y must hold one class a point, or numbers; found shape {labels.shape}.")
     n_labels = len(encode(labels, "y")[0] if labels.ndim == 1 else np.unique(labels, axis=0))
-    n_splits = check_count("n_splits", n_splits)
+    n_splits = check_count(name, n)
     if not 2 <= n_splits <= n_labels:
         raise ValueError(
-            f"n_splits must be from 2 to {n_labels}, the number of different labels; "
+            f"{name} must be from 2 to {n_labels}, the number of different labels; "
             f"found {n_splits}."
         )
     if not continuous:
@@ -243,18 +251,13 @@ def cross_validate_retrieval(
     search["label_distance"] = said
     options = {"metrics": names, "k": k, "confidence": confidence, **search}
     if not np.iterable(folds) or isinstance(folds, (str, bytes)):
-        folds = label_disjoint_folds(
-            labels,
-            check_count("folds", folds, least=2),
-            continuous=continuous,
-            random_state=random_state,
-            label_distance=said,
-        )
+        check_count("folds", folds, least=2)
+        folds = _disjoint(labels, folds, "folds", continuous, random_state, said)
     X = _table(X, len(labels))
     trained, untrained = [], []
     for fold in folds:
         train, test = _rows(fold, len(labels))
-        fitted = clone(estimator).fit(_some(X, train), subset(labels, train))
+        fitted = _fitted(estimator, _some(X, train), subset(labels, train))
         held_out = _some(X, test)
         if set(names) & set(CLASS_METRICS) and len(np.unique(subset(labels, test))) == 1:
             warn_user(
@@ -269,6 +272,19 @@ def cross_validate_retrieval(
     result = CrossValidation(_over_folds(trained, confidence))
     result.untrained = RetrievalReport(_over_folds(untrained, confidence))
     return result
+
+
+def _fitted(estimator: Any, X: Any, y: Any) -> Any:
+    """Fit a clone to the training points of a fold."""
+    try:
+        return clone(estimator).fit(X, y)
+    except ValueError as error:
+        if y.ndim != 1 or len(np.unique(y)) > 1:
+            raise
+        raise ValueError(
+            "folds leave a single class to train on: give more folds, or points of at least 4 "
+            f"classes. {type(estimator).__name__} says: {error}"
+        ) from error
 
 
 def _table(X: Any, n: int) -> Any:

@@ -15,6 +15,7 @@ from metricfast._core.arguments import as_array
 from metricfast._core.arrays import as_points
 from metricfast._core.checks import check_points
 from metricfast._core.frames import as_table
+from metricfast._core.mahalanobis import MahalanobisMetric
 from metricfast._core.sparse import made_dense
 from metricfast._core.types import Array
 from metricfast.learners.base.callers import refuse_pipeline
@@ -25,8 +26,8 @@ from metricfast.learners.votes.fixed_database import FixedDatabase
 __all__ = ["Metric", "is_learner", "resolve"]
 
 _WANTED = (
-    "metric must be a learner, a matrix L of shape (n_components, n_features), a tuple (U, V) of "
-    'such matrices or "euclidean"'
+    "metric must be a learner, a matrix L of shape (n_components, n_features), what get_metric "
+    'of a learner of such a matrix returns, a tuple (U, V) of such matrices or "euclidean"'
 )
 
 
@@ -141,7 +142,13 @@ def resolve(estimator: Any, X: Any, y: Any) -> Metric:
                 f"metric must hold U and V of the same number of rows, got {len(U)} and {len(V)}."
             )
         return Metric((U, V), {"U": U, "V": V})
-    L = _matrix(metric, "metric", width)
+    if callable(metric) and not isinstance(metric, MahalanobisMetric):
+        raise ValueError(
+            f"{_WANTED}; got the function {metric!r}: give the learner itself, or take the "
+            "estimators of scikit-learn, which call functions."
+        )
+    given = metric.components if isinstance(metric, MahalanobisMetric) else metric
+    L = _matrix(given, "metric", width)
     return Metric(L, {"L": L})
 
 

@@ -142,9 +142,11 @@ class MultiMetricLMNN(KNeighborsMixin, Votes):
 
     def _best_count(self, points: Array, codes: Integers) -> int:
         """Return after how many iterations held-out points are predicted best."""
+        if min(map(len, self._members)) <= self.n_neighbors:
+            return 0  # the training of all points will tell
         rng, held_out = check_random_state(self.random_state), []
         for rows in self._members:
-            most = max(0, len(rows) - self.n_neighbors - 1)
+            most = len(rows) - self.n_neighbors - 1
             size = min(round(self.validation_fraction * len(rows)), most)
             held_out.append(rng.permutation(rows)[:size])
         test = np.sort(np.concatenate(held_out))

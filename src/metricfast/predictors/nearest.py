@@ -26,7 +26,8 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase):
           is fitted to what `fit` is given, labels included. One that is fitted is used as it is.
           Tools that clone this estimator, such as `GridSearchCV`, clone the learner too, and so fit
           it anew; in a :class:`sklearn.frozen.FrozenEstimator` a fitted one stays as it is.
-        - a matrix L of shape (n_components, n_features): ``||Lx - Ly||``.
+        - a matrix L of shape (n_components, n_features): ``||Lx - Ly||``. What `get_metric` of a
+          learner of such a matrix returns stands for the matrix.
         - a tuple of two such matrices: ``||Ux - Vy||``, y being a point that is searched.
         - "euclidean".
 

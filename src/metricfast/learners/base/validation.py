@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypedDict
 
 import numpy as np
@@ -21,7 +23,7 @@ from metricfast._labels.binding import label_sequence
 from metricfast._labels.distance import subset
 from metricfast.distances.neighbors import kneighbors, paired_distances
 
-__all__ = ["Validation", "neighbor_error", "validate_fit"]
+__all__ = ["Validation", "naming_held_out", "neighbor_error", "validate_fit"]
 
 _HELD_OUT = 0.2
 _NEIGHBORS = 3
@@ -251,6 +253,23 @@ def _error(learner: Any, X: Any, y: Any, numeric: bool, train: Array, test: Arra
         return _judged(y[train][nearest], y[test], numeric)
     embedded = np.ascontiguousarray(learner.transform(X))
     return neighbor_error(embedded[train], y[train], embedded[test], y[test], numeric)
+
+
+@contextmanager
+def naming_held_out(rows: Any, n: int) -> Iterator[None]:
+    """Add to errors about numbers of points how many of all, if any, are held out.
+
+    `rows`: those that early stopping holds out, or None.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if rows is None:
+            raise
+        raise ValueError(
+            f"{error} These numbers leave out what early_stopping holds out: {len(rows)} of the "
+            f"{n} points."
+        ) from error
 
 
 def neighbor_error(

@@ -19,6 +19,7 @@ from metricfast._labels.distance import LabelDistance
 from metricfast.embeddings import Embedding, Linear
 from metricfast.learners.base.told import tells_callbacks
 from metricfast.learners.base.trained import Callback, with_batches
+from metricfast.learners.base.validation import naming_held_out
 from metricfast.learners.embedding.input import share_label_distance
 from metricfast.learners.embedding.metric import embed
 from metricfast.learners.embedding.training import (
@@ -108,10 +109,12 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         if kept is not None and known:
             self.mean_ = kept[1]
         X = self._centred(X, not known)
+        n, held_out = X.shape[0], None
         train, test = self._hold_out(y if self._has_classes else None, X, rng)
-        held_out = None
         if test is not None:
             held_out, X, y = (X[test], y[test]), rows_of(X, train), y[train]
+        with naming_held_out(test, n):
+            self._check_numbers(loss, X.shape[0])
         start = self._initialize(X, y, loss, embedding, rng, kept and kept[0])
         objective = self._objective(X, y, loss, start)
         monitor = Monitor(flat(start), rng=rng)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metricfast.distances.neighbors import check_neighbors
 from metricfast.embeddings import Embedding
 from metricfast.learners.embedding.input import EmbeddingInput
 from metricfast.losses import Gerrymander
@@ -55,9 +56,14 @@ class EmbeddingTraining(EmbeddingInput):
         if isinstance(loss, Gerrymander):
             self._seen = self._infeasible = 0
             objective.tally = lambda loss, value, batch: self._count(objective, batch)
-            if self.solver == "lbfgs":
-                _check_batch(loss, X.shape[0])
         return objective
+
+    def _check_numbers(self, loss: Any, n: int) -> None:
+        """Raise ValueError where there are too few points to train on."""
+        if isinstance(loss, Gerrymander) and self.database == "all":
+            check_neighbors(loss.n_neighbors, n - 1)
+        elif isinstance(loss, Gerrymander) and self.solver == "lbfgs":
+            _check_batch(loss, n)
 
     def _count(self, objective: Objective, batch: Batch | None) -> None:
         """Count queries, and those without a set of neighbours that votes right."""

@@ -15,7 +15,7 @@ from metricfast._core.threadpool import one_blas_thread
 from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.base.told import tells_callbacks
 from metricfast.learners.base.trained import Callback, TrainedLearner, with_batches
-from metricfast.learners.base.validation import neighbor_error
+from metricfast.learners.base.validation import naming_held_out, neighbor_error
 from metricfast.learners.linear.model_selection import select_training
 from metricfast.learners.linear.reservoir import Reservoir
 from metricfast.learners.linear.starts import Starting
@@ -115,6 +115,8 @@ class LinearLearner(TrainedLearner, Starting):
         rng, checkpoint, found = self._begin(data.X, data.labels, data.weight)
         train, test = self._hold_out(data.labels if self._has_classes else None, data.X, rng)
         part = self._counted_once(data if test is None else data.take(train))
+        with naming_held_out(test, data.X.shape[0]):
+            self._check_numbers(part)
         start, most = select_training(self, data) if kept is None else (None, None)
         objective, x0 = self._starting(part, rng, kept, start)
         part.forget_few()
@@ -146,6 +148,9 @@ class LinearLearner(TrainedLearner, Starting):
     def _least_of_class(self) -> int:
         """How many points of each class it takes to train."""
         return 2
+
+    def _check_numbers(self, data: TrainingSet) -> None:
+        """Raise ValueError where there are too few points to train on."""
 
     def _counted_once(self, data: TrainingSet) -> TrainingSet:
         """Return what to train on, which may be copies of points as one that counts as often."""

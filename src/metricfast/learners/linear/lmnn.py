@@ -191,9 +191,12 @@ class LMNN(LinearLearner):
             refuse_beyond(_TARGET * n * k, f"LMNN of {n} points", "lower n_neighbors")
         return data
 
+    def _check_numbers(self, data: TrainingSet) -> None:
+        _check_class_sizes(data, self._k)
+
     def _objective(self, data: TrainingSet, L: Array) -> Objective:
         del L
-        _check_class_sizes(data, self._k)
+        self._check_numbers(data)
         self.labels_ = np.arange(len(data.classes))
         loss = TargetsAndImpostors(data, self._k, self.regularization, self.n_jobs)
         if isinstance(data.X, Chunked):
@@ -303,10 +306,11 @@ def _check_class_sizes(data: TrainingSet, k: int) -> None:
     if sizes[smallest] <= k:
         n_samples, n_features = data.X.shape
         numbers = data.classes.dtype.kind in "iuf" and n_samples < 2 * len(sizes)
+        remedy = "Lower n_neighbors" if sizes[smallest] > 1 else "Give more points of it"
         raise ValueError(
             f"not enough class labels for specified k (smallest class has {sizes[smallest]}): "
             f"class {data.classes[smallest]} needs more than n_neighbors={k} members "
-            f"({n_samples=}, {n_features=}). Lower n_neighbors, or leave the class out."
+            f"({n_samples=}, {n_features=}). {remedy}, or leave the class out."
             + " y looks continuous: MLKR learns from numbers."
             * numbers
         )

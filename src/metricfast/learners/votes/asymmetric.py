@@ -12,10 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import check_random_state
+from metricfast.distances.neighbors import check_neighbors
 from metricfast.embeddings import Embedding
 from metricfast.learners.base.callers import refuse_passed_on
 from metricfast.learners.base.told import tells_callbacks
 from metricfast.learners.base.trained import with_batches
+from metricfast.learners.base.validation import naming_held_out
 from metricfast.learners.votes.sides import initial_maps
 from metricfast.learners.votes.two_sided import TwoSidedVotes
 from metricfast.learners.votes.voting import forgetting_failures
@@ -225,6 +227,9 @@ class AsymmetricSimilarity(TwoSidedVotes):
             self._keep_parameters(start)
             train, test = self._hold_out(data.y, data.X, rng)
             part = data if test is None else data.take(np.sort(train))
+            if part.database is None:
+                with naming_held_out(test, len(data.y)):
+                    check_neighbors(self.n_neighbors, len(part.y) - 1)
             objective = self._objective(part, start)
             monitor = self._monitor(part, objective, start, rng)
             if test is not None:

@@ -14,6 +14,7 @@ from metricfast._core.initialize import as_given_map
 from metricfast._core.memory import refuse_beyond
 from metricfast._core.sources import in_one_array
 from metricfast._core.stores import as_source
+from metricfast.distances.neighbors import check_neighbors
 from metricfast.learners.base.points import TrainingSet
 from metricfast.learners.base.trained import Callback
 from metricfast.learners.linear.base import LinearLearner
@@ -129,6 +130,9 @@ class MapOfVotes(VoteTraining, LinearLearner):
         self, objective: Objective, L: Array, batches: Callable[[], Iterable[Batch]]
     ) -> float:
         return 1.0
+
+    def _check_numbers(self, data: TrainingSet) -> None:
+        check_neighbors(self.n_neighbors, data.X.shape[0] - 1)
 
     def _objective(self, data: TrainingSet, L: Array) -> Objective:
         database = "all"

@@ -187,16 +187,18 @@ class VoteTraining(TrainedLearner):
         if not isinstance(objective.X, Chunked):
             self._warn_of_penalty(objective, monitor, monitor.start if named is None else named)
         infeasible = int(([0] + monitor.history["infeasible"])[-1])
-        remedy = "or n_bins" if hasattr(self, "n_bins") else "or leave small classes out"
+        remedies = ["lower n_bins" if hasattr(self, "n_bins") else "leave small classes out"]
+        remedies.insert(0, "lower n_neighbors" if self.n_neighbors > 1 else "give more points")
+        remedy = ", or ".join(remedies)
         if infeasible >= monitor.n:
             raise ValueError(
                 f"no set of n_neighbors={self.n_neighbors} neighbours is right for any point: "
-                f"lower n_neighbors, {remedy}."
+                f"{remedy}."
             )
         if infeasible:
             warn_user(
                 f"No set of n_neighbors={self.n_neighbors} neighbours is right for {infeasible} of "
-                f"{monitor.n} points, which are left out of the loss: lower n_neighbors, {remedy}."
+                f"{monitor.n} points to train on, which are left out of the loss: {remedy}."
             )
 
     def _warn_of_penalty(self, objective: Objective, monitor: VoteMonitor, named: Array) -> None:
