@@ -16,7 +16,7 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
 import metricfast as mf
-from metricfast import embeddings, inference, losses, samplers, sources
+from metricfast import embeddings, inference, losses, metrics, samplers, sources
 from metricfast.constraints import class_neighbors, wrap_indices, wrap_pairs
 from metricfast.plotting import plot_before_after
 
@@ -106,6 +106,16 @@ OF_BOOLEANS = {
     "early_stopping": lambda b: mf.TripletLearner(2, early_stopping=b).fit(X, Y),
     "warm_start": lambda b: mf.NeighborhoodGerrymandering(warm_start=b).fit(X, Y),
     "tied": lambda b: mf.AsymmetricSimilarity(tied=b).fit(X, Y),
+}
+OF_VERBOSE = {
+    "verbose": lambda v: mf.NCA(verbose=v).fit(X, Y),
+    "verbose of votes": lambda v: mf.NeighborhoodGerrymandering(verbose=v).fit(X, Y),
+    "verbose of embeddings": lambda v: mf.TripletLearner(2, verbose=v).fit(X, Y),
+    "verbose of tuples": lambda v: mf.ITML_Supervised(verbose=v).fit(X, Y),
+    "verbose of tables": lambda v: mf.NCAClassifier(verbose=v).fit(X, Y),
+    "verbose of metrics": lambda v: mf.MultiMetricLMNN(verbose=v).fit(X, Y),
+    "verbose of compare": lambda v: mf.compare(X, Y, verbose=v),
+    "verbose of reports": lambda v: metrics.retrieval_report(X, Y, verbose=v),
 }
 OF_COUNTS = {
     "m_per_class": lambda k: samplers.ClassBalanced(k).prepare(Y),
@@ -205,6 +215,7 @@ CASES = {
     "tensor-gradients": (OF_TENSORS, tensors(lambda tensor: tensor.requires_grad_())),
     "tensor-device": (OF_TENSORS, tensors(lambda tensor: tensor.to("meta"))),
     "boolean": (OF_BOOLEANS, ["x", 1, None]),
+    "verbose": (OF_VERBOSE, ["x", -1, None, 0.5]),
     "count": (OF_COUNTS, [2**70]),
     "count-kind": (OF_COUNTS, [True, 2.0, "3", np.ones(2)]),
     "seed": (OF_SEEDS, ["x", -1, 2**70, 0.5]),

@@ -70,6 +70,13 @@ def test_progress_is_shown(model, capsys):
     shown = capsys.readouterr()
     assert type(model).__name__ in shown.err
     assert shown.out == ""
+    fitted(model, verbose=1)
+    assert type(model).__name__ in capsys.readouterr().err
+    fitted(model, verbose=np.int64(0))
+    assert capsys.readouterr().err == ""
+    for wrong in (None, "x", -1, 0.5, [1]):
+        with pytest.raises(ValueError, match="verbose must be True, False or an integer from 0"):
+            fitted(model, verbose=wrong)
 
 
 @every_model_with("callbacks")

@@ -27,6 +27,7 @@ __all__ = [
     "check_path",
     "check_random_state",
     "check_range",
+    "check_verbose",
     "take_parameters",
 ]
 
@@ -95,6 +96,13 @@ def check_bool(name: str, value: object) -> None:
     """Refuse what is neither True nor False."""
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False, got {value!r}.")
+
+
+def check_verbose(value: object) -> None:
+    """Refuse what is neither a boolean nor a level, as scikit-learn has it."""
+    whole = isinstance(value, (bool, np.bool_, Integral))
+    if not whole or value < 0:  # type: ignore[operator]
+        raise ValueError(f"verbose must be True, False or an integer from 0, got {value!r}.")
 
 
 def check_choice(name: str, value: object, allowed: Sequence[object]) -> None:

@@ -51,7 +51,7 @@ def initialize_components(
     n_components: int,
     random_state: int | RandomState | None = None,
     *,
-    verbose: bool = False,
+    verbose: bool | int = False,
     sample_weight: Floats | None = None,
 ) -> Array:
     """Make the linear map that training starts from, in the dtype of the points.

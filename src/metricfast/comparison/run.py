@@ -20,6 +20,7 @@ from metricfast._core.arguments import (
     check_count,
     check_path,
     check_range,
+    check_verbose,
 )
 from metricfast._core.arrays import as_points, as_threads
 from metricfast._core.frames import as_table, column_of, columns_of
@@ -52,7 +53,7 @@ def compare(
     callbacks: Iterable[Callable[[Row], object]] | None = None,
     random_state: Any = None,
     n_jobs: int | None = None,
-    verbose: bool = False,
+    verbose: bool | int = False,
 ) -> Comparison:
     """Compare learners with each other and with the Euclidean distance: which suits these data?
 
@@ -107,7 +108,7 @@ def compare(
         Of the folds, and of learners that have none of their own.
     n_jobs : int, optional
         Threads of the learners and searches.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show each row on standard error.
 
     Returns
@@ -147,7 +148,7 @@ def compare(
     check_path("checkpoint", checkpoint)
     check_range("time_limit", 0 if time_limit is None else time_limit)
     check_bool("refit", refit)
-    check_bool("verbose", verbose)
+    check_verbose(verbose)
     check_choice("scale", scale, ["auto", True, False])
     check_count("n_neighbors", n_neighbors)
     as_threads(n_jobs)

@@ -44,7 +44,7 @@ class Search:
     exclude: Integers | None
     k: int  # the largest
     options: dict[str, Any]  # the maps and `n_jobs` of a `Database`
-    verbose: bool
+    verbose: bool | int
 
     def __post_init__(self) -> None:
         self.nearest = np.zeros(len(self.queries), np.int64)  # of each, once it is searched

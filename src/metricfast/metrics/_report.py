@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metricfast._core.arguments import check_verbose
 from metricfast._core.arrays import as_common_codes, as_exclude, as_points_or_source
 from metricfast._core.sources import Source
 from metricfast._core.types import Array
@@ -49,7 +50,7 @@ def retrieval_report(
     confidence: float = 0.95,
     baselines: bool = True,
     n_jobs: int | None = None,
-    verbose: bool = False,
+    verbose: bool | int = False,
 ) -> RetrievalReport:
     """Judge the order in which a database answers queries, beside chance and the best order.
 
@@ -96,7 +97,7 @@ def retrieval_report(
         Compute chance and oracle, which takes longer than the values; else they are NaN.
     n_jobs : int, optional
         Threads; None for the default count, -1 for all CPUs.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show progress.
 
     Returns
@@ -140,6 +141,7 @@ def retrieval_report(
     """
     if not isinstance(confidence, Real) or not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1; found {confidence!r}.")
+    check_verbose(verbose)
     names = chosen_metrics(metrics, labels, None if label_distance is None else True)
     wanted = scores_of(names, k)
     found = values_of(
@@ -167,7 +169,7 @@ def values_of(
     label_distance: Any = None,
     baselines: bool = True,
     n_jobs: int | None = None,
-    verbose: bool = False,
+    verbose: bool | int = False,
     **maps: Any,
 ) -> dict[str, Array]:
     """Return values, chance and oracle of each query, NaN where a metric is not defined."""

@@ -104,7 +104,7 @@ def _search(
     label_distance: Any = None,
     confidence: float = 0.95,
     n_jobs: int | None = None,
-    verbose: bool = False,
+    verbose: bool | int = False,
 ) -> float:
     """What the metrics are called with."""
     raise NotImplementedError

@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 import metricfast.losses as losses
 from metricfast._core.arguments import (
-    check_bool,
     check_count,
     check_random_state,
     check_range,
+    check_verbose,
     take_parameters,
 )
 from metricfast._core.checks import check_points
@@ -60,7 +60,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes):
         Of what is held out.
     n_jobs : int, optional
         Threads.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show progress on standard error.
 
     Attributes
@@ -108,7 +108,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes):
         validation_fraction: float = 0.2,
         random_state: Any = None,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
     ) -> None:
         take_parameters(self, locals())
 
@@ -117,7 +117,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes):
         check_range("regularization", self.regularization, high=1)
         check_count("max_iter", self.max_iter)
         check_range("validation_fraction", self.validation_fraction, high=1)
-        check_bool("verbose", self.verbose)
+        check_verbose(self.verbose)
 
     def _fit_points(self, X: Any, y: Any = None) -> None:
         self._check_parameters()

@@ -79,7 +79,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         For the start, the held-out points and the batches.
     n_jobs : int, optional
         Threads; None for the default count, -1 for all CPUs. Results do not depend on it.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show progress on standard error.
 
     Attributes
@@ -163,7 +163,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         class_weight: Any = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
     ) -> None:
         self._take(locals())
 
@@ -369,7 +369,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
         n_iter_no_change: int = 20,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
     ) -> None:
         self._take(locals())
 

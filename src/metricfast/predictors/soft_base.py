@@ -18,6 +18,7 @@ from metricfast._core.arguments import (
     check_count,
     check_random_state,
     check_range,
+    check_verbose,
     take_parameters,
 )
 from metricfast._core.arrays import as_threads
@@ -68,7 +69,7 @@ class SoftNeighbors(
     n_iter_no_change: int
     random_state: Any
     n_jobs: int | None
-    verbose: bool
+    verbose: bool | int
 
     _values: Any  # what votes are the mean of, for each point that has a weight
 
@@ -94,7 +95,7 @@ class SoftNeighbors(
         check_range("weight_decay", self.weight_decay)
         check_range("validation_fraction", self.validation_fraction, high=1, positive=True)
         check_bool("early_stopping", self.early_stopping)
-        check_bool("verbose", self.verbose)
+        check_verbose(self.verbose)
         as_threads(self.n_jobs)
         return Course(
             self.solver, self.learning_rate, self.weight_decay, self.batch_size,

@@ -67,7 +67,7 @@ class Course:
     max_epochs: int
     n_iter_no_change: int
     n_jobs: int | None
-    verbose: bool
+    verbose: bool | int
     told: Told | None = None
 
     def batches(self, n: int, rng: RandomState) -> Iterator[Batch]:

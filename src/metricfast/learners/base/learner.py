@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from metricfast._core.arguments import take_parameters
+from metricfast._core.arguments import check_verbose, take_parameters
 from metricfast._core.checks import check_points, check_tuples
 from metricfast._core.deprecation import FORMER_NAMES, renamed, take_renamed
 from metricfast._core.dispatch import get_kernels
@@ -80,7 +80,7 @@ class BaseMetricLearner(LearnedReprMixin, BaseEstimator, ABC):  # type: ignore[m
     preprocessor: Any = None
     n_components: int | None
     max_iter: int
-    verbose: bool
+    verbose: bool | int
     random_state: int | RandomState | None
     n_jobs: int | None
 
@@ -142,6 +142,7 @@ class BaseMetricLearner(LearnedReprMixin, BaseEstimator, ABC):  # type: ignore[m
 
     def _begin_fit(self) -> None:
         """Forget what an earlier fit has learned, which may be of another width."""
+        check_verbose(getattr(self, "verbose", False))
         self._forget()
         self._check_preprocessor()
 

@@ -21,6 +21,7 @@ from metricfast._core.arguments import (
     check_path,
     check_random_state,
     check_range,
+    check_verbose,
 )
 from metricfast._core.arrays import as_threads
 from metricfast._core.memory import block_rows, nbytes, refuse_beyond
@@ -70,7 +71,7 @@ class TrainedLearner(TellsCallbacks, BaseMetricLearner):
     random_state: Any = None
     solver: str
     validation_fraction: float = 0.1
-    verbose: bool = False
+    verbose: bool | int = False
     warm_start: bool = False
 
     _solvers: tuple[str, ...] = ("lbfgs", "sgd")
@@ -87,6 +88,7 @@ class TrainedLearner(TellsCallbacks, BaseMetricLearner):
         check_count("max_epochs", self.max_epochs)
         if self.batch_size is not None:
             check_count("batch_size", self.batch_size)
+        check_verbose(self.verbose)
         check_range("validation_fraction", self.validation_fraction, high=1, positive=True)
         if not (isinstance(self.early_stopping, str) and self.early_stopping in self._stoppings):
             check_bool("early_stopping", self.early_stopping)

@@ -82,7 +82,7 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         Start from what an earlier `fit` has learned.
     preprocessor : array-like or callable, optional
         Gives the points when `X` holds indicators of points.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show progress on standard error.
     random_state : int, RandomState or None, default=None
         For the start, the held-out points and the batches.
@@ -173,7 +173,7 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
         warm_start: bool = False,
         preprocessor: Any = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         label_distance: SaidDistance | None = None,

@@ -99,7 +99,7 @@ class LogRatioLearner(_Preset):
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
         warm_start: bool = False,
         preprocessor: Any = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         label_distance: SaidDistance | None = None,
@@ -180,7 +180,7 @@ class TripletLearner(_Preset):
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
         warm_start: bool = False,
         preprocessor: Any = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -257,7 +257,7 @@ class ProxyNCALearner(_Preset):
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
         warm_start: bool = False,
         preprocessor: Any = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:

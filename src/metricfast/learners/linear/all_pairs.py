@@ -38,7 +38,7 @@ class AllPairsLearner(LinearLearner):
         n_components: int | None = None,
         max_iter: int = 100,
         tol: float | None = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         preprocessor: Any = None,
         random_state: int | np.random.RandomState | None = None,
         *,

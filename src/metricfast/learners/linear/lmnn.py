@@ -152,7 +152,7 @@ class LMNN(LinearLearner):
         learn_rate: float = 1e-7,
         regularization: float = 0.5,
         convergence_tol: float = 0.001,
-        verbose: bool = False,
+        verbose: bool | int = False,
         preprocessor: Any = None,
         n_components: int | None = None,
         random_state: int | np.random.RandomState | None = None,

@@ -100,7 +100,7 @@ class MLKR(AllPairsLearner):
         init: str | NDArray[Any] = "auto",
         tol: float | None = None,
         max_iter: int = 1000,
-        verbose: bool = False,
+        verbose: bool | int = False,
         preprocessor: Any = None,
         random_state: int | np.random.RandomState | None = None,
         *,

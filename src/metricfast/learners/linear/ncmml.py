@@ -102,7 +102,7 @@ class NCMML(LinearLearner):
         init: str | NDArray[Any] = "auto",
         max_iter: int = 100,
         tol: float | None = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         preprocessor: Any = None,
         random_state: int | np.random.RandomState | None = None,
         *,

@@ -20,7 +20,7 @@ _SHARED = {
     "tol": """tol : float, optional
         Tolerance of "lbfgs", as SciPy's `minimize` takes it; by default 1e-6 for float32
         points, else SciPy's own choice.""",
-    "common": """verbose : bool, default=False
+    "common": """verbose : bool or int, default=False
         Show progress on standard error.
     preprocessor : array-like or callable, optional
         Gives the points when `X` holds indicators of points.

@@ -14,7 +14,7 @@ __all__ = ["IteratedLearner", "ToldProgress"]
 class IteratedLearner(TellsCallbacks, ConstraintLearner):
     """Base of such learners, whose iterations callbacks of scikit-learn are told of."""
 
-    verbose: bool
+    verbose: bool | int
 
 
 class ToldProgress(Progress):

@@ -144,7 +144,7 @@ class ITML(_BaseITML, PairsClassifierMixin):
     prior : {"identity", "covariance", "random"} or ndarray, default="identity"
         :math:`M_0`. "covariance" is the inverse of the covariance of the points. An array of shape
         (n_features, n_features) must be symmetric and positive definite.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show progress on standard error.
     preprocessor : array-like of shape (n_points, n_features), callable or None, default=None
         Turns indicators of points into points.
@@ -206,7 +206,7 @@ class ITML(_BaseITML, PairsClassifierMixin):
         max_iter: int = 1000,
         tol: float = 1e-3,
         prior: str | Array = "identity",
-        verbose: bool = False,
+        verbose: bool | int = False,
         preprocessor: ArrayLike | Callable[..., Any] | None = None,
         random_state: int | RandomState | None = None,
         convergence_threshold: float | str = DEPRECATED,
@@ -315,7 +315,7 @@ class ITML_Supervised(ShrunkFromPairs, _BaseITML):  # noqa: N801
         tol: float = 1e-3,
         n_constraints: int | None = None,
         prior: str | Array = "identity",
-        verbose: bool = False,
+        verbose: bool | int = False,
         preprocessor: ArrayLike | Callable[..., Any] | None = None,
         random_state: int | RandomState | None = None,
         num_constraints: int | str = DEPRECATED,

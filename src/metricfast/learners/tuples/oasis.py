@@ -169,7 +169,7 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
         projection: str | None = None,
         shuffle: bool = True,
         preprocessor: Any = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: int | RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -286,7 +286,7 @@ class OASIS_Supervised(TripletsFromClasses, _BaseOASIS):  # noqa: N801
         projection: str | None = None,
         shuffle: bool = True,
         preprocessor: Any = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: int | RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:

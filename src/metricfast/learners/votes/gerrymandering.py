@@ -96,7 +96,7 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
         Start from what an earlier `fit` has learned, of as many components and features.
     preprocessor : array-like or callable, optional
         Gives the points when `X` holds indicators of points.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Show progress on standard error.
     random_state : int, RandomState or None, default=None
     n_jobs : int, optional
@@ -199,7 +199,7 @@ class NeighborhoodGerrymandering(VotesOfDatabase, MapOfVotes):
         validation_fraction: float = 0.1,
         warm_start: bool = False,
         preprocessor: Any = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,

@@ -105,7 +105,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: 
         validation_fraction: float = 0.1,
         warm_start: bool = False,
         preprocessor: Any = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         callbacks: Iterable[Callable[[SolverState], object]] | None = None,
