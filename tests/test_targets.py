@@ -5,14 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
 
+import metricfast as mf
+from metricfast import losses
 from metricfast._core.targets import (
+    as_label_array,
     check_classification_target,
     check_partial_target,
     check_sample_weight,
+    codes_among,
     encode,
+    encode_together,
+    join_labels,
 )
+from metricfast.metrics import precision_at_1
+from metricfast.neighbors import KNeighborsClassifier, RadiusNeighborsClassifier
 
 
 @pytest.mark.parametrize(
@@ -140,3 +149,98 @@ def test_labels_below_zero_are_unknown(y, classes, codes):
 def test_two_classes_must_be_known(y):
     with pytest.raises(ValueError, match="labels below 0 mean that the class is unknown"):
         check_partial_target(y)
+
+
+LARGE = 2**60
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "dtype"),
+    [
+        (np.array([LARGE, LARGE + 1]), np.array([LARGE + 1, 5], np.uint64), np.int64),
+        (np.array([LARGE]), np.array([LARGE + 1, 2**64 - 1], np.uint64), np.uint64),
+        (np.array([-LARGE]), np.array([LARGE + 1, 2**64 - 1], np.uint64), object),
+        (np.array([LARGE + 1, 3]), np.array([2.0**60, 3.0]), np.int64),
+        (np.array([LARGE + 1]), np.array([2.0**70]), object),
+        (np.array([LARGE + 1]), np.array([LARGE], np.float32), np.int64),
+        (np.array([1, -2], np.int8), np.array([1, 7], np.uint64), np.int64),
+        (np.array([1, 2]), np.array([2.0, 3.0]), np.float64),
+        (np.array([True, False]), np.array([1.0, 3.0]), np.float64),
+        (np.array([LARGE + 1]), np.array([0.5]), np.float64),
+    ],
+)
+def test_labels_of_two_dtypes_are_joined_without_rounding(one, other, dtype):
+    joined = join_labels(one, other)
+    assert joined.dtype == dtype
+    if other.tolist() != [0.5]:
+        assert joined.tolist() == [*one.tolist(), *other.tolist()]
+        known, codes = encode_together([one, other], "y")
+        assert known.tolist() == sorted({*one.tolist(), *other.tolist()})
+        assert [known[each].tolist() for each in codes] == [one.tolist(), other.tolist()]
+    places = codes_among(other, one, "y")
+    expected = [one.tolist().index(x) if x in one.tolist() else -1 for x in other.tolist()]
+    assert places.tolist() == expected
+
+
+@pytest.mark.parametrize("listed", [[LARGE + 1, float(LARGE)], [-1, 2**63 + 1], [LARGE + 1, 2**64]])
+def test_integers_of_a_list_are_not_rounded(listed):
+    assert as_label_array(listed, "y").tolist() == listed
+    assert as_label_array(np.array([1.0, 2.5]).tolist(), "y").dtype == np.float64
+
+
+POINTS = np.array([[0.0], [1.0], [2.0], [3.0]])
+NEAR = np.repeat(np.array([LARGE, 5]), 2)
+FAR = np.repeat(np.array([LARGE + 1, 5], np.uint64), 2)
+
+
+def test_large_classes_of_queries_and_database_stay_apart():
+    references = np.array([LARGE + 1, LARGE], np.uint64)
+    assert precision_at_1(POINTS[:1], NEAR[:1], POINTS[:2] + 0.1, references) == 0.0
+    found, _ = losses.NCA()(POINTS, NEAR, POINTS, FAR)
+    assert found == losses.NCA()(POINTS, np.repeat([7, 5], 2), POINTS, np.repeat([8, 5], 2))[0]
+
+
+def test_large_classes_of_several_calls_stay_apart():
+    model = KNeighborsClassifier(n_neighbors=1).fit(POINTS, NEAR)
+    model.partial_fit(POINTS + 10, FAR)
+    assert model.classes_.tolist() == [5, LARGE, LARGE + 1]
+    queries = np.r_[POINTS, POINTS + 10]
+    assert model.predict(queries).tolist() == [*NEAR.tolist(), *FAR.tolist()]
+    columns = np.c_[FAR, FAR]
+    model = KNeighborsClassifier(n_neighbors=1).fit(POINTS, np.c_[NEAR, NEAR])
+    model.partial_fit(POINTS + 10, columns)
+    assert model.predict(queries)[4:].tolist() == columns.tolist()
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [mf.NCA(solver="sgd", max_epochs=1), mf.TripletLearner(max_epochs=1)],
+    ids=lambda model: type(model).__name__,
+)
+def test_large_classes_of_partial_fit_stay_apart(learner):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+
+    def components(later):
+        model = clone(learner).set_params(random_state=0)
+        model.partial_fit(X[:20], np.repeat([LARGE, 5], 10))
+        return model.partial_fit(X[20:], later).transform(X)
+
+    found = components(np.repeat(np.array([LARGE + 1, 5], np.uint64), 10))
+    np.testing.assert_array_equal(found, components(np.repeat([LARGE + 1, 5], 10)))
+
+
+def test_large_classes_of_sums_and_batches_stay_apart():
+    model = mf.RCA()
+    for chunks in (NEAR, FAR):
+        model.partial_fit(POINTS + chunks[:, None] % 2, chunks)
+    other = mf.RCA()
+    for chunks in (NEAR, FAR.astype(np.int64)):
+        other.partial_fit(POINTS + chunks[:, None] % 2, chunks)
+    np.testing.assert_array_equal(model.components_, other.components_)
+    source = mf.sources.Batches(lambda: iter([(POINTS, NEAR), (POINTS, FAR)]))
+    assert source.labels.tolist() == [*NEAR.tolist(), *FAR.tolist()]
+
+
+def test_outliers_have_a_class_that_is_not_rounded():
+    model = RadiusNeighborsClassifier(0.1, outlier_label=-7).fit(POINTS, FAR)
+    assert model.predict([[0.0], [50.0]]).tolist() == [LARGE + 1, -7]

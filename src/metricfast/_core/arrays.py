@@ -13,7 +13,7 @@ from metricfast._core.frames import as_readable, fault_of
 from metricfast._core.memory import block_rows
 from metricfast._core.sources import Named, Source
 from metricfast._core.stores import as_source, in_memory
-from metricfast._core.targets import as_label_array, check_comparable, encode
+from metricfast._core.targets import as_label_array, check_comparable, encode, encode_together
 from metricfast._core.types import Array, Floats, Integers
 
 __all__ = [
@@ -128,8 +128,7 @@ def as_common_codes(
     """Sorted classes of queries and of a database, and the labels of both as codes into them."""
     (classes, codes), (found, places) = map(as_codes, (labels, others), names, sizes)
     check_comparable(found, classes, names[1])
-    known = encode(np.concatenate([classes, found]), names[1])[0]
-    of_classes, of_found = (np.searchsorted(known, x).astype(np.int64) for x in (classes, found))
+    known, (of_classes, of_found) = encode_together([classes, found], names[1])
     return known, of_classes[codes], of_found[places]
 
 

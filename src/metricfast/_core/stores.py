@@ -15,6 +15,7 @@ from metricfast._core.frames import arrow_table, columns_of, refuse_column
 from metricfast._core.mapped import MappedFile, Recycled, release
 from metricfast._core.memory import memory_limit, refuse_beyond
 from metricfast._core.sources import Named, Source
+from metricfast._core.targets import join_labels
 from metricfast._core.types import Array, Integers
 
 __all__ = ["Batches", "Columns", "Rows", "as_source", "in_memory"]
@@ -126,9 +127,8 @@ class Columns(Source):
     def __init__(self, data: Any, columns: list[str] | None = None) -> None:
         import pyarrow as pa
 
-        if not any(
-            hasattr(data, name) for name in ("get_fragments", "read_row_group", "to_batches")
-        ):
+        readers = ("get_fragments", "read_row_group", "to_batches")
+        if not any(hasattr(data, name) for name in readers):
             raise TypeError(
                 "data must be a data set, a Parquet file or a table of pyarrow; found "
                 f"{type(data).__name__}. Of a path: pyarrow.dataset.dataset(path)."
@@ -229,7 +229,7 @@ class Batches(Source):
                         )
         if width is None:
             raise ValueError("make() gave no batch: an iterator must start again in every call.")
-        self.labels = np.concatenate(labels) if labels else None
+        self.labels = join_labels(*labels) if labels else None
         if self.labels is not None and len(self.labels) != n_rows:
             raise ValueError("Either all batches must have labels, or none.")
         self.shape, self.dtype = (n_rows, width), np.dtype(np.float32 if single else np.float64)

@@ -14,7 +14,7 @@ from metricfast._core.memory import refuse_beyond
 from metricfast._core.scaling import ORDINARY, center_and_rescale, times_power_of_two
 from metricfast._core.scatter import group_sums, readings, scatter_matrix
 from metricfast._core.sources import Scaled, Source
-from metricfast._core.targets import check_comparable
+from metricfast._core.targets import check_comparable, codes_among, encode_together
 from metricfast._core.types import Array, Floats, Integers
 
 __all__ = ["Sums", "centered"]
@@ -145,7 +145,7 @@ class Sums:
         self._know(other.groups)
         apart = self._to_one_unit(other)
         shift = other.exponent - self.exponent
-        rows = np.searchsorted(self.groups, other.groups)
+        rows = codes_among(other.groups, self.groups, "y")
         before, more = self.weights[rows], other.weights
         after = before + more
         between = before * more / after
@@ -234,14 +234,15 @@ class Sums:
 
     def _know(self, groups: Array) -> None:
         """Make room for groups."""
-        if len(groups) == len(self.groups) and (groups == self.groups).all():
+        if groups.dtype == self.groups.dtype and np.array_equal(groups, self.groups):
             return
         check_comparable(groups, self.groups, "y")
-        known = np.union1d(self.groups, groups) if len(self.groups) else groups
+        known, rows = groups, np.empty(0, np.int64)
+        if len(self.groups):
+            known, (rows, _) = encode_together([self.groups, groups], "y")
         if len(known) == len(self.groups):
             return
         self._refuse(len(known))
-        rows = np.searchsorted(known, self.groups)
         for name in ("weights", "means", *(("scatters",) if self.per_group else ())):
             old = getattr(self, name)
             new = np.zeros((len(known), *old.shape[1:]))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,16 @@ __all__ = [
     "check_partial_target",
     "check_regression_target",
     "check_sample_weight",
+    "codes_among",
     "encode",
+    "encode_together",
+    "join_labels",
 ]
 
 # Sums of weights times squared distances stay within float32 between these.
 _LEAST, _MOST = 1e-20, 1e20
+# Float64 holds each integer up to this one.
+_EXACT = 2**53
 # Labels that are turned into codes at a time.
 _BLOCK = 1 << 16
 
@@ -72,6 +78,9 @@ def as_label_array(labels: ArrayLike, name: str) -> Array:
     # NumPy turns numbers among text into text.
     if listed and not all(isinstance(label, (str, bytes)) for label in labels):  # type: ignore[union-attr]
         raise _mixed(labels, name)  # type: ignore[arg-type]
+    if kind == "f" and isinstance(labels, (list, tuple)):
+        array = _as_listed(array, labels)
+        kind = array.dtype.kind
     if kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinity: leave these points out.")
     if kind in "mM" and np.isnat(array).any():
@@ -81,6 +90,14 @@ def as_label_array(labels: ArrayLike, name: str) -> Array:
         if missing is not _PRESENT:
             raise ValueError(f"{name} contains {missing}: leave these points out.")
     return array
+
+
+def _as_listed(array: Array, labels: Sequence[Any]) -> Array:
+    """Return an array of floats, or of integers where NumPy rounded one to a float."""
+    if array.ndim != 1 or not np.isfinite(array).all():
+        return array
+    large = any(isinstance(label, Integral) and abs(int(label)) > _EXACT for label in labels)
+    return _as_integers(np.array(labels, object), array) if large else array
 
 
 _PRESENT = object()
@@ -130,6 +147,45 @@ def _encode_near(labels: Array, low: int, high: int) -> tuple[Array, Integers]:
     for block in blocks:
         codes[block] = table[flat[block].astype(np.int64) - low]
     return known, codes
+
+
+def join_labels(*labels: Array) -> Array:
+    """Concatenate labels of any integer and float dtypes, and round none of them.
+
+    Labels become int64, uint64 or Python integers where float64 would round one.
+    """
+    whole = np.concatenate(labels)
+    integers = [each for each in labels if each.dtype.kind in "iub"]
+    large = (max(-int(each.min()), int(each.max())) > _EXACT for each in integers if each.size)
+    if whole.dtype.kind != "f" or not (len(integers) == len(labels) or any(large)):
+        return whole
+    return _as_integers(np.concatenate([each.astype(object) for each in labels]), whole)
+
+
+def _as_integers(labels: Array, rounded: Array) -> Array:
+    """Return an array of integers for objects; `rounded` if fractions are among them."""
+    if any(label != int(label) for label in labels.flat):
+        return rounded
+    found = np.array([int(label) for label in labels.flat], object).reshape(labels.shape)
+    for dtype in (np.int64, np.uint64):
+        bounds = np.iinfo(dtype)
+        if not found.size or bounds.min <= found.min() <= found.max() <= bounds.max:
+            return found.astype(dtype)
+    return found
+
+
+def encode_together(labels: Sequence[Array], name: str) -> tuple[Array, list[Integers]]:
+    """Return the different labels of several arrays, sorted, and each array as codes into them."""
+    known, codes = encode(join_labels(*labels), name)
+    return known, np.split(codes, np.cumsum([len(each) for each in labels])[:-1])
+
+
+def codes_among(labels: Array, classes: Array, name: str) -> Integers:
+    """Return labels as codes into classes, -1 where a label is none of them."""
+    known, (of_labels, of_classes) = encode_together([labels, classes], name)
+    places = np.full(len(known), -1, np.int64)
+    places[of_classes] = np.arange(len(classes))
+    return np.asarray(places[of_labels])
 
 
 def _mixed(labels: Iterable[Any], name: str) -> ValueError:

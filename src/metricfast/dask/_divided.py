@@ -12,7 +12,7 @@ from dask import delayed
 from metricfast._core.arrays import as_points
 from metricfast._core.scatter import repetitions
 from metricfast._core.sums import Sums
-from metricfast._core.targets import as_label_array, encode
+from metricfast._core.targets import as_label_array, codes_among, encode
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.dask._remote import OnWorkers, labels_of
 from metricfast.dask._rows import joined, row_blocks
@@ -103,7 +103,7 @@ def _dealt(
     own, codes = encode(as_label_array(y, "y"), "y")
     weights = np.ones(len(codes)) if weight is None else np.asarray(weight, np.float64) * scale
     seen = weights > 0
-    codes = np.searchsorted(classes, own)[codes]
+    codes = codes_among(own, classes, "y")[codes]
     group = np.where(seen, np.searchsorted(first, codes, side="right") - 1, -1)
     pieces = []
     for i in range(len(first)):

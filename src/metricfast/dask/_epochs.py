@@ -9,6 +9,7 @@ import numpy as np
 from dask import delayed
 
 from metricfast._core.progress import Progress
+from metricfast._core.targets import encode_together
 from metricfast.dask._rows import joined, row_blocks, starts_of
 from metricfast.dask._workers import Shared, Workers, threads_here
 from metricfast.learners.base.trained import TrainedLearner, check_callbacks
@@ -41,7 +42,7 @@ def fit_by_epochs(
     described = workers.run(_described, shards)
     classes = None
     if learner._has_classes:
-        classes = np.unique(np.concatenate([labels for _, labels in described]))
+        classes = encode_together([labels for _, labels in described], "y")[0]
     # What is told of the course is told here, of averages.
     silent: dict[str, Any] = {"callbacks": None, "verbose": False}
     if getattr(learner, "reservoir", 0) is None:  # shards come in every epoch, and whole

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 
+from metricfast._core.targets import join_labels
 from metricfast._core.types import Array, Floats
 from metricfast._core.warn import warn_user
 from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
@@ -286,7 +287,11 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes):
                 f"got {given!r}."
             )
         for known, label in zip(labels.known, found, strict=True):
-            if np.ndim(label) > 0 or np.append(known, label).dtype.kind != known.dtype.kind:
+            same = np.ndim(label) == 0
+            if same:
+                kinds = {known.dtype.kind, join_labels(known, np.array([label])).dtype.kind}
+                same = len(kinds) == 1 or kinds == {"i", "u"}
+            if not same:
                 raise TypeError(
                     f"outlier_label must be of the type of the classes in y, {known.dtype}, got "
                     f"{label!r}."
@@ -326,8 +331,9 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes):
         labels = self._winners(found)
         if outliers.any():
             label = np.array(of_outliers if self.outputs_2d_ else of_outliers[0])
-            labels = labels.astype(np.result_type(labels, label))
-            labels[outliers] = label
+            both = join_labels(labels, label[None])
+            labels = both[:-1]
+            labels[outliers] = both[-1]
         return labels
 
     def predict_proba(self, X: Any) -> Floats | list[Floats]:

@@ -12,7 +12,14 @@ from sklearn.utils.validation import column_or_1d
 
 from metricfast._core.arguments import as_real
 from metricfast._core.frames import as_readable, as_table
-from metricfast._core.targets import as_label_array, check_class_labels, check_comparable, encode
+from metricfast._core.targets import (
+    as_label_array,
+    check_class_labels,
+    check_comparable,
+    encode,
+    encode_together,
+    join_labels,
+)
 from metricfast._core.types import Array, Floats, Integers
 
 __all__ = ["Classes", "as_numbers", "check_given"]
@@ -70,10 +77,10 @@ class Classes:
         for one, other in zip(self.known, more, strict=True):
             check_comparable(other, one, name)
         pairs = zip(self.known, more, strict=True)
-        known = [encode(np.concatenate([one, other.ravel()]), name)[0] for one, other in pairs]
-        columns = zip(known, self.known, self.codes.T, strict=True)
-        codes = [np.searchsorted(new, old)[column] for new, old, column in columns]
-        return Classes(known, np.stack(codes, axis=1), self.several)
+        found = [encode_together([one, other.ravel()], name) for one, other in pairs]
+        columns = zip(found, self.codes.T, strict=True)
+        codes = [places[column] for (_, (places, _)), column in columns]
+        return Classes([known for known, _ in found], np.stack(codes, axis=1), self.several)
 
     def joined(self, other: Classes) -> Classes:
         """Return the labels of both, one after the other."""
@@ -82,8 +89,10 @@ class Classes:
 
     def labels(self, codes: Integers) -> Array:
         """Return labels of codes, of shape (n_samples, n_outputs), or (n_samples,) of one."""
-        columns = [known[column] for known, column in zip(self.known, codes.T, strict=True)]
-        return np.stack(columns, axis=1) if self.several else columns[0]
+        columns: list[Array] = [k[c] for k, c in zip(self.known, codes.T, strict=True)]
+        if not self.several:
+            return columns[0]
+        return np.stack(np.split(join_labels(*columns), len(columns)), axis=1)
 
 
 def as_numbers(y: Any) -> Floats:

@@ -18,6 +18,8 @@ from metricfast._core.targets import (
     check_classification_target,
     check_comparable,
     check_regression_target,
+    codes_among,
+    encode_together,
 )
 from metricfast._labels.binding import agreed, bind_labels
 from metricfast._labels.distance import LabelDistance
@@ -205,15 +207,15 @@ class EmbeddingInput(TrainedLearner, EmbeddedMetricMixin):
         check_comparable(labels, self.classes_, "y")
         if not (reset or is_learnable(loss)):
             # Labels of a call are compared with each other alone: there may always be new ones.
-            self.classes_ = np.union1d(self.classes_, labels)
-        codes = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
-        unknown = self.classes_[codes] != labels
+            self.classes_ = encode_together([self.classes_, labels], "y")[0]
+        codes = codes_among(labels, self.classes_, "y")
+        unknown = codes < 0
         if unknown.any():
             raise ValueError(
                 f"y holds {labels[unknown][0]}, which is none of the classes of the first call: "
                 "give all of them there as `classes`."
             )
-        return X, codes.astype(np.int64), None
+        return X, codes, None
 
     def _check_label_shape(self, labels: Array, reset: bool) -> None:
         if reset:

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, issparse, vstack
 from metricfast._core.memory import memory_limit
 from metricfast._core.scatter import blocks
 from metricfast._core.sources import Source
-from metricfast._core.targets import check_comparable
+from metricfast._core.targets import check_comparable, encode_together, join_labels
 
 __all__ = ["Reservoir"]
 
@@ -112,7 +112,7 @@ def _both(one: Samples, other: Samples) -> Samples:
     weight = None
     if one[2] is not None or other[2] is not None:
         weight = np.concatenate([np.ones(len(y)) if w is None else w for _, y, w in (one, other)])
-    return X, np.concatenate([one[1], other[1]]), weight
+    return X, join_labels(one[1], other[1]), weight
 
 
 def _row_bytes(X: Any) -> int:
@@ -123,9 +123,9 @@ def _row_bytes(X: Any) -> int:
 
 def _marks(one: Samples, other: Samples) -> list[Array]:
     """Return numbers that are the same for samples of equal points and labels, and seldom else."""
-    labels = np.unique(np.concatenate([one[1], other[1]]), return_inverse=True)[1]
+    both = encode_together([one[1], other[1]], "y")[1]
     factors = np.random.RandomState(0).randint(1, 2**63, one[0].shape[1] + 1, np.uint64)
-    found, codes = [], np.split(labels.astype(np.uint64), [len(one[1])])
+    found, codes = [], [labels.astype(np.uint64) for labels in both]
     for (X, _, _), code in zip((one, other), codes, strict=True):
         marks = code * factors[-1]
         for rows in blocks(X):
