@@ -113,7 +113,7 @@ class Constraints:
             shape, or values that cannot be used.
         """
         n_constraints = renamed("num_constraints", num_constraints, "n_constraints", n_constraints)
-        check_count("n_constraints", n_constraints, least=0)
+        n_constraints = check_count("n_constraints", n_constraints, least=0)
         check_bool("same_length", same_length)
         rng = check_random_state(random_state)
         weight = check_sample_weight(sample_weight, len(self.partial_labels))
@@ -157,6 +157,8 @@ class Constraints:
                 f"X must have one row for each of the {len(self.partial_labels)} labels, "
                 f"got shape {points.shape}."
             )
+        k_genuine = check_count("k_genuine", k_genuine)
+        k_impostor = check_count("k_impostor", k_impostor)
         triplets = [np.empty((0, 3), np.int64)]
         for members, near, far in class_neighbors(
             points, self.partial_labels, k_genuine, k_impostor, n_jobs
@@ -218,8 +220,8 @@ class Constraints:
             If the classes cannot fill so many chunks, or a number is out of range.
         """
         n_chunks = renamed("num_chunks", num_chunks, "n_chunks", n_chunks)
-        check_count("n_chunks", n_chunks, least=0)
-        check_count("chunk_size", chunk_size)
+        n_chunks = check_count("n_chunks", n_chunks, least=0)
+        chunk_size = check_count("chunk_size", chunk_size)
         rng = check_random_state(random_state)
         shuffled = rng.permutation(np.flatnonzero(self.partial_labels >= 0))
         by_class = shuffled[np.argsort(self.partial_labels[shuffled], kind="stable")]
@@ -281,8 +283,8 @@ def class_neighbors(
     labels = Constraints(labels).partial_labels
     if len(labels) != len(X):
         raise ValueError(f"labels must hold {len(X)} labels, one a point, got {len(labels)}.")
-    check_count("k_genuine", k_genuine)
-    check_count("k_impostor", k_impostor)
+    k_genuine = check_count("k_genuine", k_genuine)
+    k_impostor = check_count("k_impostor", k_impostor)
     (known,) = np.nonzero(labels >= 0)
     wanted = labels >= 0
     if anchors is not None:

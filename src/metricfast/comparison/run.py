@@ -150,7 +150,7 @@ def compare(
     check_bool("refit", refit)
     check_verbose(verbose)
     check_choice("scale", scale, ["auto", True, False])
-    check_count("n_neighbors", n_neighbors)
+    n_neighbors = check_count("n_neighbors", n_neighbors)
     as_threads(n_jobs)
     if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
         raise TypeError(f"scoring must be the name of a scorer or a callable, got {scoring!r}.")

@@ -86,7 +86,7 @@ def kneighbors(
     """
     check_bool("compute", compute)
     check_bool("squared", squared)
-    check_neighbors(n_neighbors)
+    n_neighbors = check_neighbors(n_neighbors)
     if client is not None and not compute:
         raise ValueError("client is for compute=True: dask arrays know no client.")
     workers = Workers(client) if compute else None

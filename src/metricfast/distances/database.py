@@ -249,7 +249,7 @@ class Database:
         left_out = as_exclude(exclude, len(query), held.next)
         if left_out is not None:
             left_out = _rows(left_out, held.ids)
-        check_neighbors(n_neighbors, len(held.points), left_out)
+        n_neighbors = check_neighbors(n_neighbors, len(held.points), left_out)
         shape, dtype = (len(query), n_neighbors), common_precision(query, held.points)
         made = np.inf if isinstance(query, Source) else 0
         distances, rows, _ = room_for_neighbors(shape, dtype, "n_neighbors", made)

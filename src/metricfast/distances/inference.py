@@ -113,13 +113,12 @@ def _search(
         others = as_points(database, "database", width=width)
         m = len(others)
     left_out = as_exclude(exclude, n, m)
-    check_neighbors(n_neighbors, m, left_out)
+    k = check_neighbors(n_neighbors, m, left_out)
     matrix = None if loss_matrix is None else check_loss_matrix(loss_matrix)
     labels = vote_labels(query_labels, database_labels, n, m, matrix)
     threads = as_threads(n_jobs)
 
     def run(*wanted: bool) -> tuple[Inference, Inference]:
-        k = int(n_neighbors)
         right, worst = (empty_sets(n, k) if each else None for each in wanted)
         get_kernels().infer(
             points, others, *labels[:2], k, labels[2], matrix, ties, method == "greedy", left_out,

@@ -269,7 +269,7 @@ def kneighbors(
     """
     check_bool("squared", squared)
     query, base, left_out = _search_arguments(queries, database, exclude)
-    check_neighbors(n_neighbors, len(base), left_out)
+    n_neighbors = check_neighbors(n_neighbors, len(base), left_out)
     maps, threads = as_maps(L, U, V, query.shape[1]), as_threads(n_jobs)
     shape, dtype = (len(query), n_neighbors), common_precision(query, base)
     of_point = search_bytes(width_of(base, maps))
@@ -335,7 +335,7 @@ def kneighbors_per_class(
     """
     check_bool("squared", squared)
     query, base, left_out = _search_arguments(queries, database, exclude)
-    check_neighbors(n_neighbors)
+    n_neighbors = check_neighbors(n_neighbors)
     classes, codes = as_codes(labels, "labels", len(base))
     maps, threads = as_maps(L, U, V, query.shape[1]), as_threads(n_jobs)
     shape = (len(query), len(classes), n_neighbors)
@@ -396,10 +396,10 @@ def _search_arguments(
 
 def check_neighbors(
     n_neighbors: object, available: int | None = None, left_out: NDArray[np.int64] | None = None
-) -> None:
+) -> int:
     k = check_count("n_neighbors", n_neighbors)
     if available is None:
-        return
+        return k
     if left_out is not None and (left_out >= 0).any():
         available -= 1
     if k > available:
@@ -407,3 +407,4 @@ def check_neighbors(
             f"n_neighbors must be at most {available}, the database points that a query may have; "
             f"found {n_neighbors}."
         )
+    return k

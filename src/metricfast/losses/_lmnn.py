@@ -97,10 +97,10 @@ class LMNN(Loss):
     def _run(self, call: Call) -> Totals:
         targets, impostors = (call.options.get(name) for name in ("targets", "impostors"))
         if targets is None:
-            check_count("n_neighbors", self.n_neighbors)
+            k = check_count("n_neighbors", self.n_neighbors)
             targets = _nearest_of_class(
-                call.queries, call.y, call.references, call.y_database, self.n_neighbors,
-                call.exclude, call.threads,
+                call.queries, call.y, call.references, call.y_database, k, call.exclude,
+                call.threads,
             )  # fmt: skip
         starts, columns = (None, None) if impostors is None else impostors
         return get_kernels().lmnn(
@@ -128,7 +128,7 @@ class LMNN(Loss):
         ValueError
             If a class has no more than ``n_neighbors`` members, or an argument cannot be used.
         """
-        check_count("n_neighbors", n_neighbors)
+        n_neighbors = check_count("n_neighbors", n_neighbors)
         points = as_points(Z, "Z")
         classes, codes = as_codes(y, "y", len(points))
         counts = np.bincount(codes, minlength=len(classes))

@@ -55,6 +55,7 @@ def scores_of(names: Iterable[str], k: Any) -> Wanted:
     for each in counts:
         if not isinstance(each, (int, np.integer)) or isinstance(each, bool) or each < 1:
             raise ValueError(f"k must be a positive integer, or several; found {each!r}.")
+    counts = [int(each) for each in counts]
     if not counts:
         raise ValueError("k must be a positive integer, or several; found none.")
     wanted: Wanted = {}

@@ -192,7 +192,7 @@ class EmbeddingDisplay(Display):
             labels: Array = as_numbers(y, "y", n)
         else:
             classes, labels = as_codes(y, "y", n)
-        check_neighbors(n_neighbors, n, np.zeros(1, np.int64))
+        n_neighbors = check_neighbors(n_neighbors, n, np.zeros(1, np.int64))
         found = [kneighbors(points, n_neighbors=n_neighbors)[1] for points in spaces]
         if classes is None:
             scores = [float(r2_score(labels, labels[rows].mean(axis=1))) for rows in found]

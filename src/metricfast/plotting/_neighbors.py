@@ -141,7 +141,7 @@ optional
         embedded = as_points(embedded, "X")
         n = len(embedded)
         rows = _as_rows(queries, "queries", 1, n)
-        check_neighbors(n_neighbors, n, rows)
+        n_neighbors = check_neighbors(n_neighbors, n, rows)
         distances, indices = kneighbors(
             embedded[rows], embedded if database is None else as_points(database, "X"),
             n_neighbors, exclude=rows,

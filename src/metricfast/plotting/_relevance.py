@@ -195,7 +195,7 @@ class FeatureRelevanceDisplay(Display):
         FeatureRelevanceDisplay
             The display.
         """
-        check_count("max_features", max_features)
+        max_features = check_count("max_features", max_features)
         drawn = min(check_count("n_eigenvectors", n_eigenvectors, 0), len(self.eigenvectors))
         shown = np.argsort(-self.relevance, kind="stable")[:max_features]
         places = np.arange(len(shown))

@@ -146,7 +146,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes):
             return 0  # the training of all points will tell
         rng, held_out = check_random_state(self.random_state), []
         for rows in self._members:
-            most = len(rows) - self.n_neighbors - 1
+            most = len(rows) - int(self.n_neighbors) - 1
             size = min(round(self.validation_fraction * len(rows)), most)
             held_out.append(rng.permutation(rows)[:size])
         test = np.sort(np.concatenate(held_out))

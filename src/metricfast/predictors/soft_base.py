@@ -84,8 +84,8 @@ class SoftNeighbors(
 
     def _check_parameters(self) -> Course:
         counts = ("n_components", "n_frequencies", "n_embedding", "n_estimators", "batch_size")
-        for name in (*counts, "max_epochs", "n_iter_no_change"):
-            check_count(name, getattr(self, name))
+        names = (*counts, "max_epochs", "n_iter_no_change")
+        checked = {name: check_count(name, getattr(self, name)) for name in names}
         check_choice("periodic", self.periodic, ("auto", True, False))
         if not _is_auto(self.scale):
             check_range("scale", self.scale, positive=True)
@@ -98,9 +98,9 @@ class SoftNeighbors(
         check_verbose(self.verbose)
         as_threads(self.n_jobs)
         return Course(
-            self.solver, self.learning_rate, self.weight_decay, self.batch_size,
-            self.candidate_fraction, self.max_epochs, self.n_iter_no_change, self.n_jobs,
-            self.verbose, self._told,
+            self.solver, self.learning_rate, self.weight_decay, checked["batch_size"],
+            self.candidate_fraction, checked["max_epochs"], checked["n_iter_no_change"],
+            self.n_jobs, self.verbose, self._told,
         )  # fmt: skip
 
     def _learn(self, X: Any, weight: Floats | None) -> None:
@@ -130,8 +130,8 @@ class SoftNeighbors(
                 "a smaller fraction."
             )
         if self._told is not None:
-            known = len(choices) == 1
-            self._told.begin("epoch", self.n_estimators * self.max_epochs if known else None)
+            n_epochs = int(self.n_estimators) * int(self.max_epochs)
+            self._told.begin("epoch", n_epochs if len(choices) == 1 else None)
         task, codes = self._task(E, rows, weight)
         rng = check_random_state(self.random_state)
         trained: list[Training] = []

@@ -144,6 +144,7 @@ def prepared(
     sampler: Sampler, y: Array, batch_size: int | None, n_jobs: int | None, **options: Any
 ) -> Epoch:
     """Call `prepare` with what it takes."""
+    batch_size = None if batch_size is None else int(batch_size)
     taken = _taken(sampler.prepare, batch_size=batch_size, n_jobs=n_jobs, **options)
     if batch_size is not None and "batch_size" not in taken:
         raise ValueError(

@@ -109,7 +109,7 @@ class TrainedLearner(TellsCallbacks, BaseMetricLearner):
         n_outputs = sum(shape[0] for shape in shapes if len(shape) == 2)  # of all layers
         every = self.solver == "lbfgs"
         vectors, copies, layers = self._of_all if every else self._of_batches
-        rows = X.shape[0] if every else min(X.shape[0], self.batch_size or 0)
+        rows = X.shape[0] if every else min(X.shape[0], int(self.batch_size or 0))
         needed = 8 * n_parameters * vectors + rows * n_outputs * X.dtype.itemsize * layers
         if isinstance(X, Source):
             needed *= 2  # of which half is for chunks of points
@@ -250,9 +250,9 @@ class TrainedLearner(TellsCallbacks, BaseMetricLearner):
         if self.solver == "lbfgs":
             self._solve_all(objective, monitor)
             return
-        steps = self._steps(objective, monitor.start, self.max_epochs)
+        steps = self._steps(objective, monitor.start, int(self.max_epochs))
         minimize_minibatch(
-            objective, monitor.x, batches, monitor, max_epochs=self.max_epochs, steps=steps
+            objective, monitor.x, batches, monitor, max_epochs=int(self.max_epochs), steps=steps
         )
 
     def _solve_all(self, objective: Objective, monitor: Monitor) -> None:

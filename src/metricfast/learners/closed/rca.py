@@ -384,22 +384,22 @@ class RCA_Supervised(OnePassOfClasses, RCA):  # noqa: N801
         self, points: Any, labels: Array, weights: Floats, rng: RandomState
     ) -> tuple[Integers, Callable[[Floats], float] | None]:
         """Draw chunks of points of positive weight, and make what judges shrinkage by them."""
-        n_chunks = self._current("n_chunks")
+        n_chunks, chunk_size = int(self._current("n_chunks")), int(self.chunk_size)
         _, codes = check_partial_target(labels)
         counts = np.bincount(codes[codes >= 0])
-        most = int((counts // self.chunk_size).sum())
+        most = int((counts // chunk_size).sum())
         if most == 0:
             raise ValueError(
-                f"Not enough possible chunks of {self.chunk_size} elements in each class to form "
+                f"Not enough possible chunks of {chunk_size} elements in each class to form "
                 f"expected {n_chunks} chunks - maximum number of chunks is 0. Lower "
                 f"chunk_size: the largest class has {counts.max(initial=0)} points."
             )
         if most < n_chunks:
             warn_user(
-                f"The classes fill only {most} chunks of {self.chunk_size} points, not "
+                f"The classes fill only {most} chunks of {chunk_size} points, not "
                 f"n_chunks={n_chunks}: all of these are used."
             )
-        chunks = Constraints(codes).chunks(min(n_chunks, most), self.chunk_size, random_state=rng)
+        chunks = Constraints(codes).chunks(min(n_chunks, most), chunk_size, random_state=rng)
         if self.shrinkage is None or check_shrinkage(self.shrinkage) is not None:
             return chunks, None
         return chunks, neighbor_error(points, codes, weights, chunks)

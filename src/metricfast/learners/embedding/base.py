@@ -297,7 +297,7 @@ class BaseEmbeddingLearner(EmbeddingTraining):
     def _solve_all(self, objective: Objective, monitor: Monitor) -> None:
         minimize_smooth(
             objective, monitor.x.astype(np.float64), monitor,
-            max_iter=self.max_epochs - len(monitor.curve),
+            max_iter=int(self.max_epochs) - len(monitor.curve),
             tol=_SINGLE_TOL if objective.X.dtype == np.float32 else None,
             remedy="raise max_epochs",
         )  # fmt: skip

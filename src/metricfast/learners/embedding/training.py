@@ -102,7 +102,7 @@ class EmbeddingTraining(EmbeddingInput):
             if self.schedule == "inverse":
                 return first / (1 + 1e-4 * step)
             if self.schedule == "cosine":
-                return first * (1 + math.cos(math.pi * epoch / self.max_epochs)) / 2
+                return first * (1 + math.cos(math.pi * epoch / int(self.max_epochs))) / 2
             return first
 
         shapes = objective.coordinates.shapes

@@ -308,7 +308,7 @@ class LinearLearner(TrainedLearner, Starting):
 
     def _solve_all(self, objective: Objective, monitor: Monitor) -> None:
         tol = _SINGLE_TOL if self.tol is None and objective.X.dtype == np.float32 else self.tol
-        max_iter = self.max_iter - len(monitor.curve)
+        max_iter = int(self.max_iter) - len(monitor.curve)
         minimize_smooth(objective, monitor.x, monitor, max_iter=max_iter, tol=tol)
 
     def _trying(self) -> AbstractContextManager[None]:

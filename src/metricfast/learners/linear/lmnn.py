@@ -280,8 +280,8 @@ class LMNN(LinearLearner):
         minimize_hinge(
             objective, monitor.x, monitor,
             min_iter=self.min_iter, tol=self.convergence_tol,
-            max_iter=self.max_iter - len(monitor.curve),
-            refresh=refresh, refresh_every=self.target_refresh,
+            max_iter=int(self.max_iter) - len(monitor.curve),
+            refresh=refresh, refresh_every=int(self.target_refresh),
         )  # fmt: skip
 
     def _look_at_result(self, data: TrainingSet, monitor: Monitor, objective: Objective) -> None:

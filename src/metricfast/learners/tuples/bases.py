@@ -59,7 +59,7 @@ def triplet_directions(triplets: TupleSet, n_basis: int | None, rng: RandomState
             f"triplets({n_triplets}).\nConsider using dimensionality reduction or using another "
             "basis generation scheme."
         )
-    n_basis = 80 * n_features if n_basis is None else n_basis
+    n_basis = 80 * n_features if n_basis is None else int(n_basis)
     found: list[Floats] = []
     n_found = n_failures = 0
     at_once = max(1, _MATRICES // n_features**2)
@@ -128,7 +128,7 @@ def local_discriminants(
     middle = len(X) // 2
     X, _ = center_and_rescale(X - np.partition(X, middle, axis=0)[middle])
     scales = (20, 50) if n_features > 50 else (10, 20)
-    centres = _cluster_centres(X, -(-n_basis // (2 * n_directions)), rng)
+    centres = _cluster_centres(X, -(-int(n_basis) // (2 * n_directions)), rng)
     _, near = kneighbors_per_class(centres, X, labels, scales[-1])
     found = []
     with one_blas_thread():

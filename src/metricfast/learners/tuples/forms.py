@@ -193,7 +193,7 @@ class PairsFromClasses(FromClasses):
         n_constraints = self._current("n_constraints")
         if n_constraints is None:
             n_constraints = 20 * len(classes) ** 2
-        check_count("n_constraints", n_constraints)
+        n_constraints = check_count("n_constraints", n_constraints)
         drawn = Constraints(codes).positive_negative_pairs(
             n_constraints, same_length, rng, sample_weight=sample_weight
         )

@@ -105,8 +105,8 @@ class _BaseSCML(IteratedLearner, MahalanobisMixin):
                 self.n_iter_ = n_iter
                 if report():
                     return None
-            size = min(self.output_iter, self.max_iter - n_iter)
-            shape = size, self.batch_size
+            size = min(int(self.output_iter), int(self.max_iter) - n_iter)
+            shape = size, int(self.batch_size)
             return _draws(rng, len(triplets.index), shape, weight) if size else None
 
         try:

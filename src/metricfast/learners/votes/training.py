@@ -127,7 +127,7 @@ class VoteTraining(TrainedLearner):
         return relative_adam(x0, self.learning_rate, max_epochs)
 
     def _solve_all(self, objective: Objective, monitor: Monitor) -> None:
-        max_iter = self.max_iter - len(monitor.curve)
+        max_iter = int(self.max_iter) - len(monitor.curve)
         minimize_hinge(objective, monitor.x, monitor, min_iter=1, tol=self.tol, max_iter=max_iter)
 
     def _batches_of(
