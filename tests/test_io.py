@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
 import struct
 import sys
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -306,6 +308,58 @@ def test_a_file_without_a_map_of_the_points_raises(content, path, fitted, messag
         ValueError, match=f"{path} does not describe a NCA: .*components_.*{message}"
     ):
         metricfast.load(path)
+
+
+EMPTY = (10**6, 0)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"tensor": "empty"},
+        {"list": [{"tensor": "empty"}]},
+        {"view": ["empty", "<U1", EMPTY]},
+        {"objects": [], "shape": EMPTY},
+    ],
+    ids=lambda value: next(iter(value)),
+)
+@pytest.mark.parametrize("name", ["NCA", "TripletLearner", "AsymmetricSimilarity"])
+def test_an_empty_array_of_a_large_shape_takes_no_memory(name, value, path):
+    steps = {"max_epochs": 1} if name == "TripletLearner" else {"max_iter": 1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        metricfast.save(getattr(metricfast, name)(**steps).fit(X, Y), path)
+    content, empty = path.read_bytes(), np.empty(EMPTY, np.uint32 if "view" in value else float)
+    (size,) = struct.unpack("<Q", content[:8])
+    text = json.loads(content[8 : 8 + size])["__metadata__"]["state"]
+    for part, key in [(part, key) for part, keys in json.loads(text).items() for key in keys]:
+        state = json.loads(text)
+        state[part][key] = value
+        forged(content, path, {"empty": empty}, state=json.dumps(state))
+        tracemalloc.start()
+        try:
+            with contextlib.suppress(ValueError):
+                metricfast.load(path)
+            assert tracemalloc.get_traced_memory()[1] < 2e6, key
+        finally:
+            tracemalloc.stop()
+
+
+def test_text_beyond_unicode_is_refused(path):
+    labels = np.array(["a", "b", "c"])[Y]
+    metricfast.save(metricfast.TripletLearner(max_epochs=1).fit(X, labels), path)
+    beyond = np.array([[sys.maxunicode + 1], [98], [99]], np.uint32)
+    forged(path.read_bytes(), path, {"classes_": beyond})
+    with pytest.raises(ValueError, match=f"{path.name} .*text must hold characters of Unicode"):
+        metricfast.load(path)
+
+
+@pytest.mark.parametrize("metadata", [{"unit": "\ud800"}, {"\udfff": "cm"}])
+def test_surrogates_in_metadata_are_refused_by_name(metadata, path):
+    with pytest.raises(ValueError, match="metadata must not have surrogates"):
+        metricfast.save(metricfast.Covariance().fit(X), path, metadata=metadata)
+    metricfast.save(metricfast.Covariance().fit(X), path, metadata={"ünit": "µm"})
+    assert io.load_metadata(path) == {"ünit": "µm"}
 
 
 def test_what_set_output_was_told_is_not_saved(path):

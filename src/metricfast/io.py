@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -47,14 +48,8 @@ _PATHS = {"checkpoint"}
 
 # What building a learner from wrong JSON can raise.
 _BAD_STATE = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
+    ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError
+)  # fmt: skip
 
 
 def save(
@@ -209,6 +204,8 @@ def _checked_metadata(given: Mapping[str, str]) -> dict[str, str]:
     )
     if not texts:
         raise TypeError(f"metadata must be a dictionary of texts, got {given!r}.")
+    if any(re.search("[\ud800-\udfff]", text) for item in given.items() for text in item):
+        raise ValueError(f"metadata must not have surrogates, which no file holds: {given!r}.")
     taken = sorted(_OWN_METADATA & set(given))
     if taken:
         raise ValueError(f"metadata must not have {taken[0]!r}, which is that of the model.")
@@ -285,10 +282,13 @@ def _check_kernelized(estimator: metricfast.KernelizedMetricLearner) -> None:
 
 
 def _check_embedding(estimator: BaseEstimator) -> None:
+    parameters = estimator.parameters_ if type(estimator.parameters_) is list else [None]
     means = [estimator._mean(side) for side in ("query", "database")]
-    for array in [*estimator.parameters_, *means]:
+    for array in [*parameters, *means]:
         if not isinstance(array, np.ndarray) or array.dtype.name not in MAP_DTYPES:
             raise ValueError("parameters_ and mean_ must be arrays of float32 or float64")
+        if not array.size:
+            raise ValueError(f"parameters_ and mean_ must not be empty, got shape {array.shape}")
         if not np.isfinite(array).all():
             raise ValueError("parameters_ and mean_ must be finite")
     if any(mean.shape != (estimator.n_features_in_,) for mean in means):
@@ -384,7 +384,7 @@ def _decode(value: Any, tensors: dict[str, np.ndarray]) -> Any:
     ((kind, content),) = value.items()
     if kind == "view":
         key, dtype, shape = content
-        return tensors[key].view(_viewable(dtype)).reshape(shape)
+        return _viewed(tensors[key], dtype).reshape(shape)
     if kind == "float":
         return float(content)
     if kind == "estimator":
@@ -399,7 +399,10 @@ def _decode(value: Any, tensors: dict[str, np.ndarray]) -> Any:
     return {"list": items, "tuple": tuple(items)}[kind]
 
 
-def _viewable(name: str) -> np.dtype[Any]:
+def _viewed(stored: np.ndarray, name: str) -> np.ndarray:
     if not re.fullmatch(r"[<|][USmM]\d+(\[\w+\])?", name):
         raise ValueError(f"{name!r} is no type of text or dates")
-    return np.dtype(name)
+    found = stored.view(name)
+    if found.dtype.kind == "U" and stored.view(_UNITS["U"]).max(initial=0) > sys.maxunicode:
+        raise ValueError("text must hold characters of Unicode only")
+    return found
