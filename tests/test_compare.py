@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import signal
+import struct
 import time
 
 import numpy as np
 import pandas as pd
 import pytest
 import registry
+from safetensors.numpy import load as load_arrays
 from scipy import stats
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_iris, load_wine
@@ -26,6 +30,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from metricfast import LFDA, LMNN, NCA, KNeighborsClassifier, NCAClassifier, compare, learners
+from metricfast._core.files import write_tensors
 from metricfast.comparison import candidates
 from metricfast.comparison.deadline import OutOfTimeError, stopped_after
 from metricfast.comparison.statistics import adjusted, expected_of_the_best, paired_p_value
@@ -177,6 +182,35 @@ def test_a_checkpoint_goes_on(tmp_path, monkeypatch):
     assert "Covariance" in rows_of(again)
     with pytest.raises(ValueError, match="other data"):
         compare(X + 1, y, learners=["LFDA"], checkpoint=path)
+
+
+WRONG = [None, "text", -1.0, 10**400, math.inf, math.nan, [], {}]
+
+
+def test_a_checkpoint_of_wrong_content_is_refused(tmp_path):
+    path = tmp_path / "trials.safetensors"
+    how = {"learners": ["Covariance"], "checkpoint": path, "refit": False, "cv": 2}
+    compare(X, y, **how)
+    content = path.read_bytes()
+    (size,) = struct.unpack("<Q", content[:8])
+    metadata = json.loads(content[8 : 8 + size])["__metadata__"]
+    state, arrays = json.loads(metadata["state"]), load_arrays(content)
+    key = next(iter(arrays))
+    states = [state | {name: wrong} for name in state for wrong in WRONG]
+    states += [state | {"numbers": state["numbers"] | {key: wrong}} for wrong in WRONG]
+    states += [{}, [], None, state | {"numbers": {}}]
+    changed = [(each, arrays) for each in states]
+    for wrong in (
+        arrays[key][1:],
+        arrays[key][:, None],
+        arrays[key] * np.nan,
+        np.zeros((10**6, 0)),
+    ):
+        changed.append((state, arrays | {key: np.ascontiguousarray(wrong)}))
+    for each, values in changed:
+        write_tensors(path, metadata | {"state": json.dumps(each)}, values)
+        with pytest.raises(ValueError, match=path.name):
+            compare(X, y, **how)
 
 
 def test_tables_with_preprocessing():

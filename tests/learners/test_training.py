@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import math
 import pickle
+import struct
 
 import numpy as np
 import pytest
+from safetensors.numpy import load as load_arrays
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.model_selection import StratifiedShuffleSplit
@@ -26,6 +30,7 @@ from metricfast import (
     losses,
     save,
 )
+from metricfast._core.files import write_tensors
 from metricfast.metrics import precision_at_1
 
 X, Y = load_iris(return_X_y=True)
@@ -78,6 +83,81 @@ def test_a_checkpoint_changes_nothing_and_is_gone_on_from(learner, tmp_path):
     assert found.loss_curve_ == expected.loss_curve_
     with pytest.raises(ValueError, match="is of a training with other parameters or other data"):
         of(learner, checkpoint=path).fit(X + 1e-3, Y)
+
+
+WRONG = [None, "text", -1, 1.5, 10**30, math.inf, math.nan, True, [], {}, [1.0], "gone"]
+MUTATED = [
+    NCA(early_stopping=True, max_iter=3),
+    NCA(early_stopping=False, solver="sgd", batch_size=30),
+    EmbeddingLearner(losses.NCA(), batch_size=30, early_stopping=True),
+    NeighborhoodGerrymandering(early_stopping=False, batch_size=30),
+]
+
+
+def mutations(state, arrays):
+    """Return the states and arrays of a checkpoint of which one value or array is another."""
+
+    def leaves(value, *path):
+        yield path
+        if isinstance(value, (dict, list)) and len(path) < 3:
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            for key, item in items:
+                yield from leaves(item, *path, key)
+
+    for path in leaves(state):
+        for wrong in WRONG:
+            changed = {"state": json.loads(json.dumps(state))}
+            parent, key = changed, "state"
+            for step in path:
+                parent, key = parent[key], step
+            if wrong == "gone":
+                del parent[key]
+            else:
+                parent[key] = wrong
+            if changed:
+                yield changed["state"], arrays
+    for name, array in arrays.items():
+        for other in (
+            array[:-1], array[:, None], array.astype(np.int64), np.ones(array.shape, "f2"),
+            np.full_like(array, 0), np.full(array.shape, np.nan), np.full(array.shape, np.inf),
+            np.empty((10**6, 0)), None,
+        ):  # fmt: skip
+            changed = {key: value for key, value in arrays.items() if key != name}
+            yield state, changed if other is None else changed | {name: other}
+
+
+def refusal(model):
+    try:
+        model.fit(X, Y)
+    except ValueError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("learner", MUTATED, ids=str)
+def test_a_checkpoint_of_wrong_content_is_refused(learner, tmp_path):
+    path = tmp_path / "training"
+    learner = clone(learner).set_params(checkpoint=path, max_epochs=3, random_state=0)
+
+    def stop(state):
+        if state.iteration == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        clone(learner).set_params(callbacks=[stop]).fit(X, Y)
+    (size,) = struct.unpack("<Q", path.read_bytes()[:8])
+    metadata = json.loads(path.read_bytes()[8 : 8 + size])["__metadata__"]
+    arrays, n_refused = load_arrays(path.read_bytes()), 0
+    for state, others in mutations(json.loads(metadata["state"]), arrays):
+        changed = metadata | {"state": json.dumps(state)}
+        write_tensors(path, changed, {k: np.ascontiguousarray(v) for k, v in others.items()})
+        model = clone(learner)
+        error = refusal(model)
+        assert error is None or str(path) in error
+        n_refused += error is not None
+        if error is None:
+            assert np.isfinite(parameters(model)).all()
+            assert np.isfinite(model.loss_curve_).all()
+    assert n_refused > 150
 
 
 @pytest.mark.parametrize("learner", FULL, ids=str)

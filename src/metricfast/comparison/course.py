@@ -108,7 +108,7 @@ class Course:
     def _all_folds_of(self, name: str, elsewhere: Elsewhere) -> list[Trial]:
         """Try a learner on all folds that are not known yet, at the same time."""
         predictor, of = self.predictors[name], range(len(self.folds))
-        found = {i: self.record.get(predictor, i) for i in of}
+        found = {i: self._known(predictor, i) for i in of}
         unknown = [i for i in of if found[i] is None]
         some = [self.folds[i] for i in unknown]
         tried = elsewhere(self.judge, predictor, self.X, self.y, some)
@@ -120,8 +120,12 @@ class Course:
         failed = [i for i in of if trials[i].values is None]
         return trials[: failed[0] + 1] if failed else trials
 
+    def _known(self, predictor: Any, i: int) -> Trial | None:
+        size = 1 if self.judge.scorer is not None else len(self.y[self.folds[i][1]])
+        return self.record.get(predictor, i, size)
+
     def _trial(self, name: str, i: int, seconds: float | None) -> Trial:
-        known = self.record.get(self.keys[name], i)
+        known = self._known(self.keys[name], i)
         if known is not None:
             return known
         if seconds == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -35,14 +36,18 @@ class Record:
         self._file = Checkpoint(path, *of, told)
         found = self._file.read()
         if found is not None:
-            self.seed = found["seed"]
-            seconds = found["numbers"]
-            values = found["arrays"]
-            self._trials = {key: Trial(values[key], seconds[key]) for key in values}
+            self.seed, seconds, values = found["seed"], found["numbers"], found["arrays"]
+            with self._file.reading():
+                self._trials = {key: _trial(values[key], seconds[key]) for key in values}
 
-    def get(self, predictor: Any, fold: int) -> Trial | None:
-        """Return the trial of a predictor, if there was one."""
-        return self._trials.get(self._key(predictor, fold))
+    def get(self, predictor: Any, fold: int, size: int) -> Trial | None:
+        """Return the trial of a predictor, if there was one, which has so many values."""
+        known = self._trials.get(self._key(predictor, fold))
+        values = None if known is None else known.values
+        if values is not None and self._file is not None and len(values) != size:
+            with self._file.reading():
+                raise ValueError(f"{len(values)} values of a fold of {size}")
+        return known
 
     def add(self, predictor: Any, fold: int, trial: Trial) -> None:
         """Keep a trial, and write all to the file."""
@@ -57,3 +62,11 @@ class Record:
 
     def _key(self, predictor: Any, fold: int) -> str:
         return f"{fingerprint(predictor)}.{fold}"
+
+
+def _trial(values: Array, seconds: float) -> Trial:
+    if values.dtype != np.float64 or values.ndim != 1 or not np.isfinite(values).all():
+        raise ValueError("values must be finite numbers")
+    if type(seconds) is not float or not 0 <= seconds < math.inf:
+        raise ValueError(f"seconds cannot be {seconds!r:.80}")
+    return Trial(values, seconds)

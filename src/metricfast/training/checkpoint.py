@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -60,10 +62,28 @@ class Checkpoint:
                 f"checkpoint {self._path} is of a training with other parameters or other data: "
                 "name another file, or delete this one to begin anew."
             )
-        return {**json.loads(metadata["state"]), "arrays": tensors}
+        with self.reading():
+            state = json.loads(metadata["state"])
+            seed, numbers = state["seed"], state["numbers"]
+            if type(seed) is not int or not 0 <= seed < 2**32 or not isinstance(numbers, dict):
+                raise ValueError(f"seed {seed!r} and numbers of type {type(numbers).__name__}")
+            return {"seed": seed, "numbers": numbers, "arrays": tensors}
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Raise ValueError that names the file for whatever its content makes go wrong."""
+        try:
+            yield
+        except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"checkpoint {self._path} does not describe a training "
+                f"({type(error).__name__}: {error}): delete this file, or name another."
+            ) from error
 
     def restore(self, monitor: Monitor, found: dict[str, Any], name: str, most: int) -> None:
         """Make a training go on from what was read: up to `most` iterations, else ValueError."""
+        with self.reading():
+            monitor.check(found["arrays"], found["numbers"])
         n_done = len(found["arrays"]["curve"])
         if n_done > most:
             raise ValueError(

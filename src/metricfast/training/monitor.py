@@ -16,6 +16,7 @@ Vector = NDArray[Any]
 # Attributes of a monitor that a snapshot holds.
 _ARRAYS, _LISTS = ("x", "best_x", "before_best", "refreshed"), ("curve", "costs")
 _NUMBERS = ("step", "first", "ended", "best_value", "best_objective")
+_MOST = 2**53
 
 
 class DivergedError(Exception):
@@ -185,6 +186,38 @@ class Monitor:
         numbers |= {"moments": len(self.moments), "rng": [kind, *rest]}
         return {**arrays, "rng": np.asarray(keys)}, numbers
 
+    def check(self, arrays: dict[str, Vector], numbers: dict[str, Any]) -> None:
+        """Raise an error for anything but a snapshot of a training like this one."""
+        own, own_numbers = self.snapshot()
+        moments = {f"moment{i}" for i in range(min(numbers["moments"], len(arrays)))}
+        _demand(numbers.keys() == own_numbers.keys(), "numbers", sorted(numbers))
+        _demand(arrays.keys() == own.keys() | moments, "arrays", sorted(arrays))
+        for name in ("step", "ended", "moments"):
+            number = numbers[name]
+            _demand(type(number) is int and 0 <= number <= _MOST, name, number)
+        for name in ("first", "best_value", "best_objective"):
+            number = numbers[name]
+            known = name == "first" or not math.isnan(number)
+            _demand(type(number) is float and known, name, number)
+        kind = arrays["x"].dtype
+        for name in {*_ARRAYS, *moments}:
+            array = arrays[name]
+            kinds = (kind,) if name in moments else (np.float32, np.float64)
+            _demand(array.dtype in kinds and array.shape == self.start.shape, name, array)
+            _demand(np.isfinite(array).all(), name, array)
+        n_done = len(arrays["curve"])
+        for name, size in (("curve", n_done), ("costs", n_done if self.cost else 0)):
+            array = arrays[name]
+            _demand(array.dtype == np.float64 and array.shape == (size,), name, array)
+            _demand(not np.isnan(array).any(), name, array)
+        _demand(np.isfinite(arrays["curve"]).all(), "curve", arrays["curve"])
+        generator, place, has_gauss, gauss = numbers["rng"]
+        keys = arrays["rng"]
+        _demand(generator == "MT19937" and type(place) is int and 0 <= place <= 624, "rng", place)
+        _demand(has_gauss in (0, 1) and math.isfinite(gauss), "rng", gauss)
+        # All zeros stay zeros, with which drawing may never end.
+        _demand(keys.dtype == np.uint32 and keys.shape == (624,) and keys[1:].any(), "rng", keys)
+
     def resume(self, arrays: dict[str, Vector], numbers: dict[str, Any]) -> None:
         """Go on from a snapshot."""
         vars(self).update({name: arrays[name] for name in _ARRAYS})
@@ -194,3 +227,8 @@ class Monitor:
         self.moments = [arrays[f"moment{i}"] for i in range(numbers["moments"])]
         kind, *rest = numbers["rng"]
         self.rng.set_state((kind, arrays["rng"], *rest))
+
+
+def _demand(right: Any, name: str, found: Any) -> None:
+    if not right:
+        raise ValueError(f"{name} cannot be {found!r:.80}")

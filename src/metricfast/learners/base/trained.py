@@ -251,6 +251,8 @@ class TrainedLearner(TellsCallbacks, BaseMetricLearner):
             self._solve_all(objective, monitor)
             return
         steps = self._steps(objective, monitor.start, int(self.max_epochs))
+        if monitor.moments and len(monitor.moments) != steps.rule.n_moments:
+            raise ValueError(f"checkpoint {self.checkpoint} is not of solver {self.solver!r}.")
         minimize_minibatch(
             objective, monitor.x, batches, monitor, max_epochs=int(self.max_epochs), steps=steps
         )

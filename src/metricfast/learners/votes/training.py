@@ -87,6 +87,16 @@ class VoteMonitor(Monitor):
         arrays, numbers = super().snapshot()
         return arrays, {**numbers, "history": self.history}
 
+    def check(self, arrays: dict[str, Array], numbers: dict[str, Any]) -> None:
+        """Raise an error for anything but a snapshot of a training like this one."""
+        super().check(arrays, numbers)
+        history, n_done = numbers["history"], len(arrays["curve"])
+        if tuple(history) != _QUANTITIES:
+            raise ValueError(f"history cannot be of {list(history)}")
+        for values in history.values():
+            if len(values) != n_done or not all(type(value) is float for value in values):
+                raise ValueError(f"history must have {n_done} numbers of each quantity")
+
     def resume(self, arrays: dict[str, Array], numbers: dict[str, Any]) -> None:
         """Go on from a snapshot."""
         super().resume(arrays, numbers)
