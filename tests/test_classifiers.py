@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
@@ -139,6 +141,41 @@ def test_calibration_finds_the_best_threshold(params, tied):
     np.testing.assert_array_equal(
         learner.predict(data), np.where(distances <= learner.threshold_, 1, -1)
     )
+
+
+def exact_measures(distances, y, weight, threshold, strategy, min_rate=None, beta=1.0):
+    """Return the measure as a fraction, of weights that are not rounded."""
+    weight = [Fraction(w) for w in weight.tolist()]
+
+    def total(which):
+        return sum((w for w, taken in zip(weight, which, strict=True) if taken), Fraction(0))
+
+    chosen = distances <= threshold
+    right, kept = total(chosen & (y == 1)), total(~chosen & (y == -1))
+    if strategy == "accuracy":
+        return right + kept
+    if strategy == "f_beta":
+        b2 = Fraction(beta) ** 2
+        return right / (b2 * total(y == 1) + total(chosen))
+    tpr, tnr = right / total(y == 1), kept / total(y == -1)
+    wanted, bounded = (tpr, tnr) if strategy == "max_tpr" else (tnr, tpr)
+    return wanted if float(bounded) >= min_rate else Fraction(-1)
+
+
+@pytest.mark.parametrize("params", STRATEGIES, ids=str)
+def test_calibration_by_fractional_weights_finds_the_smallest_of_the_best(params):
+    learner = Fixed().fit(POINTS[[[0, 1]]])
+    for seed in range(100):
+        rng = np.random.RandomState(seed)
+        size = rng.randint(4, 14)
+        data, y = POINTS[rng.randint(8, size=(size, 2))], rng.choice([-1, 1], size)
+        y[:2] = 1, -1
+        weight = rng.choice([0.1, 0.2, 0.3, 0.7, 1 / 3, 2 / 3], size)
+        distances = learner.pair_distance(data)
+        every = np.concatenate([[distances.min() - 1], np.unique(distances)])
+        found = [exact_measures(distances, y, weight, t, **params) for t in every]
+        learner.calibrate_threshold(data, y, sample_weight=weight, **params)
+        assert learner.threshold_ == every[found.index(max(found))], seed
 
 
 def test_any_learner_of_a_distance_takes_a_threshold():

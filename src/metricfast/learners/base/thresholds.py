@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -196,7 +197,7 @@ def _best_threshold(
     # From some size on a distance less 1 is the same distance, in its own dtype.
     below = np.nextafter(distances[order[:1]], -np.inf)
     cuts = np.append(np.minimum(below, ordered[0] - 1), ordered[last])
-    counts = np.ones(len(ordered), np.int64) if weight is None else weight[order]
+    counts = np.ones(len(ordered), np.int64) if weight is None else _in_proportion(weight[order])
     accepted = np.append(0, np.cumsum(counts)[last])
     positives = np.append(0, np.cumsum(similar[order] * counts)[last])
     n_similar = positives[-1]
@@ -205,13 +206,31 @@ def _best_threshold(
     if strategy == "accuracy":
         return float(cuts[np.argmax(positives + negatives)])
     if strategy == "f_beta":
-        b2 = float(beta) ** 2
-        return float(cuts[np.argmax((1 + b2) * positives / (b2 * n_similar + accepted + 1e-300))])
+        b2 = Fraction(float(beta)) ** 2
+        whole, parts = (each.astype(object) for each in (accepted, positives))
+        totals = b2.numerator * int(n_similar) + b2.denominator * whole
+        return float(cuts[_first_largest(b2.denominator * parts, np.maximum(totals, 1))])
     if n_similar == 0 or n_dissimilar == 0:
         raise ValueError(
             f"strategy '{strategy}' needs similar and dissimilar pairs, but all labels in y_valid "
             f"are {1 if n_similar else -1}."
         )
-    rates = positives / n_similar, negatives / n_dissimilar
-    wanted, bounded = rates if strategy == "max_tpr" else rates[::-1]
-    return float(cuts[np.argmax(np.where(bounded >= min_rate, wanted, -1.0))])
+    counted = (positives, n_similar), (negatives, n_dissimilar)
+    (wanted, _), (bounded, most) = counted if strategy == "max_tpr" else counted[::-1]
+    enough = (bounded / most).astype(np.float64) >= min_rate
+    return float(cuts[np.argmax(np.where(enough, wanted, -1))])
+
+
+def _in_proportion(weight: Floats) -> NDArray[Any]:
+    """Return Python's integers in the exact proportions of weights: no sum of them is rounded."""
+    ratios = [each.as_integer_ratio() for each in weight.tolist()]
+    unit = max(below for _, below in ratios)  # all are powers of two
+    return np.array([above * (unit // below) for above, below in ratios], object)
+
+
+def _first_largest(above: NDArray[Any], below: NDArray[Any]) -> int:
+    """Return the place of the first of the largest fractions of integers, exactly."""
+    rounded = (above / below).astype(np.float64)
+    near = np.flatnonzero(rounded >= rounded.max() * (1 - 1e-12))
+    exact = [Fraction(int(above[i]), int(below[i])) for i in near]
+    return int(near[exact.index(max(exact))])
