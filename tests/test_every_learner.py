@@ -11,7 +11,7 @@ import c_library
 import numpy as np
 import pytest
 from embedding_cases import LEARNERS, Proxies, X, Y
-from registry import data_for, learners, make
+from registry import CLASSES, data_for, learners, make
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
@@ -308,3 +308,48 @@ OWN = {
 def test_parameters_that_are_wrong(learner, params, message):
     with pytest.raises(TypeError if "callbacks" in params else ValueError, match=message):
         fitted(make(learner), **params)
+
+
+MIXED, KIND = (array[np.random.RandomState(0).permutation(len(X))][:100] for array in (X, Y))
+OTHER_NAMES = [np.array(["c", "a", "b"])[KIND], 2 - KIND]
+VARIANTS = [{}, {"early_stopping": True}, {"batch_size": 30, "solver": "sgd"}, {"batch_size": 30}]
+VARIANTS += [{"basis": "triplet_diffs"}]
+NAMELESS = [
+    make(each, **variant)
+    for each in learners(CLASSES)
+    for variant in VARIANTS
+    if variant.keys() <= signature(each).parameters.keys()
+]
+NAMELESS += [mf.NCAClassifier(max_epochs=2, random_state=0, batch_size=30), mf.MultiMetricLMNN()]
+
+
+@pytest.mark.parametrize("model", NAMELESS, ids=str)
+def test_names_of_classes_do_not_matter(model):
+    def result(labels):
+        fitted = clone(model).fit(MIXED, labels)
+        if hasattr(fitted, "pair_score"):
+            return fitted.pair_score(PAIRS)
+        columns = np.argsort([KIND[np.flatnonzero(labels == c)[0]] for c in fitted.classes_])
+        return fitted.predict_proba(X)[:, columns]
+
+    expected = result(KIND)
+    for labels in OTHER_NAMES:
+        found = result(labels)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    "learner", [each for each in learners(CLASSES) if hasattr(make(each), "partial_fit")]
+)
+def test_names_of_classes_do_not_matter_to_partial_fit(learner):
+    def result(labels):
+        model = make(learner).set_params(
+            **({"n_chunks": 20} if learner is mf.RCA_Supervised else {})
+        )
+        model.partial_fit(MIXED[:60], labels[:60])
+        return model.partial_fit(MIXED[60:], labels[60:]).pair_score(PAIRS)
+
+    expected = result(KIND)
+    for labels in OTHER_NAMES:
+        found = result(labels)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())

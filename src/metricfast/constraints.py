@@ -13,7 +13,7 @@ from metricfast._core.arrays import as_points
 from metricfast._core.deprecation import DEPRECATED, renamed
 from metricfast._core.pair_draws import class_bounds, draw_different_pairs
 from metricfast._core.sources import Source, take
-from metricfast._core.targets import as_label_array, check_sample_weight
+from metricfast._core.targets import as_label_array, by_appearance, check_sample_weight
 from metricfast._core.types import Array, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import kneighbors
@@ -104,7 +104,7 @@ class Constraints:
         a, b : ndarrays of int64 of shape (n_positive,)
             The points of the positive pairs.
         c, d : ndarrays of int64 of shape (n_negative,)
-            The points of the negative pairs, `c` of the class of lower label.
+            The points of the negative pairs, `c` of the class that appears first.
 
         Raises
         ------
@@ -223,9 +223,10 @@ class Constraints:
         n_chunks = check_count("n_chunks", n_chunks, least=0)
         chunk_size = check_count("chunk_size", chunk_size)
         rng = check_random_state(random_state)
+        codes = by_appearance(self.partial_labels)
         shuffled = rng.permutation(np.flatnonzero(self.partial_labels >= 0))
-        by_class = shuffled[np.argsort(self.partial_labels[shuffled], kind="stable")]
-        start, end = class_bounds(self.partial_labels[by_class])
+        by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
+        start, end = class_bounds(codes[by_class])
         place = np.arange(len(by_class)) - start
         first = np.flatnonzero((place % chunk_size == 0) & (place + chunk_size <= end - start))
         if len(first) < n_chunks:
@@ -289,7 +290,8 @@ def class_neighbors(
     wanted = labels >= 0
     if anchors is not None:
         wanted &= np.isin(np.arange(len(labels)), anchors)
-    for label in np.unique(labels[wanted]):
+    names, first = np.unique(labels[wanted], return_index=True)
+    for label in names[np.argsort(first)]:
         of_class = labels[known] == label
         members, others = known[of_class], known[~of_class]
         places, own = np.flatnonzero(wanted[members]), take(X, members)

@@ -29,7 +29,7 @@ from metricfast._core.arguments import (
     take_parameters,
 )
 from metricfast._core.arrays import as_labels
-from metricfast._core.targets import as_label_array, encode
+from metricfast._core.targets import as_label_array, by_appearance, encode
 from metricfast._core.types import Floats, Integers, RandomState
 from metricfast._labels.binding import SaidDistance, bind_labels
 from metricfast._labels.neighbors import label_neighbors
@@ -316,9 +316,9 @@ def class_batches(
     As :class:`ClassBalanced` does, with groups of `group` samples. Returns a list of ndarray of
     int64: sorted row indices; batches differ in size by at most one sample, see `batch_count`.
     """
-    shuffled = rng.permutation(labels.size)
-    by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
-    counts = np.bincount(labels)
+    codes, shuffled = by_appearance(labels), rng.permutation(labels.size)
+    by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
+    counts = np.bincount(codes)
     within = np.arange(labels.size) - np.repeat(np.cumsum(counts) - counts, counts)
     groups = np.cumsum(within % group == 0) - 1
     order = by_class[np.argsort(rng.permutation(groups[-1] + 1)[groups], kind="stable")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from metricfast._core.targets import by_appearance
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 
@@ -28,16 +29,17 @@ def draw_different_pairs(
     `same_class`: whether the partners of a point are the others of its class, or the points of
         other classes.
     `sample_weight`: to which the chances of points are in proportion; by default they are equal.
-    Returns left, right: the points, the one of the lower label (in a class: of the lower index)
-    first.
+    Returns left, right: the points, the one of the class that appears first (in a class: of the
+    lower index) first.
     """
     known = labels >= 0
     if sample_weight is not None:
         known &= sample_weight > 0
     (order,) = np.nonzero(known)
-    order = order[np.argsort(labels[order], kind="stable")]
-    n = len(order)
-    start, end = class_bounds(labels[order])
+    codes = by_appearance(labels[order])
+    by_class = np.argsort(codes, kind="stable")
+    order, n = order[by_class], len(order)
+    start, end = class_bounds(codes[by_class])
     lowest = np.arange(1, n + 1) if same_class else end  # the first partner after a point
     n_later = (end if same_class else n) - lowest
     last = np.cumsum(n_later)

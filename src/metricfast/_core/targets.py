@@ -18,6 +18,7 @@ from metricfast._core.types import Array, Floats, Integers
 __all__ = [
     "as_column",
     "as_label_array",
+    "by_appearance",
     "check_class_labels",
     "check_classification_target",
     "check_comparable",
@@ -172,6 +173,17 @@ def _as_integers(labels: Array, rounded: Array) -> Array:
         if not found.size or bounds.min <= found.min() <= found.max() <= bounds.max:
             return found.astype(dtype)
     return found
+
+
+def by_appearance(labels: Array) -> Integers:
+    """Number labels in the order in which they first appear, so that names of classes are nothing.
+
+    Whatever draws at random by class takes these numbers: sorted names would change the draws.
+    """
+    _, first, places = np.unique(labels, return_index=True, return_inverse=True)
+    numbers = np.empty(len(first), np.int64)
+    numbers[np.argsort(first)] = np.arange(len(first))
+    return numbers[places.reshape(-1)]
 
 
 def encode_together(labels: Sequence[Array], name: str) -> tuple[Array, list[Integers]]:

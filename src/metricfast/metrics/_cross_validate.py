@@ -19,7 +19,7 @@ from metricfast._core.frames import as_readable
 from metricfast._core.sources import Part, Source
 from metricfast._core.sparse import check_structure
 from metricfast._core.stores import as_source
-from metricfast._core.targets import encode
+from metricfast._core.targets import by_appearance, encode
 from metricfast._core.types import Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import bind_labels, label_sequence
@@ -130,7 +130,7 @@ def _disjoint(
         )
     if not continuous:
         shuffled = GroupKFold(n_splits, shuffle=random_state is not None, random_state=random_state)
-        return list(shuffled.split(labels, groups=labels))
+        return list(shuffled.split(labels, groups=by_appearance(labels)))
     blocks = _blocks(labels.reshape(len(labels), -1).astype(np.float64), n_splits, random_state)
     return [(np.flatnonzero(blocks != i), np.flatnonzero(blocks == i)) for i in range(n_splits)]
 

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from metricfast._core.progress import Progress
+from metricfast._core.targets import by_appearance
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.embeddings import Embedding
 from metricfast.learners.base.told import Told
@@ -235,7 +236,8 @@ def hold_out(
     """Return rows to train on, and so many to judge by; of each class alike where that can be."""
     alike = None
     if codes is not None:
-        counts = np.unique(codes, return_counts=True)[1]
+        codes = by_appearance(codes)
+        counts = np.bincount(codes)
         alike = codes if counts.min() > 1 and len(counts) <= min(size, n - size) else None
     train, test = train_test_split(np.arange(n), test_size=size, stratify=alike, random_state=rng)
     return train, test

@@ -27,6 +27,7 @@ from metricfast._core.arrays import as_threads
 from metricfast._core.memory import block_rows, nbytes, refuse_beyond
 from metricfast._core.progress import Progress
 from metricfast._core.sources import Source
+from metricfast._core.targets import by_appearance
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.learners.base.told import TellsCallbacks
@@ -171,8 +172,9 @@ class TrainedLearner(TellsCallbacks, BaseMetricLearner):
                 "set early_stopping=False."
             )
         train, test = train_test_split(
-            np.arange(n), test_size=n_held_out, stratify=labels if alike else None, random_state=rng
-        )
+            np.arange(n), test_size=n_held_out, random_state=rng,
+            stratify=by_appearance(labels) if alike and labels is not None else None,
+        )  # fmt: skip
         if isinstance(X, Source):
             train.sort()
         if labels is not None and not np.isin(labels[test], labels[train]).any():

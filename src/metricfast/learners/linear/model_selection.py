@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from metricfast._core.scatter import repetitions
+from metricfast._core.targets import by_appearance
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Floats, Integers
 from metricfast._core.warn import unwarned
@@ -98,14 +99,13 @@ def _splits(groups: Integers, least: int) -> list[Split]:
     There are no splits where fewer than two classes have enough points.
     """
     n = len(groups)
-    _, first, codes, sizes = np.unique(
-        groups, return_index=True, return_inverse=True, return_counts=True
-    )
+    codes = by_appearance(groups)
+    sizes = np.bincount(codes)
     enough = sizes - -(-sizes // _N_FOLDS) >= least
     if not enough.any() or (len(sizes) > 1 and enough.sum() < 2):
         return []
     shuffled = np.random.RandomState(0).permutation(n)
-    order = shuffled[np.argsort(first[codes[shuffled]], kind="stable")]
+    order = shuffled[np.argsort(codes[shuffled], kind="stable")]
     order = order[enough[codes[order]]]
     fold = np.full(n, -1)
     fold[order] = np.arange(len(order)) % _N_FOLDS

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from metricfast._core.arguments import as_matrix
 from metricfast._core.scaling import center_and_rescale, moderate
 from metricfast._core.scatter import discriminant_components
+from metricfast._core.targets import by_appearance
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers, RandomState
@@ -107,7 +108,8 @@ def local_discriminants(
     rank give fewer. Raises ValueError if `n_basis` is more than the samples can give.
     """
     n_samples, n_features = X.shape
-    n_classes = len(np.unique(labels))
+    labels = by_appearance(labels)
+    n_classes = int(labels.max()) + 1
     n_directions = min(n_classes - 1, n_features)
     limit = 2 * n_directions * n_samples
     if n_basis is None:
