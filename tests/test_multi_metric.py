@@ -67,9 +67,9 @@ def test_neighbours_are_those_of_brute_force(own):
 
 def test_a_metric_for_each_class_finds_what_matters_to_it():
     """A point is of class 1 if it has a small first feature, of class 2 if a small second one."""
-    n = 400
-    codes = RNG.integers(2, size=n)
-    points = RNG.uniform(-1, 1, size=(n, 8))
+    n, rng = 1200, np.random.default_rng(0)
+    codes = rng.integers(2, size=n)
+    points = rng.uniform(-1, 1, size=(n, 8))
     points[np.arange(n), codes] *= 0.02
     train, test = slice(0, 300), slice(300, n)
     model = MultiMetricLMNN(random_state=0).fit(points[train], codes[train])
