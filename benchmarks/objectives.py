@@ -6,6 +6,7 @@ __all__ = [
     "lmnn_objective",
     "mlkr_objective",
     "nca_objective",
+    "neighbor_error",
     "similarity_error",
     "test_error",
     "triplet_hinge",
@@ -74,7 +75,19 @@ def test_error(
     linear: np.ndarray, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray
 ) -> float:
     """Return the error on the test points of a vote of 3 neighbours; the nearest settles a tie."""
-    model = NearestNeighbors(n_neighbors=3, algorithm="brute").fit(x @ linear.T)
+    return neighbor_error(linear, x, y, x_test, y_test, 3)
+
+
+def neighbor_error(
+    linear: np.ndarray,
+    x: np.ndarray,
+    y: np.ndarray,
+    x_test: np.ndarray,
+    y_test: np.ndarray,
+    k: int,
+) -> float:
+    """Return the error on the test points of a vote of k neighbours; the nearest settles a tie."""
+    model = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(x @ linear.T)
     return _vote_error(y[model.kneighbors(x_test @ linear.T, return_distance=False)], y_test)
 
 
@@ -87,7 +100,8 @@ def similarity_error(
 
 
 def _vote_error(votes: np.ndarray, y_test: np.ndarray) -> float:
-    predicted = np.where(votes[:, 1] == votes[:, 2], votes[:, 1], votes[:, 0])
+    counts = (votes[:, :, None] == votes[:, None, :]).sum(axis=2)
+    predicted = votes[np.arange(len(votes)), counts.argmax(axis=1)]
     return float(np.mean(predicted != y_test))
 
 

@@ -27,6 +27,7 @@ from benchmarks.study_losses import BinaryTriplet
 from benchmarks.targets import GrowthAtMost
 from sklearn.datasets import load_iris
 from sklearn.model_selection import StratifiedShuffleSplit, train_test_split
+from sklearn.neighbors import KNeighborsClassifier
 
 
 @pytest.mark.parametrize(("kind", "size"), [("pairs", 2), ("triplets", 3), ("quadruplets", 4)])
@@ -103,6 +104,24 @@ def test_study_of_defaults():
     assert len(found) == 2
     assert np.mean(found) < 0.3
     assert np.isnan(study_defaults.errors("metricfast", "NoSuchLearner", points, 2, 60)).all()
+
+
+def test_study_of_defaults_at_full_size(monkeypatch, capsys):
+    monkeypatch.setattr(study_defaults, "N_TRAIN", 300)
+    study_defaults.compare_stopping("synthetic", ["NCA"])
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if "| NCA" in line]
+    assert [row[1] for row in rows] == ["auto", "True", "False"]
+    assert all(0 < float(error) < 75 for row in rows for error in row[2:4])
+
+
+def test_a_vote_of_neighbours_is_that_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(200, 3)), rng.integers(2, size=200)
+    for k in (3, 5):
+        model = KNeighborsClassifier(k, algorithm="brute").fit(x[:150], y[:150])
+        expected = 1 - model.score(x[150:], y[150:])
+        found = objectives.neighbor_error(np.eye(3), x[:150], y[:150], x[150:], y[150:], k)
+        assert found == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("loss", DEFINITIONS)

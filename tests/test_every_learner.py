@@ -320,7 +320,10 @@ NAMELESS = [
     for variant in VARIANTS
     if variant.keys() <= signature(each).parameters.keys()
 ]
-NAMELESS += [mf.NCAClassifier(max_epochs=2, random_state=0, batch_size=30), mf.MultiMetricLMNN()]
+NAMELESS += [
+    mf.NCAClassifier(max_epochs=2, random_state=0, batch_size=30),
+    mf.MultiMetricLMNN(random_state=0),
+]
 
 
 @pytest.mark.parametrize("model", NAMELESS, ids=str)
@@ -343,9 +346,9 @@ def test_names_of_classes_do_not_matter(model):
 )
 def test_names_of_classes_do_not_matter_to_partial_fit(learner):
     def result(labels):
-        model = make(learner).set_params(
-            **({"n_chunks": 20} if learner is mf.RCA_Supervised else {})
-        )
+        model = make(learner)
+        if learner is mf.RCA_Supervised:
+            model.set_params(n_chunks=10)
         model.partial_fit(MIXED[:60], labels[:60])
         return model.partial_fit(MIXED[60:], labels[60:]).pair_score(PAIRS)
 

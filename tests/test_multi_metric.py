@@ -111,7 +111,7 @@ def test_checks_of_scikit_learn():
         ({}, np.zeros(150), "one class"),
         ({}, np.c_[Y, Y], "one column"),
         ({}, np.where(np.arange(150) < 3, "few", "many"), "class few needs more"),
-        ({"n_neighbors": 50}, Y, "smallest class has 50.*n_samples=150"),  # of all points
+        ({"n_neighbors": 40}, np.arange(150) < 40, "smallest class has 40.*n_samples=150"),
     ],
 )
 def test_bad_input(params, labels, message):

@@ -145,7 +145,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes):
         if min(map(len, self._members)) <= self.n_neighbors:
             return 0  # the training of all points will tell
         rng, held_out = check_random_state(self.random_state), []
-        for rows in self._members:
+        for rows in sorted(self._members, key=lambda rows: int(rows[0])):  # by appearance
             most = len(rows) - int(self.n_neighbors) - 1
             size = min(round(self.validation_fraction * len(rows)), most)
             held_out.append(rng.permutation(rows)[:size])
