@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
 import metricfast as mf
+from metricfast._core.files import map_tensors, write_tensors
 
 
 def exact(X, Y):
@@ -217,6 +219,75 @@ def test_damaged_files_are_refused(tmp_path):
         path.write_bytes(content[:size])
         with pytest.raises(ValueError, match="database"):
             mf.Database.load(path, verify=False)
+
+
+def rewritten(path, metadata, tensors):
+    kept = {name: metadata[name] for name in ("format", "precision", "next")}
+    write_tensors(
+        path, kept, {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    )
+
+
+def opened(path):
+    metadata, tensors = map_tensors(path, "metricfast.database", "a database", True)
+    return metadata, {name: array.copy() for name, array in tensors.items()}
+
+
+@pytest.mark.parametrize("d", [3, 64])
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("points", lambda v: v[:, :0], r"points must be floats of shape \(m, d\)"),
+        ("points", lambda v: v[:0], "points must be floats"),
+        ("points", lambda v: v[:, 0], "points must be floats"),
+        ("points", lambda v: v.astype(np.int64), "points must be floats"),
+        ("points", lambda v: np.where(v == v[9], np.nan, v), "points contains NaN"),
+        ("ids", lambda v: v[:-1], r"ids must be int64 of shape \(300,\)"),
+        ("ids", lambda v: v.astype(np.int32), "ids must be int64"),
+        ("ids", lambda v: v[::-1], "ids must ascend"),
+        ("ids", lambda v: v // 2, "ids must ascend"),
+        ("ids", lambda v: v - 1, "ids must ascend from 0"),
+        ("next", lambda _: "0", "next must be from 300 to"),
+        ("next", lambda _: "299", "next must be from 300 to"),
+        ("next", lambda _: str(2**70), "next must be from 300 to"),
+        ("next", lambda _: "many", "many"),
+        ("precision", lambda _: "none", "precision must be"),
+    ],
+)
+def test_files_that_are_no_database_are_refused(d, name, change, message, tmp_path):
+    path = tmp_path / "database"
+    mf.Database(normal(np.random.default_rng(0), 300, d)).save(path)
+    metadata, tensors = opened(path)
+    holder = metadata if name in metadata else tensors
+    rewritten(path, metadata, tensors)
+    assert len(mf.Database.load(path)) == 300
+    holder[name] = change(holder[name])
+    rewritten(path, metadata, tensors)
+    with pytest.raises(ValueError, match=f"{path} is not a readable database: .*{message}"):
+        mf.Database.load(path)
+
+
+@pytest.mark.parametrize("L", [None, np.eye(40, 64)], ids=["points", "map"])
+def test_files_with_any_numbers_are_searched_or_refused(L, tmp_path):
+    X, path = normal(np.random.default_rng(0), 300, 64), tmp_path / "database"
+    mf.Database(X, L=L).save(path)
+    metadata, tensors = opened(path)
+    refused = set()
+    for name, array in tensors.items():
+        limits = np.iinfo(array.dtype) if array.dtype.kind in "iu" else np.finfo(array.dtype)
+        fills = [limits.min, limits.max] + [np.nan, np.inf] * (array.dtype.kind == "f")
+        spoilt = [np.full_like(array, value) for value in fills]
+        for changed in (array[:0], array[:-1], *spoilt, None):
+            others = {key: value for key, value in tensors.items() if key != name}
+            rewritten(path, metadata, others if changed is None else others | {name: changed})
+            for verify in (True, False):
+                with suppress(ValueError):
+                    refused.add(name)
+                    loaded = mf.Database.load(path, verify=verify)
+                    refused.discard(name)
+                    loaded.kneighbors(X[:3], 2)
+                    loaded.kneighbors(X, 2, exclude=np.arange(300))
+    assert refused == set(tensors)  # of each, the last change at least: it is missing
 
 
 @pytest.mark.parametrize("d", [3, 64])

@@ -49,7 +49,7 @@ PYTHON_LAYERS = [
     ["__main__"],
 ]
 # Eigen and the C++ standard library, and what some platform offers in their place.
-CORE_MAY_INCLUDE = r"Eigen/\w+|\w+|(arm_neon|cpuid|immintrin|sched)\.h|sys/(auxv|mman)\.h"
+CORE_MAY_INCLUDE = r"Eigen/\w+|\w+|(arm_neon|cpuid|cxxabi|immintrin|sched)\.h|sys/(auxv|mman)\.h"
 # Of code; a kernel, or the tests of a module, may take more than a module of Python.
 MAX_LINES = {True: 250, False: 335}
 

@@ -74,6 +74,29 @@ def test_lmnn(dtype, k, weighted, listed):
     np.testing.assert_allclose(grad, expected, rtol=100 * RTOL[dtype], atol=1e-3)
 
 
+@pytest.mark.parametrize("apart", [0.5, 100.0], ids=["impostors", "none"])
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_lmnn_divides_by_the_terms_above_zero(dtype, apart):
+    Z, y = problem()
+    Z = (Z + apart * y[:, None]).astype(dtype)
+    targets = LMNN.find_targets(Z, y, 2)
+    D = squared_distances(Z, Z)
+    hinges = [
+        1 + D[i, t] - D[i, j]
+        for i in range(24)
+        for t in targets[i]
+        for j in np.flatnonzero(y != y[i])
+    ]
+    terms = 24 * 2 + (np.array(hinges) > 0).sum()
+    assert (terms > 48) == (apart < 1)
+    total, of_sum = LMNN(2)(Z, y, targets=targets)
+    loss = LMNN(2, reduction="mean_nonzero")
+    value, grad = loss(Z, y, targets=targets)
+    assert loss.counts_["terms"] == terms
+    assert value == pytest.approx(total / terms, rel=1e-6)
+    np.testing.assert_allclose(grad, of_sum / terms, rtol=1e-5, atol=1e-7)
+
+
 @pytest.mark.parametrize("margin", [1e-3, 1e3], ids=["few", "many"])
 def test_lmnn_of_whole_rows_is_that_of_lists(margin):
     Z, y = problem(2500, 6, 40)

@@ -159,6 +159,133 @@ def test_threads_load_names_and_kernels_at_once():
     assert run.stdout.strip() == "[] ['_kernels_']"
 
 
+def run_apart(code: str, *arguments: str) -> str:
+    command = [sys.executable, "-c", code, *arguments]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return run.stdout.strip()
+
+
+FIRST_SEARCHES = """
+import threading, time
+import numpy as np
+import metricfast
+
+# A copy of these points takes long. One query is searched with the GIL held, 40 are without.
+rng = np.random.default_rng(0)
+X, L = rng.normal(size=(60_000, 2)), rng.normal(size=(200, 2))
+for precision in ("auto", "float32"):
+    database = metricfast.Database(X, L=L, precision=precision)
+    found = {}
+
+    def search(count):
+        found[count] = database.kneighbors(X[:count], 500, n_jobs=2)[1]
+
+    threads = [threading.Thread(target=search, args=(count,)) for count in (40, 1, 2, 3)]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.004)
+    for thread in threads:
+        thread.join()
+    print(*(bool((found[count] == found[40][:count]).all()) for count in (1, 2, 3)))
+"""
+
+
+def test_first_searches_of_a_database_do_not_wait_for_each_other_for_ever():
+    assert run_apart(FIRST_SEARCHES).split() == ["True"] * 6
+
+
+AT_EXIT = """
+import sys, threading, time
+import numpy as np
+import metricfast as mf
+
+X, y = np.random.default_rng(0).normal(size=(1500, 30)), np.arange(1500) % 5
+database = mf.Database(X)
+signs = np.repeat([1, -1], 50)
+calls = {
+    "pairwise_distances": lambda: mf.pairwise_distances(X, n_jobs=2),
+    "kneighbors": lambda: mf.kneighbors(X, n_jobs=1),
+    "Database": lambda: database.kneighbors(X, n_jobs=2),
+    "brief": lambda: database.kneighbors(X[:2]),
+    "NCA": lambda: mf.losses.NCA()(X, y, n_jobs=2),
+    "ITML": lambda: mf.ITML(max_iter=10**5, tol=0).fit(X[:200, :3].reshape(100, 2, 3), signs),
+    "SCML": lambda: mf.SCML(n_basis=40, max_iter=10**6).fit(X[:600, :3].reshape(200, 3, 3)),
+}
+entered = [threading.Event() for _ in range(3)]
+
+def work(event):
+    while True:
+        event.set()
+        calls[sys.argv[1]]()
+
+for event in entered:
+    threading.Thread(target=work, args=(event,), daemon=True).start()
+for event in entered:
+    event.wait()
+time.sleep(0.2)
+print("ends")
+"""
+
+
+@pytest.mark.parametrize(
+    "call", ["pairwise_distances", "kneighbors", "Database", "brief", "NCA", "ITML", "SCML"]
+)
+def test_python_ends_while_daemon_threads_run_kernels(call):
+    assert run_apart(AT_EXIT, call) == "ends"
+
+
+SPOILT = """
+import sys, threading, time
+import numpy as np
+import metricfast as mf
+from metricfast.losses import LMNN
+
+rng = np.random.default_rng(0)
+X, y = rng.normal(size=(4000, 8)), np.arange(4000) % 3
+targets = np.array(LMNN.find_targets(X, y, 3), order="C")
+starts, columns = (part.copy() for part in LMNN.find_impostors(X, y, targets))
+pairs, out = rng.integers(4000, size=(10**6, 2)), np.empty(10**6)
+triplets, basis = rng.integers(4000, size=(10**6, 3)), rng.normal(size=(4, 8))
+kernels = mf._core.dispatch.get_kernels()
+lmnn = LMNN()
+name = sys.argv[1]
+array, call = {
+    "targets": (targets, lambda: lmnn(X, y, targets=targets, n_jobs=1)),
+    "columns": (columns, lambda: lmnn(X, y, targets=targets, impostors=(starts, columns))),
+    "pairs": (
+        pairs, lambda: kernels.paired_distances(X, X, pairs, None, None, False, out, 1)
+    ),
+    "triplets": (
+        triplets, lambda: kernels.triplet_objective(X, basis, triplets, None, 0.0, 1)
+    ),
+}[name]
+good = array.copy()
+begin = time.perf_counter()
+call()
+took = time.perf_counter() - begin
+
+def spoil(after):
+    time.sleep(after)
+    array[len(array) // 3 :] = 2**40
+
+for part in np.linspace(0, 1, 12):
+    thread = threading.Thread(target=spoil, args=(part * took,))
+    thread.start()
+    try:
+        call()
+    except ValueError:
+        pass  # which an argument may be, once spoilt
+    thread.join()
+    array[:] = good
+print("ends")
+"""
+
+
+@pytest.mark.parametrize("name", ["targets", "columns", "pairs", "triplets"])
+def test_indices_that_another_thread_changes_meanwhile_do_no_harm(name):
+    assert run_apart(SPOILT, name) == "ends"
+
+
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python has a GIL")
 def test_a_python_without_gil_stays_without():
     code = "import sys, metricfast; metricfast.build_info(); print(sys._is_gil_enabled())"

@@ -73,6 +73,10 @@ TUPLES, L = RNG.integers(900, size=(20_000, 4)), RNG.normal(size=(4, 6))
 CALLS = {
     "pairwise_distances": lambda X, n: mf.pairwise_distances(X, n_jobs=n),
     "kneighbors": lambda X, n: mf.kneighbors(X, n_neighbors=9, n_jobs=n),
+    "Database": lambda X, n: mf.Database(X).kneighbors(X, n_jobs=n),
+    "Database of few coordinates": lambda X, n: mf.Database(X[:, :3]).kneighbors(
+        X[:, :3], n_jobs=n
+    ),
     "inference": lambda X, n: inference.both(X, None, Y, Y, 7, n_jobs=n),
     "NCA": lambda X, n: losses.NCA()(X, Y, n_jobs=n),
     "NCA of a database": lambda X, n: losses.NCA("log")(X, Y, X[:300], Y[:300], n_jobs=n),
@@ -103,3 +107,8 @@ def test_threads_do_not_change_a_bit(name, dtype):
     one, *others = (flat(CALLS[name](X.astype(dtype), n)) for n in (1, 2, 3, 7))
     for other in others:
         np.testing.assert_array_equal(other, one)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_more_threads_than_there_can_be(name):
+    np.testing.assert_array_equal(flat(CALLS[name](X, 2**31 - 1)), flat(CALLS[name](X, 1)))

@@ -1,9 +1,10 @@
-/// numpy arrays seen as the core's views. No copies: what does not fit is refused.
+/// numpy arrays seen as the core's views. What does not fit is refused; indices alone are copied.
 #pragma once
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include "gil.hpp"
 #include "metricfast/embeddings/linear.hpp"
 
 namespace metricfast::python {
@@ -49,20 +50,30 @@ template <class T> Span<T> writable_elements(py::array &a, Index size, const cha
     return {const_cast<T *>(elements<T>(a, size, name).data()), size};
 }
 
+/// Integers by which a kernel finds its memory, copied: another thread of Python may write into the
+/// array after the kernel has checked it.
+class Indices {
+  public:
+    Indices(const py::object &object, Index size, const char *name) : given_(!object.is_none()) {
+        const auto values = elements<std::int64_t>(object, size, name);
+        values_.reserve(static_cast<std::size_t>(values.size()) + 1); // not null where it is empty
+        values_.assign(values.begin(), values.end());
+    }
+
+    operator Codes() const {
+        return given_ ? Codes(values_.data(), static_cast<Index>(values_.size())) : Codes();
+    }
+    const std::int64_t *data() const { return Codes(*this).data(); }
+
+  private:
+    bool given_;
+    std::vector<std::int64_t> values_;
+};
+
 /// Calls f(T{}) with the array's precision.
 template <class F> auto by_precision(const py::array &a, F &&f) {
     require(holds<float>(a) || holds<double>(a), "expected float32 or float64");
     return holds<float>(a) ? f(float{}) : f(double{});
-}
-
-/// Interruptible by Python's signal handlers; call with the GIL held, run with it released.
-inline Control control(int threads) {
-    return {threads,
-            [] {
-                const py::gil_scoped_acquire gil;
-                return PyErr_CheckSignals() == 0;
-            },
-            {}};
 }
 
 /// U and V of a distance ||Ux - Vy||; the same object for a Mahalanobis distance, empty for none.

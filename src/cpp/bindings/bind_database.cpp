@@ -18,7 +18,7 @@ class SharedDatabase {
         : source_(std::move(points_)), maps_(U, V) {
         const Points raw = points(source_);
         const Control run = control(threads);
-        const py::gil_scoped_release release;
+        const Released release;
         if (maps_.any()) {
             origin_ = embedding_origin(raw, maps_.query, maps_.of_database());
             embedded_ = embed_finite(raw, maps_.of_database(), origin_, run);
@@ -33,7 +33,11 @@ class SharedDatabase {
         const auto numbers = of_state<double>("frame");
         require(numbers.size() == 3, "frame must have three numbers");
         const auto centre = of_state<double>("centre"), origin = of_state<double>("origin");
-        require(origin.size() == maps_.query.cols(), "origin does not fit the maps");
+        require(origin.size() == maps_.query.cols() &&
+                    (!maps_.any() || points(source_).cols() == maps_.query.rows()),
+                "origin or embedded points do not fit the maps");
+        for (const double value : origin)
+            require(std::isfinite(value), "origin is not finite");
         origin_.assign(origin.begin(), origin.end());
         database_ = std::make_unique<Database>(
             points(source_), DatabaseState{{{centre.begin(), centre.end()}, numbers[0], numbers[1]},
@@ -72,14 +76,15 @@ class SharedDatabase {
     void search(const py::array &x, Index k, const py::object &exclude, bool squared,
                 py::array distances, py::array indices, int threads) const {
         const Points queries = points(x);
-        const auto excluded = elements<std::int64_t>(exclude, queries.rows(), "exclude");
+        const Indices excluded(exclude, queries.rows(), "exclude");
         const View<std::int64_t> rows = writable<std::int64_t>(indices);
         by_precision(distances, [&](auto zero) {
             using T = decltype(zero);
             const View<T> result = writable<T>(distances);
-            const Control run = control(threads);
-            std::optional<py::gil_scoped_release> release;
-            if (!brief(queries))
+            const bool quick = brief(queries);
+            const Control run = quick ? control_with_gil(threads) : control(threads);
+            std::optional<Released> release;
+            if (!quick)
                 release.emplace();
             RowMatrix<double> z;
             if (maps_.any())

@@ -9,7 +9,7 @@ namespace {
 
 bool all_finite(const py::array &a) {
     const Points all = points(a);
-    const py::gil_scoped_release release;
+    const Released release;
     try {
         require_finite(all, "not all are");
     } catch (const std::invalid_argument &) {
@@ -22,7 +22,7 @@ bool all_finite(const py::array &a) {
 int threads_used(int threads) {
     std::atomic<int> highest{0};
     std::atomic<int> running{0};
-    const py::gil_scoped_release release;
+    const Released release;
     parallel_blocks(threads, {threads, {}, {}}, [&](Index, Worker &worker) {
         ++running;
         // Wait a little for the others, so that one thread does not run all blocks.
@@ -43,7 +43,7 @@ void pairwise(const py::array &x, const py::array &y, const py::object &U, const
         using T = decltype(zero);
         const View<T> result = writable<T>(out);
         const Control run = control(threads);
-        const py::gil_scoped_release release;
+        const Released release;
         with_embedded(queries, database, maps, run, [&](const Points &q, const Points &d) {
             pairwise_distances<T>(q, d, squared, result, run);
         });
@@ -84,7 +84,7 @@ void pairwise_of_part(const py::array &x, const py::array &y, const py::array &c
         using T = decltype(zero);
         const View<T> result = writable<T>(out);
         const Control run = control(threads);
-        const py::gil_scoped_release release;
+        const Released release;
         pairwise_distances_of_part<T>(queries, part, frame, columns, squared, result, counts, run);
     });
 }
@@ -106,7 +106,7 @@ void embed_points(const py::array &x, const py::array &L, const py::array &origi
     const auto from = elements<double>(origin, all.cols(), "origin");
     const View<double> result = writable<double>(out);
     const Control run = control(threads);
-    const py::gil_scoped_release release;
+    const Released release;
     const RowMatrix<double> z =
         embed_finite(all, to_double(points(L)), {from.begin(), from.end()}, run);
     require(result.rows == z.rows() && result.cols == z.cols(), "embed: out has the wrong shape");
@@ -124,7 +124,7 @@ void paired(const py::array &x, const py::array &y, const py::object &pairs, con
         using T = decltype(zero);
         T *result = writable_elements<T>(out, count, "out").data();
         const Control run = control(threads);
-        const py::gil_scoped_release release;
+        const Released release;
         if (maps.any())
             paired_distances<T>(left, right, list, maps.query, maps.of_database(), squared, result,
                                 run);

@@ -17,7 +17,7 @@ void forward_linear(const py::array &x, const py::array &L, py::array z, int thr
         const auto points = matrix<T>(x), map = matrix<T>(L);
         const View<T> result = writable<T>(z);
         const Control run = control(threads);
-        const py::gil_scoped_release release;
+        const Released release;
         linear_forward<T>(points, map, result, run);
     });
 }
@@ -28,7 +28,7 @@ py::array_t<double> backward_linear(const py::array &dz, const py::array &x, int
         using T = decltype(zero);
         const auto upstream = matrix<T>(dz), points = matrix<T>(x);
         const Control run = control(threads);
-        const py::gil_scoped_release release;
+        const Released release;
         gradient = linear_backward<T>(upstream, points, run);
     });
     py::array_t<double> result({gradient.rows(), gradient.cols()});
@@ -76,7 +76,7 @@ void forward_layers(const py::object &x, const py::list &weights, const py::list
         const auto out = writable_list<T>(outputs);
         const Activation f = activation_of(activation);
         const Control run = control(threads);
-        const py::gil_scoped_release release;
+        const Released release;
         layers_forward<T>(points, layers, f, out, run);
     });
 }
@@ -107,7 +107,7 @@ void backward_layers(const py::object &x, const py::list &weights, const py::lis
         }
         const Activation f = activation_of(activation);
         const Control run = control(threads);
-        const py::gil_scoped_release release;
+        const Released release;
         layers_backward<T>(points, layers, f, seen, flow, gradients, run);
     });
 }
@@ -118,7 +118,7 @@ void forward_normalize(py::array z, py::array lengths, int threads) {
         const View<T> rows = writable<T>(z);
         const auto out = writable_elements<double>(lengths, rows.rows, "lengths");
         const Control run = control(threads);
-        const py::gil_scoped_release release;
+        const Released release;
         normalize_forward<T>(rows, out.data(), run);
     });
 }
@@ -131,7 +131,7 @@ void backward_normalize(const py::array &u, const py::array &lengths, py::array 
         const auto sizes = elements<double>(lengths, rows.rows, "lengths");
         const View<T> g = writable<T>(gradient);
         const Control run = control(threads);
-        const py::gil_scoped_release release;
+        const Released release;
         normalize_backward<T>(rows, sizes.data(), g, run);
     });
 }
@@ -152,7 +152,7 @@ void forward_periodic(const py::array &x, const py::list &parameters, py::array 
         const PeriodicMap<T> of = periodic_map<T>(parameters);
         const View<T> out = writable<T>(z);
         const Control run = control(threads);
-        const py::gil_scoped_release release;
+        const Released release;
         periodic_forward<T>(points, of, out, run);
     });
 }
@@ -170,7 +170,7 @@ void backward_periodic(const py::array &x, const py::list &parameters, const py:
             writable<T>(c), writable<T>(mix),
             writable_elements<T>(shift, of.width(), "shift gradient").data(), writable<T>(map)};
         const Control run = control(threads);
-        const py::gil_scoped_release release;
+        const Released release;
         periodic_backward<T>(points, of, dz, into, run);
     });
 }

@@ -36,9 +36,12 @@ void infer(const py::array &queries, const py::object &database, const py::objec
     const Index n = queries.shape(0);
     const Index m = database.is_none() ? queries.shape(1) : py::cast<py::array>(database).shape(0);
     InferenceProblem problem;
-    problem.query_labels = elements<std::int64_t>(query_labels, n, "query_labels");
-    problem.database_labels = elements<std::int64_t>(database_labels, m, "database_labels");
-    problem.exclude = elements<std::int64_t>(exclude, n, "exclude");
+    const Indices of_queries(query_labels, n, "query_labels");
+    const Indices of_database(database_labels, m, "database_labels");
+    const Indices excluded(exclude, n, "exclude");
+    problem.query_labels = of_queries;
+    problem.database_labels = of_database;
+    problem.exclude = excluded;
     problem.options.k = k;
     problem.options.loss = {elements<double>(loss_matrix, classes * classes, "loss_matrix").data(),
                             classes};
@@ -59,13 +62,13 @@ void infer(const py::array &queries, const py::object &database, const py::objec
     if (database.is_none()) {
         by_precision(queries, [&](auto zero) {
             const auto distances = matrix<decltype(zero)>(queries);
-            const py::gil_scoped_release release;
+            const Released release;
             infer_from_distances(distances, problem, run);
         });
         return;
     }
     const Points x = points(queries), y = points(py::cast<py::array>(database));
-    const py::gil_scoped_release release;
+    const Released release;
     InferenceSearch(x, y, problem).run(run);
 }
 

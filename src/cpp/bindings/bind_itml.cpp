@@ -12,7 +12,7 @@ namespace {
 void itml(const py::array &x, const py::object &pairs, Index similar, py::array M, py::array duals,
           double upper, double lower, double gamma, const py::function &after_sweep) {
     const Index count = duals.size();
-    const auto index = elements<std::int64_t>(pairs, 2 * count, "pairs");
+    const Indices index(pairs, 2 * count, "pairs");
     const auto dual = writable_elements<double>(duals, count, "duals");
     const View<double> metric = writable<double>(M);
     const Control run = control(1);
@@ -20,14 +20,14 @@ void itml(const py::array &x, const py::object &pairs, Index similar, py::array 
     for (bool more = true; more;) {
         ItmlSweep result;
         try {
-            const py::gil_scoped_release release;
+            const Released release;
             result = itml.sweep(dual.data(), run);
         } catch (const Cancelled &) {
             itml.read(metric);
             throw;
         }
         itml.read(metric);
-        more = after_sweep(result.moved, result.norm, result.held).cast<bool>();
+        more = call_python(after_sweep, result.moved, result.norm, result.held).cast<bool>();
     }
 }
 

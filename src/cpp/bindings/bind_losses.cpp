@@ -69,7 +69,7 @@ void register_class_losses(py::module_ &m) {
             call.set_reduction("sum");
             const RowProblem<T> problem = call.problem<T>();
             const Control how = call.control();
-            const py::gil_scoped_release release;
+            const Released release;
             if (mean == "all")
                 loss.set_divisors(loss.all_pairs(problem));
             else if (mean == "active")
@@ -114,9 +114,9 @@ void register_class_losses(py::module_ &m) {
             require(targets.ndim() == 2, "targets must have two dimensions");
             const Index k = targets.shape(1);
             call.list(row_starts, columns);
-            return LmnnLoss<decltype(zero)>(
-                regularization, margin, elements<std::int64_t>(targets, call.n() * k, "targets"), k,
-                call.classes());
+            return LmnnLoss<decltype(zero)>(regularization, margin,
+                                            call.held({targets, call.n() * k, "targets"}), k,
+                                            call.classes());
         },
         "regularization", "margin", "targets", "row_starts", "columns");
 }
@@ -210,7 +210,7 @@ py::tuple cosent_of(const py::array &similarities, const py::array &scores, doub
     std::int64_t terms = 0;
     double value = 0;
     {
-        const py::gil_scoped_release release;
+        const Released release;
         value = cosent(s.data(), y.data(), n, scale, w.data(), &terms, rounding);
     }
     return py::make_tuple(value, terms);

@@ -14,14 +14,14 @@ void nearest(const py::array &x, const py::array &y, Index k, const py::object &
              py::array distances, py::array indices, int threads) {
     const Maps maps(U, V);
     const Points queries = points(x), database = points(y);
-    const auto excluded = elements<std::int64_t>(exclude, queries.rows(), "exclude");
+    const Indices excluded(exclude, queries.rows(), "exclude");
     const auto most = elements<double>(within, queries.rows(), "within");
     const View<std::int64_t> rows = writable<std::int64_t>(indices);
     by_precision(distances, [&](auto zero) {
         using T = decltype(zero);
         const View<T> result = writable<T>(distances);
         const Control run = control(threads);
-        const py::gil_scoped_release release;
+        const Released release;
         with_embedded(queries, database, maps, run, [&](const Points &q, const Points &d) {
             kneighbors<T>(q, d, k, excluded, squared, result, rows, run, most);
         });
@@ -34,15 +34,15 @@ void nearest_per_class(const py::array &x, const py::array &y, const py::object 
                        py::array indices, int threads) {
     const Maps maps(U, V);
     const Points queries = points(x), database = points(y);
-    const auto codes = elements<std::int64_t>(labels, database.rows(), "labels");
-    const auto excluded = elements<std::int64_t>(exclude, queries.rows(), "exclude");
+    const Indices codes(labels, database.rows(), "labels");
+    const Indices excluded(exclude, queries.rows(), "exclude");
     const Index size = queries.rows() * classes * k;
     const auto rows = writable_elements<std::int64_t>(indices, size, "indices");
     by_precision(distances, [&](auto zero) {
         using T = decltype(zero);
         const auto result = writable_elements<T>(distances, size, "distances");
         const Control run = control(threads);
-        const py::gil_scoped_release release;
+        const Released release;
         with_embedded(queries, database, maps, run, [&](const Points &q, const Points &d) {
             kneighbors_per_class<T>(q, d, codes, classes, k, excluded, squared, result.data(),
                                     rows.data(), run);
@@ -54,12 +54,12 @@ void nearest_per_class(const py::array &x, const py::array &y, const py::object 
 py::object impostors(const py::array &x, const py::object &labels, Index classes,
                      const py::object &radius, std::size_t limit, int threads) {
     const Points all = points(x);
-    const auto codes = elements<std::int64_t>(labels, all.rows(), "labels");
+    const Indices codes(labels, all.rows(), "labels");
     const auto reach = elements<double>(radius, all.rows(), "radius");
     CandidateLists lists;
     {
         const Control run = control(threads);
-        const py::gil_scoped_release release;
+        const Released release;
         lists = find_impostors(all, codes, classes, reach, limit, run);
     }
     if (!lists.complete)
@@ -84,12 +84,12 @@ py::object within_radius(const py::array &x, const py::array &y, double radius, 
                          bool single, std::int64_t most, int threads) {
     const Maps maps(U, V);
     const Points queries = points(x), database = points(y);
-    const auto excluded = elements<std::int64_t>(exclude, queries.rows(), "exclude");
+    const Indices excluded(exclude, queries.rows(), "exclude");
     const auto search = [&](auto zero) -> py::object {
         NeighborLists<decltype(zero)> lists;
         {
             const Control run = control(threads);
-            const py::gil_scoped_release release;
+            const Released release;
             with_embedded(queries, database, maps, run, [&](const Points &q, const Points &d) {
                 lists = radius_neighbors<decltype(zero)>(q, d, radius, excluded, sorted, run,
                                                          squared, most);

@@ -11,9 +11,9 @@ py::tuple oasis_pass(const py::array &x, const py::array &triplets, const py::ob
                      const py::array &order, double C, py::array W) {
     require(triplets.ndim() == 2 && triplets.shape(1) == 3, "triplets must be (m, 3)");
     const Index count = triplets.shape(0);
-    const auto rows = elements<std::int64_t>(triplets, 3 * count, "triplets");
+    const Indices rows(triplets, 3 * count, "triplets");
     const auto weight = elements<double>(weights, count, "weights");
-    const auto chosen = elements<std::int64_t>(order, order.size(), "order");
+    const Indices chosen(order, order.size(), "order");
     OasisTotals totals;
     by_precision(x, [&](auto zero) {
         using T = decltype(zero);
@@ -21,7 +21,7 @@ py::tuple oasis_pass(const py::array &x, const py::array &triplets, const py::ob
         const View<T> map = writable<T>(W);
         const Control run = control(1);
         const Index length = order.size();
-        const py::gil_scoped_release release;
+        const Released release;
         totals = oasis<T>(points, rows.data(), count, weight, chosen.data(), length, C, map, run);
     });
     return py::make_tuple(totals.loss, totals.updates);

@@ -7,16 +7,16 @@ namespace metricfast::python {
 
 namespace {
 
-TupleList tuple_list(const py::array &index, Index size) {
+Indices tuple_indices(const py::array &index, Index size) {
     require(index.ndim() == 2 && index.shape(1) == size, "tuples have the wrong size");
-    return {elements<std::int64_t>(index, index.size(), "tuples").data(), index.shape(0), size};
+    return {index, index.size(), "tuples"};
 }
 
 template <class F> py::tuple value_and_scatter(int threads, F &&f) {
     ValueAndScatter result;
     const Control run = control(threads);
     {
-        const py::gil_scoped_release release;
+        const Released release;
         result = f(run);
     }
     py::array_t<double> scatter({result.scatter.rows(), result.scatter.cols()});
@@ -28,7 +28,8 @@ template <class F> py::tuple value_and_scatter(int threads, F &&f) {
 py::tuple comparison_loss(const py::array &x, const py::array &quadruplets,
                           const py::array &weights, const py::array &L, int threads) {
     const Points all = points(x);
-    const TupleList tuples = tuple_list(quadruplets, 4);
+    const Indices index = tuple_indices(quadruplets, 4);
+    const TupleList tuples{index.data(), quadruplets.shape(0), 4};
     const auto w = elements<double>(weights, tuples.count, "weights");
     const auto map = matrix<double>(L);
     return value_and_scatter(
@@ -38,7 +39,8 @@ py::tuple comparison_loss(const py::array &x, const py::array &quadruplets,
 py::tuple distances_summed(const py::array &x, const py::array &pairs, const py::array &L,
                            bool diagonal, bool squared, int threads) {
     const Points all = points(x);
-    const TupleList tuples = tuple_list(pairs, 2);
+    const Indices index = tuple_indices(pairs, 2);
+    const TupleList tuples{index.data(), pairs.shape(0), 2};
     const auto map = matrix<double>(L);
     return value_and_scatter(threads, [&](const Control &run) {
         return squared ? sum_of_squared_distances(all, tuples, map, diagonal, run)

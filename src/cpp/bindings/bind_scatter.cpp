@@ -18,11 +18,11 @@ double group_sums_of(const py::array &x, const py::array &weights, const py::arr
                      const py::object &origin, py::array sums, int threads) {
     const Points all = points(x);
     const auto w = elements<double>(weights, all.rows(), "weights");
-    const auto g = elements<std::int64_t>(group, all.rows(), "group");
+    const Indices g(group, all.rows(), "group");
     const auto o = elements<double>(origin, all.cols(), "origin");
     const View<double> out = writable<double>(sums);
     const Control run = control(threads);
-    const py::gil_scoped_release release;
+    const Released release;
     return group_sums(all, w, g, out, o, run);
 }
 
@@ -31,13 +31,13 @@ void group_scatter_of(const py::array &x, const py::array &weights, const py::ar
                       py::array scatter, int threads) {
     const Points all = points(x);
     const auto w = elements<double>(weights, all.rows(), "weights");
-    const auto g = elements<std::int64_t>(group, all.rows(), "group");
+    const Indices g(group, all.rows(), "group");
     const auto s = elements<double>(scale, all.cols(), "scale");
     const auto o = elements<double>(origin, all.cols(), "origin");
     const View<const double> centres = matrix<double>(means);
     const View<double> out = square(scatter, all.cols());
     const Control run = control(threads);
-    const py::gil_scoped_release release;
+    const Released release;
     out.eigen() = group_scatter(all, w, g, centres, s, run, o);
 }
 
@@ -47,7 +47,7 @@ void local_scatter_of(const py::array &x, const py::array &weights, Index k, py:
     const auto w = elements<double>(weights, all.rows, "weights");
     const View<double> out = square(scatter, all.cols);
     const Control run = control(threads);
-    const py::gil_scoped_release release;
+    const Released release;
     out.eigen() = local_scatter(all, w, k, run);
 }
 

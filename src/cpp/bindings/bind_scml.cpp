@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "arrays.hpp"
 #include "common.hpp"
 
@@ -14,22 +16,24 @@ void scml(const py::array &x, const py::array &triplets, const py::array &basis,
           double gamma, Index batch, py::array weights, const py::function &next_draws) {
     require(triplets.ndim() == 2 && triplets.shape(1) == 3, "triplets must be (m, 3)");
     const Index count = triplets.shape(0);
-    const auto rows = elements<std::int64_t>(triplets, 3 * count, "triplets");
+    const Indices rows(triplets, 3 * count, "triplets");
     by_precision(x, [&](auto zero) {
         using T = decltype(zero);
         const auto points = matrix<T>(x), bases = matrix<T>(basis);
         const auto w = writable_elements<T>(weights, bases.rows, "weights");
         const Control run = control(1);
-        py::object holder;
+        PyThreadState *const state = PyThreadState_Get();
+        std::optional<Indices> held;
         const auto next = [&](Index done) -> ScmlDraws {
-            const py::gil_scoped_acquire gil;
-            holder = next_draws(done);
-            if (holder.is_none())
+            const Acquired gil(state);
+            const py::object draws = call_python(next_draws, done);
+            if (draws.is_none())
                 return {};
-            const Index iterations = py::cast<py::array>(holder).shape(0);
-            return {elements<std::int64_t>(holder, iterations * batch, "draws").data(), iterations};
+            const Index iterations = py::cast<py::array>(draws).shape(0);
+            held.emplace(draws, iterations * batch, "draws");
+            return {held->data(), iterations};
         };
-        const py::gil_scoped_release release;
+        const Released release;
         Scml<T>(points, rows.data(), count, bases, {beta, gamma, batch}).run(w.data(), run, next);
     });
 }
@@ -39,12 +43,12 @@ std::pair<double, double> objective(const py::array &x, const py::array &L,
                                     const py::array &triplets, const py::object &weights,
                                     double penalty, int threads) {
     const Index count = triplets.shape(0);
-    const auto rows = elements<std::int64_t>(triplets, 3 * count, "triplets");
+    const Indices rows(triplets, 3 * count, "triplets");
     const auto v = elements<double>(weights, count, "weights");
     const Points all = points(x);
     const RowMatrix<double> map = matrix<double>(L).eigen();
     const Control run = control(threads);
-    const py::gil_scoped_release release;
+    const Released release;
     const auto found = triplet_objective(all, map, rows.data(), count, v, penalty, run);
     return {found.value, found.scale};
 }

@@ -1,6 +1,7 @@
 /// The row engine as the bindings of losses call it.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -50,7 +51,7 @@ class Call {
   public:
     explicit Call(const py::object &call)
         : queries_(call.attr("queries")), database_(call.attr("database")),
-          exclude_(call.attr("exclude")), weight_(call.attr("weight")),
+          excluded_(call.attr("exclude"), n(), "exclude"), weight_(call.attr("weight")),
           column_weight_(call.attr("column_weight")), labels_(call.attr("y")),
           database_labels_(call.attr("y_database")), gradient_(call.attr("gradient")),
           database_gradient_(call.attr("database_gradient")),
@@ -95,12 +96,16 @@ class Call {
     }
     metricfast::Control control() const { return python::control(threads_); }
 
-    /// Lists of columns in place of whole rows; None for whole rows.
+    /// Indices that live as long as this.
+    Codes held(Indices indices) { return held_.emplace_back(std::move(indices)); }
+
+    /// Lists of columns in place of whole rows; None for whole rows. The engine checks each column
+    /// where it reads it: of what may be large there is no copy.
     void list(const py::object &row_starts, const py::object &columns) {
         candidates_ = {};
         if (row_starts.is_none())
             return;
-        candidates_.row_starts = elements<std::int64_t>(row_starts, n() + 1, "row_starts");
+        candidates_.row_starts = held({row_starts, n() + 1, "row_starts"});
         candidates_.columns = elements<std::int64_t>(
             columns, static_cast<Index>(candidates_.row_starts[n()]), "columns");
     }
@@ -113,7 +118,7 @@ class Call {
         problem.symmetric = database_.is_none();
         problem.database =
             problem.symmetric ? problem.queries : matrix<T>(py::cast<py::array>(database_));
-        problem.exclude = elements<std::int64_t>(exclude_, n(), "exclude");
+        problem.exclude = excluded_;
         problem.weights = elements<double>(weight_, n(), "sample_weight");
         problem.candidates = candidates_;
         problem.lanes = lanes_;
@@ -142,7 +147,7 @@ class Call {
             auto *const workspace =
                 workspace_.is_none() ? nullptr : py::cast<Workspace *>(workspace_);
             {
-                const py::gil_scoped_release release;
+                const Released release;
                 auto scratch = workspace == nullptr ? nullptr : workspace->take<T>();
                 totals = value_and_gradient(problem, loss, how, grad, other, scratch.get());
                 if (workspace != nullptr)
@@ -160,7 +165,8 @@ class Call {
 
     py::array queries_;
     py::object database_; ///< None: the queries themselves
-    py::object exclude_ = py::none(), weight_ = py::none(), column_weight_ = py::none();
+    Indices excluded_{py::none(), 0, "exclude"};
+    py::object weight_ = py::none(), column_weight_ = py::none();
     py::object labels_, database_labels_;
     py::array gradient_;
     py::object database_gradient_;
@@ -168,6 +174,7 @@ class Call {
     int threads_;
     Index lanes_ = 0, first_ = 0;
     py::object workspace_ = py::none();
+    std::deque<Indices> held_; ///< which do not move
     Candidates candidates_;
 };
 

@@ -100,6 +100,9 @@ def map_tensors(
             for name, entry in json.loads(content[8 : 8 + size]).items()
             if name != "__metadata__"
         }
+        for name, array in tensors.items():
+            if not array.flags.aligned:
+                raise ValueError(f"{name} does not begin at a multiple of its numbers' size.")
     except (module.SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is not a readable safetensors file: {error}") from error
     _check(path, content, metadata, kind, what, verify)

@@ -186,5 +186,5 @@ class Kernels(Protocol):
         next_draws: Callable[..., Any], /
     ) -> None: ...
     def triplet_objective(
-        self, x: A, triplets: A, L: A, weights: A | None, margin: float, threads: int, /
+        self, x: A, L: A, triplets: A, weights: A | None, margin: float, threads: int, /
     ) -> tuple[float, float]: ...

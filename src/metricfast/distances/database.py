@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Database"]
 
 _FORMAT = "metricfast.database"
+_LAST = 2**62  # next id of a file: there is room for points that follow
 _INSTEAD = "search X by metricfast.kneighbors, which goes over it in blocks"
 
 
@@ -314,18 +315,24 @@ class Database:
         metadata, tensors = map_tensors(path, _FORMAT, "a database", verify)
         try:
             self = cls.__new__(cls)
-            points, ids = tensors["points"], tensors["ids"]
-            if points.ndim != 2 or ids.shape != (len(points),) or ids.dtype != np.int64:
-                raise ValueError("points and ids do not fit.")
+            points, ids, following = tensors["points"], tensors["ids"], int(metadata["next"])
+            _check_points(points, ids, following)
+            check_choice("precision", metadata["precision"], ("auto", "float32"))
             L, U, V = (tensors.get(name) for name in "LUV")
             self._begin(as_maps(L, U, V, points.shape[1]), metadata["precision"])
             prefix = "ready."
             ready = {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
+            if ready and ("points" in ready) != (self._maps[0] is not None):
+                raise ValueError("a map and embedded points must be there together.")
             if len(ready.get("points", points)) != len(points):
                 raise ValueError("points and embedded points do not fit.")
-            self._hold(points, ids, int(metadata["next"]), None, ready)
+            if verify:
+                for name in ("points", "ready.points"):
+                    as_points(tensors.get(name, points), name)
+            self._hold(points, ids, following, None, ready)
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} is not a readable database: {error}") from error
+            missing = " is missing." if isinstance(error, KeyError) else ""
+            raise ValueError(f"{path} is not a readable database: {error}{missing}") from error
         return self
 
     def add(self, X: ArrayLike, *, n_jobs: int | None = None) -> NDArray[np.int64]:
@@ -392,6 +399,24 @@ class Database:
                 raise ValueError("ids must leave a point in the database; found all of them.")
             self._refuse(len(points), points.shape[1], points.nbytes)
             self._hold(points[kept], known[kept], following, n_jobs)
+
+
+def _check_points(points: Array, ids: Array, following: int) -> None:
+    """Refuse what no database holds: points without rows or columns, ids that do not ascend."""
+    if points.ndim != 2 or 0 in points.shape or points.dtype.kind != "f":
+        raise ValueError(
+            f"points must be floats of shape (m, d), both from 1 on; found shape {points.shape}, "
+            f"dtype {points.dtype}."
+        )
+    if ids.shape != (len(points),) or ids.dtype != np.int64:
+        raise ValueError(
+            f"ids must be int64 of shape ({len(points)},); found shape {ids.shape}, "
+            f"dtype {ids.dtype}."
+        )
+    if ids[0] < 0 or not (ids[:-1] < ids[1:]).all():
+        raise ValueError("ids must ascend from 0 or more.")
+    if not ids[-1] < following <= _LAST:
+        raise ValueError(f"next must be from {ids[-1] + 1} to {_LAST}; found {following}.")
 
 
 def _ready_bytes(width: int, precision: str) -> int:

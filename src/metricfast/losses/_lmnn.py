@@ -31,6 +31,8 @@ class LMNN(Loss):
         ``reg``: the share of the pull.
     margin : float, default=1.0
     reduction : {"sum", "mean", "mean_nonzero"}, default="sum"
+        "mean" divides by the weight of the anchors, "mean_nonzero" by the number of terms above 0:
+        of the distances to targets and of the hinges.
 
     References
     ----------

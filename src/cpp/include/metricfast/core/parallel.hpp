@@ -16,8 +16,23 @@
 #ifdef __linux__
 #include <sched.h>
 #endif
+#ifdef __GLIBCXX__
+#include <cxxabi.h>
+#endif
 
 #include "metricfast/core/types.hpp"
+
+/// In front of a catch (...): a thread that ends within the block, as by pthread_exit(), unwinds
+/// its frames by what no handler may hold up.
+#ifdef __GLIBCXX__
+#define METRICFAST_ON_THREAD_EXIT(statement)                                                       \
+    catch (abi::__forced_unwind &) {                                                               \
+        statement;                                                                                 \
+        throw;                                                                                     \
+    }
+#else
+#define METRICFAST_ON_THREAD_EXIT(statement)
+#endif
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -80,6 +95,13 @@ inline int thread_count(const Control &control) {
     return control.threads > 0 ? limited(control.threads) : default_threads();
 }
 
+/// How many threads so many blocks are divided among.
+inline int thread_count(const Control &control, Index blocks) {
+    constexpr Index most = 1024;
+    return static_cast<int>(
+        std::max<Index>(1, std::min({Index(thread_count(control)), blocks, most})));
+}
+
 namespace detail {
 
 /// Helpers enter a call while it is open; this outlives it for those that come later.
@@ -123,7 +145,8 @@ struct Crew {
         stop = true;
     }
 
-    /// On the calling thread, whose own work is done: polls until the others have left.
+    /// On the calling thread, whose own work is done: polls until the others have left, and lets
+    /// nobody in any more.
     void wait(Gate &gate) {
         std::unique_lock<std::mutex> lock(gate.mutex);
         gate.open = false;
@@ -132,7 +155,9 @@ struct Crew {
             try {
                 if (!stop)
                     poll();
-            } catch (...) {
+            }
+            METRICFAST_ON_THREAD_EXIT()
+            catch (...) {
                 fail(std::current_exception());
             }
             lock.lock();
@@ -150,6 +175,29 @@ inline bool can_throw() {
     return std::uncaught_exceptions() == 0;
 }
 
+/// A helper within a call, which has entered by the gate.
+struct Inside {
+    Gate &gate;
+    ~Inside() {
+        const std::lock_guard<std::mutex> lock(gate.mutex);
+        --gate.inside;
+        gate.left.notify_one();
+    }
+};
+
+/// The threads that a call has started. They are gone where it ends, in whatever way.
+struct Helpers {
+    Crew &crew;
+    Gate &gate;
+    std::vector<std::thread> threads;
+    ~Helpers() {
+        crew.stop = true;
+        crew.wait(gate);
+        for (auto &thread : threads)
+            thread.join();
+    }
+};
+
 /// work(id) on this thread, whose id is 0, and on others.
 inline void work_together(int threads, const Control &control, Crew &crew,
                           const std::function<void(int)> &work) {
@@ -161,27 +209,25 @@ inline void work_together(int threads, const Control &control, Crew &crew,
                 return;
             ++gate->inside;
         }
+        const Inside leaves{*gate};
         if (can_throw())
             work(id);
-        const std::lock_guard<std::mutex> lock(gate->mutex);
-        --gate->inside;
-        gate->left.notify_one();
     };
-    std::vector<std::thread> helpers;
-    helpers.reserve(static_cast<std::size_t>(threads - 1));
+    Helpers helpers{crew, *gate, {}};
+    helpers.threads.reserve(static_cast<std::size_t>(threads - 1));
     for (int id = 1; id < threads; ++id)
         try {
             if (control.executor)
                 control.executor([help, id] { help(id); });
             else
-                helpers.emplace_back(help, id);
-        } catch (...) {
-            break; // There are no more threads: the ones there are do all of the work.
+                helpers.threads.emplace_back(help, id);
         }
+    METRICFAST_ON_THREAD_EXIT()
+    catch (...) {
+        break; // There are no more threads: the ones there are do all of the work.
+    }
     work(0);
     crew.wait(*gate);
-    for (auto &helper : helpers)
-        helper.join();
 }
 
 } // namespace detail
@@ -217,8 +263,7 @@ template <class F>
 void parallel_blocks(Index blocks, const Control &control, F &&f, Index units = 0) {
     if (blocks <= 0)
         return;
-    const int threads =
-        static_cast<int>(std::max<Index>(1, std::min<Index>(thread_count(control), blocks)));
+    const int threads = thread_count(control, blocks);
     std::atomic<Index> next{0};
     detail::Crew crew(control, units > 0 ? units : blocks);
     const auto work = [&](int id) {
@@ -229,7 +274,9 @@ void parallel_blocks(Index blocks, const Control &control, F &&f, Index units = 
                 if (units == 0)
                     worker.advance();
             }
-        } catch (...) {
+        }
+        METRICFAST_ON_THREAD_EXIT(crew.fail(std::make_exception_ptr(Cancelled())))
+        catch (...) {
             crew.fail(std::current_exception());
         }
     };

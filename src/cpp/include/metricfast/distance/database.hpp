@@ -36,6 +36,7 @@ class Database {
     explicit Database(const Points &points, DatabaseOptions options = {},
                       const Control &control = {})
         : points_(points), route_(fastest(points, options)) {
+        require(points_.cols() > 0, "the points of a database must have coordinates");
         Frame frame = Frame::of(points_, points_);
         frame.fine = std::ldexp(frame.fine, -2 * reach);
         if (route_ == SearchRoute::tree)
@@ -138,10 +139,11 @@ class Database {
         constexpr Index block = 32;
         const Index n = queries.rows();
         const Control within = worth_it(control, static_cast<double>(n) * 4e3);
-        const auto threads = static_cast<std::size_t>(thread_count(within));
+        const Index blocks = (n + block - 1) / block;
+        const auto threads = static_cast<std::size_t>(thread_count(within, blocks));
         if (memory.trees.size() < threads)
             memory.trees.resize(threads);
-        parallel_blocks((n + block - 1) / block, within, [&](Index b, Worker &worker) {
+        parallel_blocks(blocks, within, [&](Index b, Worker &worker) {
             KdTree::Memory &own = memory.trees[static_cast<std::size_t>(worker.id())];
             own.query.resize(static_cast<std::size_t>(queries.cols()));
             for (Index i = b * block; i < std::min(n, (b + 1) * block); ++i) {

@@ -11,17 +11,26 @@ struct PairList {
     const std::int64_t *pairs = nullptr; ///< (count x 2) or null
     Index count = 0;
 
-    Index left(Index i) const { return pairs != nullptr ? static_cast<Index>(pairs[2 * i]) : i; }
-    Index right(Index i) const {
-        return pairs != nullptr ? static_cast<Index>(pairs[2 * i + 1]) : i;
-    }
+    /// Row of the i-th pair's point among so many. Checked where it is read, and read once: others
+    /// who have the pairs may change them meanwhile.
+    Index left(Index i, Index rows) const { return pairs != nullptr ? row(2 * i, rows) : i; }
+    Index right(Index i, Index rows) const { return pairs != nullptr ? row(2 * i + 1, rows) : i; }
 
     void check(const Points &x, const Points &y) const {
         require(pairs != nullptr || (x.rows() == count && y.rows() == count),
                 "paired_distances: X and Y must have the same number of rows");
-        for (Index i = 0; pairs != nullptr && i < count; ++i)
-            require(left(i) >= 0 && left(i) < x.rows() && right(i) >= 0 && right(i) < y.rows(),
-                    "paired_distances: pairs holds an index outside X or Y");
+        for (Index i = 0; i < count; ++i) {
+            left(i, x.rows());
+            right(i, y.rows());
+        }
+    }
+
+  private:
+    Index row(Index place, Index rows) const {
+        const std::int64_t found = static_cast<const volatile std::int64_t *>(pairs)[place];
+        require(found >= 0 && found < rows,
+                "paired_distances: pairs holds an index outside X or Y");
+        return static_cast<Index>(found);
     }
 };
 
@@ -80,8 +89,8 @@ void paired_distances(const Points &x, const Points &y, const PairList &list, bo
         y.visit([&](auto v) {
             detail::for_pair_blocks(list.count, control, [&](Index first, Index count) {
                 for (Index i = first; i < first + count; ++i) {
-                    const auto *a = u.row(list.left(i));
-                    const auto *b = v.row(list.right(i));
+                    const auto *a = u.row(list.left(i, u.rows));
+                    const auto *b = v.row(list.right(i, v.rows));
                     if constexpr (std::is_same_v<decltype(a), const T *> &&
                                   std::is_same_v<decltype(b), const T *>) {
                         const T sum = squared_distance(a, b, u.cols);
@@ -124,8 +133,8 @@ void paired_distances(const Points &x, const Points &y, const PairList &list,
     detail::for_pair_blocks(list.count, control, [&](Index first, Index count) {
         RowMatrix<double> a(count, x.cols()), b(count, y.cols()), z;
         for (Index i = 0; i < count; ++i) {
-            x.read_row(list.left(first + i), a.row(i).data());
-            y.read_row(list.right(first + i), b.row(i).data());
+            x.read_row(list.left(first + i, x.rows()), a.row(i).data());
+            y.read_row(list.right(first + i, y.rows()), b.row(i).data());
         }
         if (same_map)
             z.noalias() = ((a - b) * scale) * U.transpose();

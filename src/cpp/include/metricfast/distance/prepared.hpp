@@ -54,18 +54,24 @@ class PreparedDatabase {
     /// Null where it would not serve.
     const QuantizedDatabase *quantized() const { return quantized_.get(); }
     const ScreenedDatabase<float> &single(const Control &control) const {
-        return made(single_, [&] {
+        return made(single_, control, [&] {
             return std::make_unique<ScreenedDatabase<float>>(points_, frame_, rows_.order,
                                                              rows_.starts, control);
         });
     }
     const Distinct &distinct(const Control &control) const {
-        return made(distinct_, [&] { return std::make_unique<Distinct>(*this, control); });
+        return made(distinct_, control, [&] { return std::make_unique<Distinct>(*this, control); });
     }
 
   private:
-    template <class T, class Make> const T &made(std::unique_ptr<T> &what, Make &&make) const {
-        const std::lock_guard<std::mutex> lock(mutex_);
+    /// Those that wait while another makes it ask whether to go on, as it does itself: what gives
+    /// the answer may be a lock that only one of them holds, as Python's interpreter has.
+    template <class T, class Make>
+    const T &made(std::unique_ptr<T> &what, const Control &control, Make &&make) const {
+        std::unique_lock<std::timed_mutex> lock(mutex_, std::defer_lock);
+        while (!lock.try_lock_for(detail::Crew::interval))
+            if (control.keep_going && !control.keep_going())
+                throw Cancelled();
         if (!what)
             what = make();
         return *what;
@@ -75,7 +81,7 @@ class PreparedDatabase {
     Frame frame_;
     Segments rows_;
     std::unique_ptr<QuantizedDatabase> quantized_;
-    mutable std::mutex mutex_; ///< of the two below
+    mutable std::timed_mutex mutex_; ///< of the two below
     mutable std::unique_ptr<ScreenedDatabase<float>> single_;
     mutable std::unique_ptr<Distinct> distinct_;
 };

@@ -52,10 +52,11 @@ class QuantizedDatabase : public PanelLayout {
         const auto n = static_cast<std::size_t>(positions());
         if (ready != nullptr) {
             parts_ = *ready;
-            require(parts_.step > 0 && parts_.data.size() == positions() * 4 * groups() &&
+            require(parts_.data.size() == positions() * 4 * groups() &&
                         parts_.start.size() == positions() && parts_.error.size() == panels() &&
                         parts_.norm.size() == panels(),
                     "the quantized points do not fit the points");
+            require(ordinary(), "the bounds of the quantized points are out of range");
             return;
         }
         parts_.step = step(points, frame, order);
@@ -97,6 +98,17 @@ class QuantizedDatabase : public PanelLayout {
     }
 
   private:
+    /// Whether numbers are as pack() makes them: sums that begin elsewhere would overflow.
+    bool ordinary() const {
+        const auto length = [](float x) { return x >= 0 && std::isfinite(x); };
+        return parts_.step > 0 && std::isfinite(parts_.step) &&
+               std::all_of(parts_.error.begin(), parts_.error.end(), length) &&
+               std::all_of(parts_.norm.begin(), parts_.norm.end(), length) &&
+               std::all_of(parts_.start.begin(), parts_.start.end(), [](std::int32_t start) {
+                   return start <= 0 && start >= -Int8Bounds::largest_start;
+               });
+    }
+
     /// So that 127 steps are as long as the longest coordinate of all but a few points, which are
     /// too few to spoil the bounds of many panels; judged by some of the points.
     static double step(const Points &points, const Frame &frame,

@@ -113,8 +113,9 @@ class SegmentSearch {
         const Index n = static_cast<Index>(ids.size());
         const double products = static_cast<double>(n) * static_cast<double>(layout.positions()) *
                                 static_cast<double>(queries_.cols()) * cost;
-        const int threads = thread_count(worth_it(control, products));
-        prepare(memory, threads);
+        // No more than there are groups of rows for, each with as many panels as make a part.
+        const int threads =
+            thread_count(worth_it(control, products), n * std::max<Index>(1, layout.panels()));
         // Queries, packed, share the second-level cache with a panel and with their lists.
         constexpr Index rows = 12, cached = Index(1) << 18;
         const Index most = std::min<Index>(240, cached / std::max<Index>(1, search.bytes()));
@@ -126,6 +127,7 @@ class SegmentSearch {
             memory.parts.resize(static_cast<std::size_t>(n * parts));
         Control within = control;
         within.threads = threads;
+        prepare(memory, thread_count(within, blocks * parts));
         parallel_blocks(blocks * parts, within, [&](Index unit, Worker &worker) {
             const Index first = unit / parts * block, part = unit % parts;
             const Index count = std::min(block, n - first);

@@ -12,10 +12,16 @@ METRICFAST_NAMESPACE_BEGIN
 /// Columns of a block's rows, and a value for each.
 template <class T> class ListedRows {
   public:
-    /// Row r's columns are columns[starts[r]] .. columns[starts[r + 1] - 1], which must outlive it.
-    void set(Index count, const std::int64_t *starts, const std::int64_t *columns) {
-        starts_ = starts;
-        columns_ = columns;
+    /// Row r's columns are columns[starts[r]] .. columns[starts[r + 1] - 1], below m. They are
+    /// copied before they are checked: columns that others gave may change meanwhile.
+    void set(Index count, const std::int64_t *starts, const std::int64_t *columns, Index m) {
+        starts_.assign(starts, starts + count + 1);
+        for (std::int64_t &start : starts_)
+            start -= starts[0];
+        columns_.assign(columns + starts[0], columns + starts[count]);
+        columns_.reserve(1); // not null where it is empty
+        for (const std::int64_t column : columns_)
+            require(column >= 0 && column < m, "row engine: a candidate is outside the database");
         // Aligned: vectorised exp peels unaligned ends, which round otherwise.
         constexpr std::size_t line = 64 / sizeof(T);
         places_.assign(1, 0);
@@ -26,7 +32,7 @@ template <class T> class ListedRows {
     }
 
     Index size(Index r) const { return static_cast<Index>(starts_[r + 1] - starts_[r]); }
-    const std::int64_t *columns(Index r) const { return columns_ + starts_[r]; }
+    const std::int64_t *columns(Index r) const { return columns_.data() + starts_[r]; }
     T *values(Index r) { return values_.data() + places_[r]; }
 
     /// visit(r, column, value) of every entry, in stripes of ascending columns, so that what is
@@ -36,7 +42,7 @@ template <class T> class ListedRows {
         constexpr Index cached = Index(1) << 18;
         constexpr Index worth_it = 16; // entries of a row
         const Index count = static_cast<Index>(places_.size()) - 1;
-        const Index listed = static_cast<Index>(starts_[count] - starts_[0]);
+        const Index listed = static_cast<Index>(columns_.size());
         const Index width =
             std::max(cached / std::max<Index>(bytes, 1), worth_it * count * m / (listed + 1));
         reached_.assign(static_cast<std::size_t>(count), 0);
@@ -51,8 +57,7 @@ template <class T> class ListedRows {
     }
 
   private:
-    const std::int64_t *starts_ = nullptr;
-    const std::int64_t *columns_ = nullptr;
+    std::vector<std::int64_t> starts_, columns_;
     std::vector<std::size_t> places_;
     std::vector<Index> reached_;
     AlignedVector<T> values_;

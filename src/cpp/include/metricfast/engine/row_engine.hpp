@@ -45,7 +45,7 @@ template <class T> class RowEngine {
         const RowPlan plan(problem_, near_ != nullptr, loss_.sparse());
         if (plan.keeps())
             renew(weights_, n(), lines_apart<T>(m()));
-        scratch_.ready(plan.lanes, thread_count(control_), plan.memory);
+        scratch_.ready(plan.lanes, thread_count(control_, plan.lanes), plan.memory);
         std::vector<Lane> &lanes = scratch_.lanes;
         const Index blocks = (n() + plan.block - 1) / plan.block;
         parallel_blocks(
@@ -206,7 +206,7 @@ template <class T> class RowEngine {
                          const std::int64_t *starts, const std::int64_t *columns,
                          View<T> grad_queries) const {
         auto &listed = desk.listed;
-        listed.set(count, starts, columns);
+        listed.set(count, starts, columns, m());
         const Index bytes = p() * static_cast<Index>(sizeof(double));
         listed.in_stripes(m(), bytes, [&](Index r, Index j, T &value) {
             const Index i = first + r;

@@ -10,6 +10,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 /// Anchor i with targets T_i:
 ///   reg sum_t D_it + (1 - reg) sum_t sum_{l: y_l != y_i} [margin + D_it - D_il]_+.
+/// Its terms are the distances and the hinges above 0.
 /// Rows may be whole, or lists of columns that contain every target and every active l.
 template <class T> class LmnnLoss : public RowLoss<T> {
   public:
@@ -42,6 +43,7 @@ template <class T> class LmnnLoss : public RowLoss<T> {
                 const double d = static_cast<double>(row.values[place]);
                 targets.push_back({static_cast<T>(margin_ + d), place, 0});
                 result.value += pull * d;
+                result.terms += d > 0;
             }
         if (targets.empty())
             return row.skip();
