@@ -92,6 +92,19 @@ def test_tight_clusters_far_apart(dtype):
     )
 
 
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("d", [2, 6, 20, 100, 700])
+@pytest.mark.parametrize("spread", [0.01, 1.0, 30.0], ids=["close", "wide", "clusters"])
+def test_float32_distances_are_right_to_a_millionth(d, spread, squared):
+    X, Y = points(300, d, np.float32), points(400, d, np.float32, 1)
+    if spread > 1:
+        X[::2], Y[::3] = X[::2] + spread, Y[::3] + spread
+    Y[:300] = X + np.float32(spread) * Y[:300]
+    found = mf.pairwise_distances(X, Y, squared=squared)
+    exact = squared_distances(X.astype(np.float64), Y.astype(np.float64))
+    np.testing.assert_allclose(found, exact if squared else np.sqrt(exact), rtol=1e-6)
+
+
 def test_near_duplicates_under_a_map():
     L = np.random.default_rng(0).normal(size=(4, 6))
     X = points(30, 6, np.float32)

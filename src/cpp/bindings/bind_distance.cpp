@@ -94,6 +94,13 @@ Index pairwise_rows(const py::array &out) {
     return by_precision(out, [](auto zero) { return AllPairs<decltype(zero)>::block; });
 }
 
+/// How many distances of so many rows, to a whole database of so many points, products may round
+/// too much.
+Index most_cancelled(const py::array &out, Index rows, Index columns) {
+    return by_precision(
+        out, [&](auto zero) { return AllPairs<decltype(zero)>::most_cancelled(rows, columns); });
+}
+
 py::array_t<double> origin_of(const py::array &x) {
     const std::vector<double> origin = detail::exact_origin(points(x));
     return py::array_t<double>(static_cast<py::ssize_t>(origin.size()), origin.data());
@@ -146,6 +153,7 @@ void register_distance(py::module_ &m) {
     m.def("frame", &frame_of);
     m.def("pairwise_distances_of_part", &pairwise_of_part);
     m.def("pairwise_rows", &pairwise_rows);
+    m.def("most_cancelled", &most_cancelled);
     m.def("embedding_origin", &origin_of);
     m.def("embed", &embed_points);
     py::register_exception_translator([](std::exception_ptr error) {

@@ -49,9 +49,10 @@ def pairwise_by_blocks(
         starts = np.arange(0, len(points), together)
         cancelled = np.zeros(len(starts), np.int64)
         write(points, start, cancelled)
-        sizes = np.minimum(len(points) - starts, together)
-        for first in starts[cancelled > 4 + sizes * len(database) // 100]:
-            write(points[first : first + together], start + int(first), None)
+        for first, count in zip(starts, cancelled, strict=True):
+            rows = points[first : first + together]
+            if count > kernels.most_cancelled(out, len(rows), len(database)):
+                write(rows, start + int(first), None)
 
 
 def _frame(queries: Points, database: Points) -> tuple[Array, float]:

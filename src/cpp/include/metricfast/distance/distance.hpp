@@ -21,10 +21,13 @@ inline double exact_squared_distance(const double *query, const Points &database
 
 /// Distances from blocks of queries to a whole database, in T.
 ///
-/// The product form |a|^2 + |b|^2 - 2ab of centred points is used where it keeps at least half of
-/// the digits. Entries where it does not are computed again from the differences; where more than
-/// one percent of some rows would be, these rows are computed from differences throughout. Either
-/// way, equal points are equally far from a query.
+/// The product form |a|^2 + |b|^2 - 2ab of centred points is used where it keeps enough digits.
+/// Entries where it does not are computed again from the differences; where too many of some rows
+/// would be, these rows are computed from differences throughout, as all are in float of points
+/// with few coordinates. Either way, equal points are equally far from a query.
+///
+/// In float, distances and their squares have a relative error below 1e-6; in double, at least half
+/// of the digits are right.
 /// Thread-safe once constructed; refers to the points, which must outlive it.
 template <class T> class AllPairs {
   public:
@@ -52,15 +55,22 @@ template <class T> class AllPairs {
     void fill(Index first, View<T> out, bool squared, Index column = 0, bool large = false) const {
         const Index limit = most_cancelled(out.rows, database_.rows() - column);
         if (fill_by_products(first, out, squared, limit, column, large) > limit)
-            fill_by_differences(first, out, squared, column);
+            fill_by_differences(first, out, squared, column, large);
     }
 
     /// So many entries are computed again, of some rows; where more cancel, all are.
-    static Index most_cancelled(Index rows, Index columns) { return 4 + rows * columns / 100; }
+    static Index most_cancelled(Index rows, Index columns) {
+        return 4 + rows * columns / (single ? 16 : 100);
+    }
 
     /// How many entries cancelled: where these are above `limit`, nothing is finished.
     Index fill_by_products(Index first, View<T> out, bool squared, Index limit, Index column = 0,
                            bool large = false) const {
+        constexpr Index few = 8; // coordinates
+        if (single && packed_.depth() <= few) {
+            fill_by_differences(first, out, squared, column, large);
+            return 0;
+        }
         const Finish finish{squared, frame_.scale};
         if (!finish.ordinary())
             return limit + 1;
@@ -71,15 +81,20 @@ template <class T> class AllPairs {
             if (!by_products(queries, begin, std::min(begin + panels_in_cache_, packed_.panels()),
                              out, large, finish, limit, cancelled))
                 return limit + 1;
-        by_differences(first, cancelled, out, Finish{squared, raw_.scale});
+        by_differences(first, cancelled, out, squared);
         return static_cast<Index>(cancelled.size());
     }
 
-    void fill_by_differences(Index first, View<T> out, bool squared, Index column = 0) const {
-        by_difference_tiles(first, column / cols * cols, out, Finish{squared, raw_.scale});
+    void fill_by_differences(Index first, View<T> out, bool squared, Index column = 0,
+                             bool large = false) const {
+        if (single && !queries_.is_double() && !database_.is_double())
+            by_difference_tiles<T>(first, column, out, squared, large);
+        else
+            by_difference_tiles<double>(first, column, out, squared, large);
     }
 
   private:
+    static constexpr bool single = std::is_same_v<T, float>;
     static constexpr Index cols = TileShape<T>::cols;
     static constexpr Index rows = TileShape<T>::rows;
 
@@ -94,13 +109,67 @@ template <class T> class AllPairs {
         }
     };
 
+    /// Terms of one sum in float, which rounds the more, the more there are.
+    static constexpr Index summed = 32;
+
+    /// Sums of step(tile, depth, a, b) over all coordinates.
+    template <class S, class Step>
+    METRICFAST_INLINE static void sum_up(Index depth, const S *a, const S *b, Tile<S> &result,
+                                         Step &&step) {
+        using Shape = TileShape<S>;
+        Tile<S> sum;
+        sum.fill(S(0));
+        const Index part = std::is_same_v<S, float> ? std::min(depth, summed) : depth;
+        step(sum, part, a, b);
+        for (Index k = part; k < depth; k += part) {
+            Tile<S> more;
+            more.fill(S(0));
+            step(more, std::min(part, depth - k), a + k * Shape::rows, b + k * Shape::cols);
+            sum.add(more);
+        }
+        result = sum;
+    }
+
     /// A call of its own: what the caller keeps for later would push accumulators out of registers.
-    METRICFAST_NOINLINE void products(const T *norms, const T *a, const T *b,
-                                      Tile<T> &result) const {
-        Tile<T> tile;
-        tile.fill_rows(norms);
-        tile.accumulate_dot(packed_.depth(), a, b);
-        result = tile;
+    METRICFAST_NOINLINE void products(const T *a, const T *b, Tile<T> &result) const {
+        sum_up<T>(packed_.depth(), a, b, result,
+                  [](Tile<T> &tile, Index depth, const T *x, const T *y)
+                      METRICFAST_INLINE { tile.accumulate_dot(depth, x, y); });
+    }
+
+    template <class S>
+    METRICFAST_NOINLINE void squared_differences(const S *a, const S *b, Tile<S> &result) const {
+        sum_up<S>(packed_.depth(), a, b, result,
+                  [](Tile<S> &tile, Index depth, const S *x, const S *y)
+                      METRICFAST_INLINE { tile.accumulate_squared_difference(depth, x, y); });
+    }
+
+    /// Two registers of row r, from a column on, of which those that are not in `out` are left out.
+    METRICFAST_INLINE static void put(View<T> out, Index r, Index column, Vec<T> d0, Vec<T> d1,
+                                      bool whole, bool large) {
+        constexpr int W = Vec<T>::width;
+        if (whole && large && reinterpret_cast<std::uintptr_t>(out.row(r)) % 64 == 0) {
+            d0.stream(out.row(r) + column);
+            d1.stream(out.row(r) + column + W);
+        } else if (whole) {
+            d0.store(out.row(r) + column);
+            d1.store(out.row(r) + column + W);
+        } else if (r < out.rows) {
+            alignas(64) T spilled[cols];
+            d0.store(spilled);
+            d1.store(spilled + W);
+            std::copy(spilled, spilled + std::min(cols, out.cols - column), out.row(r) + column);
+        }
+    }
+
+    /// Adds the entries of row r that a mask shows, from a column on, if they are in `out`.
+    METRICFAST_INLINE static void note(View<T> out, Index r, Index column, unsigned mask,
+                                       std::vector<std::pair<Index, Index>> &entries) {
+        for (; mask != 0; mask &= mask - 1) {
+            const Index j = column + lowest_bit(mask);
+            if (r < out.rows && j < out.cols)
+                entries.emplace_back(r, j);
+        }
     }
 
     /// False, with `out` left unfinished, once more than `limit` entries have cancelled.
@@ -108,51 +177,36 @@ template <class T> class AllPairs {
                      bool large, const Finish &finish, Index limit,
                      std::vector<std::pair<Index, Index>> &cancelled) const {
         constexpr int W = Vec<T>::width;
-        const T digits = std::sqrt(std::numeric_limits<T>::epsilon() / 2);
+        // Sums of products err by some roundings of |a|^2 + |b|^2.
+        const T digits = single ? T(0.34) : std::sqrt(std::numeric_limits<T>::epsilon() / 2);
         const Vec<T> unit = Vec<T>::broadcast(finish.unit()), zero = Vec<T>::broadcast(T(0));
-        const Vec<T> half = Vec<T>::broadcast(digits);
+        const Vec<T> share = Vec<T>::broadcast(digits);
         // Below this, squares of coordinates may have vanished.
         const Vec<T> least =
             Vec<T>::broadcast(static_cast<T>(packed_.depth() + 8) * std::numeric_limits<T>::min() /
                               std::numeric_limits<T>::epsilon());
-        alignas(64) T spilled[cols];
         for (Index m = 0; m < queries.micro_panels(); ++m)
             for (Index q = begin; q < end; ++q) {
                 Tile<T> tile;
                 const Index column = q * cols;
                 const Vec<T> n0 = Vec<T>::load(&norms_[column]),
                              n1 = Vec<T>::load(&norms_[column + W]);
-                products(&norms_[column], queries.micro_panel(m), packed_.panel(q), tile);
+                products(queries.micro_panel(m), packed_.panel(q), tile);
                 const bool whole = column + cols <= out.cols && (m + 1) * rows <= out.rows;
                 unrolled<TileShape<T>::rows>([&](auto r) METRICFAST_INLINE {
                     const Index i = m * rows + r;
                     const Vec<T> norm = Vec<T>::broadcast(static_cast<T>(queries.norm(i)));
-                    Vec<T> d0 = max(tile.v[r][0] + norm, zero), d1 = max(tile.v[r][1] + norm, zero);
-                    unsigned mask = less(d0, max((n0 + norm) * half, least)) |
-                                    less(d1, max((n1 + norm) * half, least)) << W;
+                    const Vec<T> both0 = n0 + norm, both1 = n1 + norm;
+                    Vec<T> d0 = max(tile.v[r][0] + both0, zero),
+                           d1 = max(tile.v[r][1] + both1, zero);
+                    const unsigned mask = less(d0, max(both0 * share, least)) |
+                                          less(d1, max(both1 * share, least)) << W;
                     if (!finish.squared) {
                         d0 = sqrt(d0);
                         d1 = sqrt(d1);
                     }
-                    d0 = d0 * unit;
-                    d1 = d1 * unit;
-                    if (whole && large && reinterpret_cast<std::uintptr_t>(out.row(i)) % 64 == 0) {
-                        d0.stream(out.row(i) + column);
-                        d1.stream(out.row(i) + column + W);
-                    } else if (whole) {
-                        d0.store(out.row(i) + column);
-                        d1.store(out.row(i) + column + W);
-                    } else if (i < out.rows) {
-                        d0.store(spilled);
-                        d1.store(spilled + W);
-                        std::copy(spilled, spilled + std::min(cols, out.cols - column),
-                                  out.row(i) + column);
-                    }
-                    for (; mask != 0; mask &= mask - 1) {
-                        const Index j = column + lowest_bit(mask);
-                        if (i < out.rows && j < out.cols)
-                            cancelled.emplace_back(i, j);
-                    }
+                    put(out, i, column, d0 * unit, d1 * unit, whole, large);
+                    note(out, i, column, mask, cancelled);
                 });
                 if (static_cast<Index>(cancelled.size()) > limit)
                     return false;
@@ -161,10 +215,13 @@ template <class T> class AllPairs {
     }
 
     void by_differences(Index first, const std::vector<std::pair<Index, Index>> &entries,
-                        View<T> out, const Finish &finish) const {
+                        View<T> out, bool squared) const {
+        const Finish finish{squared, raw_.scale};
         std::vector<double> query(static_cast<std::size_t>(packed_.depth()));
         Index read = -1;
         for (const auto &[i, j] : entries) {
+            if (single && quick_difference(first + i, j, squared, out.row(i)[j]))
+                continue;
             if (i != read)
                 queries_.read_row(first + i, query.data());
             read = i;
@@ -173,40 +230,115 @@ template <class T> class AllPairs {
         }
     }
 
-    /// Columns from `begin` on of all rows of `out`, from differences of uncentred points in
-    /// double.
-    void by_difference_tiles(Index first, Index begin, View<T> out, const Finish &finish) const {
-        using Shape = TileShape<double>;
-        constexpr int W = Vec<double>::width;
+    /// A distance in the precision of the points; false where these differ, or squares are extreme.
+    bool quick_difference(Index i, Index j, bool squared, T &out) const {
+        return queries_.visit([&](auto u) {
+            return database_.visit([&](auto v) {
+                if constexpr (!std::is_same_v<decltype(u), decltype(v)>) {
+                    return false;
+                } else {
+                    const auto sum = squared_distance(u.row(i), v.row(j), u.cols);
+                    using S = std::remove_const_t<decltype(sum)>;
+                    const S most =
+                        squared ? S(std::numeric_limits<T>::max()) : std::numeric_limits<S>::max();
+                    if (!(sum > vanishing<S>() && sum < most))
+                        return false;
+                    out = static_cast<T>(squared ? sum : std::sqrt(sum));
+                    return true;
+                }
+            });
+        });
+    }
+
+    /// Below this, squares of differences may have vanished.
+    template <class S> S vanishing() const {
+        return static_cast<S>(packed_.depth() + 1) * std::numeric_limits<S>::min() /
+               std::numeric_limits<S>::epsilon();
+    }
+
+    /// Columns from `column` on of all rows of `out`, from differences of uncentred points in S:
+    /// in float of points as they are, in double of those in the finest unit.
+    template <class S>
+    void by_difference_tiles(Index first, Index column, View<T> out, bool squared,
+                             bool large) const {
+        using Shape = TileShape<S>;
         const Index depth = packed_.depth();
         const Index micro_panels = (out.rows + Shape::rows - 1) / Shape::rows;
-        AlignedVector<double> a(static_cast<std::size_t>(micro_panels * Shape::rows * depth));
-        AlignedVector<double> b(static_cast<std::size_t>(Shape::cols * depth));
-        std::vector<double> point;
+        const Index panels = (out.cols + Shape::cols - 1) / Shape::cols;
+        Frame frame = raw_;
+        if (std::is_same_v<S, float>)
+            frame.scale = 1;
+        AlignedVector<S> a(static_cast<std::size_t>(micro_panels * Shape::rows * depth));
+        AlignedVector<S> b(static_cast<std::size_t>(panels_in_cache_ * Shape::cols * depth));
+        std::vector<S> point;
         for (Index m = 0; m < micro_panels; ++m)
-            pack_panel<double>(queries_, raw_, nullptr, first + m * Shape::rows,
-                               std::min<Index>(Shape::rows, out.rows - m * Shape::rows),
-                               Shape::rows, 1.0, a.data() + m * Shape::rows * depth, nullptr,
-                               point);
-        alignas(64) double spilled[Shape::rows][Shape::cols];
-        for (Index column = begin; column < database_.rows(); column += Shape::cols) {
-            const Index count = std::min<Index>(Shape::cols, database_.rows() - column);
-            pack_panel<double>(database_, raw_, nullptr, column, count, Shape::cols, 1.0, b.data(),
-                               nullptr, point);
-            for (Index m = 0; m < micro_panels; ++m) {
-                Tile<double> tile;
-                tile.fill(0.0);
-                tile.accumulate_squared_difference(depth, a.data() + m * Shape::rows * depth,
-                                                   b.data());
-                unrolled<Shape::rows>([&](auto r) METRICFAST_INLINE {
-                    tile.v[r][0].store(spilled[r]);
-                    tile.v[r][1].store(spilled[r] + W);
-                });
-                for (Index r = 0; r < std::min<Index>(Shape::rows, out.rows - m * Shape::rows); ++r)
-                    for (Index c = 0; c < count; ++c)
-                        out.row(m * Shape::rows + r)[column + c] = finish(spilled[r][c]);
-            }
+            pack_panel<S>(queries_, frame, nullptr, first + m * Shape::rows,
+                          std::min<Index>(Shape::rows, out.rows - m * Shape::rows), Shape::rows,
+                          S(1), a.data() + m * Shape::rows * depth, nullptr, point);
+        std::vector<std::pair<Index, Index>> extreme;
+        for (Index begin = column / Shape::cols; begin < panels; begin += panels_in_cache_) {
+            const Index end = std::min(begin + panels_in_cache_, panels);
+            for (Index q = begin; q < end; ++q)
+                pack_panel<S>(database_, frame, nullptr, q * Shape::cols,
+                              std::min<Index>(Shape::cols, out.cols - q * Shape::cols), Shape::cols,
+                              S(1), b.data() + (q - begin) * Shape::cols * depth, nullptr, point);
+            for (Index m = 0; m < micro_panels; ++m)
+                for (Index q = begin; q < end; ++q) {
+                    Tile<S> tile;
+                    squared_differences<S>(a.data() + m * Shape::rows * depth,
+                                           b.data() + (q - begin) * Shape::cols * depth, tile);
+                    finish_differences(tile, m * Shape::rows, q * Shape::cols, out, squared, large,
+                                       extreme);
+                }
         }
+        const Finish finish{squared, raw_.scale};
+        std::vector<double> query(static_cast<std::size_t>(depth));
+        for (const auto &[i, j] : extreme) {
+            queries_.read_row(first + i, query.data());
+            out.row(i)[j] =
+                finish(exact_squared_distance(query.data(), database_, j, finish.scale));
+        }
+    }
+
+    /// Of points as they are. Notes entries that may have vanished or overflown.
+    void finish_differences(const Tile<float> &tile, Index row, Index column, View<float> out,
+                            bool squared, bool large,
+                            std::vector<std::pair<Index, Index>> &extreme) const {
+        using V = Vec<float>;
+        const V least = V::broadcast(vanishing<float>());
+        const V most = V::broadcast(std::numeric_limits<float>::max());
+        const bool whole = column + cols <= out.cols && row + rows <= out.rows;
+        unrolled<TileShape<float>::rows>([&](auto r) METRICFAST_INLINE {
+            V d0 = tile.v[r][0], d1 = tile.v[r][1];
+            const unsigned mask =
+                less(d0, least) | less(most, d0) | (less(d1, least) | less(most, d1)) << V::width;
+            if (!squared) {
+                d0 = sqrt(d0);
+                d1 = sqrt(d1);
+            }
+            put(out, row + r, column, d0, d1, whole, large);
+            note(out, row + r, column, mask, extreme);
+        });
+    }
+
+    /// In the finest unit, a power of two, by which nothing is rounded.
+    void finish_differences(const Tile<double> &tile, Index row, Index column, View<T> out,
+                            bool squared, bool, std::vector<std::pair<Index, Index>> &) const {
+        using V = Vec<double>;
+        const V unit = V::broadcast(1 / raw_.scale);
+        const Index count = std::min<Index>(TileShape<double>::cols, out.cols - column);
+        unrolled<TileShape<double>::rows>([&](auto r) METRICFAST_INLINE {
+            if (row + r >= out.rows)
+                return;
+            alignas(64) double d[TileShape<double>::cols];
+            unrolled<2>([&](auto half) METRICFAST_INLINE {
+                const V x = tile.v[r][half];
+                (squared ? x * unit * unit : sqrt(x) * unit).store(d + half * V::width);
+            });
+            T *const to = out.row(row + r) + column;
+            for (Index c = 0; c < count; ++c)
+                to[c] = static_cast<T>(d[c]);
+        });
     }
 
     const Points &queries_;

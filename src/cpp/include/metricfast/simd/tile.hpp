@@ -30,6 +30,13 @@ template <class T, int Rows = TileShape<T>::rows> struct Tile {
         });
     }
 
+    METRICFAST_INLINE void add(const Tile &other) {
+        unrolled<rows>([&](auto r) METRICFAST_INLINE {
+            v[r][0] = v[r][0] + other.v[r][0];
+            v[r][1] = v[r][1] + other.v[r][1];
+        });
+    }
+
     METRICFAST_INLINE void fill(T value) {
         const Vec<T> x = Vec<T>::broadcast(value);
         unrolled<rows>([&](auto r) METRICFAST_INLINE { v[r][0] = v[r][1] = x; });
@@ -45,11 +52,14 @@ template <class T, int Rows = TileShape<T>::rows> struct Tile {
     }
 
     /// v[r][c] += sum_k (a[k][r] - b[k][c])^2: slower, and right where the product form cancels.
-    /// Rounded as exact_squared_distance() is.
+    /// In double rounded as exact_squared_distance() is.
     METRICFAST_INLINE void accumulate_squared_difference(Index depth, const T *a, const T *b) {
         accumulate<rows>(depth, a, b, [](Vec<T> x, Vec<T> y, Vec<T> sum) METRICFAST_INLINE {
             const Vec<T> d = x - y;
-            return sum + d * d;
+            if constexpr (std::is_same_v<T, float>)
+                return fma(d, d, sum);
+            else
+                return sum + d * d;
         });
     }
 
