@@ -172,7 +172,7 @@ def test_the_regressor_warns_once_and_speaks_of_quantiles():
         clone(REGRESSOR).fit(X, X[:, :1])
     assert len(caught) == 1
     targets = np.r_[np.zeros(117), 1, 2, 3]
-    with pytest.warns(UserWarning, match="lower n_neighbors, or n_bins"):
+    with pytest.warns(UserWarning, match="lower n_neighbors, or lower n_bins"):
         clone(REGRESSOR).set_params(n_neighbors=7).fit(X, targets)
 
 
