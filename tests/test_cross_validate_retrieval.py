@@ -68,7 +68,7 @@ NUMBERS = LogRatioLearner(2, max_epochs=1, random_state=0)
         make_pipeline(StandardScaler(), NUMBERS),
         GridSearchCV(NUMBERS, {"max_epochs": [1]}, cv=2),
         MLKR(max_iter=2, random_state=0),
-        KernelizedMetricLearner(MLKR(max_iter=2, random_state=0)),
+        KernelizedMetricLearner(MLKR(max_iter=2, random_state=0), random_state=0),
         PLSRegression(2),
     ],
     ids=lambda estimator: type(estimator).__name__,
