@@ -36,12 +36,12 @@ def resolve(revision: str) -> str:
     return found.stdout.strip()
 
 
-def like_ours() -> tuple[bool, bool]:
-    """Tell whether the running library is built for this processor alone, and whether editable."""
+def like_ours() -> tuple[str, bool]:
+    """Return the levels of instruction sets that are built and run here, and whether editable."""
     import metricfast
 
     url = distribution("metricfast").read_text("direct_url.json") or ""
-    return metricfast.build_info()["isa"] == "native", '"editable": true' in url
+    return ";".join(metricfast.build_info()["available_isas"]), '"editable": true' in url
 
 
 def install(commit: str) -> Path:
@@ -55,8 +55,8 @@ def install(commit: str) -> Path:
     RevisionError
         If it cannot be built, or another library than the one that was built is imported.
     """
-    native, editable = like_ours()
-    traits = [name for name, has in (("native", native), ("editable", editable)) if has]
+    levels, editable = like_ours()
+    traits = [*levels.split(";"), *(["editable"] if editable else [])]
     folder = FOLDER / "-".join([commit[:12], *traits])
     python = python_of(folder / "environment")
     if not (folder / "complete").exists():
@@ -64,7 +64,7 @@ def install(commit: str) -> Path:
         shutil.rmtree(folder, ignore_errors=True)
         _extract(commit, folder / "source")
         _environment(folder / "environment")
-        _build(folder / "source", python, native, editable)
+        _build(folder / "source", python, levels, editable)
         (folder / "complete").touch()
     imported = _output([str(python), "-c", IMPORTED])
     if not Path(imported).is_relative_to(folder):
@@ -97,12 +97,12 @@ def _environment(folder: Path) -> None:
     (Path(packages) / "running.pth").write_text("\n".join(seen) + "\n")
 
 
-def _build(source: Path, python: Path, native: bool, editable: bool) -> None:
+def _build(source: Path, python: Path, levels: str, editable: bool) -> None:
     command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps"]
     if all(importlib.util.find_spec(tool) for tool in BUILD_TOOLS):
         command.append("--no-build-isolation")
     command += [f"-Cbuild-dir={source.parent / 'build'}"]
-    command += [f"-Ccmake.define.METRICFAST_NATIVE={'ON' if native else 'OFF'}"]
+    command += [f"-Ccmake.define.METRICFAST_LEVELS={levels}"]
     settings = {}
     if shutil.which("ccache"):
         # Paths count from the revision's folder on: what revisions have in common is compiled once.

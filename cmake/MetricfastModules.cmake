@@ -31,7 +31,7 @@ foreach(level IN LISTS metricfast_levels)
     target_compile_definitions(${module} PRIVATE METRICFAST_MODULE_NAME=${module}
                                                  METRICFAST_MODULE_ISA="${level}"
                                                  METRICFAST_EIGEN_VERSION="${Eigen3_VERSION}")
-    if(NOT METRICFAST_NATIVE)
+    if(NOT METRICFAST_LEVELS STREQUAL "auto")
         # Half the processor time in all, where a developer's build after a change is better off
         # with one file at a time.
         set_target_properties(${module} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)

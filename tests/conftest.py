@@ -4,13 +4,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from metricfast._core.dispatch import available_isas
+from metricfast._core.dispatch import X86_64_LEVELS, available_isas
 
 # Which what starts the tests in the background may have had ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -30,11 +31,11 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests on real data, and leave those of the levels out of a developer's native build."""
+    """Mark tests on real data, and leave those of the levels out where not all are built."""
     for item in items:
         if "real_data" in getattr(item, "fixturenames", ()):
             item.add_marker("data")
-    if available_isas()[-1] == "native":
+    if not all(find_spec(f"metricfast._kernels_{level}") for level in X86_64_LEVELS):
         config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker("levels")])
         items[:] = [i for i in items if not i.get_closest_marker("levels")]
 

@@ -45,7 +45,7 @@ def repository(monkeypatch, tmp_path):
 def test_a_revision_is_built_once_in_an_environment_that_sees_the_packages(repository, monkeypatch):
     built = []
 
-    def build(source, python, native, editable):
+    def build(source, python, levels, editable):
         built.append(source)
         (packages,) = python.parent.parent.glob("**/site-packages")
         shutil.copy(source / "metricfast.py", packages)

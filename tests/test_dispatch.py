@@ -82,7 +82,7 @@ def machine(monkeypatch: pytest.MonkeyPatch):
         (LEVELS, ["v2", "v3"], "v3"),
         (["v2", "v3"], LEVELS, "v3"),
         (["base"], [], "base"),
-        (["native"], [], "native"),
+        (["v3"], LEVELS, "v3"),
     ],
 )
 def test_choice(machine, built: list[str], supported: list[str], isa: str) -> None:

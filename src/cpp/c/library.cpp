@@ -65,8 +65,7 @@ struct Level {
         const std::vector<std::string> built{METRICFAST_LEVELS}; // best last
         const std::vector<std::string> supported = metricfast::supported_levels();
         const auto runs = [&](const std::string &level) {
-            const bool any_machine = level == "base" || level == "native";
-            return any_machine || std::count(supported.begin(), supported.end(), level) > 0;
+            return level == "base" || std::count(supported.begin(), supported.end(), level) > 0;
         };
         const char *const variable = std::getenv("METRICFAST_ISA");
         const std::string wanted = variable != nullptr ? variable : "";

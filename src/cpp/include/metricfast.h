@@ -56,7 +56,7 @@ typedef struct metricfast_database metricfast_database;
 /* The version of the library, such as "0.1.0". */
 METRICFAST_API const char *metricfast_version(void);
 
-/* The instruction set level in use: "v2", "v3" or "v4" of x86-64, "base" or "native"; null where
+/* The instruction set level in use: "v2", "v3" or "v4" of x86-64, or "base"; null where
  * there is none for this processor. */
 METRICFAST_API const char *metricfast_isa(void);
 

@@ -15,8 +15,7 @@ __all__ = ["available_isas", "build_info", "get_kernels"]
 
 VARIABLE = "METRICFAST_ISA"
 X86_64_LEVELS = ("v2", "v3", "v4")
-# Best last. A developer's build holds "native" alone, and other processors than x86-64 "base".
-ISAS = ("base", *X86_64_LEVELS, "native")
+ISAS = ("base", *X86_64_LEVELS)  # best last; "base" on other processors than x86-64
 
 
 @functools.cache
