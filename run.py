@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Run demo or tests, or build the site, on a machine with Python, a C++17 compiler and no more.
 
-python3 run.py demo [options]    learn metrics on data that ships with scikit-learn
+python3 run.py demo [options]    see what a learned distance gains, in two minutes
 python3 run.py test [options]    run all tests; options go to pytest
 python3 run.py docs [options]    build the site of docs/ into build/site, and check it
 
-Everything is installed into .venv in this directory, and compiled again where the sources changed.
+Everything is installed into .venv in this directory, and compiled again where the sources changed:
+for this machine's processor, or with --all-levels for every processor, in three times the time.
 """
 
 import hashlib
@@ -14,6 +15,8 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
+import time
 import venv
 
 ROOT = pathlib.Path(__file__).resolve().parent
@@ -27,16 +30,19 @@ COMMANDS = {
 
 
 def main():
-    if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0] not in COMMANDS:
         sys.exit(__doc__)
     if sys.version_info < (3, 10):
         sys.exit(f"metricfast needs Python 3.10 or newer, this is {sys.version.split()[0]}")
-    extra, command = COMMANDS[sys.argv[1]]
-    install(extra)
-    sys.exit(subprocess.call([PYTHON, "-m", *command, *sys.argv[2:]], cwd=ROOT))
+    all_levels = "--all-levels" in arguments
+    options = [each for each in arguments[1:] if each != "--all-levels"]
+    extra, command = COMMANDS[arguments[0]]
+    install(extra, all_levels)
+    sys.exit(subprocess.call([PYTHON, "-m", *command, *options], cwd=ROOT))
 
 
-def install(extra):
+def install(extra, all_levels):
     if not PYTHON.exists():
         try:
             venv.create(ENVIRONMENT, with_pip=True)
@@ -46,12 +52,14 @@ def install(extra):
             )
     stamp = ENVIRONMENT / "installed-sources"
     sources = digest()
-    if not stamp.exists() or stamp.read_text() != sources:
+    built = stamp.read_text().split() if stamp.exists() else []
+    if built[:1] != [sources] or (all_levels and "all" not in built):
         jobs = os.environ.setdefault("CMAKE_BUILD_PARALLEL_LEVEL", str(compilers(free_memory())))
-        print(f"compiling metricfast, {jobs} files at a time, takes some minutes", flush=True)
-        pip("install", ".")
-        stamp.write_text(sources)
-    pip("install", f"metricfast[{extra}]")
+        doing = f"compiling metricfast, {jobs} files at a time"
+        levels = [] if all_levels else ["-C", "cmake.define.METRICFAST_LEVELS=auto"]
+        pip(doing, "install", ".", *levels)
+        stamp.write_text(f"{sources} {'all' if all_levels else 'one'}\n")
+    pip("installing other packages", "install", f"metricfast[{extra}]")
 
 
 def compilers(memory):
@@ -74,10 +82,25 @@ def free_memory():
     return min(limits)
 
 
-def pip(*arguments):
+def pip(doing, *arguments):
+    """Run pip and show for how long; what it prints is shown if it fails."""
     command = [PYTHON, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
-    if subprocess.call(command, cwd=ROOT):
-        sys.exit("installation failed, see above")
+    begin = time.monotonic()
+    print(f"{doing} ...", end="", flush=True)
+    with tempfile.TemporaryFile("w+") as printed:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=printed, stderr=subprocess.STDOUT)
+        try:
+            while process.poll() is None:
+                time.sleep(0.2)
+                if sys.stdout.isatty():
+                    print(f"\r{doing} ... {time.monotonic() - begin:.0f} s", end="", flush=True)
+        except KeyboardInterrupt:
+            process.wait()
+            sys.exit(130)
+        print(f" done after {time.monotonic() - begin:.0f} s", flush=True)
+        if process.returncode:
+            printed.seek(0)
+            sys.exit(f"{printed.read()}\ninstallation failed, see above")
 
 
 def digest():

@@ -31,9 +31,9 @@ foreach(level IN LISTS metricfast_levels)
     target_compile_definitions(${module} PRIVATE METRICFAST_MODULE_NAME=${module}
                                                  METRICFAST_MODULE_ISA="${level}"
                                                  METRICFAST_EIGEN_VERSION="${Eigen3_VERSION}")
-    if(NOT METRICFAST_LEVELS STREQUAL "auto")
-        # Half the processor time in all, where a developer's build after a change is better off
-        # with one file at a time.
+    if(NOT SKBUILD_STATE STREQUAL "editable")
+        # Half the processor time in all. An editable build compiles one file at a time: after a
+        # change that is less.
         set_target_properties(${module} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
     endif()
     install(TARGETS ${module} DESTINATION .)

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,22 +16,68 @@ from sklearn import config_context
 import metricfast
 from metricfast import plotting
 from metricfast.__main__ import main
-from metricfast.cli import plain
+from metricfast.cli import demo, plain
 from metricfast.comparison.candidates import suited
 from metricfast.comparison.result import EUCLIDEAN, SCALED
 
 PNG = b"\x89PNG\r\n\x1a\n"
+ROOT = Path(__file__).parents[1]
+GAIN = re.compile(r"^   (\S+) ([\d.]+)( s)?  ->  (\S+) ([\d.]+)(?: s)?$", re.MULTILINE)
+LAST = list(demo.QUESTIONS)[-1]
 
 
-def test_demo_prints_a_row_per_learner_and_draws(tmp_path, capsys):
-    picture = tmp_path / "demo.png"
-    assert main(["demo", "--data", "wine", "--output", str(picture)]) == 0
+@pytest.fixture(scope="module")
+def demo_run(tmp_path_factory):
+    """What the demo printed, and its picture."""
+    picture = tmp_path_factory.mktemp("demo") / "demo.png"
+    command = [sys.executable, "-W", "error", "-m", "metricfast", "demo", "--output", str(picture)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout, picture
+
+
+def test_the_demo_answers_each_question_with_a_gain_and_draws(demo_run):
+    printed, picture = demo_run
+    for number, question in enumerate(demo.QUESTIONS, 1):
+        assert f"\n{number}. {question}\n" in printed
+    found = GAIN.findall(printed)
+    assert len(found) == 5
+    for _, before, unit, _, after in found:
+        assert (float(before) > float(after)) if unit else (float(before) < float(after))
+    assert str(picture) in printed
+    assert picture.read_bytes().startswith(PNG)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_pages_give_the_figures_of_the_demo(demo_run, page):
+    found = {(old, new): (x, y) for old, x, _, new, y in GAIN.findall(demo_run[0])}
+    rows = re.findall(
+        r"\| (\S+) (\.\d+) \| (\S+) \*\*(\.\d+)\*\* \| `python3 run.py demo`",
+        (ROOT / page).read_text(encoding="utf-8"),
+    )
+    assert len(rows) == 2
+    for old, before, new, after in rows:
+        x, y = found[old, new]
+        assert abs(float(x) - float(before)) < 0.011, (old, x)
+        assert abs(float(y) - float(after)) < 0.011, (new, y)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_first_example_prints_what_the_page_says(page, capsys):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    code, expected = re.search(
+        r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL
+    ).groups()
+    exec(compile(code, page, "exec"), {})
+    assert capsys.readouterr().out == expected
+
+
+def test_demo_all_prints_a_row_per_learner(capsys):
+    assert main(["demo", "--all", "wine"]) == 0
     printed = capsys.readouterr().out
     assert "wine: accuracy of 3 neighbours: 178 points, 3 classes, 5 folds" in printed
     rows = re.findall(r"^(\w+(?: Euclidean)?) +([\d.]+)  \[", printed, re.MULTILINE)
     assert {name for name, _ in rows} == {EUCLIDEAN, SCALED, *suited(178, False)}
-    assert str(picture) in printed
-    assert picture.read_bytes().startswith(PNG)
 
 
 def test_info(capsys):
@@ -44,7 +91,7 @@ def test_info(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["demo", "--data", "moons"], "argument --data: invalid choice: 'moons'"),
+        (["demo", "--all", "moons"], "argument --all: invalid choice: 'moons'"),
         (["demo", "--output", "none/demo.png"], "argument --output: no PNG file can be written"),
         (["demo", "--output", "demo.pdf"], "argument --output: no PNG file can be written"),
         (["info", "more"], "unrecognized arguments: more"),
@@ -64,22 +111,22 @@ def test_the_module_runs_as_a_program():
     assert subprocess.run(command, check=False, capture_output=True).returncode == 2
 
 
-def test_without_matplotlib_the_demo_prints_its_table_alone(monkeypatch, capsys, tmp_path):
+def test_without_matplotlib_the_demo_prints_its_answers_alone(monkeypatch, capsys, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.delitem(sys.modules, "metricfast.plotting")
-    monkeypatch.setattr(plain.metricfast, "compare", partial(metricfast.compare, learners="NCA"))
+    monkeypatch.setattr(demo, "QUESTIONS", {"How long?": demo.QUESTIONS[LAST]})
     picture = tmp_path / "demo.png"
-    assert main(["demo", "--data", "iris", "--output", str(picture)]) == 0
-    told = capsys.readouterr()
-    assert len(re.findall(r"^NCA ", told.out + told.err, re.MULTILINE)) == 1
-    assert "pip install 'metricfast[plot]'" in told.err
+    assert main(["demo", "--output", str(picture)]) == 0
+    printed = capsys.readouterr()
+    assert len(GAIN.findall(printed.out)) == 1
+    assert "pip install 'metricfast[plot]'" in printed.err
     assert not picture.exists()
 
 
-def test_on_a_terminal_the_demo_says_what_it_has_done(monkeypatch, capsys, tmp_path):
+def test_on_a_terminal_the_comparison_shows_what_is_done(monkeypatch, capsys):
     monkeypatch.setattr(plain.metricfast, "compare", partial(metricfast.compare, learners="NCA"))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    main(["demo", "--data", "iris", "--output", str(tmp_path / "demo.png")])
+    main(["demo", "--all", "iris"])
     told = capsys.readouterr()
     assert len(re.findall(r"^NCA ", told.out, re.MULTILINE)) == 1
     assert "NCA: done" in told.err

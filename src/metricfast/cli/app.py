@@ -74,7 +74,7 @@ def app() -> None:
 @app.command("demo", **_ANY)
 @_arguments
 def demo_command(arguments: tuple[str, ...]) -> None:
-    """Compare learners on data that ship with scikit-learn, and draw a picture."""
+    """Answer five questions before and after learning, and draw a picture."""
     sys.exit(plain.run(["demo", *arguments]))
 
 

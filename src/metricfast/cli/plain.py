@@ -1,4 +1,4 @@
-"""What needs no package beside those of the library: `demo` and `info`."""
+"""The commands that need no optional package: `demo` and `info`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sklearn import datasets
-from sklearn.base import clone
-from sklearn.decomposition import PCA
-from sklearn.model_selection import train_test_split
 
 import metricfast
 
@@ -29,10 +26,11 @@ def run(arguments: Sequence[str], missing: Sequence[str] = ()) -> int:
     """
     parser = argparse.ArgumentParser(prog="metricfast", description="Metric learning.")
     commands = parser.add_subparsers(dest="command", required=True)
-    demo_parser = commands.add_parser("demo", help="learn metrics, print a table, draw a picture")
+    demo_parser = commands.add_parser("demo", help="five questions before and after learning")
     demo_parser.add_argument(
-        "--data", choices=DATA, nargs="+", default=DATA, help="data sets; the last is drawn"
-    )
+        "--all", nargs="*", choices=DATA, metavar="DATA",
+        help=f"compare all learners instead, on these data sets (all: {', '.join(DATA)})",
+    )  # fmt: skip
     demo_parser.add_argument(
         "--output", type=Path, default=Path("metricfast-demo.png"), help="the picture, a PNG file"
     )
@@ -55,41 +53,27 @@ def run(arguments: Sequence[str], missing: Sequence[str] = ()) -> int:
         return 0
     if options.output.suffix != ".png" or not options.output.parent.is_dir():
         demo_parser.error(f"argument --output: no PNG file can be written at {options.output}")
-    return demo(options.data, options.output)
+    if options.all is not None:
+        return compare_all(options.all or DATA)
+    run_demo = importlib.import_module("metricfast.cli.demo").run_demo
+    return int(run_demo(options.output))
 
 
-def demo(names: Sequence[str], output: Path) -> int:
-    """Compare the learners that suit each data set, and draw a 2-D embedding of the last."""
+def compare_all(names: Sequence[str]) -> int:
+    """Compare the learners that suit each data set, and return the exit code."""
     for name in names:
         X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
         found = metricfast.compare(
-            X, y, n_neighbors=3, random_state=0, callbacks=[lambda row: _tell(row.learner)]
+            X, y, n_neighbors=3, random_state=0, callbacks=[lambda row: _show(row.learner)]
         )
-        _tell("")
+        _show("")
         print(f"\n{name}: {found}", flush=True)
         if found.interrupted_:
             return 130
-    try:
-        plotting = importlib.import_module("metricfast.plotting")
-    except ImportError as error:
-        print(f"no picture: {error}", file=sys.stderr)
-        return 0
-    X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
-    units = clone(found.best_estimator_[:-1]).fit(X_train, y_train)
-    X_train, X_test = units.transform(X_train), units.transform(X_test)
-    nca = metricfast.NCA(n_components=2, random_state=0).fit(X_train, y_train)
-    figure = plotting.plot_before_after(
-        PCA(2).fit(X_train).transform(X_test),
-        nca.transform(X_test),
-        y_test,
-        titles=("PCA to 2", "NCA to 2"),
-    )
-    figure.savefig(output, dpi=100)
-    print(f"held-out {names[-1]} in two dimensions, before and after: {output.resolve()}")
     return 0
 
 
-def _tell(done: str) -> None:
-    """Show on a terminal what is done, in the place of what was before."""
+def _show(done: str) -> None:
+    """Show on a terminal which learner was compared last; replaces the line before."""
     if sys.stderr.isatty():
         print(f"\r\033[K{done and f'{done}: done'}", end="", file=sys.stderr, flush=True)
