@@ -63,8 +63,8 @@ def install(extra, all_levels):
 
 
 def compilers(memory):
-    """How many compilers to run at a time, each of which takes up to 1.5 GB."""
-    return max(1, int(min(os.cpu_count() or 1, memory / 1.5e9)))
+    """How many compilers to run at a time, each of which takes up to 2 GB."""
+    return max(1, int(min(os.cpu_count() or 1, memory / 2e9)))
 
 
 def free_memory():

@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_iris, load_wine
 from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LinearRegression
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import (
     KFold,
     RepeatedStratifiedKFold,
@@ -26,6 +27,7 @@ from sklearn.model_selection import (
     cross_val_predict,
     cross_val_score,
 )
+from sklearn.neighbors import KNeighborsClassifier as SklearnKNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -34,6 +36,7 @@ from metricfast._core.files import write_tensors
 from metricfast.comparison import candidates
 from metricfast.comparison.deadline import OutOfTimeError, stopped_after
 from metricfast.comparison.statistics import adjusted, expected_of_the_best, paired_p_value
+from metricfast.comparison.trial import grouped_scores
 
 X, y = load_wine(return_X_y=True)
 
@@ -99,7 +102,7 @@ def test_continuous_labels_are_scored_by_the_r2_of_all_held_out_points():
     assert rows_of(both)["Euclidean"].score == pytest.approx(rows_of(one)["Euclidean"].score)
 
 
-def test_a_scorer_is_judged_over_folds():
+def test_a_scorer_gives_the_mean_of_folds():
     cv = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
     by_scorer = compare(X, y, learners="LFDA", cv=cv, scoring="balanced_accuracy", random_state=0)
     assert by_scorer.task.startswith("balanced_accuracy")
@@ -108,6 +111,47 @@ def test_a_scorer_is_judged_over_folds():
     assert row.score == pytest.approx(expected.mean(), abs=1e-12)
     by_points = compare(X, y, learners="LFDA", cv=cv, random_state=0)  # each held out twice
     assert abs(rows_of(by_points)["LFDA"].score - row.score) < 0.05
+
+
+def test_shares_of_groups_vary_as_the_score_does():
+    rng = np.random.default_rng(0)
+    n = 400
+    labels = rng.integers(3, size=n)
+    points = rng.normal(size=(n, 2)) + labels[:, None]
+    fitted = SklearnKNeighbors(5).fit(points[::2], labels[::2])
+    for name in ("accuracy", "balanced_accuracy", "roc_auc_ovr", "neg_log_loss"):
+        scorer = get_scorer(name)
+        found = grouped_scores(scorer, fitted, points[1::2], labels[1::2])
+        assert len(found) == 10
+        assert found.mean() == pytest.approx(scorer(fitted, points[1::2], labels[1::2]))
+    right = fitted.predict(points[1::2]) == labels[1::2]
+    of_accuracy = grouped_scores(get_scorer("accuracy"), fitted, points[1::2], labels[1::2])
+    of_rows = right.std(ddof=1) / np.sqrt(len(right))
+    assert 0.5 < of_accuracy.std(ddof=1) / np.sqrt(10) / of_rows < 2
+    one = SklearnKNeighbors(5).fit(points[::2], labels[::2] == 0)
+    few = np.r_[np.flatnonzero(labels == 0)[:1], np.flatnonzero(labels == 1)[:9]]
+    once = grouped_scores(get_scorer("roc_auc"), one, points[few], labels[few] == 0)
+    assert once.shape == (1,)  # not defined without the group of the only point of its class
+
+
+def test_a_scorer_finds_a_gain_that_folds_are_too_few_for():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(2, size=600)
+    points = np.c_[2 * labels + rng.normal(size=600), rng.normal(size=(600, 30))]
+    found = compare(points, labels, learners="LFDA", scoring="roc_auc", scale=False, refit=False)
+    row = rows_of(found)["LFDA"]
+    assert row.difference > 0.03 and row.p_value < 0.01 and row.change == "better"
+    assert "expect" not in found.verdict()  # the same number twice says nothing
+    assert rows_of(found)["one answer"].score == 0.5
+
+
+def test_the_row_of_one_answer():
+    row = rows_of(compare(X, y, learners="LFDA", random_state=0, refit=False))["one answer"]
+    assert row.score == pytest.approx(np.bincount(y).max() / len(y))
+    assert np.isnan(row.p_value)
+    points = np.random.default_rng(0).normal(size=(60, 2))
+    found = compare(points, points[:, 0], learners="Covariance", random_state=0, refit=False)
+    assert -0.1 < rows_of(found)["one answer"].score <= 0
 
 
 def test_paired_tests():
@@ -154,7 +198,7 @@ def test_ctrl_c_leaves_what_was_done(limit):
     given = [LFDA(), Ended(presses=True), NCA()]
     found = compare(X, y, learners=given, random_state=0, time_limit=limit)
     assert found.interrupted_ and found.best_estimator_ is None
-    assert set(rows_of(found)) == {"Euclidean", "scaled Euclidean", "LFDA"}
+    assert set(rows_of(found)) == {"Euclidean", "scaled Euclidean", "one answer", "LFDA"}
     assert repr(found).endswith("interrupted")
 
 
@@ -255,7 +299,7 @@ def test_callbacks_see_rows_and_end_the_comparison(capsys):
         X, y, callbacks=[lambda row: seen.append(row.learner) or row.learner == "Covariance"],
         random_state=0, verbose=True,
     )  # fmt: skip
-    assert seen == ["Euclidean", "scaled Euclidean", "Covariance"]
+    assert seen == ["Euclidean", "scaled Euclidean", "one answer", "Covariance"]
     assert [line.split("  ")[0] for line in capsys.readouterr().err.splitlines()] == seen
     assert not found.interrupted_
 

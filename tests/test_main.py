@@ -18,7 +18,7 @@ from metricfast import plotting
 from metricfast.__main__ import main
 from metricfast.cli import demo, plain
 from metricfast.comparison.candidates import suited
-from metricfast.comparison.result import EUCLIDEAN, SCALED
+from metricfast.comparison.result import CONSTANT, EUCLIDEAN, SCALED
 
 PNG = b"\x89PNG\r\n\x1a\n"
 ROOT = Path(__file__).parents[1]
@@ -76,8 +76,8 @@ def test_demo_all_prints_a_row_per_learner(capsys):
     assert main(["demo", "--all", "wine"]) == 0
     printed = capsys.readouterr().out
     assert "wine: accuracy of 3 neighbours: 178 points, 3 classes, 5 folds" in printed
-    rows = re.findall(r"^(\w+(?: Euclidean)?) +([\d.]+)  \[", printed, re.MULTILINE)
-    assert {name for name, _ in rows} == {EUCLIDEAN, SCALED, *suited(178, False)}
+    rows = re.findall(r"^(\w+(?: Euclidean| answer)?) +([\d.]+)  \[", printed, re.MULTILINE)
+    assert {name for name, _ in rows} == {EUCLIDEAN, SCALED, CONSTANT, *suited(178, False)}
 
 
 def test_info(capsys):

@@ -41,20 +41,19 @@ LEFT_OUT = {
     ),
     *("MMC", "OASIS", "OASIS_Supervised", "RCA", "SCML", "SDML"),
 }
-# Mini-batches need many points, and learners that draw whole classes together few shapes a class.
+# Mini-batches need many points. Learners that draw whole classes together need classes of few
+# shapes, and a map for each class takes ten times as long as any other learner.
 OF_MANY = {"ProxyNCALearner", "TripletLearner"}
-OF_FEW = {"LDML", "MCML", "MMC_Supervised", "NCMML"}
+OF_FEW = {"LDML", "MCML", "MMC_Supervised", "MultiMetricLMNN", "NCMML"}
 MANY = 1000
 # From so many points on, what looks at all pairs of them is trained on mini-batches.
 HUGE = 10_000
 IN_BATCHES = {"NCA", "LMNN", "MLKR"}
-OF_ALL_PAIRS = {"MultiMetricLMNN"}
 
 
 def suited(n_points: int, continuous: bool) -> dict[str, BaseEstimator]:
     """Return learners by name that suit so many points, with default parameters."""
     left_out = OF_FEW if n_points >= MANY else OF_MANY
-    left_out = left_out | (OF_ALL_PAIRS if n_points >= HUGE else set())
     found = {}
     for name in CONTINUOUS if continuous else CLASSES:
         if name not in left_out:

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.comparison.record import Record
-from metricfast.comparison.result import EUCLIDEAN, SCALED, Comparison, Row
+from metricfast.comparison.result import CONSTANT, EUCLIDEAN, SCALED, Comparison, Row
 from metricfast.comparison.statistics import adjusted, expected_of_the_best, paired_p_value
-from metricfast.comparison.trial import Judge, Trial, try_learner
+from metricfast.comparison.trial import Judge, Trial, group_count, try_learner
 from metricfast.metrics._score import Score
 
 __all__ = ["Course", "Folds", "tried_by"]
@@ -60,6 +61,7 @@ class Course:
         self.keys: dict[str, Any] = {}
         self.rows: dict[str, Row] = {}
         self.values: dict[str, Floats] = {}
+        self.of_folds: dict[str, list[Floats]] = {}
 
     def all_of(self, learners: dict[str, BaseEstimator]) -> bool:
         """Try the baselines and the learners; tell whether that was interrupted."""
@@ -73,6 +75,12 @@ class Course:
                 if trial.values is None:
                     raise ValueError(f"X: the {EUCLIDEAN} distance cannot be tried: {trial.note}")
             stop = self._keep(name, trials)
+        continuous = self.judge.variances is not None
+        constant = DummyRegressor() if continuous else DummyClassifier(strategy="most_frequent")
+        self._enter(CONSTANT, constant)
+        stop = self._keep(
+            CONSTANT, [self._trial(CONSTANT, i, None) for i in range(len(self.folds))]
+        )
         try:
             for name, learner in learners.items():
                 if stop:
@@ -121,8 +129,9 @@ class Course:
         return trials[: failed[0] + 1] if failed else trials
 
     def _known(self, predictor: Any, i: int) -> Trial | None:
-        size = 1 if self.judge.scorer is not None else len(self.y[self.folds[i][1]])
-        return self.record.get(predictor, i, size)
+        n = len(self.y[self.folds[i][1]])
+        sizes = (n,) if self.judge.scorer is None else (1, group_count(n))
+        return self.record.get(predictor, i, sizes)
 
     def _trial(self, name: str, i: int, seconds: float | None) -> Trial:
         known = self._known(self.keys[name], i)
@@ -152,6 +161,7 @@ class Course:
             row = replace(row, note=note)
         else:
             self.values[name] = values = self._held_out(trials)
+            self.of_folds[name] = [trial.values for trial in trials if trial.values is not None]
             binary = self.judge.variances is None and bool(np.isin(values, (0, 1)).all())
             score = Score(values, math.nan, 1.0, binary=binary and self.judge.scorer is None)
             low, high = score.interval
@@ -174,23 +184,29 @@ class Course:
 
     def result(self, task: str) -> Comparison:
         """Compare what was tried on every fold."""
-        share = None
-        if self.judge.scorer is not None:
+        share, all_values = None, self.values
+        each_fold = [values for folds in self.of_folds.values() for values in folds]
+        if self.judge.scorer is not None and min(map(len, each_fold)) == 1:
+            # A score that is not defined for some group of points: folds are compared.
             share = float(np.mean([len(test) / len(train) for train, test in self.folds]))
+            all_values = {
+                name: np.array([values.mean() for values in folds])
+                for name, folds in self.of_folds.items()
+            }
         # Which is the higher for having been chosen: that favours no learner.
         before = max((EUCLIDEAN, SCALED), key=lambda name: self.rows[name].score)
-        baseline = self.values[before]
-        others = [name for name in self.values if name != before]
-        p_values = [paired_p_value(self.values[name], baseline, share) for name in others]
+        baseline = all_values[before]
+        others = [name for name in all_values if name not in (before, CONSTANT)]
+        p_values = [paired_p_value(all_values[name], baseline, share) for name in others]
         for name, p in zip(others, adjusted(p_values), strict=True):
-            difference = float((self.values[name] - baseline).mean())
+            difference = float((all_values[name] - baseline).mean())
             change = ("better" if difference > 0 else "worse") if p < _LEVEL else ""
             self.rows[name] = replace(
                 self.rows[name], difference=difference, p_value=float(p), change=change
             )
         rows = sorted(self.rows.values(), key=lambda row: (math.isnan(row.score), -row.score))
         best = rows[0]
-        expected = expected_of_the_best(np.stack(list(self.values.values()), 1), self.record.seed)
+        expected = expected_of_the_best(np.stack(list(all_values.values()), 1), self.record.seed)
         return Comparison(rows, task, before, best.learner, best.score, expected)
 
     def refit(self, name: str) -> Any:

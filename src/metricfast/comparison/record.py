@@ -40,13 +40,13 @@ class Record:
             with self._file.reading():
                 self._trials = {key: _trial(values[key], seconds[key]) for key in values}
 
-    def get(self, predictor: Any, fold: int, size: int) -> Trial | None:
-        """Return the trial of a predictor, if there was one, which has so many values."""
+    def get(self, predictor: Any, fold: int, sizes: tuple[int, ...]) -> Trial | None:
+        """Return the trial of a predictor, if there was one; it has one of `sizes` values."""
         known = self._trials.get(self._key(predictor, fold))
         values = None if known is None else known.values
-        if values is not None and self._file is not None and len(values) != size:
+        if values is not None and self._file is not None and len(values) not in sizes:
             with self._file.reading():
-                raise ValueError(f"{len(values)} values of a fold of {size}")
+                raise ValueError(f"{len(values)} values of a fold of {max(sizes)}")
         return known
 
     def add(self, predictor: Any, fold: int, trial: Trial) -> None:

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-__all__ = ["EUCLIDEAN", "HEADINGS", "SCALED", "Comparison", "Row", "p_text"]
+__all__ = ["CONSTANT", "EUCLIDEAN", "HEADINGS", "SCALED", "Comparison", "Row", "p_text"]
 
 EUCLIDEAN, SCALED = "Euclidean", "scaled Euclidean"
+CONSTANT = "one answer"  # the most frequent class, or the mean
 HEADINGS = ("", "score", "95 % interval", "difference", "p", "", "fit s")
 
 
@@ -86,7 +87,7 @@ class Comparison:
     best_name_ : str
         The row of the highest score.
     best_score_ : float
-        Its score, which flatters: it is the highest of several.
+        Its score. It is too high for new points, since it is the highest of several.
     expected_score_ : float
         The score of the best of as many, chosen by some points, on other points (Tsamardinos et
         al., 2018): what to expect of `best_estimator_`.
@@ -127,14 +128,16 @@ class Comparison:
 
     def verdict(self) -> str:
         """Return what it comes to, in sentences."""
-        told = []
+        lines = []
         for word in ("better", "worse"):
             those = [row.learner for row in self.rows if row.change == word]
-            told.append(f"{word} than {self.baseline} beyond chance: {', '.join(those) or 'none'}")
-        best = f"best: {self.best_name_} {self.best_score_:.4f}"
+            lines.append(f"{word} than {self.baseline} beyond chance: {', '.join(those) or 'none'}")
+        best, expected = f"{self.best_score_:.4f}", f"{self.expected_score_:.4f}"
         n = sum(not math.isnan(row.score) for row in self.rows)
-        best += f", which as the best of {n} flatters; expect {self.expected_score_:.4f}"
-        return "\n".join([*told, best, *["interrupted"] * self.interrupted_])
+        lines.append(f"best: {self.best_name_} {best}")
+        if expected not in (best, "nan"):
+            lines[-1] += f"; expect {expected} on new points, since the best of {n} had luck too"
+        return "\n".join([*lines, *["interrupted"] * self.interrupted_])
 
     def __repr__(self) -> str:
         """Return the table as text."""

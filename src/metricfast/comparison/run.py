@@ -29,7 +29,7 @@ from metricfast.comparison.candidates import as_learners
 from metricfast.comparison.course import Course
 from metricfast.comparison.labels import Labels
 from metricfast.comparison.record import Record
-from metricfast.comparison.result import EUCLIDEAN, SCALED, Comparison, Row
+from metricfast.comparison.result import CONSTANT, EUCLIDEAN, SCALED, Comparison, Row
 from metricfast.comparison.trial import Judge
 from metricfast.learners.base.trained import check_callbacks
 
@@ -62,7 +62,8 @@ def compare(
     R² of all held-out points. The Euclidean distance is tried on the same folds, of the points as
     given and standardised; the better of both is the baseline. Differences from it are tested over
     the same points, by McNemar's exact test or, of continuous labels, Student's, and p-values
-    adjusted to the number of learners (Holm).
+    adjusted to the number of learners (Holm). A row "one answer" predicts the most frequent class,
+    or the mean.
 
     Parameters
     ----------
@@ -79,9 +80,10 @@ def compare(
     cv : int, splitter of scikit-learn or iterable of (train, test), default=5
         A number stands for that many folds of shuffled points, with the same shares of classes.
     scoring : str or callable, optional
-        A scorer as scikit-learn knows them, in place of accuracy or R². Then intervals and tests
-        are over folds, and the tests know that these share training points (Nadeau and Bengio,
-        2003).
+        A scorer of scikit-learn, in place of accuracy or R². Then intervals and tests are over
+        groups of held-out points, ten in each fold, by the delete-a-group jackknife (Kott, 2001).
+        Where a score is not defined without some group, they are over folds, and the tests know
+        that folds share training points (Nadeau and Bengio, 2003).
     n_neighbors : int, default=5
     continuous : bool, optional
         Whether labels are continuous; by default vectors, numbers that are not all whole, and
@@ -141,7 +143,7 @@ def compare(
     >>> X, y = load_wine(return_X_y=True)
     >>> found = metricfast.compare(X, y, learners=["LFDA", "LMNN"], random_state=0)
     >>> sorted(row.learner for row in found.rows)
-    ['Euclidean', 'LFDA', 'LMNN', 'scaled Euclidean']
+    ['Euclidean', 'LFDA', 'LMNN', 'one answer', 'scaled Euclidean']
     >>> found.best_estimator_.predict(X[:2])
     array([0, 0])
     """
@@ -168,8 +170,9 @@ def compare(
     check_consistent_length(X, labels.values)
     continuous = labels.continuous
     found = as_learners(learners, len(labels.values), continuous)
-    if {EUCLIDEAN, SCALED} & set(found):
-        raise ValueError(f"learners must not be called {EUCLIDEAN!r} or {SCALED!r}.")
+    taken = [name for name in (EUCLIDEAN, SCALED, CONSTANT) if name in found]
+    if taken:
+        raise ValueError(f"learners must not be called {taken[0]!r}, which is a row of its own.")
     splitter: Any = cv if hasattr(cv, "get_n_splits") else None
     if splitter is None and np.iterable(cv) and not isinstance(cv, str):
         try:
