@@ -6,7 +6,7 @@ find_package(pybind11 CONFIG REQUIRED)
 set(bindings "${PROJECT_SOURCE_DIR}/src/cpp/bindings")
 
 # The files of a unit are compiled as one, since what they share is instantiated once then. Units are
-# as large as a compiler of 1.5 GB may be.
+# as large as a compiler of 2 GB may be.
 set(metricfast_units engine search losses learners)
 set(metricfast_engine bind_engine bind_itml bind_oasis bind_psd_learners)
 set(metricfast_search bind_distance bind_database bind_neighbors bind_inference)

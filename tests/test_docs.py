@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import importlib
+import io
 import pkgutil
 import re
 import runpy
@@ -19,7 +21,9 @@ import metricfast
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
-BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^```(python|console)\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL
+)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 ANCHOR = re.compile(r"\]\(([^)#\s:]*)#([^)]*)\)")
 # What needs a package that may not be there, as its own tests do.
@@ -46,7 +50,10 @@ def page_id(path: Path) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_code_on_pages_runs(page):
-    """All blocks of a page run in order and share their names, as a reader would type them."""
+    """All blocks of a page run in order and share their names, as a reader would type them.
+
+    A block of text after one is what it prints.
+    """
     text = page.read_text(encoding="utf-8")
     names: dict[str, object] = {"__name__": "__main__"}
     for block in BLOCK.finditer(text):
@@ -55,7 +62,11 @@ def test_code_on_pages_runs(page):
             continue
         first_line = text[: block.start(2)].count("\n")
         source = "\n" * first_line + block[2]  # so that a traceback shows the line of the page
-        exec(compile(source, str(page), "exec"), names)
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(source, str(page), "exec"), names)
+        if block[3] is not None:
+            assert printed.getvalue() == block[3]
 
 
 def run_commands(block):

@@ -62,16 +62,6 @@ def test_pages_give_the_figures_of_the_demo(demo_run, page):
         assert abs(float(y) - float(after)) < 0.011, (new, y)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
-def test_the_first_example_prints_what_the_page_says(page, capsys):
-    text = (ROOT / page).read_text(encoding="utf-8")
-    code, expected = re.search(
-        r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL
-    ).groups()
-    exec(compile(code, page, "exec"), {})
-    assert capsys.readouterr().out == expected
-
-
 def test_demo_all_prints_a_row_per_learner(capsys):
     assert main(["demo", "--all", "wine"]) == 0
     printed = capsys.readouterr().out
