@@ -2,8 +2,8 @@
 kNN classification
 ==================
 
-Test error before and after learning a metric, on three data sets, each split in half three times.
-Learning does not always help: where Euclidean distances serve well already, the table says so.
+Test error before and after learning a metric, on four data sets, each split in half three times.
+Learning helps most if some columns say nothing. It does not help on digits, whose pixels are alike.
 """
 
 import numpy as np
@@ -14,18 +14,26 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from metricfast import LMNN, NCA
+from metricfast import LFDA, NCA
+
+
+def load_noisy_wine(return_X_y):
+    """Wine, and 30 columns of noise."""
+    X, y = load_wine(return_X_y=return_X_y)
+    return np.c_[X, np.random.default_rng(0).normal(size=(len(X), 30))], y
+
 
 DATA = {
     "wine": (load_wine, StandardScaler()),
+    "wine and noise": (load_noisy_wine, StandardScaler()),
     "breast cancer": (load_breast_cancer, StandardScaler()),
     "digits": (load_digits, MaxAbsScaler()),
 }
-LEARNERS = {"Euclidean": "passthrough", "NCA": NCA(tol=1e-3), "LMNN": LMNN()}
+LEARNERS = {"Euclidean": "passthrough", "NCA": NCA(tol=1e-3, random_state=0), "LFDA": LFDA()}
 halves = StratifiedShuffleSplit(3, train_size=0.5, test_size=0.5, random_state=0)
 
-# Picture: Bars of the 3-NN test error on wine, breast cancer and digits, for Euclidean distance,
-# NCA and LMNN; dots on the bars are the three splits.
+# Picture: Bars of the 3-NN test error on wine, wine and noise, breast cancer and digits, for
+# Euclidean distance, NCA and LFDA; dots on the bars are the three splits.
 _, axes = plt.subplots(figsize=(7, 4))
 print(f"{'3-NN test error':<16}" + "".join(f"{name:>10}" for name in LEARNERS))
 for place, (name, (load, scaler)) in enumerate(DATA.items()):
