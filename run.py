@@ -56,8 +56,10 @@ def install(extra, all_levels):
     if built[:1] != [sources] or (all_levels and "all" not in built):
         jobs = os.environ.setdefault("CMAKE_BUILD_PARALLEL_LEVEL", str(compilers(free_memory())))
         doing = f"compiling metricfast, {jobs} files at a time"
-        levels = [] if all_levels else ["-C", "cmake.define.METRICFAST_LEVELS=auto"]
-        pip(doing, "install", ".", *levels)
+        if not all_levels:
+            defined = [os.environ.get("SKBUILD_CMAKE_DEFINE"), "METRICFAST_LEVELS=auto"]
+            os.environ["SKBUILD_CMAKE_DEFINE"] = ";".join(filter(None, defined))
+        pip(doing, "install", ".")
         stamp.write_text(f"{sources} {'all' if all_levels else 'one'}\n")
     pip("installing other packages", "install", f"metricfast[{extra}]")
 
