@@ -137,8 +137,8 @@ def test_shares_of_groups_vary_as_the_score_does():
 def test_a_scorer_finds_a_gain_that_folds_are_too_few_for():
     rng = np.random.default_rng(0)
     labels = rng.integers(2, size=600)
-    points = np.c_[2 * labels + rng.normal(size=600), rng.normal(size=(600, 30))]
-    found = compare(points, labels, learners="LFDA", scoring="roc_auc", scale=False, refit=False)
+    points = np.c_[2 * labels + rng.normal(size=600), rng.normal(size=(600, 60))]
+    found = compare(points, labels, learners="LFDA", scoring="roc_auc", random_state=0, refit=False)
     row = rows_of(found)["LFDA"]
     assert row.difference > 0.03 and row.p_value < 0.01 and row.change == "better"
     assert "expect" not in found.verdict()  # the same number twice says nothing

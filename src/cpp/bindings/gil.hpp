@@ -91,7 +91,9 @@ inline Control control(int threads) {
 inline Control control_with_gil(int threads) {
     return {threads,
             [] {
-                { const Released release; }
+                {
+                    const Released release;
+                }
                 return PyErr_CheckSignals() == 0;
             },
             {}};
