@@ -7,7 +7,8 @@ metric is learned from pictures of 0 to 4, and used to search among 5 to 9. The 
 picture to picture: it is brighter from the left or right, from above or below, or everywhere.
 
 The learned metric ignores light, for digits that it has never seen too. Under one light there is
-nothing to ignore. The metric then helps known digits, and makes the search for new ones worse.
+nothing to ignore. There NCA helps the search for known digits, and both learners make the search
+for new digits worse.
 """
 
 import numpy as np
