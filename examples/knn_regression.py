@@ -4,8 +4,8 @@ kNN regression
 
 Learn a metric from the targets, then average the targets of neighbours. MLKR minimises the error of
 kernel regression, `NeighborhoodGerrymanderingRegressor` that of the median of nearest neighbours.
-Both take the target as it is. Where half of the features say nothing (friedman) that helps a great
-deal; on 442 patients (diabetes) neighbours can be overfitted.
+Both take the target as it is. The gain is large if half of the features say nothing (friedman). It
+is small on the noisy targets of 442 patients (diabetes).
 """
 
 import numpy as np

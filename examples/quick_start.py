@@ -2,7 +2,8 @@
 Quick start
 ===========
 
-Learn a metric, and see whether it helps the nearest neighbours.
+Learn a metric from half of the wines, and classify the other half by three nearest neighbours. Five
+random halves give 445 predictions.
 """
 
 from matplotlib import pyplot as plt
@@ -12,18 +13,16 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from metricfast import NCA
+from metricfast import LFDA
 from metricfast.plotting import EmbeddingDisplay
 
 X, y = load_wine(return_X_y=True)
 euclidean = make_pipeline(StandardScaler(), KNeighborsClassifier(3))
-learned = make_pipeline(
-    StandardScaler(), NCA(n_components=2, random_state=0), KNeighborsClassifier(3)
-)
+learned = make_pipeline(StandardScaler(), LFDA(n_components=2), KNeighborsClassifier(3))
 halves = StratifiedShuffleSplit(5, test_size=0.5, random_state=0)
-for name, model in {"Euclidean": euclidean, "NCA": learned}.items():
+for name, model in {"Euclidean": euclidean, "LFDA": learned}.items():
     right = cross_val_score(model, X, y, cv=halves)
-    print(f"{name}: {sum(1 - right) * 89:.0f} of 445 wines wrong")
+    print(f"{name}: {sum(1 - right) * 89:.0f} of 445 predictions wrong")
 
 # %%
 # The learned distance, of two wines that were not used for learning:
@@ -32,14 +31,14 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_
 scaler = StandardScaler().fit(X_train)
 X_train, X_test = scaler.transform(X_train), scaler.transform(X_test)
 
-nca = NCA(n_components=2, random_state=0).fit(X_train, y_train)
-distance = nca.get_metric()
+lfda = LFDA(n_components=2).fit(X_train, y_train)
+distance = lfda.get_metric()
 print(f"distance of the first two wines: {distance(X_test[0], X_test[1]):.3f}")
 
 # %%
 # The held-out wines before learning and after it, by their first two principal components:
 
 # Picture: Held-out wines of three cultivars in two dimensions. Left, as given: three groups that
-# touch. Right, after NCA: three groups that are narrower.
-EmbeddingDisplay.from_estimator(nca, X_test, y_test)
+# touch. Right, after LFDA: three groups that are farther apart.
+EmbeddingDisplay.from_estimator(lfda, X_test, y_test)
 plt.show()

@@ -69,6 +69,29 @@ def test_code_on_pages_runs(page):
             assert printed.getvalue() == block[3]
 
 
+def test_the_quick_start_and_its_program_print_the_same(capsys):
+    text = (ROOT / "docs/quickstart.md").read_text(encoding="utf-8")
+    runpy.run_path(str(ROOT / "examples/quick_start.py"), run_name="__main__")
+    first = next(block[3] for block in BLOCK.finditer(text) if block[3])
+    assert capsys.readouterr().out.startswith(first)
+
+
+def test_the_first_learners_to_try_have_low_errors_in_the_table():
+    """Compare docs/learners.md and docs/quickstart.md with the table of docs/differences.md."""
+    text = (ROOT / "docs/differences.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\w+) \|((?: [\d.]+(?: / \S+)? \|){8})$", text, re.MULTILINE)
+    errors = {name: [float(e) for e in re.findall(r"(?:^|\|) ([\d.]+)", row)] for name, row in rows}
+    above = {
+        name: [round(a - b, 1) for a, b in zip(errors[name], errors["LMNN"], strict=True)]
+        for name in ("NCA", "LFDA", "RCA_Supervised")
+    }
+    assert max(above["NCA"]) <= 0.5 and min(above["NCA"]) < 0
+    for name in ("LFDA", "RCA_Supervised"):
+        assert sum(a <= 0.5 for a in above[name]) > 4
+        assert abs(errors[name][-1] - errors["Euclidean"][-1]) < 0.5
+    assert sum(a < b for a, b in zip(errors["NCA"], errors["LFDA"], strict=True)) > 4
+
+
 def run_commands(block):
     """Run the commands of metricfast in a block, and compare what is shown of their output."""
     testing = pytest.importorskip("click.testing")
