@@ -65,7 +65,7 @@ def install(extra, all_levels):
 
 
 def compilers(memory):
-    """How many compilers to run at a time, each of which takes up to 2 GB."""
+    """Return the number of compilers to run at a time; each takes up to 2 GB."""
     return max(1, int(min(os.cpu_count() or 1, memory / 2e9)))
 
 

@@ -30,14 +30,14 @@ from metricfast.metrics import precision_at_1
 __all__ = ["QUESTIONS", "Answer", "draw", "run_demo"]
 
 _NEXT = """
-What to do next:
+Next:
     metricfast.compare(X, y)           in Python: which learner suits your data, and what it gains
     python -m metricfast demo --all    all learners on four data sets, some minutes
     docs/quickstart.md                 a dozen lines to start from"""
 
 
 class Answer(NamedTuple):
-    """What two methods reach on the same data, and what else there is to know."""
+    """Scores of two methods on the same data, and a remark."""
 
     score: str
     before: tuple[str, float]
