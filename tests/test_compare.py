@@ -304,6 +304,12 @@ def test_callbacks_see_rows_and_end_the_comparison(capsys):
     assert not found.interrupted_
 
 
+@pytest.mark.parametrize("last", ["Euclidean", "scaled Euclidean", "one answer"])
+def test_a_callback_ends_the_comparison_after_any_baseline(last):
+    found = compare(X, y, callbacks=[lambda row: row.learner == last], random_state=0)
+    assert set(rows_of(found)) == {"Euclidean", "scaled Euclidean", "one answer"}
+
+
 def test_classes_may_be_of_dtype_object():
     found, same = (
         compare(X, labels, learners="LFDA", random_state=0, refit=False)

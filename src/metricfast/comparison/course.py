@@ -65,6 +65,7 @@ class Course:
 
     def all_of(self, learners: dict[str, BaseEstimator]) -> bool:
         """Try the baselines and the learners; tell whether that was interrupted."""
+        stop = False
         for name, scale in ((EUCLIDEAN, False), (SCALED, True)):
             self._enter(name, "euclidean", scale)
             if self.elsewhere is None:
@@ -74,13 +75,12 @@ class Course:
             for trial in trials:
                 if trial.values is None:
                     raise ValueError(f"X: the {EUCLIDEAN} distance cannot be tried: {trial.note}")
-            stop = self._keep(name, trials)
+            stop = self._keep(name, trials) or stop
         continuous = self.judge.variances is not None
         constant = DummyRegressor() if continuous else DummyClassifier(strategy="most_frequent")
-        self._enter(CONSTANT, constant)
-        stop = self._keep(
-            CONSTANT, [self._trial(CONSTANT, i, None) for i in range(len(self.folds))]
-        )
+        self._enter(CONSTANT, constant, False)
+        trials = [self._trial(CONSTANT, i, None) for i in range(len(self.folds))]
+        stop = self._keep(CONSTANT, trials) or stop
         try:
             for name, learner in learners.items():
                 if stop:
