@@ -34,13 +34,15 @@ _NAMES = {
     "learners.closed.rca": "RCA RCA_Supervised",
     "learners.embedding.learner": "EmbeddingLearner",
     "learners.embedding.presets": "LogRatioLearner ProxyNCALearner TripletLearner",
+    "learners.gerrymandering": "NeighborhoodGerrymandering",
+    "learners.gerrymandering_regressor": "NeighborhoodGerrymanderingRegressor",
     "learners.kernel.kernelized": "KernelizedMetricLearner",
-    "learners.linear.ldml": "LDML",
-    "learners.linear.lmnn": "LMNN",
-    "learners.linear.mcml": "MCML",
-    "learners.linear.mlkr": "MLKR",
-    "learners.linear.nca": "NCA",
-    "learners.linear.ncmml": "NCMML",
+    "learners.ldml": "LDML",
+    "learners.lmnn": "LMNN",
+    "learners.mcml": "MCML",
+    "learners.mlkr": "MLKR",
+    "learners.nca": "NCA",
+    "learners.ncmml": "NCMML",
     "learners.tuples.gmml": "GMML GMML_Supervised",
     "learners.tuples.itml": "ITML ITML_Supervised",
     "learners.tuples.lsml": "LSML LSML_Supervised",
@@ -50,8 +52,6 @@ _NAMES = {
     "learners.tuples.sdml": "SDML SDML_Supervised",
     "learners.votes.asymmetric": "AsymmetricSimilarity",
     "learners.votes.fixed_database": "FixedDatabase",
-    "learners.votes.gerrymandering": "NeighborhoodGerrymandering",
-    "learners.votes.regressor": "NeighborhoodGerrymanderingRegressor",
     "predictors.classifiers": "KNeighborsClassifier RadiusNeighborsClassifier",
     "predictors.multi_metric": "MultiMetricLMNN",
     "predictors.nearest": "NearestNeighbors",
@@ -61,9 +61,9 @@ _NAMES = {
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 _SUBMODULES = (
-    *("comparison", "constraints", "dask", "embeddings", "exceptions", "inference", "io"),
-    *("learners", "losses", "metrics", "neighbors", "plotting", "samplers", "solvers", "sources"),
-    *("onnx", "torch"),
+    *("callbacks", "comparison", "constraints", "dask", "embeddings", "exceptions", "inference"),
+    *("io", "learners", "losses", "metrics", "neighbors", "plotting", "samplers", "solvers"),
+    *("sources", "stopping", "onnx", "torch"),
 )
 # Python finds a deadlock where one thread loads a package, and another a module in it.
 _LOADING = RLock()

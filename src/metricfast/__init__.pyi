@@ -1,5 +1,6 @@
 """Types of the names that `__init__.py` loads when they are first used."""
 
+from metricfast import callbacks as callbacks
 from metricfast import comparison as comparison
 from metricfast import constraints as constraints
 from metricfast import dask as dask
@@ -16,6 +17,7 @@ from metricfast import plotting as plotting
 from metricfast import samplers as samplers
 from metricfast import solvers as solvers
 from metricfast import sources as sources
+from metricfast import stopping as stopping
 from metricfast import torch as torch
 from metricfast._core.dispatch import build_info as build_info
 from metricfast._core.memory import config_context as config_context

@@ -10,12 +10,12 @@ from metricfast.learners.closed.rca import RCA, RCA_Supervised
 from metricfast.learners.embedding.learner import EmbeddingLearner
 from metricfast.learners.embedding.presets import LogRatioLearner, ProxyNCALearner, TripletLearner
 from metricfast.learners.kernel.kernelized import KernelizedMetricLearner
-from metricfast.learners.linear.ldml import LDML
-from metricfast.learners.linear.lmnn import LMNN
-from metricfast.learners.linear.mcml import MCML
-from metricfast.learners.linear.mlkr import MLKR
-from metricfast.learners.linear.nca import NCA
-from metricfast.learners.linear.ncmml import NCMML
+from metricfast.learners.ldml import LDML
+from metricfast.learners.lmnn import LMNN
+from metricfast.learners.mcml import MCML
+from metricfast.learners.mlkr import MLKR
+from metricfast.learners.nca import NCA
+from metricfast.learners.ncmml import NCMML
 from metricfast.learners.tuples.gmml import GMML, GMML_Supervised
 from metricfast.learners.tuples.itml import ITML, ITML_Supervised
 from metricfast.learners.tuples.lsml import LSML, LSML_Supervised
@@ -24,8 +24,8 @@ from metricfast.learners.tuples.oasis import OASIS, OASIS_Supervised
 from metricfast.learners.tuples.scml import SCML, SCML_Supervised
 from metricfast.learners.tuples.sdml import SDML, SDML_Supervised
 from metricfast.learners.votes.asymmetric import AsymmetricSimilarity
-from metricfast.learners.votes.gerrymandering import NeighborhoodGerrymandering
-from metricfast.learners.votes.regressor import NeighborhoodGerrymanderingRegressor
+from metricfast.learners.gerrymandering import NeighborhoodGerrymandering
+from metricfast.learners.gerrymandering_regressor import NeighborhoodGerrymanderingRegressor
 
 __all__ = [
     "ANMM",

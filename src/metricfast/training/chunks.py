@@ -19,7 +19,7 @@ from metricfast._core.stores import in_memory
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.samplers import Batch
 
-__all__ = ["POOL", "SHARE", "Chunked", "batches_of", "held", "mean_and_exponent", "rows_of"]
+__all__ = ["POOL", "SHARE", "Chunked", "batches_of", "held", "hold", "mean_and_exponent", "rows_of"]
 
 # Of a block, which is read at once: small ones mix what is together in the source.
 _BLOCK = 1 << 20
@@ -27,6 +27,8 @@ _BLOCK = 1 << 20
 SHARE, _LEAST_BLOCKS = 1 / 8, 16
 # Points that one is compared with where that takes a search among them.
 POOL = 1 << 15
+# Copies of the points that mini-batches take, if they are in memory.
+_COPIES = 4
 
 
 def held(X: Any, learner: Any, validate: bool = False, name: str = "X") -> Any:
@@ -47,6 +49,21 @@ def held(X: Any, learner: Any, validate: bool = False, name: str = "X") -> Any:
         X, f"{name}, which {kind} needs in memory with solver={learner.solver!r},",
         f"set solver={others[0]!r}, which reads parts of it",
     )  # fmt: skip
+
+
+def hold(X: Any, needed: tuple[str, str] | None = None, name: str = "X") -> Any:
+    """Return points of a source in memory; the source itself where they are too many.
+
+    `needed`: why they must be in memory, and what to do where they are not: MemoryError is raised.
+    """
+    if not isinstance(X, Source):
+        return X
+    if needed is not None:
+        reason, remedy = needed
+        return in_memory(X, f"{name}, which {reason} needs in memory,", remedy)
+    if (1 + _COPIES) * len(X) * X.row_bytes > memory_limit():
+        return X
+    return in_memory(X, name, "read parts of it")
 
 
 def mean_and_exponent(X: Source) -> tuple[Floats, int]:

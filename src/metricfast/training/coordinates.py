@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metricfast._core.scatter import square_root, within_scatter
+
 __all__ = [
     "FULL_BASIS",
     "Coordinates",
     "Parts",
     "Positive",
     "best_scale",
+    "class_preconditioner",
     "flat",
     "near_scale",
     "parts",
@@ -113,6 +116,17 @@ class Coordinates(Parts):
     def scaled(self, vector: Array, factor: float) -> Array:
         """Return the vector of the map times a factor."""
         return vector * factor
+
+
+def class_preconditioner(data: Any, *, root: bool = False) -> Coordinates:
+    """Return coordinates that even out the pull of classes on their points.
+
+    Their `scatter` is that within the classes of a `Dataset`, or its square root; the diagonal
+    alone for many features.
+    """
+    wide = data.X.shape[1] > FULL_BASIS
+    scatter = within_scatter(data.X, data.groups, data.weight, diagonal=wide)
+    return Coordinates(data.X.shape[1], square_root(scatter) if root else scatter)
 
 
 def _times(A: Array, K: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,203 +1,400 @@
-"""Solvers that look at all points in every iteration: L-BFGS, of smooth functions and of hinges.
-
-They minimise over a flat float64 vector, report every iteration to a `Monitor`, and leave the best
-parameters there: what an interrupted fit falls back on.
-"""
+"""Solvers as objects: L-BFGS on all points, and steps on mini-batches."""
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.optimize import minimize
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.base import BaseEstimator
 
-from metricfast._core.warn import warn_user
-from metricfast.training.monitor import DivergedError, Monitor, Vector
+from metricfast._core.arguments import check_choice, check_count, check_range
+from metricfast._core.types import Array
+from metricfast.samplers import Batch
+from metricfast.training import steps
+from metricfast.training.lbfgs import minimize_hinge, minimize_smooth
+from metricfast.training.monitor import Monitor, Vector
 
-__all__ = ["minimize_hinge", "minimize_smooth"]
+__all__ = [
+    "LBFGS",
+    "SGD",
+    "Adam",
+    "AdamW",
+    "MiniBatchSolver",
+    "Solver",
+    "Subgradient",
+    "as_solver",
+]
 
-Function = Callable[[Vector], tuple[float, Vector]]
+# Below this, decreases of an objective of float32 points are rounding.
+_SINGLE_TOL = 1e-6
+_HINGE_TOL = 1e-3
+# A first step a million times the size of the parameters is a mistake.
+_MAX_RATE = 1e6
+_SCHEDULES = (None, "constant", "inverse", "cosine")
 
-
-def minimize_smooth(
-    fun: Function,
-    x0: Vector,
-    monitor: Monitor,
-    *,
-    max_iter: int,
-    tol: float | None = None,
-    remedy: str = "raise max_iter, or give a larger tol",
-) -> None:
-    """Minimise a smooth function by SciPy's L-BFGS-B, with the meaning of its ``tol``.
-
-    Warns ConvergenceWarning when it ends for another reason than convergence or the observer; the
-    `remedy` is what to do where `max_iter` was too small.
-    """
-    if max_iter < 1 or monitor.stalled:
-        return
-
-    def report(intermediate_result: Any) -> None:
-        if monitor(intermediate_result.fun, intermediate_result.x):
-            raise StopIteration
-
-    result = minimize(
-        fun,
-        x0,
-        jac=True,
-        method="L-BFGS-B",
-        tol=tol,
-        callback=report,
-        options={"maxiter": max_iter, "maxfun": math.inf},
-    )
-    if math.isinf(monitor.best_objective):
-        if not math.isfinite(result.fun):
-            raise DivergedError
-        monitor.settle(result.fun, result.x)
-    if not result.success and not monitor.stopped:
-        reason = "without convergence"
-        if result.nit < max_iter:
-            reason, remedy = "as its line search found no lower objective", "rescale the points"
-        _warn(f"L-BFGS stopped after {result.nit} iterations {reason}: {remedy}.")
+Batches = Callable[[], Iterable[Batch]]
 
 
-def minimize_hinge(
-    fun: Function,
-    x0: Vector,
-    monitor: Monitor,
-    *,
-    min_iter: int,
-    max_iter: int,
-    tol: float,
-    memory: int = 10,
-    window: int = 5,
-    refresh: Callable[[Vector], None] | None = None,
-    refresh_every: int = 10,
-) -> None:
-    """Minimise a piecewise smooth function by L-BFGS with a weak Wolfe line search.
+class LBFGS(BaseEstimator):  # type: ignore[misc]
+    """Limited-memory BFGS, which looks at all points in every iteration.
 
-    The gradient of a sum of hinges need not vanish at a minimum, so its norm says nothing: the
-    minimisation stops when, after `min_iter` iterations, the objective has fallen by less than
-    `tol` times itself an iteration, on average over the last `window` iterations (or by less than
-    the rounding error of its initial value: it may fall to zero). A line search
-    that fails restarts once with cleared memory; the second failure in a row ends the
-    minimisation. At a point without descent (zero gradient) it ends at once.
+    Smooth losses are minimised by SciPy's L-BFGS-B; sums of hinges by L-BFGS with a weak Wolfe line
+    search, which ends on the decrease of the objective.
 
-    `refresh` brings a latent part of the function up to date with x, which never raises its value.
-    It is called every `refresh_every` iterations, and at convergence: the minimisation ends where
-    it lowers the value by less than `tol` as well.
-
-    Warns ConvergenceWarning when it ends otherwise.
-
-    References
+    Parameters
     ----------
-    A. S. Lewis and M. L. Overton, "Nonsmooth optimization via quasi-Newton methods",
-    Mathematical Programming 141 (2013), 135-163.
+    max_iter : int, default=100
+    tol : float, optional
+        For smooth losses the tolerance of :func:`scipy.optimize.minimize`; by default 1e-6 for
+        float32 points, else SciPy's own. For hinges the relative decrease an iteration; by default
+        0.001.
+    min_iter : int, default=0
+        Least number of iterations, for hinges.
+
+    Examples
+    --------
+    >>> from metricfast import NCA
+    >>> from metricfast.solvers import LBFGS
+    >>> NCA(solver=LBFGS(max_iter=30, tol=1e-3)).get_params()["solver__max_iter"]
+    30
     """
-    if monitor.stalled:
-        return
-    x, (value, gradient) = x0, fun(x0)
-    if not math.isfinite(value):
-        raise DivergedError
-    recent = deque([value], maxlen=window + 1)
-    pairs: deque[_Pair] = deque(maxlen=memory)
-    iteration, refreshed, rounding = 0, 0, float(np.finfo(float).eps) * abs(value)
 
-    def converged() -> bool:
-        steps = len(recent) - 1
-        least = max(tol * abs(recent[-1]), rounding)
-        return steps > 0 and recent[0] - recent[-1] <= steps * least
+    by_batches: ClassVar[bool] = False
 
-    while iteration < max_iter and np.linalg.norm(gradient) > 0:
-        found = _weak_wolfe(fun, x, value, gradient, _descent(gradient, pairs, x))
-        if found is None:
-            if pairs:
-                pairs.clear()
-                continue
-            if not converged():
-                _warn("The line search failed twice: rescale the data, or raise the tolerance.")
-            break
-        iteration += 1
-        step, value, new_gradient = found
-        change = new_gradient - gradient
-        curvature = float(step @ change)
-        if curvature > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
-            pairs.append(_Pair(step, change, curvature))
-        x, gradient = x + step, new_gradient
-        recent.append(value)
-        if monitor(value, x):
+    def __init__(
+        self, max_iter: int = 100, tol: float | None = None, min_iter: int = 0
+    ) -> None:
+        self.max_iter = max_iter
+        self.tol = tol
+        self.min_iter = min_iter
+
+    @property
+    def n_iter(self) -> int:
+        """The largest number of iterations."""
+        return int(self.max_iter)
+
+    def check(self) -> None:
+        """Raise ValueError for parameters that cannot be used."""
+        check_count("max_iter", self.max_iter)
+        check_count("min_iter", self.min_iter, least=0)
+        if self.tol is not None:
+            check_range("tol", self.tol)
+
+    def minimize(self, problem: Any, history: Monitor, batches: Batches | None = None) -> None:
+        """Minimise a problem from where a history stands."""
+        del batches
+        left = self.n_iter - len(history.curve)
+        x = history.x.astype(np.float64)
+        _refresh_again(problem, history)
+        if problem.smooth:
+            tol = self.tol
+            if tol is None and problem.X.dtype == np.float32:
+                tol = _SINGLE_TOL
+            minimize_smooth(problem, x, history, max_iter=left, tol=tol)
             return
-        ends = iteration >= min_iter and converged()
-        if refresh is not None and (ends or iteration - refreshed >= refresh_every):
-            refresh(x)
-            refreshed, (value, gradient) = iteration, fun(x)
-            ends = ends and recent[-1] - value <= max(tol * abs(value), rounding)
-            recent[-1] = value
-        if ends:
-            monitor.best_objective = min(monitor.best_objective, value)
-            return
-    if math.isinf(monitor.best_objective):
-        monitor.settle(value, x)
-    if iteration == max_iter:
-        _warn(f"No convergence in {max_iter} iterations: raise max_iter or the tolerance.")
+
+        def refresh(x: Vector) -> None:
+            _refresh(problem, history, x)
+
+        minimize_hinge(
+            problem, x, history, min_iter=int(self.min_iter), max_iter=left,
+            tol=_HINGE_TOL if self.tol is None else self.tol,
+            refresh=refresh if problem.refresh_every else None,
+            refresh_every=int(problem.refresh_every),
+        )  # fmt: skip
 
 
-class _Pair(NamedTuple):
-    """A step, the change of the gradient along it, and their product."""
+class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
+    """Base of solvers that take a step for each mini-batch.
 
-    step: Vector
-    change: Vector
-    curvature: float
+    A subclass defines `step` and `n_moments`.
 
-
-def _descent(gradient: Vector, pairs: Sequence[_Pair], x: Vector) -> Vector:
-    """Return the L-BFGS direction; without memory, a tenth of the length of x downhill."""
-    if not pairs:
-        length = 0.1 * (float(np.linalg.norm(x)) or 1.0)
-        return gradient * (-length / float(np.linalg.norm(gradient)))
-    direction: Vector = -gradient
-    shares = []
-    for step, change, curvature in reversed(pairs):
-        share = (step @ direction) / curvature
-        direction -= share * change
-        shares.append(share)
-    last = pairs[-1]
-    direction *= last.curvature / (last.change @ last.change)
-    for (step, change, curvature), share in zip(pairs, reversed(shares), strict=True):
-        direction += (share - (change @ direction) / curvature) * step
-    # A first trial that is far off costs most of all evaluations: everything is an impostor there.
-    longest = 0.25 * float(np.linalg.norm(x))
-    length = float(np.linalg.norm(direction))
-    return direction * (longest / length) if 0 < longest < length else direction
-
-
-def _weak_wolfe(
-    fun: Function, x: Vector, value: float, gradient: Vector, direction: Vector
-) -> tuple[Vector, float, Vector] | None:
-    """Find a step of sufficient decrease and, where possible, of sufficient change of slope.
-
-    By bisection, which unlike interpolation trusts no derivative across a kink. None: no decrease.
+    Parameters
+    ----------
+    learning_rate : float, optional
+        Size of the first steps; by default that of the learner. Learners of a linear map take it
+        relative to the root mean square of the initial map.
+    batch_size : int, optional
+        Anchors in a batch; by default that of the learner or its sampler.
+    max_epochs : int, default=50
+        Passes over the points.
+    schedule : {"constant", "inverse", "cosine"}, optional
+        "inverse" divides the learning rate by ``1 + step / 10000``; "cosine" lowers it along half a
+        cosine to zero. By default that of the learner.
+    weight_decay : float, default=0.0
+        Times half the squared parameters is added to the loss. Biases and proxies do not decay. An
+        embedding may have a decay of its own.
     """
-    slope = float(gradient @ direction)
-    if not slope < 0:
-        return None
-    low, high, length, found = 0.0, math.inf, 1.0, None
-    for _ in range(30):
-        step = length * direction
-        new_value, new_gradient = fun(x + step)
-        if not new_value <= value + 1e-4 * length * slope:
-            high = length
-        else:
-            found = step, new_value, new_gradient
-            if new_gradient @ direction >= 0.9 * slope:
-                break
-            low = length
-        length = 2 * length if math.isinf(high) else (low + high) / 2
-    return found
+
+    by_batches: ClassVar[bool] = True
+    n_moments: ClassVar[int] = 0
+
+    def __init__(
+        self,
+        learning_rate: float | None = None,
+        batch_size: int | None = None,
+        max_epochs: int = 50,
+        schedule: str | None = None,
+        weight_decay: float = 0.0,
+    ) -> None:
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.schedule = schedule
+        self.weight_decay = weight_decay
+
+    @abstractmethod
+    def step(
+        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
+    ) -> Vector:
+        """Return the parameters after the t-th step, counted from 1.
+
+        Parameters
+        ----------
+        x, gradient : ndarray of shape (n_parameters,)
+        moments : list of `n_moments` ndarray of shape (n_parameters,)
+            Memory of the solver, zero at the start. Update it in place.
+        rate : float
+            The learning rate.
+        decay : float
+            The weight decay of these parameters.
+        t : int
+
+        Returns
+        -------
+        ndarray of shape (n_parameters,)
+        """
+
+    @property
+    def n_iter(self) -> int:
+        """The largest number of epochs."""
+        return int(self.max_epochs)
+
+    def check(self) -> None:
+        """Raise ValueError for parameters that cannot be used."""
+        if self.learning_rate is not None:
+            check_range("learning_rate", self.learning_rate, high=_MAX_RATE, positive=True)
+        if self.batch_size is not None:
+            check_count("batch_size", self.batch_size)
+        check_count("max_epochs", self.max_epochs)
+        check_choice("schedule", self.schedule, _SCHEDULES)
+        check_range("weight_decay", self.weight_decay)
+
+    def minimize(self, problem: Any, history: Monitor, batches: Batches) -> None:
+        """Minimise a problem from where a history stands."""
+        _refresh_again(problem, history)
+
+        def epoch() -> Iterable[Batch]:
+            done, every = len(history.curve), problem.refresh_every
+            if every and done and done % every == 0:
+                _refresh(problem, history, history.x)
+            return batches()
+
+        steps.minimize_minibatch(
+            problem, history.x, epoch, history, max_epochs=self.n_iter,
+            steps=self.steps(problem, history.start, self.n_iter),
+        )  # fmt: skip
+
+    def run_epoch(self, problem: Any, history: Monitor, batches: Batches, start: Vector) -> None:
+        """Take one step for each batch; `start` is the vector that the first epoch began with."""
+        value = steps.run_epoch(problem, batches(), history, self.steps(problem, start, None))
+        history(value, history.x)
+
+    def steps(self, problem: Any, start: Vector, max_epochs: int | None) -> steps.Steps:
+        """Return the steps of a training; `max_epochs` is None where there is no last epoch."""
+        first = problem.learning_rate if self.learning_rate is None else self.learning_rate
+        if problem.relative_steps:
+            first *= math.sqrt(float(np.mean(start**2))) or 1.0
+        schedule = problem.schedule if self.schedule is None else self.schedule
+
+        def rate(epoch: float, step: int) -> float:
+            if schedule == "inverse":
+                return float(first / (1 + 1e-4 * step))
+            if schedule == "cosine" and max_epochs is not None:
+                return float(first * (1 + math.cos(math.pi * epoch / max_epochs)) / 2)
+            return float(first)
+
+        return steps.Steps(
+            self.rule(problem), rate, problem.runs(self.weight_decay), problem.averages_batches
+        )
+
+    def rule(self, problem: Any) -> steps.Rule:
+        """Return the steps as a function."""
+        del problem
+        return _Rule(self.step, self.n_moments)
 
 
-def _warn(message: str) -> None:
-    warn_user(message, ConvergenceWarning)
+class _Rule:
+    def __init__(self, step: Callable[..., Vector], n_moments: int) -> None:
+        self._step, self.n_moments = step, n_moments
+
+    def __call__(
+        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
+    ) -> Vector:
+        return self._step(x, gradient, moments, rate, decay, t)
+
+
+class Adam(MiniBatchSolver):
+    """Adam on mini-batches (Kingma and Ba, ICLR 2015).
+
+    Parameters
+    ----------
+    learning_rate, batch_size, max_epochs, schedule, weight_decay
+        See `MiniBatchSolver`.
+
+    Examples
+    --------
+    >>> from metricfast import NCA
+    >>> from metricfast.solvers import Adam
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> NCA(solver=Adam(batch_size=50, max_epochs=5), random_state=0).fit(X, y).n_iter_
+    5
+    """
+
+    n_moments = 2
+
+    def rule(self, problem: Any) -> steps.Rule:
+        """Return the steps as a function."""
+        return steps.Adam(relative=problem.relative_steps)
+
+    def step(
+        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
+    ) -> Vector:
+        """Return the parameters after the t-th step."""
+        return steps.Adam()(x, gradient, moments, rate, decay, t)
+
+
+class AdamW(MiniBatchSolver):
+    """Adam with decoupled weight decay (Loshchilov and Hutter, ICLR 2019).
+
+    Each step makes decaying parameters smaller by `weight_decay` times the learning rate.
+
+    Parameters
+    ----------
+    learning_rate, batch_size, max_epochs, schedule, weight_decay
+        See `MiniBatchSolver`.
+    """
+
+    n_moments = 2
+
+    def step(
+        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
+    ) -> Vector:
+        """Return the parameters after the t-th step."""
+        return steps.Adam(decoupled=True)(x, gradient, moments, rate, decay, t)
+
+
+class SGD(MiniBatchSolver):
+    """Gradient descent with momentum on mini-batches.
+
+    Parameters
+    ----------
+    learning_rate, batch_size, max_epochs, schedule, weight_decay
+        See `MiniBatchSolver`.
+    momentum : float, default=0.9
+    """
+
+    n_moments = 1
+
+    def __init__(
+        self,
+        learning_rate: float | None = None,
+        batch_size: int | None = None,
+        max_epochs: int = 50,
+        schedule: str | None = None,
+        weight_decay: float = 0.0,
+        momentum: float = 0.9,
+    ) -> None:
+        super().__init__(learning_rate, batch_size, max_epochs, schedule, weight_decay)
+        self.momentum = momentum
+
+    def check(self) -> None:
+        """Raise ValueError for parameters that cannot be used."""
+        super().check()
+        check_range("momentum", self.momentum, high=1)
+
+    def step(
+        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
+    ) -> Vector:
+        """Return the parameters after the t-th step."""
+        return steps.Momentum(self.momentum)(x, gradient, moments, rate, decay, t)
+
+
+class Subgradient(MiniBatchSolver):
+    r"""Plain subgradient steps with rates :math:`\eta_t = \eta_1 / t^p`.
+
+    The first step that is not zero is `learning_rate` times as long as the parameters.
+
+    Parameters
+    ----------
+    learning_rate, batch_size, max_epochs
+        See `MiniBatchSolver`.
+    power_t : float, default=0.5
+        The exponent p.
+    """
+
+    n_moments = 1
+
+    def __init__(
+        self,
+        learning_rate: float | None = None,
+        batch_size: int | None = None,
+        max_epochs: int = 50,
+        power_t: float = 0.5,
+    ) -> None:
+        super().__init__(learning_rate, batch_size, max_epochs)
+        self.power_t = power_t
+
+    def check(self) -> None:
+        """Raise ValueError for parameters that cannot be used."""
+        super().check()
+        check_range("power_t", self.power_t)
+
+    def steps(self, problem: Any, start: Vector, max_epochs: int | None) -> steps.Steps:
+        """Return the steps of a training."""
+        del start, max_epochs
+        rate = problem.learning_rate if self.learning_rate is None else self.learning_rate
+        rule = steps.Subgradient(self.power_t)
+        return steps.Steps(rule, lambda epoch, step: float(rate), average=problem.averages_batches)
+
+    def step(
+        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
+    ) -> Vector:
+        """Return the parameters after the t-th step."""
+        return steps.Subgradient(self.power_t)(x, gradient, moments, rate, decay, t)
+
+
+Solver = LBFGS | MiniBatchSolver
+_NAMES: dict[str, type[MiniBatchSolver]] = {
+    "adam": Adam, "adamw": AdamW, "sgd": SGD, "subgradient": Subgradient
+}  # fmt: skip
+
+
+def as_solver(value: Any, lbfgs: LBFGS, names: Iterable[str] = ("lbfgs", "adam")) -> Solver:
+    """Return the solver that the parameter `solver` means; ValueError for other values.
+
+    `lbfgs`: what "lbfgs" means. `names`: the strings that the learner takes.
+    """
+    names = tuple(names)
+    if isinstance(value, str) and value in names:
+        value = lbfgs if value == "lbfgs" else _NAMES[value]()
+    if not isinstance(value, (LBFGS, MiniBatchSolver)):
+        known = ", ".join(map(repr, names))
+        raise ValueError(f"solver must be {known} or one of metricfast.solvers, got {value!r}.")
+    value.check()
+    return value
+
+
+def _refresh(problem: Any, history: Monitor, x: Vector) -> None:
+    history.refreshed = x
+    problem.refresh(x)
+
+
+def _refresh_again(problem: Any, history: Monitor) -> None:
+    """Restore what the loss kept where a training was interrupted."""
+    if problem.refresh_every and not np.array_equal(history.refreshed, history.start):
+        problem.refresh(history.refreshed)

@@ -12,10 +12,10 @@ from metricfast._core.initialize import components_from_metric
 from metricfast._core.scatter import repetitions
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import kneighbors
+from metricfast.metrics._neighbor_error import count_votes
 
 __all__ = [
     "check_shrinkage",
-    "count_votes",
     "judged_rows",
     "least_error",
     "neighbor_error",
@@ -104,11 +104,6 @@ def share_of_others(others: Array, wrong: Array, weight: Array, k: int = _NEIGHB
     """
     votes = count_votes(others, k)
     return float(weight @ (votes * wrong).sum(axis=1) / max(weight @ votes.sum(axis=1), 1e-300))
-
-
-def count_votes(others: Array, k: int) -> Array:
-    """Return how many of the k votes about each point its neighbours have, nearest first."""
-    return np.asarray(np.clip(k - (others.cumsum(axis=1) - others), 0, others))
 
 
 def towards(

@@ -44,7 +44,7 @@ Callback = Callable[[SolverState], object]
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 # Parameters that do not change what a training does, or tell only when it ends.
 _INCIDENTAL = {"verbose", "n_jobs", "callbacks", "checkpoint", "warm_start", "preprocessor"}
-_INCIDENTAL |= {"reservoir"}  # which is of `partial_fit`
+_INCIDENTAL |= {"x"}
 
 
 def check_callbacks(callbacks: Any) -> tuple[Callback, ...]:

@@ -21,9 +21,10 @@ from metricfast._core.types import Array, Integers
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import label_sequence
 from metricfast._labels.distance import subset
-from metricfast.distances.neighbors import kneighbors, paired_distances
+from metricfast.distances.neighbors import paired_distances
+from metricfast.metrics._neighbor_error import mean_error, neighbor_error
 
-__all__ = ["Validation", "naming_held_out", "neighbor_error", "validate_fit"]
+__all__ = ["Validation", "naming_held_out", "validate_fit"]
 
 _HELD_OUT = 0.2
 _NEIGHBORS = 3
@@ -250,7 +251,7 @@ def _error(learner: Any, X: Any, y: Any, numeric: bool, train: Array, test: Arra
     if hasattr(learner, "bilinear_"):
         k = min(_NEIGHBORS, len(train))
         nearest = _most_similar(X[test], X[train] @ learner.bilinear_.T, k)
-        return _judged(y[train][nearest], y[test], numeric)
+        return mean_error(y[train][nearest], y[test], numeric)
     embedded = np.ascontiguousarray(learner.transform(X))
     return neighbor_error(embedded[train], y[train], embedded[test], y[test], numeric)
 
@@ -270,22 +271,6 @@ def naming_held_out(rows: Any, n: int) -> Iterator[None]:
             f"{error} These numbers leave out what early_stopping holds out: {len(rows)} of the "
             f"{n} points."
         ) from error
-
-
-def neighbor_error(
-    database: Array, y_database: Any, queries: Array, y: Any, numeric: bool
-) -> float:
-    """Return the error of the 3 nearest neighbours; of numbers, the mean squared one."""
-    nearest = kneighbors(queries, database, min(_NEIGHBORS, len(database)))[1]
-    return _judged(y_database[nearest], y, numeric)
-
-
-def _judged(found: Any, y: Any, numeric: bool) -> float:
-    if numeric:
-        return float(np.mean((found.mean(axis=1) - y) ** 2))
-    votes = (found[:, :, None] == found[:, None, :]).sum(axis=2)
-    chosen = np.take_along_axis(found, votes.argmax(axis=1)[:, None], axis=1)[:, 0]
-    return float(np.mean(chosen != y))
 
 
 def _most_similar(queries: Array, database: Array, k: int) -> Integers:

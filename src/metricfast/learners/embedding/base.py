@@ -33,7 +33,7 @@ from metricfast.training.coordinates import flat, parts
 from metricfast.training.monitor import Monitor
 from metricfast.training.objective import Objective, is_learnable
 from metricfast.training.own_parts import initial_parameters
-from metricfast.training.solvers import minimize_smooth
+from metricfast.training.lbfgs import minimize_smooth
 from metricfast.training.steps import RISE, run_epoch
 
 __all__ = ["BaseEmbeddingLearner"]

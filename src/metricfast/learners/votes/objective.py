@@ -14,7 +14,7 @@ from metricfast.training.coordinates import Positive
 from metricfast.training.labelled import anchors_of
 from metricfast.training.objective import Objective, finite, map_points
 
-__all__ = ["MatrixObjective", "OfMatrix", "penalty_of_matrix", "root"]
+__all__ = ["MatrixVector", "loss_of_matrix", "penalty_of_matrix", "root"]
 
 Array = NDArray[Any]
 
@@ -39,7 +39,7 @@ def penalty_of_matrix(name: str | None, arrays: list[Array]) -> tuple[float, lis
     return square, [2 * M]
 
 
-class OfMatrix(Positive):
+class MatrixVector(Positive):
     """The solver's vector holds M; it starts from that of a map."""
 
     def vector(self, arrays: Sequence[Array]) -> Array:
@@ -47,22 +47,19 @@ class OfMatrix(Positive):
         return np.asarray(arrays[0].T @ arrays[0]).ravel()
 
 
-class MatrixObjective(Objective):
-    """The objective of M, of queries against all points, or those of their batch."""
-
-    def of_loss(
-        self, arrays: list[Array], batch: Batch | None, part: slice | None = None
-    ) -> tuple[float, list[Array]]:
-        """Return the loss and its gradient."""
-        (M,), X, among = arrays, self.X, None
-        anchors = rows = self._anchors(batch, part)
-        if batch is not None and self.database == "batch":
-            X, among = X[batch.rows], batch.rows
-            anchors = np.arange(len(among))[anchors_of(batch, part)]
-        Z = map_points(X, root(M), self.n_jobs)
-        if not finite(Z):
-            return float("nan"), []
-        call = self.loss.bound.call(Z[anchors], Z, rows, among, anchors)
-        value, weights = self.loss.loss.of_distances(call)
-        gradient = metric_gradient(X[anchors], weights, X, M=M, n_jobs=self.n_jobs)
-        return value, [np.asarray(gradient)]
+def loss_of_matrix(
+    problem: Objective, arrays: list[Array], batch: Batch | None, part: slice | None
+) -> tuple[float, list[Array]]:
+    """Return the loss of queries against all points, or those of their batch, by M."""
+    (M,), X, among = arrays, problem.X, None
+    anchors = rows = problem._anchors(batch, part)
+    if batch is not None and problem.database == "batch":
+        X, among = X[batch.rows], batch.rows
+        anchors = np.arange(len(among))[anchors_of(batch, part)]
+    Z = map_points(X, root(M), problem.n_jobs)
+    if not finite(Z):
+        return float("nan"), []
+    call = problem.loss.bound.call(Z[anchors], Z, rows, among, anchors)
+    value, weights = problem.loss.loss.of_distances(call)
+    gradient = metric_gradient(X[anchors], weights, X, M=M, n_jobs=problem.n_jobs)
+    return value, [np.asarray(gradient)]

@@ -24,15 +24,26 @@ from metricfast.training.both_chunks import batches_of_both, is_beyond
 from metricfast.training.chunks import POOL, Chunked, batches_of
 from metricfast.training.monitor import Monitor
 from metricfast.training.objective import Objective
-from metricfast.training.solvers import minimize_hinge
+from metricfast.training.lbfgs import minimize_hinge
 from metricfast.training.steps import Steps, Subgradient, relative_adam
 
-__all__ = ["VoteMonitor", "VoteTraining", "unit_scale"]
+__all__ = [
+    "PATIENCE",
+    "VoteMonitor",
+    "VoteTraining",
+    "check_feasible",
+    "select_best",
+    "unit_scale",
+    "vote_batches",
+    "warn_of_penalty",
+]
 
 Array = NDArray[Any]
 _QUANTITIES = ("objective", "surrogate", "vote_loss", "error", "infeasible")
 # How many times the cost of wrong votes a penalty is that leaves little to learn.
 _SWAMPED = 10
+# Epochs without progress that end a training.
+PATIENCE = 10
 
 
 class VoteMonitor(Monitor):
@@ -141,25 +152,9 @@ class VoteTraining(TrainedLearner):
         minimize_hinge(objective, monitor.x, monitor, min_iter=1, tol=self.tol, max_iter=max_iter)
 
     def _batches_of(
-        self, rng: np.random.RandomState, objective: Objective, n_kept: int = 0
+        self, rng: np.random.RandomState, objective: Objective
     ) -> Callable[[], Iterable[Batch]]:
-        """Return what draws the batches of an epoch, with the points of a pool that vote."""
-        size = int(self.batch_size or min(1000, max(32, (objective.X.shape[0] - n_kept) // 20)))
-        if isinstance(objective.database, Chunked):
-            return batches_of_both(objective.X, objective.database, rng, size)
-        pooled = isinstance(objective.database, str) and objective.database == "batch"
-
-        def draw(rows: NDArray[np.int64]) -> Iterable[Batch]:
-            n = len(rows) - n_kept
-            drawn = np.array_split(rng.permutation(n), -(-n // size))
-            if not pooled:
-                return [Batch(rows[some], len(some)) for some in drawn]
-            return (
-                Batch(np.concatenate([rows[some], np.delete(rows, some)]), len(some))
-                for some in drawn
-            )
-
-        return batches_of(objective.X, draw, rng, size, POOL)
+        return vote_batches(objective, rng, self.batch_size)
 
     def _keep_course(self, monitor: Monitor, last: bool, unit: float = 1.0) -> None:
         super()._keep_course(monitor, last, unit)
@@ -186,43 +181,12 @@ class VoteTraining(TrainedLearner):
         at once more, where they are in memory.
         """
         if monitor.curve and not is_beyond(objective.X, objective.database):
-            candidates, cost = (monitor.best_x, monitor.before_best, monitor.start), monitor.cost
-            with one_blas_thread():
-                judged = [
-                    (0.0 if cost is None else cost(x), objective(x.copy())[0]) for x in candidates
-                ]
-            best = min(range(len(candidates)), key=judged.__getitem__)
-            keep(candidates[best])
-            self.objective_ = judged[best][1]
+            x, value = select_best(objective, monitor)
+            keep(x)
+            self.objective_ = value
         if not isinstance(objective.X, Chunked):
-            self._warn_of_penalty(objective, monitor, monitor.start if named is None else named)
-        infeasible = int(([0] + monitor.history["infeasible"])[-1])
-        remedies = ["lower n_bins" if hasattr(self, "n_bins") else "leave small classes out"]
-        remedies.insert(0, "lower n_neighbors" if self.n_neighbors > 1 else "give more points")
-        remedy = ", or ".join(remedies)
-        if infeasible >= monitor.n:
-            raise ValueError(
-                f"no set of n_neighbors={self.n_neighbors} neighbours is right for any point: "
-                f"{remedy}."
-            )
-        if infeasible:
-            warn_user(
-                f"No set of n_neighbors={self.n_neighbors} neighbours is right for {infeasible} of "
-                f"{monitor.n} points to train on, which are left out of the loss: {remedy}."
-            )
-
-    def _warn_of_penalty(self, objective: Objective, monitor: VoteMonitor, named: Array) -> None:
-        """Warn where the penalty of a start is so large that the loss hardly matters."""
-        assert objective.penalty is not None
-        penalty = objective.penalty(objective.coordinates.arrays(named.copy()))[0]
-        most = self.C * monitor.weight * largest_cost(objective.loss.loss)
-        if penalty > _SWAMPED * most > 0:
-            warn_user(
-                f"At the initial map the regularizer is {penalty:.2g}, and C times the loss of "
-                f"wrong votes alone at most {most:.2g}: little can be learned. Bring the features "
-                "to a spread of about 1 (StandardScaler) or raise C.",
-                ConvergenceWarning,
-            )
+            warn_of_penalty(objective, monitor, monitor.start if named is None else named)
+        check_feasible(monitor, self.n_neighbors, "leave small classes out")
 
     def _report_divergence(self, monitor: Monitor) -> None:
         if not monitor.curve:
@@ -234,6 +198,70 @@ class VoteTraining(TrainedLearner):
 
     def _score_of(self, cost: float) -> float:
         return 1 - cost
+
+
+def vote_batches(
+    problem: Objective, rng: np.random.RandomState, batch_size: int | None
+) -> Callable[[], Iterable[Batch]]:
+    """Return a function that draws the batches of an epoch, with the points of a pool that vote."""
+    size = int(batch_size or min(1000, max(32, problem.X.shape[0] // 20)))
+    if isinstance(problem.database, Chunked):
+        return batches_of_both(problem.X, problem.database, rng, size)
+    pooled = isinstance(problem.database, str) and problem.database == "batch"
+
+    def draw(rows: NDArray[np.int64]) -> Iterable[Batch]:
+        n = len(rows)
+        drawn = np.array_split(rng.permutation(n), -(-n // size))
+        if not pooled:
+            return [Batch(rows[some], len(some)) for some in drawn]
+        return (
+            Batch(np.concatenate([rows[some], np.delete(rows, some)]), len(some)) for some in drawn
+        )
+
+    return batches_of(problem.X, draw, rng, size, POOL)
+
+
+def select_best(problem: Objective, history: VoteMonitor) -> tuple[Array, float]:
+    """Return the best vector around the best epoch and the start, with its objective.
+
+    The objective of an epoch is a sum over batches between which parameters move. So all points are
+    evaluated once more.
+    """
+    candidates, cost = (history.best_x, history.before_best, history.start), history.cost
+    with one_blas_thread():
+        judged = [(0.0 if cost is None else cost(x), problem(x.copy())[0]) for x in candidates]
+    best = min(range(len(candidates)), key=judged.__getitem__)
+    return candidates[best], judged[best][1]
+
+
+def check_feasible(history: VoteMonitor, n_neighbors: int, remedy: str) -> None:
+    """Raise ValueError if no set of neighbours is right for any point; warn if for some points."""
+    infeasible = int(([0] + history.history["infeasible"])[-1])
+    first = "lower n_neighbors" if n_neighbors > 1 else "give more points"
+    if infeasible >= history.n:
+        raise ValueError(
+            f"no set of n_neighbors={n_neighbors} neighbours is right for any point: {first}, or "
+            f"{remedy}."
+        )
+    if infeasible:
+        warn_user(
+            f"No set of n_neighbors={n_neighbors} neighbours is right for {infeasible} of "
+            f"{history.n} points to train on, which are left out of the loss: {first}, or {remedy}."
+        )
+
+
+def warn_of_penalty(problem: Objective, history: VoteMonitor, start: Array) -> None:
+    """Warn if the penalty of the initial map is so large that the loss hardly matters."""
+    assert problem.penalty is not None
+    penalty = problem.penalty(problem.coordinates.arrays(start.copy()))[0]
+    most = problem.C * history.weight * largest_cost(problem.loss.loss)
+    if penalty > _SWAMPED * most > 0:
+        warn_user(
+            f"At the initial map the regularizer is {penalty:.2g}, and C times the loss of wrong "
+            f"votes alone at most {most:.2g}: little can be learned. Bring the features to a "
+            "spread of about 1 (StandardScaler) or raise C.",
+            ConvergenceWarning,
+        )
 
 
 def unit_scale(

@@ -8,32 +8,27 @@ points give a cost for each of these points, so that two settings are compared b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from metricfast._core.scatter import repetitions
 from metricfast._core.targets import by_appearance
 from metricfast._core.threadpool import one_blas_thread
-from metricfast._core.types import Floats, Integers
+from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import unwarned
-from metricfast.distances.neighbors import kneighbors
-from metricfast.learners.base.points import TrainingSet
-from metricfast.learners.base.shrinkage import count_votes
-from metricfast.learners.linear.copies import distinct
 from metricfast.training.chunks import Chunked
+from metricfast.training.dataset import Dataset, deduplicate
+from metricfast.training.initialization import Initialization
 from metricfast.training.monitor import DivergedError, Monitor
-from metricfast.training.objective import Objective, map_points
+from metricfast.training.solvers import Solver
+from metricfast.training.stopping import CrossValidated
 
 __all__ = ["select_training"]
 
-Array = NDArray[Any]
 Split = tuple[Integers, Integers]
-_N_FOLDS = 5
 # Up to this number of points, every fold is a validation set once; beyond it, one fold is.
 _CROSS_VALIDATED = 2000
 # Values of sparse points up to which copies are looked for: that takes them as a dense array.
@@ -42,56 +37,114 @@ _DENSE_VALUES = 10**6
 _EQUAL = 1.0
 # and beyond which a start is given up after some of the folds.
 _BEHIND = 2.0
-# Neighbours of a validation point: more than most uses look at, which is less noisy.
-_NEIGHBORS = 5
 
 
-def select_training(learner: Any, data: TrainingSet) -> tuple[str | None, int | None]:
-    """Return the start and the number of iterations with the lowest validation cost.
+def select_training(
+    learner: Any,
+    data: Dataset,
+    rule: CrossValidated,
+    solver: Solver,
+    initialization: Initialization,
+    *,
+    required: bool,
+) -> tuple[str | None, int | None]:
+    """Return the initial map and the number of iterations with the lowest validation cost.
 
-    The start is one of `_other_starts`, or None: that of `init`. The number is 0 where a start is
-    better without training; None where the last iteration is the best, or where nothing is
-    selected: `early_stopping` does not ask for it, or "auto" cannot split the points. Raises
-    ValueError where "folds" cannot split them.
+    Parameters
+    ----------
+    learner : LinearLearner
+        Its `_problem` returns what each fold minimises.
+    data : Dataset
+    rule : CrossValidated
+    solver : solver
+    initialization : Initialization
+    required : bool
+        Whether to raise ValueError where the points cannot be split. Otherwise nothing is selected.
+
+    Returns
+    -------
+    start : str or None
+        One of the alternatives of `initialization`, or None for the map of `init`.
+    n_iter : int or None
+        0 if the map is better without training; None if the last iteration is the best.
     """
-    how, least = learner.early_stopping, learner._least_of_class
-    wanted = how == "folds" or (how == "auto" and learner.solver in learner._by_folds)
-    if not wanted or (how == "auto" and isinstance(data.X, Chunked)):
-        return None, None
     if isinstance(data.X, Chunked):
-        raise ValueError("early_stopping='folds' needs points in memory: set True or False.")
-    points = _distinct(data)
-    splits = _splits(points.groups, least)
-    if not splits and how == "auto":
+        if required:
+            raise ValueError("CrossValidated needs points in memory: set early_stopping=False.")
         return None, None
+    least, points = learner._min_class_size, _distinct(data)
+    splits = _splits(points.groups, least, rule.n_folds)
     if not splits:
-        raise ValueError(
-            f"early_stopping='folds' needs two classes of more than {least} different points: "
-            "give more of them, or set True or False."
-        )
-    starts, weight = [None, *learner._other_starts(data)], points.weight
+        if required:
+            raise ValueError(
+                f"CrossValidated needs two classes of more than {least} different points: give "
+                "more points, or set early_stopping to True or False."
+            )
+        return None, None
+    starts, weight = [None, *initialization.alternatives(data)], points.weight
     assert weight is not None
+    initialization = replace(initialization, chosen={})
+    fold = _Fold(learner, points, weight, solver, initialization, int(rule.patience))
     try:
-        costs = _race(partial(_costs, learner, points), splits, starts, weight)
+        costs = _race(fold.costs, splits, starts, weight)
     except (DivergedError, ValueError):
-        if how == "auto":  # the training on all points raises it again
-            return None, None
-        raise
+        if required:
+            raise
+        return None, None  # the training on all points raises it again
     judged = np.concatenate([weight[test] for _, test in splits])
-    return _select(costs, judged, fewest=learner._fewest)
+    return _select(costs, judged, shortest=learner._selects_shortest)
 
 
-def _distinct(data: TrainingSet) -> TrainingSet:
-    """Return the different points of positive weight, so that no copy is in both parts."""
+@dataclass(frozen=True)
+class _Fold:
+    """What a training on a fold needs."""
+
+    learner: Any
+    data: Dataset
+    weight: Floats
+    solver: Solver
+    initialization: Initialization
+    patience: int
+
+    def costs(self, train: Integers, test: Integers, start: str | None) -> Array:
+        """Return the cost of each validation point, before training and after each iteration."""
+        rng, weight = np.random.RandomState(0), self.weight
+        # Training on all points gives the warnings.
+        with unwarned(), np.errstate(all="ignore"), one_blas_thread():
+            part = self.data.take(train)
+            L = self.initialization.named(part, rng)
+            problem = self.learner._problem(part)
+            x0 = self.initialization.start(problem, L, rng, start)
+            problem = problem.here()
+            costs = [problem.validation_costs(x0, self.data, train, test, weight)]
+
+            def mean_cost(x: Array) -> float:
+                costs.append(problem.validation_costs(x, self.data, train, test, weight))
+                return float(_means(costs[-1], weight[test]))
+
+            history = Monitor(x0, cost=mean_cost, patience=self.patience)
+            batches = None
+            if self.solver.by_batches:
+                batches = problem.batches(history.rng, self.solver.batch_size)
+            try:
+                self.solver.minimize(problem, history, batches)
+            except DivergedError:
+                if not history.curve:
+                    raise
+        return np.asarray(costs)
+
+
+def _distinct(data: Dataset) -> Dataset:
+    """Return the distinct points of positive weight, so that no copy is in both parts."""
     n, d = data.X.shape
     if not issparse(data.X) or n * d <= _DENSE_VALUES:
-        return distinct(data)
+        return deduplicate(data)
     weight = repetitions(data.weight, n)
     rows = np.flatnonzero(weight)
     return replace(data.take(rows), weight=weight[rows])
 
 
-def _splits(groups: Integers, least: int) -> list[Split]:
+def _splits(groups: Integers, least: int, n_folds: int = 5) -> list[Split]:
     """Return training and validation rows of each split, each class in the same proportion.
 
     Classes are dealt in the order in which their points come, so that their names do not matter.
@@ -101,15 +154,15 @@ def _splits(groups: Integers, least: int) -> list[Split]:
     n = len(groups)
     codes = by_appearance(groups)
     sizes = np.bincount(codes)
-    enough = sizes - -(-sizes // _N_FOLDS) >= least
+    enough = sizes - -(-sizes // n_folds) >= least
     if not enough.any() or (len(sizes) > 1 and enough.sum() < 2):
         return []
     shuffled = np.random.RandomState(0).permutation(n)
     order = shuffled[np.argsort(codes[shuffled], kind="stable")]
     order = order[enough[codes[order]]]
     fold = np.full(n, -1)
-    fold[order] = np.arange(len(order)) % _N_FOLDS
-    n_splits = _N_FOLDS if n <= _CROSS_VALIDATED else 1
+    fold[order] = np.arange(len(order)) % n_folds
+    n_splits = n_folds if n <= _CROSS_VALIDATED else 1
     return [(np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(n_splits)]
 
 
@@ -124,11 +177,10 @@ def _race(
     Each array has a row for no training and for every iteration, and a column for each point.
     """
     costs: dict[str | None, list[Array]] = {start: [] for start in starts}
-    spreads = dict[str | None, Any]()
     joined: dict[str | None, Array] = {}
     for number, (train, test) in enumerate(splits):
         for start, found in costs.items():
-            found.append(costs_of(train, test, start, spreads))
+            found.append(costs_of(train, test, start))
         joined = {start: _joined(found) for start, found in costs.items()}
         seen = np.concatenate([weight[rows] for _, rows in splits[: number + 1]])
         best = {start: each[_means(each, seen).argmin()] for start, each in joined.items()}
@@ -136,67 +188,6 @@ def _race(
         behind = {start: _excess(each, lowest, seen) > _BEHIND for start, each in best.items()}
         costs = {start: found for start, found in costs.items() if not behind[start]}
     return {start: joined[start] for start in costs}
-
-
-def _costs(
-    learner: Any,
-    data: TrainingSet,
-    train: Integers,
-    test: Integers,
-    start: str | None,
-    spreads: dict[str | None, Any],
-) -> Array:
-    """Return the cost of each validation point, before training and after each iteration.
-
-    `spreads`: the scales of starts that earlier splits have found.
-    """
-    part, weight = data.take(train), data.weight
-    assert weight is not None
-    # Training on all points gives the warnings.
-    with unwarned(), np.errstate(all="ignore"), one_blas_thread():
-        objective, x0 = learner._starting(part, np.random.RandomState(0), None, start, spreads)
-        objective = objective.here()
-        cost = _validation_cost(learner, objective, data, train, test)
-        costs = [cost(x0)]
-
-        def mean_cost(x: Array) -> float:
-            costs.append(cost(x))
-            return float(_means(costs[-1], weight[test]))
-
-        monitor = Monitor(x0, cost=mean_cost, patience=learner.n_iter_no_change)
-        try:
-            learner._solve(objective, monitor, learner._batches(part, objective, monitor.rng))
-        except DivergedError:
-            if not monitor.curve:
-                raise
-    return np.asarray(costs)
-
-
-def _validation_cost(
-    learner: Any, objective: Objective, data: TrainingSet, train: Integers, test: Integers
-) -> Callable[[Array], Array]:
-    """Return the function from parameters to costs of validation points.
-
-    A cost is the share of the nearest training points that are of another class, or the squared
-    error of their mean target.
-    """
-    weight, y = data.weight, data.labels
-    assert weight is not None
-    k = min(len(train), _NEIGHBORS)
-
-    def cost(x: Array) -> Array:
-        # Together, since sparse points are centred where they are mapped to.
-        Z = map_points(data.X, learner._map(objective, x), learner.n_jobs)
-        near = train[kneighbors(Z[test], Z[train], k, n_jobs=learner.n_jobs)[1]]
-        votes = count_votes(weight[near], k)
-        votes /= votes.sum(axis=1, keepdims=True)
-        if y.dtype.kind == "i":
-            found = (votes * (y[near] != y[test][:, None])).sum(axis=1)
-        else:
-            found = ((votes * y[near]).sum(axis=1) - y[test]) ** 2
-        return np.asarray(found, np.float32)
-
-    return cost
 
 
 def _joined(found: list[Array]) -> Array:
@@ -220,12 +211,12 @@ def _excess(costs: Array, best: Array, weight: Floats) -> Array:
 
 
 def _select(
-    costs: dict[str | None, Array], weight: Floats, *, fewest: bool
+    costs: dict[str | None, Array], weight: Floats, *, shortest: bool
 ) -> tuple[str | None, int | None]:
     """Return the start and the number of iterations, see `select_training`.
 
     Of settings that a paired test cannot tell from the best, that with the fewest iterations
-    (`fewest=False`: the most), and of these the one with the lowest cost.
+    (`shortest=False`: the most), and of these the one with the lowest cost.
     """
     starts, joined = list(costs), _together(list(costs.values()))
     means = _means(joined, weight)
@@ -236,7 +227,7 @@ def _select(
     if _excess(lowest, joined[untrained, 0], weight) > _EQUAL:
         return starts[untrained], 0
     good = _excess(joined[:, -trained.shape[1] :], lowest, weight) <= _EQUAL
-    n_iter = int(np.flatnonzero(good.any(axis=0))[0 if fewest else -1])
+    n_iter = int(np.flatnonzero(good.any(axis=0))[0 if shortest else -1])
     start = int(np.where(good[:, n_iter], trained[:, n_iter], np.inf).argmin())
     n_iter += 1
     return starts[start], None if 1 < n_iter == trained.shape[1] else n_iter

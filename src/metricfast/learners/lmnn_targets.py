@@ -6,35 +6,19 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
-import metricfast.losses as losses
 from metricfast._core.memory import memory_limit, refuse_beyond
 from metricfast._core.sources import Source, parts
-from metricfast._core.sparse import nearest_of_class
 from metricfast._core.types import Array, Integers
 from metricfast.distances.neighbors import kneighbors
 from metricfast.training.chunks import Chunked
 
-__all__ = ["targets_among", "targets_in_chunks", "targets_of_all"]
+__all__ = ["targets_in_chunks", "targets_of_all"]
 
 # Points of a class that are looked at for each of it, where not all are in memory.
 _CANDIDATES = 1 << 16
 # Share of the memory for points that are held to be targets, where rows are read best in blocks.
 _HELD = 3 / 8
-
-
-def targets_among(
-    Z: Any, labels: Integers, k: int, n_jobs: int | None
-) -> tuple[Integers, Integers]:
-    """Return the points of classes that are large enough, and their targets, as places there."""
-    able = np.flatnonzero(np.bincount(labels)[labels] > k)
-    if not len(able):
-        return able, np.empty((0, k), np.int64)
-    if len(able) < len(labels):
-        Z, labels = Z[able], labels[able]
-    find = nearest_of_class if issparse(Z) else losses.LMNN.find_targets
-    return able, find(Z, labels, k, n_jobs=n_jobs)
 
 
 def targets_in_chunks(

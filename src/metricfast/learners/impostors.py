@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 import metricfast.losses as losses
 from metricfast.distances.neighbors import paired_distances
-from metricfast.learners.base.points import TrainingSet
 from metricfast.samplers import Batch
 from metricfast.training.labelled import Labelled, anchors_of
 
@@ -142,16 +141,6 @@ class ImpostorLists:
         return True
 
 
-class _OfSome:
-    """Targets of some points, whose rows are in ascending order."""
-
-    def __init__(self, rows: NDArray[np.int64], targets: NDArray[np.int64]) -> None:
-        self._rows, self._targets = rows, targets
-
-    def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        return self._targets[np.searchsorted(self._rows, rows)]
-
-
 class TargetsAndImpostors(Labelled):
     """The loss of LMNN with its targets listed, and its impostors as far as they are known."""
 
@@ -159,24 +148,21 @@ class TargetsAndImpostors(Labelled):
 
     def __init__(
         self,
-        data: TrainingSet,
+        labels: NDArray[np.int64],
+        weight: NDArray[np.float64] | None,
         n_neighbors: int,
         regularization: float,
         n_jobs: int | None,
     ) -> None:
         self._k, self._regularization, self._n_jobs = n_neighbors, regularization, n_jobs
         loss = losses.LMNN(n_neighbors, regularization, MARGIN)
-        super().__init__(loss, data.labels, data.weight, n_jobs=n_jobs)
+        super().__init__(loss, labels, weight, n_jobs=n_jobs)
         self.targets: Any = None
 
-    def aim(self, targets: NDArray[np.int64]) -> None:
-        """Take targets of all points, which are in memory."""
+    def set_targets(self, targets: NDArray[np.int64]) -> None:
+        """Set the targets of all points, which are in memory."""
         self.targets = targets
         self._lists = ImpostorLists(self.y, targets, MARGIN, self._n_jobs)
-
-    def aim_some(self, rows: NDArray[np.int64], targets: NDArray[np.int64]) -> None:
-        """Take targets of some points, which are places among these."""
-        self.targets = _OfSome(rows, rows[targets])
 
     def with_targets(self, anchors: Batch) -> Batch:
         """Return a batch of anchors and their targets."""

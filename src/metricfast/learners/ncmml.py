@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.special import log_softmax
 
 import metricfast.losses as losses
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.memory import refuse_beyond
 from metricfast._core.scatter import group_means, repetitions
 from metricfast._core.sparse import sparse_gradient
-from metricfast.learners.base.points import TrainingSet
-from metricfast.learners.linear.base import LinearLearner
-from metricfast.learners.linear.shared_docs import documented
-from metricfast.samplers import Batch
-from metricfast.training.chunks import rows_of
-from metricfast.training.coordinates import Coordinates
+from metricfast._core.types import Array, Integers, RandomState
+from metricfast.learners.linear import LinearLearner
+from metricfast.samplers import Batch, class_batches
+from metricfast.training.chunks import batches_of, rows_of
+from metricfast.training.dataset import Dataset
 from metricfast.training.labelled import Labelled, anchors_of
-from metricfast.training.monitor import SolverState
-from metricfast.training.objective import LinearMap, Objective, map_points
+from metricfast.training.linear_problem import LinearProblem
+from metricfast.training.objective import map_points
 
 __all__ = ["NCMML"]
 
-# Times that scores of all points for all classes are held.
-_SCORES = 5
 
-
-@documented
 class NCMML(LinearLearner):
     r"""Nearest class mean metric learning.
 
@@ -52,27 +43,28 @@ class NCMML(LinearLearner):
 
     Parameters
     ----------
-    %(n_components)s
-    %(init)s
     max_iter : int, default=100
-        Largest number of iterations.
-    tol : float, optional
-        Tolerance of L-BFGS, as SciPy's `minimize` takes it; by default SciPy's own choice.
-    %(common)s
-    solver : {"lbfgs", "sgd"}, default="lbfgs"
-        "sgd" takes a step of Adam for every mini-batch, towards the means of all points. It first
-        multiplies the initial map by the factor that makes the labels of a batch most likely.
-    %(sgd)s
-    %(jobs)s
-    %(folds)s
-    %(training)s
+        Largest number of iterations of "lbfgs".
+    solver : {"lbfgs", "adam"} or solver, default="lbfgs"
+        See `NCA`. Mini-batches are compared with the means of all points.
+    early_stopping : bool, "auto" or rule, default="auto"
+        See `NCA`; of settings that validation points cannot tell apart, the longest training is
+        chosen.
+    n_components, init, tol, verbose, preprocessor, random_state
+        See `NCA`.
+    warm_start, callbacks, n_jobs
+        See `NCA`.
 
     Attributes
     ----------
-    %(components)s
+    components_ : ndarray of shape (n_components, n_features)
+        The learned map.
     objective_ : float
         The negative of the mean log-likelihood at the learned map.
-    %(attributes)s
+    n_iter_, loss_curve_, validation_scores_
+        See `NCA`.
+    n_features_in_, feature_names_in_, preprocessor_
+        See `NCA`.
 
     Notes
     -----
@@ -93,83 +85,79 @@ class NCMML(LinearLearner):
     (150, 2)
     """
 
-    _stoppings: tuple[str, ...] = ("folds", "auto")
-    _fewest = False  # which is there for class means: neighbours are not to suffer
+    _selects_shortest = False  # a longer training serves class means
 
     def __init__(
         self,
         n_components: int | None = None,
-        init: str | NDArray[Any] = "auto",
+        init: str | Array = "auto",
         max_iter: int = 100,
         tol: float | None = None,
         verbose: bool | int = False,
         preprocessor: Any = None,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | RandomState | None = None,
         *,
-        solver: str = "lbfgs",
-        batch_size: int | None = None,
-        learning_rate: float = 0.01,
-        max_epochs: int = 50,
-        n_jobs: int | None = None,
-        callbacks: Iterable[Callable[[SolverState], object]] | None = None,
-        early_stopping: bool | str = "auto",
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
+        solver: Any = "lbfgs",
+        early_stopping: Any = "auto",
         warm_start: bool = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-        reservoir: int | None = None,
+        callbacks: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
-        self._take(locals())
+        self.n_components = n_components
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.solver = solver
+        self.early_stopping = early_stopping
+        self.warm_start = warm_start
+        self.callbacks = callbacks
+        self.n_jobs = n_jobs
 
-    def _check_data(self, *args: Any, **kwargs: Any) -> TrainingSet:
-        data = super()._check_data(*args, **kwargs)
-        if self.solver == "lbfgs":
-            n, n_classes = data.X.shape[0], len(data.classes)
-            what = f"NCMML of {n} points in {n_classes} classes"
-            refuse_beyond(8 * _SCORES * n * n_classes, what, "set solver='sgd'")
-        return data
-
-    def _objective(self, data: TrainingSet, L: NDArray[Any]) -> Objective:
-        del L
+    def _problem(self, data: Dataset) -> LinearProblem:
         return _Likelihood(data, self.n_jobs)
 
-    def _batches(
-        self, data: TrainingSet, objective: Objective, rng: np.random.RandomState
-    ) -> Callable[[], Iterable[Batch]]:
-        seen = slice(None) if data.weight is None else data.weight > 0
-        n_kept = int((np.arange(len(data.labels)) >= data.n_new)[seen].sum())
-        data = replace(data, labels=objective.loss.y, n_kept=n_kept)
-        return super()._batches(data, objective, rng)
 
-
-class _Likelihood(Objective):
+class _Likelihood(LinearProblem):
     """The negative mean log-likelihood of labels, as a function of the map.
 
     Distances enter through products of points with the few embedded means alone: what is common to
     all classes cancels in a softmax.
     """
 
-    def __init__(self, data: TrainingSet, n_jobs: int | None) -> None:
+    def __init__(self, data: Dataset, n_jobs: int | None) -> None:
         weights = repetitions(data.weight, data.X.shape[0])
         seen = weights > 0
         X = data.X if seen.all() else rows_of(data.X, np.flatnonzero(seen))
         labels = np.unique(data.labels[seen], return_inverse=True)[1].astype(np.int64)
         self._weights = weights[seen] / weights.sum()
         self._means = group_means(X, weights[seen], labels, int(labels.max()) + 1)
-        coordinates = Coordinates(X.shape[1])
-        super().__init__(
-            X, LinearMap(), Labelled(losses.NCA(), labels), coordinates, database="all",
-            n_jobs=n_jobs,
-        )  # fmt: skip
+        loss = Labelled(losses.NCA(), labels)
+        super().__init__(data, loss, database="all", n_jobs=n_jobs)
+        self.X, self._codes = X, labels
+
+    def batches(
+        self, rng: RandomState, batch_size: int | None = None
+    ) -> Callable[[], Iterable[Batch]]:
+        """Return a function that draws the mini-batches of an epoch, from all classes."""
+        size = self.batch_rows(batch_size)
+
+        def draw(rows: Integers) -> list[Batch]:
+            drawn = class_batches(self._codes[rows], size, rng)
+            return [Batch(rows[some], len(some)) for some in drawn]
+
+        return batches_of(self.X, draw, rng, size)
 
     def of_loss(
-        self, arrays: list[NDArray[Any]], batch: Batch | None, part: slice | None = None
-    ) -> tuple[float, list[NDArray[Any]]]:
+        self, arrays: list[Array], batch: Batch | None, part: slice | None = None
+    ) -> tuple[float, list[Array]]:
         (L,) = arrays
         rows: Any = part or slice(None)
         if batch is not None:
             rows = batch.rows[anchors_of(batch, part)]
-        X, labels, weights = self.X[rows], self.loss.y[rows], self._weights[rows]
+        X, labels, weights = self.X[rows], self._codes[rows], self._weights[rows]
         embedded = self._means @ L.T
         own = np.arange(len(labels)), labels
         towards = embedded @ L

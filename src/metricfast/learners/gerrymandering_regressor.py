@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import check_count
 from metricfast._core.scaling import rescale_targets
 from metricfast._core.targets import check_regression_target, check_sample_weight
+from metricfast._core.types import Array, Floats, RandomState
 from metricfast.distances.neighbors import kneighbors
-from metricfast.learners.base.points import TrainingSet
-from metricfast.learners.base.trained import Callback
-from metricfast.learners.votes.map_of_votes import MapOfVotes
+from metricfast.learners.gerrymandering import GerrymanderingLearner
 from metricfast.losses import Gerrymander
-from metricfast.training.monitor import SolverState
+from metricfast.training.dataset import Dataset
 
 __all__ = ["NeighborhoodGerrymanderingRegressor"]
 
-Array = NDArray[Any]
 
-
-class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: ignore[misc]
+class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner):  # type: ignore[misc]
     r"""Neighbourhood gerrymandering for continuous targets.
 
     The targets are cut into quantiles, the neighbours vote for one, and a vote costs the distance
@@ -39,22 +34,19 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: 
     n_neighbors : int, default=5
         Neighbours that vote, and of whose targets `predict` takes the median.
     n_components : int, optional
-        As of `NeighborhoodGerrymandering`.
+        See `NeighborhoodGerrymandering`.
     n_bins : int, default=5
         Number of quantiles; fewer where targets repeat, or points are so few that a quantile had
         fewer than twice `n_neighbors` of them.
-    parameterization, ties, inference, C, regularizer, init, solver, batch_size, max_iter
-        As of `NeighborhoodGerrymandering`; "lda" is no `init`.
-    max_epochs, learning_rate, tol, early_stopping, validation_fraction, warm_start
-        As of `NeighborhoodGerrymandering`.
-    preprocessor, verbose, random_state, n_jobs, callbacks, power_t, checkpoint, n_iter_no_change, \
-            reservoir
-        As of `NeighborhoodGerrymandering`.
+    parameterization, ties, inference, C, regularizer, init, solver, tol
+        See `NeighborhoodGerrymandering`; "lda" is no `init`.
+    early_stopping, warm_start, preprocessor, verbose, random_state, n_jobs, callbacks
+        See `NeighborhoodGerrymandering`.
 
     Attributes
     ----------
     components_, history_, loss_curve_, objective_, n_iter_
-        As of `NeighborhoodGerrymandering`, with quantiles as classes.
+        See `NeighborhoodGerrymandering`, with quantiles as classes.
     bins_ : ndarray of shape (n_bins,)
         The means of the quantiles.
     database_embedding_ : ndarray of shape (n_samples, n_components)
@@ -76,7 +68,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: 
     >>> import numpy as np
     >>> from metricfast import NeighborhoodGerrymanderingRegressor
     >>> X = np.random.default_rng(0).normal(size=(200, 5))
-    >>> learner = NeighborhoodGerrymanderingRegressor(max_epochs=10, random_state=0)
+    >>> learner = NeighborhoodGerrymanderingRegressor(random_state=0)
     >>> learner.fit(X, X[:, 0]).transform(X).shape
     (200, 5)
     """
@@ -95,32 +87,23 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: 
         C: float = 1.0,
         regularizer: str | None = "frobenius2",
         init: str | Array = "auto",
-        solver: str = "sgd",
-        batch_size: int | None = None,
-        max_iter: int = 100,
-        max_epochs: int = 50,
-        learning_rate: float = 0.03,
+        solver: Any = "adam",
         tol: float = 1e-4,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
+        early_stopping: Any = False,
         warm_start: bool = False,
         preprocessor: Any = None,
         verbose: bool | int = False,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | RandomState | None = None,
         n_jobs: int | None = None,
-        callbacks: Iterable[Callable[[SolverState], object]] | None = None,
-        power_t: float = 0.5,
-        checkpoint: str | os.PathLike[str] | None = None,
-        n_iter_no_change: int = 10,
-        reservoir: int | None = None,
+        callbacks: Any = None,
     ) -> None:
         self._take(locals())
 
-    def _check_parameters(self) -> tuple[Callback, ...]:
+    def _check_parameters(self) -> Any:
         check_count("n_bins", self.n_bins, least=2)
         return super()._check_parameters()
 
-    def _check_target(self, y: Any) -> tuple[Array, Array, float]:
+    def _target(self, y: Any) -> tuple[Array, Array, float]:
         targets = check_regression_target(y)
         rescale_targets(targets)  # refuses units in which there are no squares
         self.database_targets_ = targets
@@ -134,11 +117,11 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, MapOfVotes):  # type: 
         self._spread = float(targets.std())
         return self.bins_, codes.astype(np.int64), 1.0
 
-    def _loss(self, data: TrainingSet) -> Gerrymander:
+    def _loss(self, data: Dataset) -> Gerrymander:
         matrix = np.abs(self.bins_[:, None] - self.bins_) / self._spread
         return Gerrymander(self.n_neighbors, matrix, self.ties, self.inference)
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict(self, X: ArrayLike) -> Floats:
         """Return the median target of the nearest training points.
 
         Parameters

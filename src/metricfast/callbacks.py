@@ -1,0 +1,8 @@
+"""Callbacks of trained learners, for their parameter `callbacks`."""
+
+from __future__ import annotations
+
+from metricfast.training.callbacks import Checkpoint
+from metricfast.training.monitor import SolverState
+
+__all__ = ["Checkpoint", "SolverState"]

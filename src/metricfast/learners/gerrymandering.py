@@ -1,0 +1,379 @@
+"""Neighbourhood gerrymandering: a metric trained on the votes of nearest neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from metricfast._core.arguments import check_choice, check_count, check_range
+from metricfast._core.sources import Source, in_one_array
+from metricfast._core.types import Array, RandomState
+from metricfast.distances.inference import check_method
+from metricfast.distances.neighbors import check_neighbors
+from metricfast.learners.linear import LinearLearner
+from metricfast.learners.votes.objective import MatrixVector, loss_of_matrix, penalty_of_matrix, root
+from metricfast.learners.votes.regularizers import REGULARIZERS, penalty
+from metricfast.learners.votes.stored_database import VotesOfDatabase
+from metricfast.learners.votes.training import (
+    PATIENCE,
+    VoteMonitor,
+    check_feasible,
+    select_best,
+    unit_scale,
+    vote_batches,
+    warn_of_penalty,
+)
+from metricfast.learners.votes.voting import largest_cost, vote_error, vote_loss
+from metricfast.losses import Gerrymander
+from metricfast.samplers import Batch
+from metricfast.training.chunks import Chunked
+from metricfast.training.coordinates import Parts
+from metricfast.training.dataset import Dataset
+from metricfast.training.initialization import Initialization
+from metricfast.training.linear_problem import LinearProblem
+from metricfast.training.monitor import Monitor, Vector
+from metricfast.training.objective import map_points
+from metricfast.training.solvers import LBFGS, Solver, as_solver
+
+__all__ = ["GerrymanderingLearner", "NeighborhoodGerrymandering"]
+
+
+class GerrymanderingLearner(LinearLearner):
+    """Base of learners by gerrymandering: the points of `fit`, embedded, vote.
+
+    Parameters are those of `NeighborhoodGerrymandering`.
+    """
+
+    n_neighbors: int
+    parameterization: str
+    ties: str
+    inference: str
+    C: float
+    regularizer: str | None
+
+    tol = 1e-4
+    _solver_names = ("lbfgs", "adam", "subgradient")
+    _selects_batches = True
+    _keeps_points = True
+
+    def _check_parameters(self) -> Any:
+        check_count("n_neighbors", self.n_neighbors)
+        check_range("C", self.C, positive=True)
+        check_range("tol", self.tol)
+        check_method(self.ties, self.inference, "inference")
+        check_choice("regularizer", self.regularizer, (None, *REGULARIZERS))
+        check_choice("parameterization", self.parameterization, ("L", "M"))
+        checked = super()._check_parameters()
+        if self.parameterization == "M":
+            self._check_matrix(checked[0])
+        return checked
+
+    def _check_matrix(self, solver: Solver) -> None:
+        if self.n_components is not None:
+            raise ValueError("n_components must be None with parameterization='M'.")
+        if self.regularizer == "factors":
+            raise ValueError(
+                "regularizer must be another than 'factors' with parameterization='M', which has "
+                "no map to penalize: take 'frobenius2'."
+            )
+        if not solver.by_batches:
+            raise ValueError("solver must be 'adam' or 'subgradient' with parameterization='M'.")
+
+    def _solver(self) -> Solver:
+        return as_solver(self.solver, LBFGS(tol=self.tol, min_iter=1), self._solver_names)
+
+    @property
+    def _accept_sparse(self) -> str | bool:  # type: ignore[override]
+        return False if self.parameterization == "M" else "csr"
+
+    def _initialization(self, solver: Solver, warm: Array | None) -> Initialization:
+        found = super()._initialization(solver, warm)
+        if warm is not None and self.parameterization == "M":
+            return replace(found, init="identity")  # of as many rows as M
+        return found
+
+    def _loss(self, data: Dataset) -> Gerrymander:
+        """Return the loss of votes."""
+        raise NotImplementedError
+
+    def _problem(self, data: Dataset) -> LinearProblem:
+        check_neighbors(self.n_neighbors, data.X.shape[0] - 1)
+        kind = _MatrixProblem if self.parameterization == "M" else VoteProblem
+        return kind(
+            data, self._loss(data), self.C, self.regularizer, self.tol, self.n_jobs
+        )
+
+    def _set_fitted(
+        self, problem: LinearProblem, history: Monitor, x: Vector, final: bool
+    ) -> None:
+        assert isinstance(history, VoteMonitor)
+        super()._set_fitted(problem, history, x, final)
+        if final:
+            self.objective_ = min([history.best_objective, *history.curve])
+        self.history_ = {name: list(values) for name, values in history.history.items()}
+        if history.costs:
+            self.history_["validation_error"] = list(history.costs)
+        self._set_database(problem.all_data)
+
+    def _set_database(self, data: Dataset) -> None:
+        """Set what votes in `predict`."""
+        given = data.given
+        if isinstance(given, Source):
+            self.database_embedding_ = in_one_array(given, self._embed)
+        else:
+            self.database_embedding_ = self._embed(given)
+
+    def _finish(self, problem: LinearProblem, history: Monitor) -> None:
+        assert isinstance(problem, VoteProblem)
+        assert isinstance(history, VoteMonitor)
+        if history.curve and not isinstance(problem.X, Chunked):
+            x, self.objective_ = select_best(problem, history)
+            self._set_map(problem.data, problem.map(x))
+            self._set_database(problem.all_data)
+        if not isinstance(problem.X, Chunked):
+            warn_of_penalty(problem, history, history.start)
+        remedy = "lower n_bins" if hasattr(self, "n_bins") else "leave small classes out"
+        check_feasible(history, self.n_neighbors, remedy)
+
+
+class NeighborhoodGerrymandering(VotesOfDatabase, GerrymanderingLearner):
+    r"""Neighbourhood gerrymandering.
+
+    Learns a Mahalanobis distance that lowers a bound of the error of k nearest neighbours: for
+    every point, the nearest set of k neighbours that votes for its class shall be nearer than any
+    other set, by what the vote of that other set costs. The objective is
+
+    .. math:: \Omega + C \sum_i s_i \left( \max_h [S(x_i, h) + \Delta(y_i, h)]
+              - \max_{h: \Delta(y_i, h) = 0} S(x_i, h) \right)
+
+    with S(x, h) minus the sum of the squared distances of the set h, :math:`\Delta` what its vote
+    costs, and both maxima found exactly (`metricfast.inference`).
+
+    Parameters
+    ----------
+    n_neighbors : int, default=3
+        Size of the sets.
+    n_components : int, optional
+        Number of rows of the map, by default n_features. For ``parameterization="L"`` only.
+    parameterization : {"L", "M"}, default="L"
+        Learn the map L; or the matrix :math:`M = L^T L`, with eigenvalues below zero set to zero
+        before every step. "M" needs ``n_components=None``, another solver than
+        "lbfgs" and another regularizer than "factors", and learns more slowly at the same
+        learning rate: .1 suits it where .03 suits "L".
+    loss_matrix : array-like of shape (n_classes, n_classes), optional
+        ``loss_matrix[i, j]`` is the cost of the answer j where i is right, of the sorted classes.
+        By default 1 for every wrong answer.
+    ties : {"pessimistic", "optimistic", "label", "nearest"}, default="pessimistic"
+        Who wins among the classes of most votes: the one that costs most, or least, the first, or
+        that of the nearest of the points. Only with "pessimistic" ties is the objective a bound for
+        every way of predicting.
+    inference : {"exact", "greedy"}, default="exact"
+        "greedy" is the heuristic of the literature, for comparison.
+    C : float, default=1.0
+        Weight of the loss.
+    regularizer : {"frobenius2", "frobenius", "notes", "factors2", "factors", "trace"} or None, \
+            default="frobenius2"
+        :math:`\Omega`: the squared norm of M, its norm, or, for "factors" (not with
+        ``parameterization="M"``), the norm of L. "trace" is that of M, the squared norm of L. For
+        one map, "notes" and "factors2" are "frobenius2".
+    init : {"auto", "pca", "lda", "identity", "random"} or array-like, default="auto"
+        The initial map, see `NCA`. A map that is named is scaled so that the sum of `n_neighbors`
+        squared distances is about the largest loss.
+    solver : {"adam", "lbfgs", "subgradient"} or solver, default="adam"
+        "adam" takes a step for every mini-batch of queries, against all points. Its learning rate
+        is .03 by default, relative to the size of the initial map; a batch has a twentieth of the
+        points, from 32 to 1000. "subgradient" takes plain steps :math:`L \leftarrow L - \eta_t
+        g_t` with :math:`\eta_t = \eta_1 / t^p`. It is slower at the same rate, and diverges
+        sooner: try .1. "lbfgs" looks at all points in every iteration. Solvers with parameters are
+        in `metricfast.solvers`.
+    tol : float, default=1e-4
+        Mini-batches stop after ten epochs in which the objective (with held-out points, the
+        validation error) has not fallen by this share; "lbfgs" where it falls by less in an
+        iteration.
+    early_stopping : bool, "auto" or rule, default="auto"
+        See `NCA`; "auto" chooses by cross-validation with every solver.
+    warm_start, preprocessor, verbose, random_state, n_jobs, callbacks
+        See `NCA`.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The best, by the objective of all points (with early stopping, by the validation error
+        first), of the maps before and after the best epoch and of the initial one.
+    history_ : dict of lists of float
+        For every epoch the "objective", the "surrogate" (the sum of the losses), the "vote_loss"
+        (what votes of the nearest neighbours cost, per point), the "error" (the leave-one-out share
+        of points whose nearest neighbours vote for another class, ties going to the class of the
+        nearest), and the number of "infeasible" points, for which no set votes right: they are left
+        out of the objective. All are sums over the batches of the epoch, in which the map moves.
+        With early stopping, also the "validation_error".
+    validation_scores_ : list of float
+        With early stopping, the share of held-out points that are right after each epoch.
+    loss_curve_ : list of float
+        The objective after each epoch.
+    objective_ : float
+        That of `components_`, computed once more with all points; after an interrupt the best
+        epoch's.
+    n_iter_ : int
+        Number of epochs.
+    classes_ : ndarray of shape (n_classes,)
+    database_embedding_ : ndarray of shape (n_samples, n_components)
+        The points of `fit`, embedded, which vote in `predict`, and
+    database_labels_ : ndarray of int64 of shape (n_samples,)
+        their classes, as indices into `classes_`.
+    n_features_in_, feature_names_in_, preprocessor_
+        As of every learner.
+
+    Notes
+    -----
+    The gradient of a query's loss by its distances is 1 on the points of the right set and -1 on
+    those of the other: only a few distances of each query are moved. The zero map is a stationary
+    point, and is refused as `init`.
+
+    The regularizer measures the map, which is large where the features are small: of features a
+    tenth as large, C must be ten thousand times as large. Standardize them. Data whose largest
+    standard deviation of a feature is below 2^-10 or above 2^10 are trained on times a power of two
+    that makes it about 1, which `components_` undo; `objective_` is that of the rescaled data.
+
+    References
+    ----------
+    S. Trivedi, D. McAllester, G. Shakhnarovich, "Discriminative metric learning by neighborhood
+    gerrymandering", NIPS 2014.
+
+    Examples
+    --------
+    >>> from metricfast import NeighborhoodGerrymandering
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> learner = NeighborhoodGerrymandering(n_components=2, random_state=0).fit(X[::2], y[::2])
+    >>> learner.transform(X).shape
+    (150, 2)
+    >>> learner.score(X[1::2], y[1::2]) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int = 3,
+        n_components: int | None = None,
+        *,
+        parameterization: str = "L",
+        loss_matrix: ArrayLike | None = None,
+        ties: str = "pessimistic",
+        inference: str = "exact",
+        C: float = 1.0,
+        regularizer: str | None = "frobenius2",
+        init: str | Array = "auto",
+        solver: Any = "adam",
+        tol: float = 1e-4,
+        early_stopping: Any = "auto",
+        warm_start: bool = False,
+        preprocessor: Any = None,
+        verbose: bool | int = False,
+        random_state: int | RandomState | None = None,
+        n_jobs: int | None = None,
+        callbacks: Any = None,
+    ) -> None:
+        self._take(locals())
+
+    def _loss(self, data: Dataset) -> Gerrymander:
+        return vote_loss(self, len(data.classes))
+
+    def _own_queries(self) -> Array:
+        return self.database_embedding_
+
+    def _set_database(self, data: Dataset) -> None:
+        self.classes_, self.database_labels_ = data.classes, data.labels
+        super()._set_database(data)
+
+
+class VoteProblem(LinearProblem):
+    """Minimise a regularizer and the loss of votes over a map.
+
+    Parameters
+    ----------
+    data : Dataset
+    loss : Gerrymander
+    C : float
+    regularizer : str or None
+    tol : float
+        Relative decrease of the objective that counts as progress.
+    n_jobs : int or None
+    """
+
+    smooth = False
+    searches_scale = False
+    learning_rate = 0.03
+
+    def __init__(
+        self, data: Dataset, loss: Gerrymander, C: float, regularizer: str | None, tol: float,
+        n_jobs: int | None,
+    ) -> None:  # fmt: skip
+        database = "batch" if isinstance(data.X, Chunked) else "all"
+        super().__init__(
+            data, loss, preconditioner=Parts([]), database=database, C=C, n_jobs=n_jobs,
+            penalty=self._penalty,
+        )  # fmt: skip
+        self._regularizer, self._tol = regularizer, tol
+
+    def _penalty(self, arrays: list[Array]) -> tuple[float, list[Array]]:
+        return penalty(self._regularizer, arrays)
+
+    def scale_initial(self, L: Array, *, named: bool) -> Array:
+        if not named:
+            return L
+        data = self.data.representative
+        Z, own = map_points(data.X, L, self.n_jobs), np.arange(data.X.shape[0])
+        k = min(int(self.loss.loss.n_neighbors), len(Z) - 1)
+        return L * unit_scale(Z, Z, own, k, largest_cost(self.loss.loss))
+
+    def start_at(self, L: Array, *, selected: bool = False) -> Vector:
+        if not np.any(L):
+            raise ValueError("`init` is zero, where the objective has no slope: give another map.")
+        return self.vector(L)
+
+    def vector(self, L: Array) -> Vector:
+        self.coordinates = Parts([L.shape])
+        return super().vector(L)
+
+    def map(self, x: Vector) -> Array:
+        return super().map(x.copy())
+
+    def batches(
+        self, rng: RandomState, batch_size: int | None = None
+    ) -> Callable[[], Iterable[Batch]]:
+        return vote_batches(self, rng, batch_size)
+
+    def history(self, x0: Vector, rng: RandomState) -> Monitor:
+        return VoteMonitor(
+            x0.astype(np.float64), rng, self, self.data.weight, self._tol, PATIENCE
+        )
+
+    def validation_error(self, x: Vector, data: Dataset, train: Any, test: Any) -> float:
+        # Mapped together: sparse points are centred where they are mapped to.
+        Z, y = map_points(data.X, self.map(x), self.n_jobs), data.labels
+        k = int(self.loss.loss.n_neighbors)
+        return vote_error(Z[test], y[test], Z[train], y[train], k, self.n_jobs)
+
+
+class _MatrixProblem(VoteProblem):
+    """Minimise over the matrix M, whose eigenvalues below zero are set to zero."""
+
+    def _penalty(self, arrays: list[Array]) -> tuple[float, list[Array]]:
+        return penalty_of_matrix(self._regularizer, arrays)
+
+    def vector(self, L: Array) -> Vector:
+        self.coordinates = MatrixVector([(L.shape[1],) * 2])
+        return self.coordinates.vector([L])
+
+    def map(self, x: Vector) -> Array:
+        return root(super().map(x))
+
+    def of_loss(
+        self, arrays: list[Array], batch: Batch | None, part: slice | None = None
+    ) -> tuple[float, list[Array]]:
+        return loss_of_matrix(self, arrays, batch, part)

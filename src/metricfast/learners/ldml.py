@@ -1,0 +1,239 @@
+"""Logistic discriminant metric learning."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+import metricfast.losses as losses
+from metricfast._core.scatter import within_scatter
+from metricfast._core.types import Array, Floats, RandomState
+from metricfast.learners.linear import LinearLearner
+from metricfast.samplers import Batch
+from metricfast.training.coordinates import FULL_BASIS, Coordinates
+from metricfast.training.dataset import Dataset
+from metricfast.training.linear_problem import LinearProblem
+from metricfast.training.monitor import Monitor, Vector
+from metricfast.training.objective import map_points
+
+__all__ = ["LDML"]
+
+# Mean squared distance at the start: neither are all pairs alike, nor is any certain.
+_START = 4.0
+# Search for the best bias: first step, farthest step relative to the bias, and precision.
+_STEP, _FARTHEST, _PRECISION = 0.5, 1e6, 1e-6
+
+
+class LDML(LinearLearner):
+    r"""Logistic discriminant metric learning.
+
+    Learns a linear map L and a bias b by logistic regression on all pairs of points: whether two
+    points are of one class has the probability
+    :math:`\sigma(b - \|L x_i - L x_j\|^2)`. With the sign :math:`s_{ij} = 1` within classes and -1
+    between them it minimises
+
+    .. math::
+
+        \sum_i \sum_{j \ne i} w_i w_j
+        \log\left(1 + \exp(s_{ij} (\|L x_i - L x_j\|^2 - b))\right)
+
+    the negative log-likelihood, each pair in both orders. Memory grows with points, not with pairs of
+    points.
+
+    Parameters
+    ----------
+    max_iter : int, default=100
+        Largest number of iterations of "lbfgs".
+    early_stopping : bool, "auto" or rule, default="auto"
+        See `NCA`; of settings that validation points cannot tell apart, the longest training is
+        chosen.
+    init, n_components, tol, verbose, preprocessor, random_state, solver
+        See `NCA`.
+    init_scale, warm_start, callbacks, n_jobs
+        See `NCA`.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The learned map.
+    bias_ : float
+        The learned b: the squared distance at which two points are as likely of one class as of
+        two.
+    objective_ : float
+        The sum above at the learned map. With mini-batches, its estimate in the best epoch.
+    n_iter_, loss_curve_, validation_scores_
+        See `NCA`.
+    n_features_in_, feature_names_in_, preprocessor_
+        See `NCA`.
+
+    Notes
+    -----
+    The solvers move b and ``L K``, with :math:`K K^\top` the scatter within classes (its diagonal
+    alone above 2000 features) and a little of the identity.
+
+    The objective is convex in :math:`M = L^\top L` and b: with all components the initial map does
+    not matter. The paper learns M itself.
+
+    The initial map is multiplied by the factor that makes the mean squared distance 4, so that the
+    units of the data do not matter; b starts there too.
+
+    Where L and b can tell all pairs apart there is no minimum: the map grows until the solver ends.
+
+    References
+    ----------
+    M. Guillaumin, J. Verbeek, C. Schmid, "Is that you? Metric learning approaches for face
+    identification", International Conference on Computer Vision (2009), 498-505.
+
+    Examples
+    --------
+    >>> from metricfast import LDML
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> ldml = LDML(n_components=2, max_iter=1000).fit(X, y)
+    >>> distance = ldml.pair_distance(X[[[0, 1], [0, 149]]])
+    >>> distance**2 < ldml.bias_
+    array([ True, False])
+    """
+
+    _selects_shortest = False  # a longer training serves pairs, and neighbours are not to suffer
+
+    def __init__(
+        self,
+        init: str | Array = "auto",
+        n_components: int | None = None,
+        max_iter: int = 100,
+        tol: float | None = None,
+        verbose: bool | int = False,
+        preprocessor: Any = None,
+        random_state: int | RandomState | None = None,
+        *,
+        solver: Any = "lbfgs",
+        early_stopping: Any = "auto",
+        init_scale: str | None = "auto",
+        warm_start: bool = False,
+        callbacks: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.init = init
+        self.n_components = n_components
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.solver = solver
+        self.early_stopping = early_stopping
+        self.init_scale = init_scale
+        self.warm_start = warm_start
+        self.callbacks = callbacks
+        self.n_jobs = n_jobs
+
+    def _problem(self, data: Dataset) -> LinearProblem:
+        return _PairProblem(data, losses.LDML(), n_jobs=self.n_jobs)
+
+    def _set_fitted(
+        self, problem: LinearProblem, history: Monitor, x: Vector, final: bool
+    ) -> None:
+        super()._set_fitted(problem, history, x, final)
+        self.bias_ = float(problem.coordinates.arrays(x)[1][0])
+
+    def _finish(self, problem: LinearProblem, history: Monitor) -> None:
+        super()._finish(problem, history)
+        if history.most is None:
+            return
+        # The chosen number of iterations may be too small for the bias.
+        assert isinstance(problem, _PairProblem)
+        L = problem.map(history.best_x)
+        self.bias_ = problem.best_bias(L, self.bias_)
+        value = problem.of_loss([L, np.array([self.bias_])], None)[0]
+        self.objective_ = problem.data.unit * value
+        self.loss_curve_.append(self.objective_)
+        self.n_iter_ += 1
+
+
+class _PairProblem(LinearProblem):
+    """Minimise the loss of pairs over a map and a bias."""
+
+    standardizes = False
+
+    def start_at(self, L: Array, *, selected: bool = False) -> Vector:
+        data, wide = self.data, self.data.X.shape[1] > FULL_BASIS
+        scatter = within_scatter(data.X, data.groups, data.weight, diagonal=wide)
+        self.coordinates = _WithBias(data, L, scatter)
+        return self.vector(L)
+
+    def vector(self, L: Array) -> Vector:
+        if not isinstance(self.coordinates, _WithBias):
+            return self.start_at(L)
+        return super().vector(L)
+
+    def scale_initial(self, L: Array, *, named: bool) -> Array:
+        del named
+        self.start_at(L)
+        distance = _mean_distance(self.data, L)
+        if distance > 0:
+            L = L * math.sqrt(_START / distance)
+            self.start_at(L)
+        return L
+
+    def of_loss(
+        self, arrays: list[Array], batch: Batch | None, part: slice | None = None
+    ) -> tuple[float, list[Array]]:
+        of_pairs, (L, bias) = self.loss.loss, arrays
+        of_pairs.bias = float(bias[0])
+        value, gradients = super().of_loss([L], batch, part)
+        return value, gradients and [*gradients, np.array([of_pairs.bias_gradient_])]
+
+    def best_bias(self, L: Array, bias: float) -> float:
+        """Return the bias of the lowest loss under a map, of which the loss is convex."""
+
+        def slope(bias: float) -> float:
+            return float(self.of_loss([L, np.array([bias])], None)[1][1][0])
+
+        here = there = slope(bias)
+        end, step = bias, max(1.0, abs(bias)) * -math.copysign(_STEP, here)
+        while here * there > 0 and abs(step) < _FARTHEST * max(1.0, abs(bias)):
+            end, step = end + step, 2 * step
+            there = slope(end)
+        if here * there >= 0:  # the best already, or infinite
+            return bias
+        return float(brentq(slope, *sorted((bias, end)), rtol=_PRECISION))
+
+
+class _WithBias(Coordinates):
+    """The solver's vector ends with the bias, which starts as the mean squared distance.
+
+    It is divided by a unit, so that it starts as large as the entries of the map and a step has
+    about the same effect on both.
+    """
+
+    def __init__(self, data: Dataset, L: Array, scatter: Floats) -> None:
+        super().__init__(data.X.shape[1], scatter)
+        self._first = _mean_distance(data, L)
+        size = math.sqrt(float(np.mean(super().vector([L]) ** 2)))
+        self._unit = self._first / size if self._first > 0 and size > 0 else 1.0
+
+    def vector(self, arrays: Sequence[Array]) -> Floats:
+        return np.append(super().vector(arrays), self._first / self._unit)
+
+    def arrays(self, vector: Array) -> list[Array]:
+        return [*super().arrays(vector[:-1]), vector[-1:] * self._unit]
+
+    def pull(self, gradients: Sequence[Array]) -> Floats:
+        return np.append(super().pull(gradients), gradients[1] * self._unit)
+
+    def scaled(self, vector: Array, factor: float) -> Array:
+        return np.append(vector[:-1] * factor, vector[-1] * factor**2)
+
+
+def _mean_distance(data: Dataset, L: Array) -> float:
+    """Return the mean squared distance of two points under a map."""
+    data = data.representative
+    Z = map_points(data.X, L).astype(np.float64)
+    weight = np.ones(len(Z)) if data.weight is None else data.weight
+    share = weight / weight.sum()
+    return 2 * float(share @ ((Z - share @ Z) ** 2).sum(axis=1))

@@ -1,0 +1,371 @@
+"""Learners of a linear map that is trained iteration by iteration."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
+
+from metricfast._core.arguments import check_bool, check_choice, check_random_state
+from metricfast._core.arrays import as_threads
+from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.warn import warn_user
+from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.base.validation import naming_held_out
+from metricfast.learners.closed.lfda import LFDA
+from metricfast.training.callbacks import (
+    CallbackMixin,
+    OpenCheckpoint,
+    as_callbacks,
+    reports_to_sklearn,
+)
+from metricfast.training.dataset import Dataset, load_dataset
+from metricfast.training.initialization import Initialization
+from metricfast.training.linear_problem import LinearProblem
+from metricfast.training.model_selection import select_training
+from metricfast.training.monitor import Monitor, Vector
+from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver
+from metricfast.training.stopping import CrossValidated, HeldOut, as_stopping_rule, hold_out
+from metricfast.training.train import Observers, report_divergence, train
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["LinearLearner", "for_mini_batches", "forget_on_error", "warn_without_slope"]
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+# Parameters that do not change the result, or only how long a training goes on.
+_INCIDENTAL = {"verbose", "n_jobs", "callbacks", "warm_start", "preprocessor", "max_iter"}
+
+
+def for_mini_batches(method: _Method) -> _Method:
+    """Expose a method only for solvers that take mini-batches."""
+    available: _Method = available_if(lambda learner: learner._solver().by_batches)(method)
+    return available
+
+
+class LinearLearner(CallbackMixin, MahalanobisMixin):  # type: ignore[misc]
+    """Base class of learners of a linear map by a loss of the mapped points.
+
+    A learner defines `_problem`, which returns what to minimise. The parameters `init`,
+    `n_components`, `solver`, `early_stopping`, `callbacks`, `warm_start`, `random_state`, `verbose`
+    and `n_jobs` are those of `NCA`; those that a learner does not have keep the values below.
+    """
+
+    _requires_y = True
+
+    init: Any = "auto"
+    init_scale: str | None = None
+    n_components: int | None = None
+    max_iter: int = 100
+    tol: float | None = None
+    solver: Any = "lbfgs"
+    early_stopping: Any = "auto"
+    warm_start: bool = False
+    callbacks: Any = None
+    random_state: Any = None
+    verbose: bool | int = False
+    n_jobs: int | None = None
+
+    _solver_names: tuple[str, ...] = ("lbfgs", "adam")
+    _selects_shortest = True  # among settings that validation points cannot tell apart
+    _min_class_size: int = 2  # points of a class that a training needs
+    _selects_batches = False  # whether "auto" chooses by folds for mini-batches too
+    _training: Any = None  # where `partial_fit` continues
+    _exponent: int = 0
+
+    @abstractmethod
+    def _problem(self, data: Dataset) -> LinearProblem:
+        """Return what to minimise."""
+
+    def _target(self, y: Any) -> tuple[Array, Array, float] | None:
+        """Return classes, labels and unit of y; None for class labels."""
+        return None
+
+    @reports_to_sklearn
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> Self:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
+                preprocessor
+            Points, in float32 or float64. Other dtypes become float64. With mini-batches, X may be
+            a source that does not fit into memory, such as a memory map.
+        y : array-like of shape (n_samples,)
+            Class labels of at least two classes. `MLKR` takes numbers, not all equal.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights of points, as anchors and as neighbours. With "lbfgs", whole
+            numbers mean the same as repeated points. `LMNN` and gerrymandering weight anchors only.
+        validate : bool, default=False
+            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
+            neighbours in the learned and in the Euclidean distance on the others, store the numbers
+            in `validation_`, and warn if the learned distance is worse.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument or parameter has a value that cannot be used, or a checkpoint belongs to
+            another training.
+        """
+        solver, rule, callbacks = self._check_parameters()
+        warm = self.components_ if self.warm_start and hasattr(self, "components_") else None
+        self._training = None
+        with forget_on_error(self):
+            data = self._load(X, y, sample_weight, solver, validate=validate)
+            self._fit(data, solver, rule, callbacks, warm)
+        if validate:
+            self._validate_fit(X, y, sample_weight=sample_weight)
+        return self
+
+    def _fit(
+        self, data: Dataset, solver: Solver, rule: Any, callbacks: list[Any], warm: Array | None
+    ) -> None:
+        settings = self._fingerprint_params(solver)
+        checkpoint = OpenCheckpoint(
+            callbacks, self.random_state, self.warm_start, data.X, data.labels, data.weight, settings
+        )
+        rng, train_rows, test = checkpoint.rng, slice(None), None
+        if isinstance(rule, HeldOut):
+            classes = data.labels if data.has_classes else None
+            train_rows, test = hold_out(rule.fraction, data.X, classes, rng)
+        part = data if test is None else data.take(train_rows)
+        initialization = self._initialization(solver, warm)
+        start, n_iter = None, None
+        if isinstance(rule, CrossValidated) and warm is None:
+            start, n_iter = select_training(
+                self, data, rule, solver, initialization, required=self.early_stopping != "auto"
+            )
+        with naming_held_out(test, data.X.shape[0]):
+            L = initialization.named(part, rng)
+            self._set_map(part, L)  # in case of an interrupt
+            problem = self._problem(part)
+            problem.all_data = data
+            x0 = initialization.start(problem, L, rng, start)
+        history = problem.history(x0, rng)
+        history.most = n_iter
+        if test is not None:
+            validation = data.validation(train_rows, test)
+            error = partial(_validation_error, problem, validation)
+            history.judge(error, int(rule.patience))
+        checkpoint.restore(history, "max_epochs" if solver.by_batches else "max_iter", solver.n_iter)
+
+        def run() -> None:
+            if n_iter == 0:
+                history.settle(problem(x0)[0], x0)
+            else:
+                solver.minimize(problem, history, batches)  # type: ignore[arg-type]
+
+        batches = problem.batches(history.rng, solver.batch_size) if solver.by_batches else None
+        diverged = train(
+            problem, history, solver, self._observers(problem, history, callbacks, checkpoint),
+            batches, run=run,
+        )  # fmt: skip
+        if diverged:
+            report_divergence(history)
+        self._finish(problem, history)
+
+    @for_mini_batches
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Train for one epoch, from where the last call, or `fit`, has ended.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Points, which are compared with each other. The units of the first call are those of
+            all.
+        y : array-like of shape (n_samples,)
+            Labels, as for `fit`. Each call may bring other classes.
+        classes : array-like, optional
+            Ignored; scikit-learn's classifiers take it.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As for `fit`; and with `early_stopping` or a checkpoint, which need all points.
+        """
+        solver, rule, callbacks = self._check_parameters()
+        self._refuse_partial(rule, callbacks)
+        assert isinstance(solver, MiniBatchSolver)
+        warm = getattr(self, "components_", None)
+        exponent = None if warm is None else self._exponent
+        data = self._load(X, y, sample_weight, solver, exponent)
+        if warm is not None and self._training is not None:
+            history, preconditioner, x0 = self._training
+            problem = self._problem(data)
+            problem.coordinates = preconditioner
+        else:
+            rng = check_random_state(self.random_state)
+            initialization = self._initialization(solver, warm)
+            L = initialization.named(data, rng)
+            problem = self._problem(data)
+            x0 = initialization.start(problem, L, rng)
+            history = problem.history(x0, rng)
+            self._training = history, problem.coordinates, x0
+        history.restart(history.x)
+        history.look_at(problem, data.weight, data.X.shape[0])
+        batches = problem.batches(history.rng, solver.batch_size)
+        diverged = train(
+            problem, history, solver, self._observers(problem, history, callbacks), n_iter=1,
+            run=lambda: solver.run_epoch(problem, history, batches, x0),
+        )  # fmt: skip
+        if diverged:
+            report_divergence(history)
+        return self
+
+    def _check_parameters(self) -> tuple[Solver, Any, list[Any]]:
+        """Check the parameters; return solver, stopping rule and callbacks."""
+        if self.init_scale is not None:
+            check_choice("init_scale", self.init_scale, ("auto",))
+        check_bool("warm_start", self.warm_start)
+        as_threads(self.n_jobs)
+        rule, solver = as_stopping_rule(self.early_stopping), self._solver()
+        solver.check()
+        by_default = isinstance(self.early_stopping, str)
+        if by_default and solver.by_batches and not self._selects_batches:
+            rule = None
+        return solver, rule, as_callbacks(self.callbacks)
+
+    def _solver(self) -> Solver:
+        """Return the solver."""
+        return as_solver(self.solver, LBFGS(self.max_iter, self.tol), self._solver_names)
+
+    def _refuse_partial(self, rule: Any, callbacks: list[Any]) -> None:
+        if rule is not None and not isinstance(self.early_stopping, str):
+            raise ValueError("partial_fit needs early_stopping as it is by default.")
+        if any(not callable(each) for each in callbacks):
+            raise ValueError("partial_fit takes no Checkpoint: save the learner instead.")
+
+    _accept_sparse: str | bool = "csr"
+    _keeps_points = False  # whether `Dataset.given` is needed
+
+    def _load(
+        self, X: Any, y: Any, sample_weight: Any, solver: Solver, exponent: int | None = None,
+        *, validate: bool = False,
+    ) -> Dataset:  # fmt: skip
+        needed = None
+        if validate:
+            needed = "validate=True", "set validate=False"
+        elif not solver.by_batches:
+            needed = f"solver={self.solver!r}", "set solver='adam', which reads parts of it"
+        data = load_dataset(
+            self, X, y, sample_weight, exponent=exponent, in_memory=needed,
+            keep=self._keeps_points,
+            accept_sparse=self._accept_sparse,
+            target=self._target if type(self)._target is not LinearLearner._target else None,
+        )  # fmt: skip
+        self._exponent = data.exponent
+        return data
+
+    def _initialization(self, solver: Solver, warm: Array | None) -> Initialization:
+        return Initialization(
+            self.init, self.n_components, self.init_scale, self._has_classes, solver.by_batches,
+            getattr(solver, "batch_size", None), partial(_discriminant, self.n_jobs),
+            bool(self.verbose), warm,
+        )  # fmt: skip
+
+    def _observers(
+        self,
+        problem: LinearProblem,
+        history: Monitor,
+        callbacks: list[Any],
+        checkpoint: OpenCheckpoint | None = None,
+    ) -> Observers:
+        data = problem.data
+        return Observers(
+            self, lambda x, final: self._set_fitted(problem, history, x, final),
+            lambda x: [data.undo_scale(problem.map(x))], callbacks, checkpoint,
+            unit=data.unit, score=(lambda cost: 1 - cost) if data.has_classes else float.__neg__,
+        )  # fmt: skip
+
+    def _set_map(self, data: Dataset, L: Array) -> None:
+        self.components_ = data.undo_scale(L)
+
+    def _set_fitted(
+        self, problem: LinearProblem, history: Monitor, x: Vector, final: bool
+    ) -> None:
+        """Set the fitted attributes of x: the result, or the present iteration."""
+        data = problem.data
+        self._set_map(data, problem.map(x))
+        self.objective_ = data.unit * (history.best_objective if final else history.curve[-1])
+        self.loss_curve_ = [value * data.unit for value in history.curve]
+        self.n_iter_ = len(history.curve)
+        if history.costs:
+            sign = 1.0 if data.has_classes else 0.0
+            self.validation_scores_ = [sign - cost for cost in history.costs]
+
+    def _finish(self, problem: LinearProblem, history: Monitor) -> None:
+        """Warn if the result is of no use."""
+        warn_without_slope(problem, history)
+
+    def _fingerprint_params(self, solver: Solver) -> dict[str, Any]:
+        """Return the parameters that the result depends on."""
+        names = set(self.get_params(deep=False)) - _INCIDENTAL - {"solver"}
+        params = {name: getattr(self, name) for name in sorted(names)}
+        chosen = solver.get_params()
+        chosen.pop("max_iter", None)
+        if chosen.get("schedule") not in (None, "cosine"):
+            chosen.pop("max_epochs")
+        return {**params, "solver": [type(solver).__name__, chosen]}
+
+
+@contextmanager
+def forget_on_error(learner: Any) -> Iterator[None]:
+    """Leave a learner unfitted if its fit fails. An interrupt leaves what is learned so far."""
+    try:
+        yield
+    except Exception:
+        learner._forget()
+        raise
+
+
+def warn_without_slope(problem: LinearProblem, history: Monitor) -> None:
+    """Warn if the solver found no slope at the initial map."""
+    excess = history.best_objective - problem.lower_bound
+    stayed = np.array_equal(history.best_x, history.start)
+    if stayed and history.most is None and excess > 1e-3 * abs(problem.lower_bound):
+        warn_user(
+            "The objective has no slope at the initial map, so nothing was learned. If that map is "
+            "not a minimum already, rescale the points (StandardScaler), choose another `init` or "
+            "solver='adam', or lower `tol`.",
+            ConvergenceWarning,
+        )
+
+
+def _discriminant(
+    n_jobs: int | None, X: Array, classes: Integers, weight: Floats | None, n_rows: int
+) -> Array:
+    return LFDA(n_rows, n_jobs=n_jobs).fit(X, classes, weight).components_
+
+
+def _validation_error(problem: LinearProblem, validation: Any, x: Vector) -> float:
+    return problem.validation_error(x, *validation)

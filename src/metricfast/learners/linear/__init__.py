@@ -1,1 +1,0 @@
-"""Learners of a linear map by a loss of the points it embeds."""

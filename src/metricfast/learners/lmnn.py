@@ -1,0 +1,275 @@
+"""Large margin nearest neighbours."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+import metricfast.losses as losses
+from metricfast._core.arguments import check_count, check_range
+from metricfast._core.deprecation import DEPRECATED
+from metricfast._core.scatter import blocks
+from metricfast._core.sparse import dense, nearest_of_class
+from metricfast._core.types import Array, Floats, Integers, RandomState
+from metricfast._core.warn import warn_user
+from metricfast.learners.impostors import MARGIN, TargetsAndImpostors
+from metricfast.learners.linear import LinearLearner
+from metricfast.learners.lmnn_targets import targets_in_chunks
+from metricfast.samplers import Batch
+from metricfast.training.chunks import Chunked
+from metricfast.training.coordinates import FULL_BASIS, Coordinates
+from metricfast.training.dataset import Dataset
+from metricfast.training.linear_problem import LinearProblem
+from metricfast.training.monitor import Monitor, Vector
+from metricfast.training.objective import map_points
+from metricfast.training.solvers import LBFGS, Solver, as_solver
+
+__all__ = ["LMNN"]
+
+# Mean squared distance to targets, in margins, below which classes have collapsed.
+_COLLAPSED = 0.05
+
+
+class LMNN(LinearLearner):
+    r"""Large margin nearest neighbours.
+
+    Learns a linear map L under which each point is near its k target neighbours, and points of
+    other classes are farther away than those, by a margin. With
+    :math:`D_{ij} = \|L x_i - L x_j\|^2`, the targets :math:`T_i` and the regularization r it
+    minimises
+
+    .. math::
+
+        r \sum_i w_i \sum_{t \in T_i} D_{it}
+        + (1 - r) \sum_i w_i \sum_{t \in T_i} \sum_{l: y_l \ne y_i} [1 + D_{it} - D_{il}]_+
+
+    The targets of a point are its nearest neighbours of the same class: at first in the space of
+    the input, or under the initial map that `early_stopping` chose, later under the present map. So
+    the objective falls over the map and over the targets.
+
+    Parameters
+    ----------
+    init : {"auto", "pca", "lda", "identity", "random"} or ndarray, default="auto"
+        See `NCA`.
+    n_neighbors : int, default=3
+        Number k of targets of each point. Every class needs more members than that.
+    min_iter, max_iter : int, default=50 and 1000
+        Least and largest number of iterations of "lbfgs". It ends before the least one only where
+        the objective cannot be lowered further, or where `early_stopping` has chosen fewer.
+    learn_rate : float, default=1e-7
+        Accepted for compatibility; it belonged to a gradient descent that L-BFGS replaces.
+    regularization : float, default=0.5
+        Weight r of the pull of the targets, in [0, 1].
+    convergence_tol : float, default=0.001
+        "lbfgs" stops when an iteration lowers the objective by less than this share of it, on
+        average over five iterations.
+    k : int
+        Deprecated name of `n_neighbors`.
+    solver : {"lbfgs", "adam"} or solver, default="lbfgs"
+        "lbfgs" looks at all impostors in every iteration. It keeps lists of them, which a full
+        search renews when a bound on the movement of the points no longer proves them complete.
+        "adam" is for very many points. A mini-batch holds anchors and their targets; its points of
+        other classes stand for all others.
+    target_refresh : int, default=10
+        Iterations, or epochs of mini-batches, between two searches for the targets, each under the
+        present map. "lbfgs" also searches where it converges. 0: the targets of the initial map
+        stay, as in the paper and in metric-learn.
+    verbose, preprocessor, n_components, random_state
+        See `NCA`.
+    early_stopping, warm_start, callbacks, n_jobs
+        See `NCA`.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The learned map.
+    labels_ : ndarray of shape (n_classes,)
+        The numbers from 0 that stand for the sorted classes.
+    objective_ : float
+        The objective at the learned map. With mini-batches, its estimate in the best epoch.
+    n_iter_, loss_curve_, validation_scores_
+        See `NCA`.
+    n_features_in_, feature_names_in_, preprocessor_
+        See `NCA`.
+
+    Notes
+    -----
+    The margin is 1 in units of squared distance, and the map learns its own scale, so that of the
+    data matters little. The solvers move ``L K``, with :math:`K K^\top` the scatter of the
+    differences between points and targets (its diagonal alone above 2000 features) and a little of
+    the identity: the pull then has about the same curvature in all directions, which saves most of
+    the iterations.
+
+    Where points are hardly more than features, a map can satisfy every margin and bring the points
+    of a class together in one place, and other points gain nothing: a warning says so. Principal
+    components, a tenth as many as points, are a good start then.
+
+    References
+    ----------
+    K. Q. Weinberger, L. K. Saul, "Distance metric learning for large margin nearest neighbor
+    classification", Journal of Machine Learning Research 10 (2009), 207-244.
+
+    Examples
+    --------
+    >>> from metricfast import LMNN
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> lmnn = LMNN(n_neighbors=5).fit(X, y)
+    >>> lmnn.transform(X).shape
+    (150, 4)
+    """
+
+    def __init__(
+        self,
+        init: str | Array = "auto",
+        n_neighbors: int = 3,
+        min_iter: int = 50,
+        max_iter: int = 1000,
+        learn_rate: float = 1e-7,
+        regularization: float = 0.5,
+        convergence_tol: float = 0.001,
+        verbose: bool | int = False,
+        preprocessor: Any = None,
+        n_components: int | None = None,
+        random_state: int | RandomState | None = None,
+        k: int | str = DEPRECATED,
+        *,
+        solver: Any = "lbfgs",
+        target_refresh: int = 10,
+        early_stopping: Any = "auto",
+        warm_start: bool = False,
+        callbacks: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._take(locals())
+
+    def _check_parameters(self) -> Any:
+        check_count("n_neighbors", self._k)
+        check_count("target_refresh", self.target_refresh, least=0)
+        check_range("regularization", self.regularization, high=1.0)
+        check_range("convergence_tol", self.convergence_tol)
+        check_count("min_iter", self.min_iter, least=0)
+        return super()._check_parameters()
+
+    def _solver(self) -> Solver:
+        lbfgs = LBFGS(self.max_iter, self.convergence_tol, self.min_iter)
+        return as_solver(self.solver, lbfgs, self._solver_names)
+
+    @property
+    def _k(self) -> int:
+        return self._current("n_neighbors")  # type: ignore[no-any-return]
+
+    @property
+    def _min_class_size(self) -> int:
+        return int(self._k) + 1
+
+    def _problem(self, data: Dataset) -> LinearProblem:
+        _check_class_sizes(data, int(self._k))
+        return _LMNNProblem(
+            data, int(self._k), self.regularization, int(self.target_refresh), self.n_jobs
+        )
+
+    def _set_fitted(
+        self, problem: LinearProblem, history: Monitor, x: Vector, final: bool
+    ) -> None:
+        super()._set_fitted(problem, history, x, final)
+        self.labels_ = np.arange(len(problem.data.classes))
+
+    def _finish(self, problem: LinearProblem, history: Monitor) -> None:
+        n_samples, n_features = problem.data.X.shape
+        weight = problem.data.weight
+        total = n_samples if weight is None else float(weight.sum())
+        if n_samples > 2 * n_features or (
+            self.objective_ > _COLLAPSED * MARGIN * self.regularization * self._k * total
+        ):
+            return
+        warn_user(
+            f"The map fits {n_samples} points of {n_features} features so closely that their "
+            "classes have collapsed, which seldom helps other points: reduce the features first, "
+            f"for example by PCA(n_components={max(1, n_samples // 10)}), and measure with "
+            "fit(..., validate=True)."
+        )
+
+
+class _LMNNProblem(LinearProblem):
+    """Minimise pull and push over a map, with targets that `refresh` searches for."""
+
+    smooth = False
+
+    def __init__(
+        self, data: Dataset, k: int, regularization: float, refresh_every: int, n_jobs: int | None
+    ) -> None:
+        loss = TargetsAndImpostors(data.labels, data.weight, k, regularization, n_jobs)
+        super().__init__(data, loss, n_jobs=n_jobs)
+        self._k, self.refresh_every = k, refresh_every
+        if isinstance(data.X, Chunked):
+            loss.targets = targets_in_chunks(data.X, loss.y, k, n_jobs=n_jobs)
+            sample, rows = data.representative.X, data.representative_rows
+            scatter = _target_scatter(sample, loss.targets[rows], data.X)
+        else:
+            loss.set_targets(_targets(data.X, data.labels, k, n_jobs))
+            scatter = _target_scatter(data.X, loss.targets, data.X)
+        self.coordinates = Coordinates(data.X.shape[1], scatter)
+
+    def start_at(self, L: Array, *, selected: bool = False) -> Vector:
+        if selected:  # by model selection, which searched for targets under this map
+            data, loss = self.data, self._targets_and_impostors
+            Z = map_points(data.X, L)
+            loss.set_targets(_targets(Z, data.labels, self._k, self.n_jobs))
+            scatter = _target_scatter(data.X, loss.targets, data.X)
+            self.coordinates = Coordinates(data.X.shape[1], scatter)
+        return self.vector(L)
+
+    def refresh(self, x: Vector) -> None:
+        L, loss = self.map(x), self._targets_and_impostors
+        if isinstance(self.X, Chunked):
+            loss.targets = targets_in_chunks(self.X, loss.y, self._k, L, self.n_jobs)
+        else:
+            Z = map_points(self.X, L, self.n_jobs)
+            loss.set_targets(_targets(Z, loss.y, self._k, self.n_jobs))
+
+    def complete(self, batch: Batch) -> Batch:
+        return self._targets_and_impostors.with_targets(batch)
+
+    @property
+    def _targets_and_impostors(self) -> TargetsAndImpostors:
+        assert isinstance(self.loss, TargetsAndImpostors)
+        return self.loss
+
+
+def _targets(Z: Any, labels: Integers, k: int, n_jobs: int | None) -> Integers:
+    """Return the k nearest points of the same class."""
+    find = nearest_of_class if issparse(Z) else losses.LMNN.find_targets
+    return find(Z, labels, k, n_jobs=n_jobs)
+
+
+def _check_class_sizes(data: Dataset, k: int) -> None:
+    sizes = np.bincount(data.labels)
+    sizes[sizes == 0] = len(data.labels)
+    smallest = int(sizes.argmin())
+    if sizes[smallest] <= k:
+        n_samples, n_features = data.X.shape
+        numbers = data.classes.dtype.kind in "iuf" and n_samples < 2 * len(sizes)
+        remedy = "Lower n_neighbors" if sizes[smallest] > 1 else "Give more points of it"
+        raise ValueError(
+            f"not enough class labels for specified k (smallest class has {sizes[smallest]}): "
+            f"class {data.classes[smallest]} needs more than n_neighbors={k} members "
+            f"({n_samples=}, {n_features=}). {remedy}, or leave the class out."
+            + " y looks continuous: MLKR learns from numbers." * numbers
+        )
+
+
+def _target_scatter(X: Any, targets: Integers, among: Any) -> Floats:
+    """Sum the outer products of points less their targets, or the diagonals of the products."""
+    wide = X.shape[1] > FULL_BASIS
+    scatter = np.zeros(X.shape[1] if wide else (X.shape[1], X.shape[1]))
+    for rows, column in product(blocks(X), range(targets.shape[1])):
+        difference = X[rows] - among[targets[rows, column]]
+        if wide:
+            scatter += (difference * difference).sum(axis=0, dtype=np.float64)
+        else:
+            scatter += dense(difference.T @ difference)
+    return scatter

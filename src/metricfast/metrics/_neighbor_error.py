@@ -1,0 +1,63 @@
+"""The error of nearest neighbours: of a majority vote, of each validation point, and of votes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from metricfast._core.types import Array, Floats, Integers
+from metricfast.distances.neighbors import kneighbors
+
+__all__ = ["count_votes", "mean_error", "neighbor_costs", "neighbor_error"]
+
+# Neighbours of a majority vote, and of the cost of a single point, which is less noisy with more.
+_VOTERS, _NEIGHBORS = 3, 5
+
+
+def neighbor_error(
+    database: Array, y_database: Any, queries: Array, y: Any, numeric: bool
+) -> float:
+    """Return the error of the 3 nearest neighbours; of numbers, the mean squared one."""
+    nearest = kneighbors(queries, database, min(_VOTERS, len(database)))[1]
+    return mean_error(y_database[nearest], y, numeric)
+
+
+def mean_error(neighbor_labels: Any, y: Any, numeric: bool) -> float:
+    """Return the error of predictions by labels of neighbours, nearest first.
+
+    `neighbor_labels`: of shape (n, n_neighbors). Classes vote, and of equally frequent ones the
+    nearest wins. Numbers are averaged, and the error is the mean squared one.
+    """
+    if numeric:
+        return float(np.mean((neighbor_labels.mean(axis=1) - y) ** 2))
+    votes = (neighbor_labels[:, :, None] == neighbor_labels[:, None, :]).sum(axis=2)
+    places = votes.argmax(axis=1)[:, None]
+    return float(np.mean(np.take_along_axis(neighbor_labels, places, axis=1)[:, 0] != y))
+
+
+def neighbor_costs(
+    Z: Array, y: Array, train: Integers, test: Integers, weight: Floats, n_jobs: int | None
+) -> Array:
+    """Return the cost of each validation point, in float32.
+
+    The cost is the share of other classes among the 5 nearest training points, or the squared
+    error of their mean target. A training point counts as often as its weight says.
+    """
+    k = min(len(train), _NEIGHBORS)
+    near = train[kneighbors(Z[test], Z[train], k, n_jobs=n_jobs)[1]]
+    votes = count_votes(weight[near], k)
+    votes /= votes.sum(axis=1, keepdims=True)
+    if y.dtype.kind == "i":
+        costs = (votes * (y[near] != y[test][:, None])).sum(axis=1)
+    else:
+        costs = ((votes * y[near]).sum(axis=1) - y[test]) ** 2
+    return np.asarray(costs, np.float32)
+
+
+def count_votes(weights: Array, k: int) -> Array:
+    """Return how many of k votes each neighbour has, if it counts as often as its weight says.
+
+    `weights`: of shape (n, n_neighbors), nearest first.
+    """
+    return np.asarray(np.clip(k - (weights.cumsum(axis=1) - weights), 0, weights))

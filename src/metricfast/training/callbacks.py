@@ -1,0 +1,214 @@
+"""Callbacks: functions of a training's state, checkpoints, and scikit-learn's own callbacks."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from metricfast._core.arguments import check_path, check_random_state
+from metricfast._core.types import RandomState
+from metricfast.training import checkpoint as checkpoint_files
+from metricfast.training.monitor import Monitor, SolverState
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # before scikit-learn 1.9
+    CallbackSupportMixin, with_callbacks = None, None
+
+__all__ = ["Callback", "CallbackMixin", "Checkpoint", "FitTask", "as_callbacks", "reports_to_sklearn"]
+
+Callback = Callable[[SolverState], object]
+_Fit = TypeVar("_Fit", bound=Callable[..., Any])
+
+
+class Checkpoint:
+    """Write the training to a file after every iteration, and continue from it.
+
+    If the file exists, `fit` continues from there. The result is the same as without the
+    interruption, bit for bit on the same kind of processor; only `LBFGS` continues without its
+    memory of gradients. A file of other data or other parameters is refused. The largest number of
+    iterations may be raised, unless the schedule is "cosine". A training that a callback ended
+    stays ended until then. Needs the extra ``metricfast[io]``.
+
+    Parameters
+    ----------
+    path : path-like
+        File that is replaced after every iteration or epoch.
+
+    Examples
+    --------
+    >>> from metricfast import NCA
+    >>> from metricfast.callbacks import Checkpoint
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> nca = NCA(max_iter=5, tol=1e9, callbacks=[Checkpoint("iris.training")]).fit(X, y)
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        check_path("path", path)
+        self.path = path
+
+    def __repr__(self) -> str:
+        """Return the call that makes it."""
+        return f"Checkpoint({os.fspath(self.path)!r})"
+
+
+class OpenCheckpoint:
+    """The file of a running training.
+
+    Parameters
+    ----------
+    callbacks : list
+        Those of the learner, of which one may be a `Checkpoint`.
+    random_state : int, RandomState or None
+    warm_start : bool
+        Whether the training starts from an earlier fit, which a file contradicts.
+    *depends_on : object
+        Data, parts and parameters that the training depends on.
+
+    Attributes
+    ----------
+    rng : RandomState
+        What the training draws from.
+    """
+
+    def __init__(
+        self, callbacks: list[Any], random_state: Any, warm_start: bool, *depends_on: Any
+    ) -> None:
+        paths = [each.path for each in callbacks if isinstance(each, Checkpoint)]
+        self._file: checkpoint_files.Checkpoint | None = None
+        self._found: dict[str, Any] = {}
+        if not paths:
+            self.rng = check_random_state(random_state)
+            return
+        if len(paths) > 1:
+            raise ValueError(f"callbacks must hold one Checkpoint, got {len(paths)}.")
+        if warm_start and Path(paths[0]).exists():
+            raise ValueError(
+                f"checkpoint {paths[0]} exists, and warm_start asks to start from the last fit "
+                "instead: name another file, delete it, or set warm_start=False."
+            )
+        self._file = checkpoint_files.Checkpoint(paths[0], *depends_on)
+        found = self._file.read()
+        if found is None:
+            seed = random_state
+            if not isinstance(seed, (int, np.integer)):
+                seed = check_random_state(seed).randint(2**31 - 1)
+            found = {"seed": int(seed)}
+        self._found = found
+        self.rng: RandomState = np.random.RandomState(found["seed"])
+
+    def restore(self, history: Monitor, name: str, n_iter: int) -> None:
+        """Continue from the file, if it exists; `name` is the parameter that bounds iterations."""
+        if self._file is not None and "arrays" in self._found:
+            self._file.restore(history, self._found, name, n_iter)
+
+    def write(self, history: Monitor) -> None:
+        """Replace the file."""
+        if self._file is not None:
+            self._file.write(self._found["seed"], history)
+
+
+def as_callbacks(value: Any) -> list[Any]:
+    """Return the callbacks, checked to be functions or checkpoints."""
+    try:
+        found = [] if value is None else list(value)
+    except TypeError as error:
+        raise TypeError(f"callbacks must be several functions, got {value!r}.") from error
+    for callback in found:
+        if not (callable(callback) or isinstance(callback, Checkpoint)):
+            raise TypeError(
+                "callbacks must be functions of a SolverState, or metricfast.callbacks.Checkpoint; "
+                f"got {callback!r}."
+            )
+    return found
+
+
+# Base class of learners that support scikit-learn's callbacks, such as its `ProgressBar`.
+CallbackMixin: Any = CallbackSupportMixin or type("CallbackMixin", (), {})
+
+
+class FitTask:
+    """The tasks of a `fit` that scikit-learn's callbacks see: the fit, and each iteration."""
+
+    def __init__(self, estimator: Any, given: dict[str, Any]) -> None:
+        weight = given.get("sample_weight")
+        self._estimator, self._name = estimator, ""
+        self._left: int | None = 0
+        self._root: Any = None
+        self._task: Any = None
+        self._data: dict[str, Any] = {
+            "estimator": estimator, "X": given.get("X"), "y": given.get("y"),
+            "metadata": None if weight is None else {"sample_weight": weight},
+        }  # fmt: skip
+
+    def begin(self, name: str, n_iter: int | None) -> None:
+        """Begin a training of at most so many iterations, each a task of this name."""
+        self._name, self._left = name, n_iter
+        self._root = self._estimator._init_callback_context(max_subtasks=self._left)
+        self._root.call_on_fit_task_begin(**self._data)
+        self._begin_task()
+
+    def iteration(self, set_fitted: Callable[[], object] | None = None) -> bool:
+        """End an iteration, and return whether a callback asks to stop.
+
+        `set_fitted()` sets the fitted attributes of the iteration, if a callback asks for them.
+        """
+        if self._task is None:
+            self._begin_task()
+        task, self._task = self._task, None
+        stops = task is not None and self._end_task(task, set_fitted)
+        if not stops:
+            self._begin_task()
+        return stops
+
+    def end(self) -> None:
+        """End the fit, and the iteration that did not take place."""
+        if self._task is not None:
+            self._task.call_on_fit_task_end(estimator=self._estimator)
+        if self._root is not None:
+            self._end_task(self._root, lambda: None)
+
+    def _begin_task(self) -> None:
+        if self._left != 0:
+            self._left = None if self._left is None else self._left - 1
+            self._task = self._root.subcontext(task_name=self._name)
+            self._task.call_on_fit_task_begin(**self._data)
+
+    def _end_task(self, task: Any, set_fitted: Callable[[], object] | None) -> bool:
+        def attributes() -> dict[str, Any] | None:
+            if set_fitted is None:
+                return None
+            set_fitted()
+            return {"_fit_task": None}  # a copy of the estimator has the others
+
+        return bool(task.call_on_fit_task_end(**self._data, reconstruction_attributes=attributes))
+
+
+def reports_to_sklearn(fit: _Fit) -> _Fit:
+    """Decorate `fit` so that callbacks that `set_callbacks` set are called."""
+    if with_callbacks is None:
+        return fit
+    names = list(inspect.signature(fit).parameters)[1:]
+
+    @wraps(fit)
+    def reporting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not hasattr(self, "_skl_callbacks"):
+            return fit(self, *args, **kwargs)
+        given = dict(zip(names, args, strict=False)) | kwargs
+        self._fit_task = FitTask(self, given | {"X": given.get(names[0])})  # points, or tuples
+        try:
+            fitted = fit(self, *args, **kwargs)
+            self._fit_task.end()
+        finally:
+            del self._fit_task
+        return fitted
+
+    decorated: _Fit = with_callbacks(reporting)  # ends the tasks, whatever happens
+    return decorated

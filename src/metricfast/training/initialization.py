@@ -1,0 +1,217 @@
+"""The initial map of a training: what `init` names, and the scale that the loss prefers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from metricfast._core.initialize import as_given_map, check_n_components, initialize_components
+from metricfast._core.scatter import within_scatter
+from metricfast._core.types import Array, Floats, RandomState
+from metricfast.samplers import Batch, class_batches
+from metricfast.training.coordinates import Coordinates, best_scale, near_scale
+from metricfast.training.dataset import Dataset
+from metricfast.training.linear_problem import LinearProblem
+from metricfast.training.monitor import Vector
+from metricfast.training.objective import Objective, map_points
+
+__all__ = ["Initialization", "choose_scale", "n_rows", "sample_points", "spread"]
+
+# Points that a scale is chosen by, and their root mean squared distance where the search begins.
+_SAMPLE = 500
+_FIRST_SPREAD = 4.0
+# Initial maps that compete with the one that `init="auto"` names. LFDA costs n_features^3.
+STANDARDIZED, DISCRIMINANT = "standardized", "discriminant"
+_WIDE = 500
+
+
+def n_rows(init: Any, n_components: int | None, n_features: int) -> int:
+    """Return the number of rows of the map."""
+    init = as_given_map(init)
+    if isinstance(init, np.ndarray) and init.ndim == 2 and n_components is None:
+        return len(init)
+    return check_n_components(n_features, n_components)
+
+
+@dataclass(frozen=True)
+class Initialization:
+    """How a training finds its initial map.
+
+    Parameters
+    ----------
+    init : str or ndarray
+        The parameter of the learner.
+    n_components : int or None
+    scale : str or None
+        "auto" looks for the scale at which the loss is lowest.
+    has_classes : bool
+        Whether labels are classes to the learner.
+    by_batches : bool
+        Whether the solver takes mini-batches, of `batch_size` anchors.
+    batch_size : int or None
+    discriminant : callable, optional
+        Returns a discriminant map, as ``discriminant(points, classes, weight, n_rows)``.
+    verbose : bool
+    warm : ndarray, optional
+        The map of an earlier fit, of points as given, to start from.
+    chosen : dict
+        Forms and spreads that were chosen for other splits of the same data; more are added.
+    """
+
+    init: Any
+    n_components: int | None
+    scale: str | None
+    has_classes: bool
+    by_batches: bool
+    batch_size: int | None = None
+    discriminant: Callable[..., Array] | None = None
+    verbose: bool = False
+    warm: Array | None = None
+    chosen: dict[str | None, tuple[int, float]] = field(default_factory=dict)
+
+    def alternatives(self, data: Dataset) -> list[str]:
+        """Return the names of maps that compete with the one that `init="auto"` names."""
+        n_features = data.X.shape[1]
+        if not (isinstance(self.init, str) and self.init == "auto"):
+            return []
+        # `scale` looks at standardized features as well.
+        standardize = self.n_components in (None, n_features) and self.scale is None
+        discriminant = (
+            self.discriminant is not None and self.has_classes and n_features <= _WIDE
+        )
+        return [STANDARDIZED] * standardize + [DISCRIMINANT] * discriminant
+
+    def named(self, data: Dataset, rng: RandomState) -> Array:
+        """Return the map of `data.X` that `init`, or an earlier fit, names."""
+        init = as_given_map(self.init)
+        L = initialize_components(
+            data.X,
+            data.labels if self.has_classes else None,
+            init,
+            n_rows(self.init, self.n_components, data.X.shape[1]),
+            rng,
+            verbose=self.verbose,
+            sample_weight=data.weight,
+        )
+        if self.warm is None:
+            return data.rescale_map(L) if isinstance(init, np.ndarray) else L
+        if self.warm.shape[1] != L.shape[1]:
+            raise ValueError(
+                f"warm_start needs points of {self.warm.shape[1]} features as in the fit before, "
+                f"got {L.shape[1]}: set warm_start=False."
+            )
+        if self.warm.shape != L.shape:
+            raise ValueError(
+                f"warm_start needs a map of the same shape as in the fit before, "
+                f"{self.warm.shape}, got {L.shape}: set warm_start=False."
+            )
+        return data.rescale_map(self.warm)
+
+    def start(
+        self, problem: LinearProblem, L: Array, rng: RandomState, name: str | None = None
+    ) -> Vector:
+        """Return the solver's initial vector, from the map that `named` returned.
+
+        `name`: one of `alternatives` to start from in its place.
+        """
+        data, new = problem.data, self.warm is None
+        if name is not None:
+            L = _spread_like(L, self._alternative(name, L, data), data)
+        if new:
+            L = problem.scale_initial(L, named=isinstance(self.init, str))
+        if new and self.by_batches:
+            L = L * self._scale_by_batch(problem, L, rng)
+        elif new and self.scale == "auto" and isinstance(self.init, str):
+            L = self._scaled(problem, L, name)
+        return problem.start_at(L, selected=name is not None)
+
+    def _alternative(self, name: str, L: Array, data: Dataset) -> Array:
+        """Return such a map of as many rows as L; L itself where the points have none."""
+        if name == STANDARDIZED:
+            return _standardized(np.eye(*L.shape, dtype=L.dtype), data)
+        assert self.discriminant is not None
+        points = data.X.toarray() if issparse(data.X) else data.X
+        try:
+            return self.discriminant(points, data.labels, data.weight, len(L))
+        except ValueError:  # the points of some class do not differ
+            return L
+
+    def _scale_by_batch(self, problem: LinearProblem, L: Array, rng: RandomState) -> float:
+        """Return the factor of the map under which the loss of the first batch is lowest."""
+        if not problem.searches_scale:
+            return 1.0
+        coordinates, value = problem.coordinates, problem.scale_problem()
+        assert isinstance(coordinates, Coordinates)
+        first = next(iter(problem.batches(rng, self.batch_size)()))
+        x0 = problem.vector(L)
+        return best_scale(lambda scale: value(coordinates.scaled(x0, scale), first)[0])
+
+    def _scaled(self, problem: LinearProblem, L: Array, name: str | None) -> Array:
+        data, sample = problem.data, sample_points(problem.data)
+        identity = np.array_equal(L, np.eye(*L.shape)) and problem.standardizes and name is None
+        forms = [L, _standardized(L, data.representative)] if identity else [L]
+        if name not in self.chosen:
+            value = problem.scale_problem()
+            self.chosen[name] = choose_scale(value, problem, forms, sample, data.weight)
+        form, wanted = self.chosen[name]
+        L, found = forms[form], spread(forms[form], problem.X, sample, data.weight)
+        return np.asarray(L * L.dtype.type(wanted / found)) if wanted > 0 and found > 0 else L
+
+
+def choose_scale(
+    value: Objective,
+    problem: Objective,
+    forms: list[Array],
+    batch: Batch,
+    weight: Floats | None = None,
+) -> tuple[int, float]:
+    """Return which map, and which `spread` of points under it, gives the lowest value."""
+    coordinates, found = problem.coordinates, list[tuple[float, int, float]]()
+    assert isinstance(coordinates, Coordinates)
+    for L in forms:
+        x0, own = coordinates.vector([L]), spread(L, problem.X, batch, weight)
+
+        def at(scale: float, x0: Vector = x0) -> float:
+            return value(coordinates.scaled(x0, scale), batch)[0]
+
+        scale = near_scale(at, _FIRST_SPREAD / own) if own > 0 else 1.0
+        found.append((at(scale), len(found), scale * own))
+    return min(found)[1:]
+
+
+def sample_points(data: Dataset) -> Batch:
+    """Return the same sample of points of positive weight in each call, from all classes."""
+    weight = np.ones(len(data.labels)) if data.weight is None else data.weight
+    seen = np.flatnonzero(weight)
+    rows = seen[class_batches(data.groups[seen], _SAMPLE, np.random.RandomState(0))[0]]
+    return Batch(rows, len(rows))
+
+
+def spread(L: Array, X: Any, batch: Batch, weight: Floats | None = None) -> float:
+    """Return the root mean squared distance of the points of a batch under a map."""
+    return _distance(map_points(X[batch.rows], L), None if weight is None else weight[batch.rows])
+
+
+def _distance(Z: Array, weight: Floats | None) -> float:
+    Z = Z.astype(np.float64)
+    Z -= np.average(Z, axis=0, weights=weight)
+    return math.sqrt(2 * float(np.average(Z**2, axis=0, weights=weight).sum()))
+
+
+def _spread_like(L: Array, other: Array, data: Dataset) -> Array:
+    """Return another map, times the factor that spreads points as far as L does."""
+    wanted, found = (_distance(map_points(data.X, A), data.weight) for A in (L, other))
+    return np.asarray(other * L.dtype.type(wanted / found)) if wanted > 0 and found > 0 else L
+
+
+def _standardized(L: Array, data: Dataset) -> Array:
+    """Return a map of features that are first divided by their standard deviations."""
+    group = np.zeros(len(data.labels), np.int64)
+    squares = within_scatter(data.X, group, data.weight, diagonal=True)
+    units = np.sqrt(squares / (squares.max(initial=0) or 1.0))
+    return np.asarray((L / np.where(units > 0, units, 1)).astype(L.dtype))

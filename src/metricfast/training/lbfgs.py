@@ -1,0 +1,203 @@
+"""Solvers that look at all points in every iteration: L-BFGS, of smooth functions and of hinges.
+
+They minimise over a flat float64 vector, report every iteration to a `Monitor`, and leave the best
+parameters there: what an interrupted fit falls back on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
+
+from metricfast._core.warn import warn_user
+from metricfast.training.monitor import DivergedError, Monitor, Vector
+
+__all__ = ["minimize_hinge", "minimize_smooth"]
+
+Function = Callable[[Vector], tuple[float, Vector]]
+
+
+def minimize_smooth(
+    fun: Function,
+    x0: Vector,
+    monitor: Monitor,
+    *,
+    max_iter: int,
+    tol: float | None = None,
+    remedy: str = "raise max_iter, or give a larger tol",
+) -> None:
+    """Minimise a smooth function by SciPy's L-BFGS-B, with the meaning of its ``tol``.
+
+    Warns ConvergenceWarning when it ends for another reason than convergence or the observer; the
+    `remedy` is what to do where `max_iter` was too small.
+    """
+    if max_iter < 1 or monitor.stalled:
+        return
+
+    def report(intermediate_result: Any) -> None:
+        if monitor(intermediate_result.fun, intermediate_result.x):
+            raise StopIteration
+
+    result = minimize(
+        fun,
+        x0,
+        jac=True,
+        method="L-BFGS-B",
+        tol=tol,
+        callback=report,
+        options={"maxiter": max_iter, "maxfun": math.inf},
+    )
+    if math.isinf(monitor.best_objective):
+        if not math.isfinite(result.fun):
+            raise DivergedError
+        monitor.settle(result.fun, result.x)
+    if not result.success and not monitor.stopped:
+        reason = "without convergence"
+        if result.nit < max_iter:
+            reason, remedy = "as its line search found no lower objective", "rescale the points"
+        _warn(f"L-BFGS stopped after {result.nit} iterations {reason}: {remedy}.")
+
+
+def minimize_hinge(
+    fun: Function,
+    x0: Vector,
+    monitor: Monitor,
+    *,
+    min_iter: int,
+    max_iter: int,
+    tol: float,
+    memory: int = 10,
+    window: int = 5,
+    refresh: Callable[[Vector], None] | None = None,
+    refresh_every: int = 10,
+) -> None:
+    """Minimise a piecewise smooth function by L-BFGS with a weak Wolfe line search.
+
+    The gradient of a sum of hinges need not vanish at a minimum, so its norm says nothing: the
+    minimisation stops when, after `min_iter` iterations, the objective has fallen by less than
+    `tol` times itself an iteration, on average over the last `window` iterations (or by less than
+    the rounding error of its initial value: it may fall to zero). A line search
+    that fails restarts once with cleared memory; the second failure in a row ends the
+    minimisation. At a point without descent (zero gradient) it ends at once.
+
+    `refresh` brings a latent part of the function up to date with x, which never raises its value.
+    It is called every `refresh_every` iterations, and at convergence: the minimisation ends where
+    it lowers the value by less than `tol` as well.
+
+    Warns ConvergenceWarning when it ends otherwise.
+
+    References
+    ----------
+    A. S. Lewis and M. L. Overton, "Nonsmooth optimization via quasi-Newton methods",
+    Mathematical Programming 141 (2013), 135-163.
+    """
+    if monitor.stalled:
+        return
+    x, (value, gradient) = x0, fun(x0)
+    if not math.isfinite(value):
+        raise DivergedError
+    recent = deque([value], maxlen=window + 1)
+    pairs: deque[_Pair] = deque(maxlen=memory)
+    iteration, refreshed, rounding = 0, 0, float(np.finfo(float).eps) * abs(value)
+
+    def converged() -> bool:
+        steps = len(recent) - 1
+        least = max(tol * abs(recent[-1]), rounding)
+        return steps > 0 and recent[0] - recent[-1] <= steps * least
+
+    while iteration < max_iter and np.linalg.norm(gradient) > 0:
+        found = _weak_wolfe(fun, x, value, gradient, _descent(gradient, pairs, x))
+        if found is None:
+            if pairs:
+                pairs.clear()
+                continue
+            if not converged():
+                _warn("The line search failed twice: rescale the data, or raise the tolerance.")
+            break
+        iteration += 1
+        step, value, new_gradient = found
+        change = new_gradient - gradient
+        curvature = float(step @ change)
+        if curvature > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
+            pairs.append(_Pair(step, change, curvature))
+        x, gradient = x + step, new_gradient
+        recent.append(value)
+        if monitor(value, x):
+            return
+        ends = iteration >= min_iter and converged()
+        if refresh is not None and (ends or iteration - refreshed >= refresh_every):
+            refresh(x)
+            refreshed, (value, gradient) = iteration, fun(x)
+            ends = ends and recent[-1] - value <= max(tol * abs(value), rounding)
+            recent[-1] = value
+        if ends:
+            monitor.best_objective = min(monitor.best_objective, value)
+            return
+    if math.isinf(monitor.best_objective):
+        monitor.settle(value, x)
+    if iteration == max_iter:
+        _warn(f"No convergence in {max_iter} iterations: raise max_iter or the tolerance.")
+
+
+class _Pair(NamedTuple):
+    """A step, the change of the gradient along it, and their product."""
+
+    step: Vector
+    change: Vector
+    curvature: float
+
+
+def _descent(gradient: Vector, pairs: Sequence[_Pair], x: Vector) -> Vector:
+    """Return the L-BFGS direction; without memory, a tenth of the length of x downhill."""
+    if not pairs:
+        length = 0.1 * (float(np.linalg.norm(x)) or 1.0)
+        return gradient * (-length / float(np.linalg.norm(gradient)))
+    direction: Vector = -gradient
+    shares = []
+    for step, change, curvature in reversed(pairs):
+        share = (step @ direction) / curvature
+        direction -= share * change
+        shares.append(share)
+    last = pairs[-1]
+    direction *= last.curvature / (last.change @ last.change)
+    for (step, change, curvature), share in zip(pairs, reversed(shares), strict=True):
+        direction += (share - (change @ direction) / curvature) * step
+    # A first trial that is far off costs most of all evaluations: everything is an impostor there.
+    longest = 0.25 * float(np.linalg.norm(x))
+    length = float(np.linalg.norm(direction))
+    return direction * (longest / length) if 0 < longest < length else direction
+
+
+def _weak_wolfe(
+    fun: Function, x: Vector, value: float, gradient: Vector, direction: Vector
+) -> tuple[Vector, float, Vector] | None:
+    """Find a step of sufficient decrease and, where possible, of sufficient change of slope.
+
+    By bisection, which unlike interpolation trusts no derivative across a kink. None: no decrease.
+    """
+    slope = float(gradient @ direction)
+    if not slope < 0:
+        return None
+    low, high, length, found = 0.0, math.inf, 1.0, None
+    for _ in range(30):
+        step = length * direction
+        new_value, new_gradient = fun(x + step)
+        if not new_value <= value + 1e-4 * length * slope:
+            high = length
+        else:
+            found = step, new_value, new_gradient
+            if new_gradient @ direction >= 0.9 * slope:
+                break
+            low = length
+        length = 2 * length if math.isinf(high) else (low + high) / 2
+    return found
+
+
+def _warn(message: str) -> None:
+    warn_user(message, ConvergenceWarning)

@@ -1,0 +1,186 @@
+"""The problem of learning a linear map: minimise the loss of mapped points over the map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from metricfast._core.types import Array, Floats, Integers, RandomState
+from metricfast.metrics._neighbor_error import neighbor_costs, neighbor_error
+from metricfast.samplers import Batch, class_batches
+from metricfast.training.chunks import batches_of
+from metricfast.training.coordinates import Coordinates, Parts
+from metricfast.training.dataset import Dataset
+from metricfast.training.labelled import Labelled
+from metricfast.training.monitor import Monitor, Vector
+from metricfast.training.objective import LinearMap, Objective, Penalty, map_points
+
+__all__ = ["LinearProblem"]
+
+# Points of a mini-batch by default.
+_LEAST_BATCH, _LARGEST_BATCH, _BATCHES = 100, 1000, 10
+
+
+class LinearProblem(Objective):
+    """Minimise ``C * loss(X L^T, y) + penalty(L)`` over a linear map L.
+
+    The object is a function of the solver's vector x: ``problem(x, batch)`` returns the value and
+    its gradient. `vector` and `map` turn L into x and back.
+
+    A learner whose training differs derives from this class, and overrides one of the methods.
+
+    Parameters
+    ----------
+    data : Dataset
+    loss : loss
+        One of `metricfast.losses`, or a `Labelled` one.
+    preconditioner : Coordinates, optional
+        How x stands for L; by default it holds its entries.
+    scale_loss : loss, optional
+        The loss that chooses the scale of the initial map; by default `loss`.
+    lower_bound : float, default=0
+        The lowest value of the loss for these data.
+    database : {"batch", "all"}, default="batch"
+        The points that a batch is compared with.
+    penalty : callable, optional
+        Returns value and gradients of a list of arrays.
+    C : float, default=1
+        Weight of the loss.
+    n_jobs : int, optional
+
+    Attributes
+    ----------
+    all_data : Dataset
+        `data`, and the validation points if there are any.
+    smooth : bool
+        Whether "lbfgs" is the solver of SciPy, or the one for sums of hinges.
+    refresh_every : int
+        Iterations between two calls of `refresh`; 0 for none.
+    searches_scale : bool
+        Whether mini-batches start at the scale at which the loss is lowest.
+    standardizes : bool
+        Whether the identity competes with a map of standardized features.
+    relative_steps : bool
+        Whether learning rates are relative to the size of the initial vector.
+    learning_rate, schedule : float, str
+        Those of solvers that name none.
+    """
+
+    smooth = True
+    refresh_every = 0
+    searches_scale = True
+    standardizes = True
+    relative_steps = True
+    learning_rate = 0.01
+    schedule = "cosine"
+    averages_batches = False  # whether the objective of an epoch is the mean over its batches
+
+    def __init__(
+        self,
+        data: Dataset,
+        loss: Any,
+        *,
+        preconditioner: Parts | None = None,
+        scale_loss: Any = None,
+        lower_bound: float = 0.0,
+        database: str = "batch",
+        penalty: Penalty | None = None,
+        C: float = 1.0,
+        n_jobs: int | None = None,
+    ) -> None:
+        if not isinstance(loss, Labelled):
+            _refuse_inner_products(loss)
+            loss = Labelled(loss, data.labels, data.weight, n_jobs=n_jobs)
+        if preconditioner is None:
+            preconditioner = Coordinates(data.X.shape[1])
+        super().__init__(
+            data.X, LinearMap(), loss, preconditioner, database=database, penalty=penalty, C=C,
+            n_jobs=n_jobs,
+        )  # fmt: skip
+        self.data = self.all_data = data
+        self.lower_bound, self._scale_loss = lower_bound, scale_loss
+
+    def vector(self, L: Array) -> Vector:
+        """Return the solver's vector of a map."""
+        return self.coordinates.vector([L])
+
+    def map(self, x: Vector) -> Array:
+        """Return the map of the solver's vector."""
+        return self.coordinates.arrays(x)[0]
+
+    def start_at(self, L: Array, *, selected: bool = False) -> Vector:
+        """Prepare to start from a map, and return its vector.
+
+        `selected`: model selection chose the map in place of that of `init`.
+        """
+        del selected
+        return self.vector(L)
+
+    def scale_initial(self, L: Array, *, named: bool) -> Array:
+        """Rescale the initial map, before its scale is searched for; `named` or an array."""
+        del named
+        return L
+
+    def scale_problem(self) -> Objective:
+        """Return the problem whose value is lowest at the best scale of the initial map."""
+        problem = self.here()
+        if self._scale_loss is not None:
+            data = self.data
+            problem.loss = Labelled(self._scale_loss, data.labels, data.weight, n_jobs=self.n_jobs)
+        return problem
+
+    def batches(
+        self, rng: RandomState, batch_size: int | None = None
+    ) -> Callable[[], Iterable[Batch]]:
+        """Return a function that draws the mini-batches of an epoch, from all classes."""
+        classes, size = self.data.groups, self.batch_rows(batch_size)
+
+        def draw(rows: Integers) -> list[Batch]:
+            drawn = class_batches(classes[rows], size, rng)
+            return [self.complete(Batch(rows[some], len(some))) for some in drawn]
+
+        return batches_of(self.X, draw, rng, size)
+
+    def batch_rows(self, batch_size: int | None) -> int:
+        """Return the number of anchors in a batch."""
+        usual = min(_LARGEST_BATCH, max(_LEAST_BATCH, self.X.shape[0] // _BATCHES))
+        return usual if batch_size is None else int(batch_size)
+
+    def runs(self, weight_decay: float) -> list[tuple[slice, float, float]]:
+        """Return adjacent parameters, with their weight decay and factor of the learning rate."""
+        return [(slice(None), float(weight_decay), 1.0)]
+
+    def complete(self, batch: Batch) -> Batch:
+        """Add to a batch of anchors what their loss needs."""
+        return batch
+
+    def refresh(self, x: Vector) -> None:
+        """Bring what the loss keeps between iterations up to date with x."""
+
+    def history(self, x0: Vector, rng: RandomState) -> Monitor:
+        """Return the history of a training from x0."""
+        return Monitor(x0, rng=rng)
+
+    def validation_costs(
+        self, x: Vector, data: Dataset, train: Integers, test: Integers, weight: Floats
+    ) -> Array:
+        """Return the cost of each validation point, by its nearest training points."""
+        # Mapped together: sparse points are centred where they are mapped to.
+        Z = map_points(data.X, self.map(x), self.n_jobs)
+        return neighbor_costs(Z, data.labels, train, test, weight, self.n_jobs)
+
+    def validation_error(self, x: Vector, data: Dataset, train: Any, test: Any) -> float:
+        """Return the error of validation points: share of wrong classes, or mean squared error."""
+        Z = map_points(data.X, self.map(x), self.n_jobs)
+        y, numeric = data.labels, not data.has_classes
+        error = neighbor_error(Z[train], y[train], Z[test], y[test], numeric)
+        return error * data.unit if numeric else error
+
+
+def _refuse_inner_products(loss: Any) -> None:
+    if getattr(loss, "of_inner_products", False):
+        raise ValueError(
+            f"{type(loss).__name__} is a loss of inner products, which depend on the origin; a "
+            "metric does not. Use EmbeddingLearner with Linear(normalize=True), or a loss of "
+            "distances."
+        )

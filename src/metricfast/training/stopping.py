@@ -1,0 +1,142 @@
+"""Rules for early stopping: how a training chooses the number of iterations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import train_test_split
+
+from metricfast._core.arguments import check_count, check_range
+from metricfast._core.memory import block_rows
+from metricfast._core.sources import Source
+from metricfast._core.targets import by_appearance
+from metricfast._core.types import Integers, RandomState
+
+__all__ = ["CrossValidated", "HeldOut", "StoppingRule", "as_stopping_rule", "hold_out"]
+
+
+class HeldOut(BaseEstimator):  # type: ignore[misc]
+    """Hold validation points out, and keep the iteration with the lowest validation error.
+
+    Training stops after `patience` iterations without a lower error. The learner never trains on
+    the validation points.
+
+    Parameters
+    ----------
+    fraction : float, default=0.1
+        Share of the points that are held out, of each class in the same proportion.
+    patience : int, default=10
+        Iterations, or epochs of mini-batches, without improvement.
+
+    Examples
+    --------
+    >>> from metricfast import NCA
+    >>> from metricfast.stopping import HeldOut
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> nca = NCA(early_stopping=HeldOut(fraction=0.2, patience=5), random_state=0).fit(X, y)
+    >>> len(nca.validation_scores_) == nca.n_iter_
+    True
+    """
+
+    def __init__(self, fraction: float = 0.1, patience: int = 10) -> None:
+        self.fraction = fraction
+        self.patience = patience
+
+    def check(self) -> None:
+        """Raise ValueError for parameters that cannot be used."""
+        check_range("fraction", self.fraction, high=1, positive=True)
+        check_count("patience", self.patience)
+
+
+class CrossValidated(BaseEstimator):  # type: ignore[misc]
+    """Choose the initial map and the number of iterations by folds, then train on all points.
+
+    Up to 2,000 distinct points, each fold is a validation set once. Beyond that, one fold is. The
+    cost of a validation point is the share of other classes among its 5 nearest training points,
+    or the squared error of their mean target. Among settings that a paired test by point cannot
+    tell from the best, the shortest training is chosen.
+
+    Parameters
+    ----------
+    n_folds : int, default=5
+    patience : int, default=10
+        Iterations without improvement that end the training of a fold.
+
+    Examples
+    --------
+    >>> from metricfast import NCA
+    >>> from metricfast.stopping import CrossValidated
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> NCA(early_stopping=CrossValidated(n_folds=3)).fit(X, y).n_iter_ <= 100
+    True
+    """
+
+    def __init__(self, n_folds: int = 5, patience: int = 10) -> None:
+        self.n_folds = n_folds
+        self.patience = patience
+
+    def check(self) -> None:
+        """Raise ValueError for parameters that cannot be used."""
+        check_count("n_folds", self.n_folds, least=2)
+        check_count("patience", self.patience)
+
+
+StoppingRule = HeldOut | CrossValidated
+
+
+def as_stopping_rule(value: Any, *, folds: bool = True) -> StoppingRule | None:
+    """Return the rule that the parameter `early_stopping` means; None for none.
+
+    `folds`: whether the learner can choose by cross-validation. "auto" is then `CrossValidated`.
+    Raises ValueError for other values.
+    """
+    kinds: tuple[type, ...] = (HeldOut, CrossValidated) if folds else (HeldOut,)
+    if isinstance(value, kinds):
+        value.check()
+        return value  # type: ignore[no-any-return]
+    if isinstance(value, (bool, np.bool_)):
+        return HeldOut() if value else None
+    if folds and isinstance(value, str) and value == "auto":
+        return CrossValidated()
+    known = [*(['"auto"'] if folds else []), *(f"stopping.{kind.__name__}(...)" for kind in kinds)]
+    raise ValueError(f"early_stopping must be True, False or {' or '.join(known)}, got {value!r}.")
+
+
+def hold_out(
+    fraction: float, X: Any, labels: Integers | None, rng: RandomState
+) -> tuple[Integers, Integers]:
+    """Return the rows to train on and the rows to validate by.
+
+    `labels`: classes, which are divided in the same proportion where each has two points. Of
+    points that are not in memory, the training rows ascend, and validation rows fit into a block.
+    Raises ValueError where too few points are left.
+    """
+    n = X.shape[0]
+    n_held_out = max(1, round(fraction * n))
+    if isinstance(X, Source):
+        n_held_out = min(n_held_out, block_rows(X.dtype.itemsize * X.shape[1]))
+    counts = np.zeros(1) if labels is None else np.unique(labels, return_counts=True)[1]
+    stratified = labels is not None and counts.min() >= 2 and len(counts) <= n_held_out
+    least = max(2, len(counts)) if stratified else 2
+    if n - n_held_out < least:
+        raise ValueError(
+            f"early_stopping with fraction={fraction} of {n} points leaves fewer than {least} to "
+            f"train on{', one of each class' if least > 2 else ''}: lower the fraction, or set "
+            "early_stopping=False."
+        )
+    train, test = train_test_split(
+        np.arange(n), test_size=n_held_out, random_state=rng,
+        stratify=by_appearance(labels) if stratified and labels is not None else None,
+    )  # fmt: skip
+    if isinstance(X, Source):
+        train.sort()
+    if labels is not None and not np.isin(labels[test], labels[train]).any():
+        raise ValueError(
+            "early_stopping found no class both among the held-out points and the others: give "
+            "more points of a class, or set early_stopping=False."
+        )
+    return train, test
