@@ -63,8 +63,8 @@ def lmnn(k: int, setting: int) -> Any:  # three targets: small classes have no m
 
 def gerrymander(k: int, setting: int) -> Any:
     return metricfast.NeighborhoodGerrymandering(
-        k, init="identity", C=(0.001, 0.03, 1, 30)[setting], max_epochs=30, early_stopping=False,
-        random_state=0, n_jobs=1,
+        k, init="identity", C=(0.001, 0.03, 1, 30)[setting], early_stopping=False, random_state=0,
+        n_jobs=1, solver=metricfast.solvers.Adam(max_epochs=30),
     )  # fmt: skip
 
 

@@ -143,7 +143,7 @@ def overlapping(n: int) -> Case:
 def mnist(learner: str) -> Case:
     """Return the case of fitting a learner to MNIST in bounded memory."""
     options: dict[str, object] = {"init": "pca", "n_components": 50, "random_state": 0}
-    options |= {"solver": "sgd"} if learner == "NCA" else {"convergence_tol": 1e-4}
+    options |= {"solver": "adam"} if learner == "NCA" else {"convergence_tol": 1e-4}
     ours = _ours(learner, **options, as_known=True)
     ours.rounds = 1
     pca = Entry("PCA", "scikit-learn", "sklearn.pca", {"n_components": 50}, threads=CORES, rounds=1)

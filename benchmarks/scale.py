@@ -125,7 +125,7 @@ def scale(n_points: int) -> list[Case]:
             # Both maps, distances of a point to half of its batch, and the gradients of all.
             "nca", "an epoch of NCA to 16 dimensions", n_points, "fit_file", 0.5,
             2 * WIDTH * ROWS + 1.5 * BATCH * ROWS, BATCH / 2, learner="NCA", labels=True,
-            solver="sgd", max_epochs=1, n_components=ROWS, init="identity", random_state=0,
+            solver="adam", max_epochs=1, n_components=ROWS, init="identity", random_state=0,
         ),
     ]  # fmt: skip
 
@@ -145,7 +145,7 @@ def _errors(arrays: Arrays, digest: Arrays) -> dict[str, float]:
 def million() -> list[Case]:
     """Return trainings by mini-batches of a million points on disk."""
     n_points, width = 1_000_000, 100
-    params = {"solver": "sgd", "max_epochs": 10, "random_state": 0}
+    params = {"solver": "adam", "max_epochs": 10, "random_state": 0}
     return [
         Case(
             f"scale-million-{learner.lower()}",

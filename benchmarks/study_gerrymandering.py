@@ -24,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks import data
 from metricfast import NeighborhoodGerrymandering
 from metricfast.learners.votes.voting import vote_error
+from metricfast.solvers import Adam
 
 SETS = ["letter", "usps", "vowel", "wine", "segmentation"]
 MOST = 2000
@@ -49,7 +50,13 @@ def held_out_error(name: str, rate: float, C: float, init: str) -> float:
         make = PCA(64, random_state=0) if name == "usps" else StandardScaler()
         a, b = make.fit_transform(x[train]), make.transform(x[test])
         learner = NeighborhoodGerrymandering(
-            3, C=C, learning_rate=rate, init=init, early_stopping=False, random_state=0, n_jobs=1
+            3,
+            C=C,
+            init=init,
+            early_stopping=False,
+            random_state=0,
+            n_jobs=1,
+            solver=Adam(learning_rate=rate),
         ).fit(a, y[train])
         points = learner.transform(b), y[test], learner.transform(a), y[train]
         wrong += vote_error(*points, 3, 1) * len(test)

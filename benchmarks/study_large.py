@@ -26,6 +26,7 @@ import metricfast
 from benchmarks import data
 from benchmarks.case import Arrays
 from benchmarks.worker import memory, new_peak
+from metricfast.solvers import Adam
 
 CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "Euclidean": ("", {}),
@@ -36,8 +37,8 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "ProxyNCA": ("ProxyNCALearner", {"max_epochs": 10}),
     "triplets": ("TripletLearner", {"max_epochs": 10}),
     "SCML": ("SCML_Supervised", {}),
-    "NCA-sgd": ("NCA", {"solver": "sgd", "max_epochs": 10}),
-    "LMNN-sgd": ("LMNN", {"solver": "sgd", "max_epochs": 10}),
+    "NCA-adam": ("NCA", {"solver": Adam(max_epochs=10)}),
+    "LMNN-adam": ("LMNN", {"solver": Adam(max_epochs=10)}),
     "NCA": ("NCA", {}),
     "LMNN": ("LMNN", {}),
 }

@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from metricfast import MLKR, NeighborhoodGerrymanderingRegressor
+from metricfast.solvers import Adam
 
 DATA = {
     "friedman": make_friedman1(400, 10, noise=1.0, random_state=0),
@@ -25,7 +26,9 @@ DATA = {
 LEARNERS = {
     "Euclidean": "passthrough",
     "MLKR": MLKR(tol=1e-2, random_state=0),
-    "gerrymandering": NeighborhoodGerrymanderingRegressor(15, max_epochs=20, random_state=0),
+    "gerrymandering": NeighborhoodGerrymanderingRegressor(
+        15, random_state=0, solver=Adam(max_epochs=20)
+    ),
 }
 
 # Picture: Six panels of predicted against true targets, with the diagonal. Friedman, above, is

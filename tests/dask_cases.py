@@ -66,8 +66,10 @@ LEARNERS = {
     "LDML": mf.LDML(n_components=2, max_iter=3),
     "NCMML": mf.NCMML(n_components=2, max_iter=3),
     "refreshed LMNN": mf.LMNN(n_components=2, min_iter=1, max_iter=2, target_refresh=1),
-    "NCA by batches": mf.NCA(n_components=2, solver="sgd", max_epochs=1, random_state=0),
-    "LMNN by batches": mf.LMNN(n_components=2, solver="sgd", max_epochs=1, random_state=0),
+    "NCA by batches": mf.NCA(n_components=2, solver=mf.solvers.Adam(max_epochs=1), random_state=0),
+    "LMNN by batches": mf.LMNN(
+        n_components=2, solver=mf.solvers.Adam(max_epochs=1), random_state=0
+    ),
     "embedding": mf.TripletLearner(2, max_epochs=1, batch_size=50, random_state=0),
     "proxies": mf.ProxyNCALearner(2, max_epochs=1, random_state=0),
     "all points": mf.EmbeddingLearner(
@@ -77,7 +79,10 @@ LEARNERS = {
         n_components=2, solver="lbfgs", max_iter=2, random_state=0
     ),
     "votes, M": mf.NeighborhoodGerrymandering(
-        parameterization="M", batch_size=75, max_iter=2, max_epochs=1, random_state=0
+        parameterization="M",
+        max_iter=2,
+        random_state=0,
+        solver=mf.solvers.Adam(batch_size=75, max_epochs=1),
     ),
 }
 
@@ -92,7 +97,7 @@ SAME: dict[str, Callable[[], DistributedLearner]] = {
     ),
     "batches": lambda: DistributedLearner(LEARNERS["NCA by batches"]),
     "epochs": lambda: DistributedLearner(
-        mf.NCA(n_components=2, solver="sgd", max_epochs=3, random_state=0),
+        mf.NCA(n_components=2, solver=mf.solvers.Adam(max_epochs=3), random_state=0),
         sync="epochs", n_parts=4,
     ),
     "epochs of an embedding": lambda: DistributedLearner(

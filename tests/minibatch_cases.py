@@ -13,7 +13,7 @@ from sklearn.datasets import make_blobs
 import metricfast as mf
 from metricfast import losses, sources
 from metricfast.embeddings import MLP
-from metricfast.learners.base.validation import neighbor_error
+from metricfast.metrics._neighbor_error import neighbor_error
 
 Array = NDArray[Any]
 N, WIDTH = 6000, 8
@@ -50,15 +50,20 @@ def blobs(dtype: Any = np.float32) -> tuple[Array, Array]:
 
 
 X, Y = blobs()
-SGD = {"solver": "sgd", "max_epochs": 4, "random_state": 0}
+SGD = {"solver": mf.solvers.Adam(max_epochs=4), "random_state": 0}
 LEARNERS = [
     *(getattr(mf, name)(**SGD) for name in ("NCA", "LMNN", "MCML", "LDML", "NCMML", "MLKR")),
-    mf.LMNN(**SGD | {"max_epochs": 2}, target_refresh=1),
-    mf.NeighborhoodGerrymandering(max_epochs=2, early_stopping=False, random_state=0),
+    mf.LMNN(solver=mf.solvers.Adam(max_epochs=2), random_state=0, target_refresh=1),
     mf.NeighborhoodGerrymandering(
-        max_epochs=2, parameterization="M", early_stopping=False, random_state=0
+        early_stopping=False, random_state=0, solver=mf.solvers.Adam(max_epochs=2)
     ),
-    mf.NeighborhoodGerrymanderingRegressor(max_epochs=2, random_state=0),
+    mf.NeighborhoodGerrymandering(
+        parameterization="M",
+        early_stopping=False,
+        random_state=0,
+        solver=mf.solvers.Adam(max_epochs=2),
+    ),
+    mf.NeighborhoodGerrymanderingRegressor(random_state=0, solver=mf.solvers.Adam(max_epochs=2)),
     mf.EmbeddingLearner(losses.NCA(), MLP((6,), 4), max_epochs=4, random_state=0),
     mf.ProxyNCALearner(n_components=4, max_epochs=4, random_state=0),
     mf.TripletLearner(n_components=4, max_epochs=4, random_state=0),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from trained import configured
 
 import metricfast as mf
 from metricfast import losses
@@ -107,7 +108,7 @@ def entry_of(learner: Any) -> Entry:
 def make(learner: type, *, quick: bool = True, **params: Any) -> Any:
     """Return an estimator with a fixed seed and the parameters that it needs or that are given."""
     entry = entry_of(learner)
-    model = learner(**entry.needs | (entry.quick if quick else {}) | params)
+    model = configured(learner(**entry.needs), **(entry.quick if quick else {}) | params)
     seeded = "random_state" not in params and "random_state" in model.get_params(deep=False)
     return model.set_params(random_state=0) if seeded else model
 

@@ -12,9 +12,12 @@ from bad_input import changed, check, other_layouts, read_table
 from registry import CLASSES, entry_of, learners
 from scipy.sparse import csr_array
 from sklearn.datasets import load_iris
+from trained import configured
 
 import metricfast as mf
-from metricfast.learners.linear.base import LinearLearner
+from metricfast.learners.linear import LinearLearner
+from metricfast.solvers import Adam
+from metricfast.stopping import HeldOut
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 X, Y = load_iris(return_X_y=True)
@@ -51,7 +54,7 @@ def fit(learner: type, points=X, labels=Y, sample_weight=None, **params):
     weight = {} if sample_weight is None else {"sample_weight": sample_weight}
     known = signature(learner).parameters
     short = {name: value for name, value in SHORT.items() if name in known}
-    return learner(**short | params).fit(points, labels, **weight)
+    return configured(learner(), **short | params).fit(points, labels, **weight)
 
 
 def where_first_class(value: float) -> np.ndarray:
@@ -98,16 +101,16 @@ CASES = {
     "fit-init-text": lambda learner: fit(learner, init=np.full((2, 4), "text")),
     "fit-solver-name": lambda learner: fit(learner, solver="other"),
     "fit-max_iter": lambda learner: fit(learner, max_iter=-1),
-    "fit-batch_size": lambda learner: fit(learner, solver="sgd", batch_size=0),
-    "fit-learning_rate": lambda learner: fit(learner, solver="sgd", learning_rate=0),
-    "fit-learning_rate-inf": lambda learner: fit(learner, solver="sgd", learning_rate=np.inf),
-    "fit-max_epochs": lambda learner: fit(learner, solver="sgd", max_epochs=0),
+    "fit-batch_size": lambda learner: fit(learner, solver=Adam(batch_size=0)),
+    "fit-learning_rate": lambda learner: fit(learner, solver=Adam(learning_rate=0)),
+    "fit-learning_rate-inf": lambda learner: fit(learner, solver=Adam(learning_rate=np.inf)),
+    "fit-max_epochs": lambda learner: fit(learner, solver=Adam(max_epochs=0)),
     "fit-n_jobs": lambda learner: fit(learner, n_jobs=0),
     "fit-n_jobs-large": lambda learner: fit(learner, n_jobs=2**40),
     "fit-callbacks-type": lambda learner: fit(learner, callbacks=bool),
     "fit-callbacks": lambda learner: fit(learner, callbacks=["text"]),
-    "fit-validation_fraction": lambda learner: fit(learner, validation_fraction=0),
-    "fit-early-few": lambda learner: fit(learner, early_stopping=True, validation_fraction=0.995),
+    "fit-fraction": lambda learner: fit(learner, early_stopping=HeldOut(fraction=0)),
+    "fit-early-few": lambda learner: fit(learner, early_stopping=HeldOut(fraction=0.995)),
     "fit-checkpoint-type": lambda learner: fit(learner, checkpoint=3),
     "fit-checkpoint-folder": lambda learner: fit(learner, checkpoint="missing/training"),
     "fit-checkpoint-warm": lambda learner: [
@@ -120,7 +123,7 @@ CASES = {
         fit(learner, n_components=2).set_params(warm_start=True, n_components=3).fit(X, Y)
     ),
     "partial_fit-lbfgs": lambda learner: learner(solver="lbfgs").partial_fit(X, Y),
-    "partial_fit-early": lambda learner: learner(solver="sgd", early_stopping=True).partial_fit(
+    "partial_fit-early": lambda learner: learner(solver="adam", early_stopping=True).partial_fit(
         X, Y
     ),
     "fit-regularization": lambda learner: fit(learner, regularization=1.5),

@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from trained import configured
 
 from metricfast import AsymmetricSimilarity, NeighborhoodGerrymandering
 from metricfast.embeddings import Linear
@@ -25,7 +26,8 @@ COSTS = 1 - np.eye(3)
 
 
 def fit(learner, *data, **params):
-    return learner(random_state=0, **{"max_epochs": 2} | params).fit(*(data or (X, Y)))
+    model = configured(learner(random_state=0), **{"max_epochs": 2} | params)
+    return model.fit(*(data or (X, Y)))
 
 
 def fitted():

@@ -137,7 +137,9 @@ LEARNERS = {
     "two maps": metricfast.AsymmetricSimilarity(3, max_epochs=2, random_state=0),
     "LMNN": metricfast.LMNN(random_state=0),
     "LFDA": metricfast.LFDA(),
-    "gerrymandering": metricfast.NeighborhoodGerrymandering(3, max_epochs=2, random_state=0),
+    "gerrymandering": metricfast.NeighborhoodGerrymandering(
+        3, random_state=0, solver=metricfast.solvers.Adam(max_epochs=2)
+    ),
 }
 
 

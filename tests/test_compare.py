@@ -327,7 +327,7 @@ def test_every_learner_of_labelled_points_is_a_candidate_or_left_out_knowingly()
     assert {registry.REGISTRY[name].takes for name in chosen} == takes
     few, many, huge = (candidates.suited(n, False) for n in (150, 1800, 20000))
     assert "MCML" in few.keys() - many.keys() and "ProxyNCALearner" in many.keys() - few.keys()
-    assert huge["NCA"].solver == "sgd" and many["NCA"].solver == "lbfgs"
+    assert huge["NCA"].solver == "adam" and many["NCA"].solver == "lbfgs"
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ X = RNG.normal(size=(N, 6)) + np.eye(6)[Y]
 # Counts that are None by default, and counts of which the default is too large for a quick fit.
 CHOSEN = {
     "n_components": 3, "n_basis": 60, "batch_size": 100, "n_constraints": 100, "n_chunks": 20,
-    "max_iter": 20, "max_epochs": 2, "output_iter": 10, "reservoir": 50, "n_parts": 3, "k": 3,
+    "max_iter": 20, "max_epochs": 2, "output_iter": 10, "n_parts": 3, "k": 3,
     "n_estimators": 2, "n_frequencies": 4, "n_embedding": 4, "min_iter": 2, "max_proj": 100,
     "n_neighbors": 3, "n_iter_no_change": 3,
 }  # fmt: skip

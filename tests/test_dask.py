@@ -27,7 +27,7 @@ from metricfast.dask import (
 from metricfast.dask._objective import ByParts
 from metricfast.dask._remote import OnWorkers
 from metricfast.dask._rows import blocks_of
-from metricfast.learners.linear.impostors import TargetsAndImpostors
+from metricfast.learners.impostors import TargetsAndImpostors
 from metricfast.samplers import Batch
 from metricfast.training.coordinates import Parts
 from metricfast.training.labelled import Labelled

@@ -49,10 +49,9 @@ import os, sys, distributed, dask.array as da, metricfast as mf
 from metricfast.dask import DistributedLearner
 from sklearn.datasets import load_iris
 X, y = load_iris(return_X_y=True)
-learner = mf.NCA(
-    n_components=2, solver="sgd", max_epochs=4, random_state=0, checkpoint=sys.argv[2],
-    callbacks=[lambda state: state.iteration > 2 and os.kill(os.getpid(), 9)],
-)
+learner = mf.NCA(n_components=2, solver=mf.solvers.Adam(max_epochs=4), random_state=0)
+kill = lambda state: state.iteration > 2 and os.kill(os.getpid(), 9)
+learner.set_params(callbacks=[mf.callbacks.Checkpoint(sys.argv[2]), kill])
 with distributed.Client(sys.argv[1]) as client:
     DistributedLearner(learner).fit(da.from_array(X, chunks=50), da.from_array(y, chunks=50))
 """
@@ -80,7 +79,7 @@ def test_processes_are_killed(client: Any, tmp_path: Path) -> None:
             check=False, capture_output=True, timeout=60,
         )  # fmt: skip
         assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
-        nca = mf.NCA(n_components=2, solver="sgd", max_epochs=4, random_state=0)
+        nca = mf.NCA(n_components=2, solver=mf.solvers.Adam(max_epochs=4), random_state=0)
         points = cut(load_iris().data, 50), cut(load_iris().target, 50)
         whole = DistributedLearner(nca, mortal).fit(*points).learner_
         seen: list[int] = []
@@ -228,7 +227,7 @@ NCA_BY_EPOCHS = partial(DistributedLearner, LEARNERS["NCA by batches"], sync="ep
             "solver='sgd'",
         ),
         (
-            lambda: DistributedLearner(mf.LMNN(solver="sgd"), sync="epochs", n_parts=200).fit(
+            lambda: DistributedLearner(mf.LMNN(solver="adam"), sync="epochs", n_parts=200).fit(
                 cut(X), cut(Y)
             ),
             ValueError,

@@ -105,12 +105,14 @@ FITS: dict[str, Case] = {
         labelled(15000, 40),
     ),
     "NCA, mini-batches": (
-        lambda: mf.NCA(init="identity", solver="sgd", max_epochs=ENDLESS),
+        lambda: mf.NCA(init="identity", solver=mf.solvers.Adam(max_epochs=ENDLESS)),
         labelled(15000, 40),
     ),
     "NCMML": (lambda: mf.NCMML(tol=0, max_iter=ENDLESS), labelled(100000, 64)),
     "NeighborhoodGerrymandering": (
-        lambda: mf.NeighborhoodGerrymandering(**TO_THE_END, max_epochs=ENDLESS),
+        lambda: mf.NeighborhoodGerrymandering(
+            **TO_THE_END, solver=mf.solvers.Adam(max_epochs=ENDLESS)
+        ),
         labelled(30000, 40),
     ),
     "NeighborhoodGerrymandering, all points": (
@@ -118,7 +120,9 @@ FITS: dict[str, Case] = {
         labelled(30000, 40),
     ),
     "NeighborhoodGerrymanderingRegressor": (
-        lambda: mf.NeighborhoodGerrymanderingRegressor(init="identity", max_epochs=ENDLESS),
+        lambda: mf.NeighborhoodGerrymanderingRegressor(
+            init="identity", solver=mf.solvers.Adam(max_epochs=ENDLESS)
+        ),
         lambda: numbers(30000, 40),
     ),
     "OASIS": (

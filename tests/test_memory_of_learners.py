@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 KINDS = {"wide": (300, 550), "wide on disk": (300, 550), "long": (10_000, 30)}
 BRIEF = {"max_epochs": 1, "output_iter": 2}
-MORE = {f"{name} by batches": (name, {"solver": "sgd"}) for name in ("NCA", "LMNN", "MLKR")}
+MORE = {f"{name} by batches": (name, {"solver": "adam"}) for name in ("NCA", "LMNN", "MLKR")}
 CASES = {each.__name__: (each.__name__, {}) for each in registry.of_points()} | MORE
 
 

@@ -27,11 +27,12 @@ from minibatch_cases import (
     parameters,
 )
 from sklearn.base import clone
+from trained import configured
 
 import metricfast as mf
 from metricfast import losses, sources
 from metricfast.embeddings import Linear
-from metricfast.learners.linear.targets import targets_of_all
+from metricfast.learners.lmnn_targets import targets_of_all
 from metricfast.training.chunks import Chunked, batches_of, mean_and_exponent
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -82,7 +83,7 @@ def test_two_chunks_are_held_at_most_and_rows_of_all_are_given_once() -> None:
 def test_targets_of_points_on_disk_are_those_of_all(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metricfast.learners.linear.targets._CANDIDATES", most)
+    monkeypatch.setattr("metricfast.learners.lmnn_targets._CANDIDATES", most)
     L = np.random.RandomState(0).randn(3, WIDTH)
     with mf.config_context(memory_limit=LIMIT):
         found = [targets_of_all(Counted(X), Y, 3, map_) for map_ in (None, L)]
@@ -152,7 +153,7 @@ def test_mean_and_exponent_are_those_of_all_points(scale: float, shift: float) -
 
 
 def test_a_solver_of_all_points_says_which_one_takes_parts() -> None:
-    for learner, other in ((mf.NCA(), "sgd"), (mf.TripletLearner(solver="lbfgs"), "adam")):
+    for learner, other in ((mf.NCA(), "adam"), (mf.TripletLearner(solver="lbfgs"), "adam")):
         with (
             mf.config_context(memory_limit=LIMIT),
             pytest.raises(MemoryError, match=f"solver='lbfgs', would take .* set solver='{other}'"),
@@ -203,7 +204,7 @@ def test_lmnn_learns_from_blocks_as_from_an_array(share: float, real_data: Any) 
     """However few of a class a chunk has: here a few dozens, or ten."""
     data = real_data("letter")
     points, y, test = data["X"].astype(np.float32), data["y"], data["split"] == 1
-    train, learner = points[~test], mf.LMNN(solver="sgd", max_epochs=10, random_state=0)
+    train, learner = points[~test], mf.LMNN(solver=mf.solvers.Adam(max_epochs=10), random_state=0)
     inside = clone(learner).fit(train, y[~test])
     with mf.config_context(memory_limit=int(share * train.nbytes)):
         outside = learner.fit(Counted(train), y[~test])
@@ -250,8 +251,8 @@ def test_a_training_is_gone_on_from_its_checkpoint(learner: Any, tmp_path: Any) 
         raise KeyboardInterrupt
 
     with mf.config_context(memory_limit=LIMIT):
-        expected = clone(learner).set_params(max_epochs=3).fit(Counted(X), Y)
-        learner = clone(learner).set_params(max_epochs=3, checkpoint=tmp_path / "training")
+        expected = configured(learner, max_epochs=3).fit(Counted(X), Y)
+        learner = configured(learner, max_epochs=3, checkpoint=tmp_path / "training")
         with pytest.raises(KeyboardInterrupt):
             clone(learner).set_params(callbacks=[kill]).fit(Counted(X), Y)
         found = clone(learner).fit(Counted(X), Y)
@@ -264,8 +265,9 @@ KILLED = """
 import os, sys, numpy as np, metricfast as mf
 X = np.load(sys.argv[1] + "/X.npy", mmap_mode="r")
 mf.set_config(memory_limit=int(sys.argv[2]))
-lmnn = mf.LMNN(solver="sgd", max_epochs=4, random_state=0, checkpoint=sys.argv[1] + "/training")
-lmnn.callbacks = [lambda state: state.iteration > 2 and os.kill(os.getpid(), 9)]
+checkpoint = mf.callbacks.Checkpoint(sys.argv[1] + "/training")
+lmnn = mf.LMNN(solver=mf.solvers.Adam(max_epochs=4), random_state=0)
+lmnn.callbacks = [checkpoint, lambda state: state.iteration > 2 and os.kill(os.getpid(), 9)]
 lmnn.fit(X, np.load(sys.argv[1] + "/y.npy"))
 """
 
@@ -282,7 +284,9 @@ def test_a_training_that_was_killed_loses_no_more_than_its_last_step(tmp_path: A
     source, seen = np.load(tmp_path / "X.npy", mmap_mode="r"), []
     with mf.config_context(memory_limit=LIMIT):
         whole = mf.LMNN(**SGD).fit(source, Y)
-        resumed = mf.LMNN(**SGD, checkpoint=tmp_path / "training", callbacks=[seen.append])
+        resumed = mf.LMNN(
+            **SGD, callbacks=[mf.callbacks.Checkpoint(tmp_path / "training"), seen.append]
+        )
         resumed.fit(source, Y)
     assert [state.iteration for state in seen] in ([3, 4], [4])
     np.testing.assert_array_equal(resumed.components_, whole.components_)
@@ -291,7 +295,9 @@ def test_a_training_that_was_killed_loses_no_more_than_its_last_step(tmp_path: A
 HELD = """
 import resource, sys, numpy as np, metricfast as mf
 X, y = np.load(sys.argv[1] + "/X.npy", mmap_mode="r"), np.load(sys.argv[1] + "/y.npy")
-learner = getattr(mf, sys.argv[2])(solver="sgd", max_epochs=1, n_components=8, random_state=0)
+learner = getattr(mf, sys.argv[2])(
+    solver=mf.solvers.Adam(max_epochs=1), n_components=8, random_state=0
+)
 def peak():
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -324,7 +330,7 @@ def test_a_training_keeps_to_its_limit(name: str, tmp_path: Any) -> None:
 @pytest.mark.parametrize("learner", [LEARNERS[i] for i in (0, 1, 5, 7, 10, 13)], ids=str)
 def test_points_are_held_out_and_weighed(learner: Any) -> None:
     y, weight = labels_of(learner), (np.arange(N) % 3 > 0).astype(float)
-    learner = clone(learner).set_params(early_stopping=True, n_iter_no_change=1)
+    learner = configured(learner, early_stopping=True, patience=1)
     weights = {} if hasattr(learner, "_parts") else {"sample_weight": weight}
     with mf.config_context(memory_limit=LIMIT):
         found = learner.fit(Counted(X), y, **weights)

@@ -31,7 +31,7 @@ NUMBERS = X @ [1.0, 0.5, -1.0, 0.3]
 LFDA = mf.LFDA(2).fit(X, Y)
 PIPELINE = make_pipeline(StandardScaler(), mf.LFDA(2)).fit(X, Y)
 MLKR = mf.MLKR(n_components=2, tol=1e-2).fit(X, NUMBERS)
-SGD = mf.NCA(solver="sgd", early_stopping=True, max_epochs=4, random_state=0).fit(X, Y)
+SGD = mf.NCA(solver=mf.solvers.Adam(max_epochs=4), early_stopping=True, random_state=0).fit(X, Y)
 INDEX = np.array([[0, 1], [60, 70], [120, 121], [0, 60], [1, 130], [70, 140]])
 PAIRS, SAME = X[INDEX], np.array([1, 1, 1, -1, -1, -1])
 IMAGES = np.random.default_rng(0).random((150, 4, 3))

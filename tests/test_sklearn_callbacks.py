@@ -16,6 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from trained import configured
 
 import metricfast as mf
 from metricfast.learners.base.trained import TrainedLearner
@@ -192,29 +193,39 @@ def test_what_is_tried_for_a_fit_tells_nobody():
     recorder = Recorder()
     mf.NCA(early_stopping=False, max_iter=3).set_callbacks(recorder).fit(X, Y, validate=True)
     assert recorder.kinds().count("setup") == 1
-    model = mf.NCA(solver="sgd", random_state=0).set_callbacks(recorder)
+    model = mf.NCA(solver="adam", random_state=0).set_callbacks(recorder)
     model.partial_fit(X, Y)
     assert recorder.kinds().count("setup") == 1
 
 
-@pytest.mark.parametrize("solver", ["lbfgs", "sgd"])
+@pytest.mark.parametrize("solver", ["lbfgs", "adam"])
 def test_a_training_that_goes_on_tells_of_what_is_left(tmp_path, solver):
     pytest.importorskip("safetensors")
-    how = {"solver": solver, "checkpoint": tmp_path / "half", "random_state": 0, "tol": 0.0}
-    how["early_stopping"] = False
-    first = mf.NCA(**how, max_iter=4, max_epochs=8, callbacks=[lambda s: s.iteration == 3])
+    learner = configured(
+        mf.NCA(max_iter=4, tol=0.0, early_stopping=False, random_state=0), solver=solver,
+        max_epochs=8, checkpoint=tmp_path / "half",
+    )  # fmt: skip
+    first = clone(learner)
+    first.set_params(callbacks=[*learner.callbacks, lambda state: state.iteration == 3])
     interrupted = first.set_callbacks(Recorder(fail=KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         interrupted.fit(X, Y)
     recorder = Recorder()
-    model = mf.NCA(**how, max_iter=4, max_epochs=8).set_callbacks(recorder).fit(X, Y)
+    model = clone(learner).set_callbacks(recorder).fit(X, Y)
     root = next(context for what, context, _ in recorder.notes if what == "begin")
-    assert len(recorder.ends()) <= root.max_subtasks <= (8 if solver == "sgd" else 4)
+    assert len(recorder.ends()) <= root.max_subtasks <= (8 if solver == "adam" else 4)
     assert model.n_iter_ >= len(recorder.ends()) > 0
 
 
-@pytest.mark.parametrize("model", [mf.TripletLearner(max_epochs=3), mf.NeighborhoodGerrymandering(
-    max_iter=3, early_stopping=False), mf.AsymmetricSimilarity(max_iter=3)], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "model",
+    [
+        mf.TripletLearner(max_epochs=3),
+        mf.NeighborhoodGerrymandering(solver=mf.solvers.Adam(max_epochs=3), early_stopping=False),
+        mf.AsymmetricSimilarity(max_epochs=3),
+    ],
+    ids=str,
+)
 def test_scores_are_monitored(model):
     scores = []
     monitor = callback.ScoringMonitor(scoring=lambda *of: {"score": of[0].score(*of[1:])})
@@ -243,11 +254,7 @@ def test_a_score_of_ones_own_is_monitored():
 
 def test_votes_are_scored_by_name():
     monitor = callback.ScoringMonitor(scoring="accuracy")
-    model = (
-        mf.NeighborhoodGerrymandering(max_iter=3, early_stopping=False)
-        .set_callbacks(monitor)
-        .fit(X, Y)
-    )
+    model = mf.NeighborhoodGerrymandering(early_stopping=False).set_callbacks(monitor).fit(X, Y)
     assert monitor.get_logs().data[0]["accuracy"] == model.score(X, Y)
 
 

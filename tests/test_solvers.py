@@ -7,15 +7,11 @@ import pytest
 from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast.solvers import (
-    Monitor,
-    Progress,
-    class_batches,
-    minimize_hinge,
-    minimize_minibatch,
-    minimize_smooth,
-)
-from metricfast.training.steps import Adam
+from metricfast._core.progress import Progress
+from metricfast.samplers import class_batches
+from metricfast.training.lbfgs import minimize_hinge, minimize_smooth
+from metricfast.training.monitor import Monitor
+from metricfast.training.steps import Adam, minimize_minibatch
 
 RNG = np.random.default_rng(0)
 A, B = RNG.normal(size=(40, 6)), RNG.normal(size=40)

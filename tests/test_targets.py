@@ -214,7 +214,7 @@ def test_large_classes_of_several_calls_stay_apart():
 
 @pytest.mark.parametrize(
     "learner",
-    [mf.NCA(solver="sgd", max_epochs=1), mf.TripletLearner(max_epochs=1)],
+    [mf.NCA(solver=mf.solvers.Adam(max_epochs=1)), mf.TripletLearner(max_epochs=1)],
     ids=lambda model: type(model).__name__,
 )
 def test_large_classes_of_partial_fit_stay_apart(learner):

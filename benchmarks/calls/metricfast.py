@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 __all__ = [
     "clients",
     "dense_triplets",
@@ -109,12 +111,26 @@ def search_file(data: Data, threads: int, k: int, memory: str) -> Call:
     return Call(run, found)
 
 
+def made(name: str, **params: Any) -> Any:
+    """Return a learner; `max_epochs` is that of its mini-batches, in this revision or others."""
+    kind, epochs = getattr(metricfast, name), params.get("max_epochs")
+    takes_solvers = "max_epochs" not in inspect.signature(kind).parameters
+    if epochs is not None and takes_solvers:
+        del params["max_epochs"]
+        params["solver"] = metricfast.solvers.Adam(max_epochs=epochs)
+    elif params.get("solver") == "adam" and name in ("NCA", "LMNN"):
+        params["solver"] = "adam" if takes_solvers else "sgd"
+    elif "max_iter" in params and "max_iter" not in inspect.signature(kind).parameters:
+        params["solver"] = metricfast.solvers.LBFGS(params.pop("max_iter"), 1e-4, 1)
+    return kind(**params)
+
+
 def fit_file(
     data: Data, threads: int, learner: str, memory: str, labels: bool = False, **params: Any
 ) -> Call:
     """Time `fit` to points on disk."""
     metricfast.set_config(memory_limit=memory)
-    fitted = getattr(metricfast, learner)(**params)
+    fitted = made(learner, **params)
     if "n_jobs" in fitted.get_params():
         fitted.set_params(n_jobs=threads)
 
@@ -151,8 +167,9 @@ def vote_epoch(data: Data, threads: int, k: int, batch_size: int) -> Call:
     def run() -> float:
         ends: list[float] = []
         metricfast.NeighborhoodGerrymandering(
-            k, init="identity", batch_size=batch_size, max_epochs=2, random_state=0,
-            early_stopping=False, callbacks=[lambda state: ends.append(time.perf_counter())],
+            k, init="identity", random_state=0, early_stopping=False,
+            solver=metricfast.solvers.Adam(batch_size=batch_size, max_epochs=2),
+            callbacks=[lambda state: ends.append(time.perf_counter())],
         ).fit(data["X"], data["y"])  # fmt: skip
         return ends[1] - ends[0]
 
@@ -171,7 +188,7 @@ def fit(
     data: Data, threads: int, learner: str, target: str = "y", as_known: bool = False, **params: Any
 ) -> Call:
     """Time a learner, as it is known elsewhere if so asked; the environment sets the threads."""
-    fitted = getattr(metricfast, learner)(**params)
+    fitted = made(learner, **params)
     return fitting(_as_known(fitted) if as_known else fitted, data, target)
 
 

@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from metricfast import NeighborhoodGerrymandering, inference, kneighbors
+from metricfast.solvers import Adam
 
 K = 5
 
@@ -55,10 +56,14 @@ def main() -> None:
     """Draw the picture."""
     X, y = data()
     learner = NeighborhoodGerrymandering(
-        K, init="identity", regularizer=None, learning_rate=0.1, random_state=0
+        K, init="identity", regularizer=None, random_state=0, solver=Adam(learning_rate=0.1)
     )
     start = NeighborhoodGerrymandering(
-        K, init="identity", regularizer=None, max_epochs=1, learning_rate=1e-9, random_state=0
+        K,
+        init="identity",
+        regularizer=None,
+        random_state=0,
+        solver=Adam(max_epochs=1, learning_rate=1e-9),
     )
     before, after = (model.fit(X, y).transform(X) for model in (start, learner))
     votes = y[kneighbors(before, None, K)[1]].sum(axis=1)

@@ -47,7 +47,7 @@ def main() -> None:
     nca[-1].calibrate_threshold(*pairs_of(nca[0].transform(X), y))
     pairs, similar = pairs_of(nca[0].transform(X_test), y_test)
     lfda = LFDA(n_components=16).fit(digits.data[:900], digits.target[:900])
-    trained = NCA(solver="sgd", n_components=8, early_stopping=True, random_state=0)
+    trained = NCA(solver="adam", n_components=8, early_stopping=True, random_state=0)
     trained.fit(digits.data / 16, digits.target)
 
     figure, axes = plt.subplots(3, 2, figsize=(12.5, 12), layout="constrained")

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from metricfast import NeighborhoodGerrymandering, inference, kneighbors
+from metricfast.solvers import Adam
 
 K = 5
 rng = np.random.default_rng(3)
@@ -18,7 +19,7 @@ y = rng.integers(0, 2, 160)  # two stripes: the first coordinate tells them apar
 X = np.c_[0.9 * y + 0.28 * rng.normal(size=160), 2.0 * rng.normal(size=160)]
 
 learner = NeighborhoodGerrymandering(
-    K, init="identity", regularizer=None, learning_rate=0.1, random_state=0
+    K, init="identity", regularizer=None, random_state=0, solver=Adam(learning_rate=0.1)
 ).fit(X, y)
 scale = np.sqrt(0.5 / np.mean(kneighbors(X, None, K, squared=True)[0].sum(axis=1)))
 embedded = {"before training": scale * X, "after training": learner.transform(X)}

@@ -27,9 +27,9 @@ def nearest_is_wrong(learner):
 
 
 learners = {
-    "NCA": NCA(n_components=8, solver="sgd", random_state=0),
-    "LMNN": LMNN(n_components=8, solver="sgd", random_state=0),
-    "NCMML": NCMML(n_components=8, solver="sgd", random_state=0),
+    "NCA": NCA(n_components=8, solver="adam", random_state=0),
+    "LMNN": LMNN(n_components=8, solver="adam", random_state=0),
+    "NCMML": NCMML(n_components=8, solver="adam", random_state=0),
 }
 errors = {name: [] for name in learners}
 for part in parts:

@@ -11,12 +11,13 @@ from sklearn.datasets import load_digits
 
 from metricfast import NCA
 from metricfast.plotting import LossCurveDisplay
+from metricfast.solvers import Adam
 
 X, y = load_digits(return_X_y=True)
 X = X / 16
 whole = NCA(n_components=2, max_iter=200, tol=1e-4, random_state=0).fit(X, y)
-batches = NCA(n_components=2, solver="sgd", max_epochs=60, random_state=0).fit(X, y)
-stopped = NCA(n_components=2, solver="sgd", max_epochs=60, early_stopping=True, random_state=0)
+batches = NCA(n_components=2, solver=Adam(max_epochs=60), random_state=0).fit(X, y)
+stopped = NCA(n_components=2, solver=Adam(max_epochs=60), early_stopping=True, random_state=0)
 stopped.fit(X, y)
 for name, nca in {"lbfgs": whole, "sgd": batches, "early stopping": stopped}.items():
     print(f"{name:<15} {nca.n_iter_:>3} passes, objective {nca.objective_:.1f}")

@@ -33,7 +33,7 @@ with tempfile.TemporaryDirectory() as folder:
     learners = {
         "one pass, GMML": metricfast.GMML_Supervised(n_components=16),
         "mini-batches, NCA": metricfast.NCA(
-            n_components=16, solver="sgd", max_epochs=5, random_state=0
+            n_components=16, solver=metricfast.solvers.Adam(max_epochs=5), random_state=0
         ),
     }
     maps = {"as given": np.eye(32, dtype=np.float32)}

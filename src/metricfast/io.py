@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 import metricfast
 from metricfast._core.files import read_tensors, write_tensors
 from metricfast.onnx import to_onnx
+from metricfast.training.callbacks import Checkpoint
 
 __all__ = ["load", "load_metadata", "save", "to_onnx"]
 
@@ -67,10 +68,10 @@ def save(
     ----------
     estimator : BaseMetricLearner
         A fitted learner. Its parameters and fitted attributes must be None, booleans, numbers,
-        strings, arrays of these, of bytes or of `numpy.datetime64`, losses, embeddings and samplers
-        of metricfast, or lists, tuples and dictionaries of these; the learner of a
-        `KernelizedMetricLearner` is saved with it. The parameter `checkpoint`, and what its
-        `set_output` and `set_fit_request` were told, are not saved.
+        strings, arrays of these, of bytes or of `numpy.datetime64`, losses, embeddings,
+        samplers, solvers and stopping rules of metricfast, or lists, tuples and dictionaries of
+        these; the learner of a `KernelizedMetricLearner` is saved with it. Checkpoints, and what
+        its `set_output` and `set_fit_request` were told, are not saved.
     path : str or path-like
         The file to write, by custom with the suffix ``.safetensors``.
     metadata : dict of str to str, optional
@@ -223,9 +224,9 @@ def _learners() -> dict[str, type[BaseEstimator]]:
 
 
 def _choices() -> dict[str, type[BaseEstimator]]:
-    """Losses, embeddings and samplers: what parameters of a learner may be, other than data."""
+    """What parameters of a learner may be, other than data: losses, solvers and so on."""
     found = {}
-    for area in ("embeddings", "losses", "samplers"):
+    for area in ("embeddings", "losses", "samplers", "solvers", "stopping"):
         module = getattr(metricfast, area)
         for name in module.__all__:
             choice = getattr(module, name)
@@ -305,7 +306,12 @@ def _state(estimator: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray]
     params = estimator.get_params(deep=False)
     return {
         "params": {
-            key: _encode(value, f"{prefix}params.{key}", f"{name}: parameter {key!r}", tensors)
+            key: _encode(
+                None if key == "callbacks" and _only_checkpoints(value) else value,
+                f"{prefix}params.{key}",
+                f"{name}: parameter {key!r}",
+                tensors,
+            )
             for key, value in params.items()
             if key not in _PATHS
         },
@@ -315,6 +321,13 @@ def _state(estimator: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray]
             if _is_fitted_name(estimator, key)
         },
     }
+
+
+def _only_checkpoints(callbacks: Any) -> bool:
+    """Tell whether callbacks write files alone, which is no part of a model."""
+    return isinstance(callbacks, (list, tuple)) and all(
+        isinstance(each, Checkpoint) for each in callbacks
+    )
 
 
 def _is_fitted_name(estimator: BaseEstimator, name: str) -> bool:

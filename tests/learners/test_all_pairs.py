@@ -15,9 +15,11 @@ from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalys
 from sklearn.preprocessing import scale
 
 from metricfast import LDML, MCML, MLKR, NCA, kneighbors, losses
-from metricfast.learners.linear import all_pairs
-from metricfast.learners.linear.all_pairs import AllPairsLearner
+from metricfast.learners import linear
+from metricfast.learners.linear import LinearLearner
+from metricfast.solvers import Adam
 from metricfast.training.labelled import Labelled
+from metricfast.training.linear_problem import LinearProblem
 
 X, Y = load_iris(return_X_y=True)
 X = scale(X)
@@ -99,9 +101,9 @@ def test_the_start_does_not_matter_to_ldml():
     assert ends[0].bias_ == pytest.approx(ends[1].bias_, rel=1e-2)
 
 
-@pytest.mark.parametrize("solver", ["lbfgs", "sgd"])
+@pytest.mark.parametrize("solver", ["lbfgs", Adam(learning_rate=0.1)])
 def test_pairs_are_told_apart(solver):
-    model = LDML(n_components=2, solver=solver, learning_rate=0.1, random_state=0).fit(X, Y)
+    model = LDML(n_components=2, solver=solver, random_state=0).fit(X, Y)
     pairs = np.random.default_rng(0).integers(0, 150, (2000, 2))
     near = model.pair_distance(X[pairs]) ** 2 < model.bias_
     assert np.mean(near == (Y[pairs[:, 0]] == Y[pairs[:, 1]])) > 0.93
@@ -168,7 +170,7 @@ def test_starts_where_scikit_learn_starts():
 
 def test_weights_reach_the_mini_batches():
     weight = np.where(Y == 0, 0.0, 1.0)
-    settings = {"solver": "sgd", "n_components": 2, "random_state": 0, "max_epochs": 2}
+    settings = {"solver": Adam(max_epochs=2), "n_components": 2, "random_state": 0}
     weighted = NCA(**settings).fit(RAW, Y, sample_weight=weight)
     assert abs(weighted.objective_) <= 100
     assert abs(NCA(**settings).fit(RAW, Y).objective_) > 100
@@ -181,7 +183,7 @@ def test_mini_batches_learn():
     settings = {"init": "pca", "n_components": 8, "random_state": 0}
     named = {"init_scale": None, "early_stopping": False}
     before = NCA(**settings, **named, callbacks=[lambda s: s.iteration == 1], max_iter=1000)
-    after = NCA(**settings, solver="sgd", batch_size=200)
+    after = NCA(**settings, solver=Adam(batch_size=200))
     before.fit(train, labels)
     after.fit(train, labels)
     untrained = error(before, train, labels, test, test_labels)
@@ -190,7 +192,7 @@ def test_mini_batches_learn():
 
 
 def test_mini_batches_work_at_any_scale_of_the_data():
-    settings = {"solver": "sgd", "init": "pca", "n_components": 2, "random_state": 0}
+    settings = {"solver": "adam", "init": "pca", "n_components": 2, "random_state": 0}
     expected = NCA(**settings).fit(RAW, Y)
     for factor in (2.0**-12, 2.0**12):
         model = NCA(**settings).fit(factor * RAW, Y)
@@ -224,9 +226,9 @@ def test_neighbours_predict_better():
     assert squared_error(model.transform(points), targets) < 0.2 * squared_error(points, targets)
 
 
-@pytest.mark.parametrize("solver", ["lbfgs", "sgd"])
+@pytest.mark.parametrize("solver", ["lbfgs", Adam(max_epochs=2)])
 def test_units_and_origin_of_the_targets_do_not_matter(solver):
-    settings = {"solver": solver, "n_components": 2, "random_state": 0, "max_epochs": 2}
+    settings = {"solver": solver, "n_components": 2, "random_state": 0}
     settings["callbacks"] = [lambda s: s.iteration == 5]
     expected = MLKR(**settings).fit(DIABETES, TARGETS)
     for exponent in (-300, 20, 300):
@@ -258,7 +260,7 @@ def test_targets_of_any_type():
 def test_mini_batches_of_mlkr_learn():
     points, targets = make_regression(1500, 10, n_informative=2, random_state=0)
     points = scale(points)
-    model = MLKR(n_components=2, init="pca", solver="sgd", random_state=0).fit(points, targets)
+    model = MLKR(n_components=2, init="pca", solver="adam", random_state=0).fit(points, targets)
     start = MLKR(n_components=2, init="pca", callbacks=[bool]).fit(points, targets)
     before = squared_error(points @ start.components_.T, targets)
     assert squared_error(model.transform(points), targets) < 0.5 * before
@@ -275,11 +277,11 @@ def test_validate_compares_squared_errors():
 
 @pytest.mark.parametrize("loss", [losses.SupCon(), losses.Compiled(metric="inner_product")])
 def test_a_loss_that_depends_on_where_zero_is_cannot_be_that_of_a_linear_learner(loss):
-    class Learner(AllPairsLearner):
-        def _loss(self):
-            return loss
+    class Learner(LinearLearner):
+        def _problem(self, data):
+            return LinearProblem(data, loss)
 
-    with pytest.raises(ValueError, match=r"is of inner products, .* derive from BaseEmbedding"):
+    with pytest.raises(ValueError, match=r"is a loss of inner products, .* Use EmbeddingLearner"):
         Learner().fit(X, Y)
 
 
@@ -296,7 +298,7 @@ def test_copies_of_points_are_looked_at_once(learner, monkeypatch):
     learner = partial(learner, callbacks=stop, early_stopping=False)
     few = learner().fit(np.repeat(X, 3, axis=0), np.repeat(Y, 3))
     assert set(seen) == {len(np.unique(np.column_stack([X, Y]), axis=0))}
-    monkeypatch.setattr(all_pairs, "counted_once", lambda data: data)
+    monkeypatch.setattr(linear, "deduplicate_if_smaller", lambda data: data)
     every = learner().fit(np.repeat(X, 3, axis=0), np.repeat(Y, 3))
     assert max(seen) == 3 * len(X)
     assert few.objective_ == pytest.approx(every.objective_)

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.neighbors import KNeighborsClassifier
+from trained import configured
 
 import metricfast
 from metricfast import AsymmetricSimilarity
@@ -127,7 +128,7 @@ def test_output_of_frames():
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_divergence():
-    model = clone(QUICK).set_params(query=MLP((8,), 3), database=MLP((8,), 3), learning_rate=1e5)
+    model = configured(QUICK, query=MLP((8,), 3), database=MLP((8,), 3), learning_rate=1e5)
     sizes = 10.0 ** np.arange(4) * X.astype(np.float32)
     model.set_params(max_epochs=40, regularizer=None)
     model.fit(sizes, Y)
@@ -210,7 +211,7 @@ def test_weights_of_perceptrons_are_traded_against_the_loss(regularizer, tied):
 
 @pytest.mark.parametrize("activation", ["relu", "identity"])
 def test_a_perceptron_starts_at_the_scale_of_the_votes_with_layers_of_one_norm(activation):
-    model = clone(QUICK).set_params(query=MLP((8, 6), 3, activation), tied=True, max_epochs=1)
+    model = configured(QUICK, query=MLP((8, 6), 3, activation), tied=True, max_epochs=1)
     model.set_params(learning_rate=1e-12).fit(X, Y)
     assert (model.kneighbors()[0] ** 2).sum(axis=1).mean() == pytest.approx(1)
     weights = model.parameters_[::2]

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
+from trained import configured
 
 import metricfast
 from metricfast import EmbeddingLearner, losses
@@ -25,7 +26,7 @@ every_learner = pytest.mark.parametrize("learner", LEARNERS, ids=range(len(LEARN
 
 @every_learner
 def test_the_loss_falls(learner):
-    model = clone(learner).set_params(max_epochs=60, learning_rate=0.03).fit(X, Y)
+    model = configured(learner, max_epochs=60, learning_rate=0.03).fit(X, Y)
     assert model.loss_curve_[-1] < model.loss_curve_[0]
     assert model.n_iter_ == len(model.loss_curve_)
     assert model.score(X, Y) > 0.85
@@ -158,7 +159,7 @@ def test_learnable_proxies(normalize):
     model = learner.fit(X, Y)
     assert model.proxies_.shape == (3, 2)
     assert model.loss_curve_[-1] < model.loss_curve_[0]
-    still = clone(learner).set_params(proxy_rate=0.0, max_epochs=1).fit(X, Y)
+    still = configured(learner, proxy_rate=0.0, max_epochs=1).fit(X, Y)
     (L,) = Linear(2).initialize(X - X.mean(axis=0), Y)
     Z = X @ L.T
     if normalize:

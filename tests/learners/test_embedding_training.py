@@ -10,6 +10,7 @@ import pytest
 from embedding_cases import DIGIT, DIGITS, LEARNERS, NCA, Steep, X, Y, same
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from trained import configured
 
 import metricfast
 from metricfast import EmbeddingLearner, losses
@@ -53,7 +54,7 @@ def test_a_killed_training_goes_on_to_the_same_result(tmp_path):
     resumed.fit(points, DIGIT)
     assert seen[0] in (4, 5)  # the file of epoch 4 may have been there, or not yet
     assert seen[-1] == 8
-    expected = clone(learner).set_params(checkpoint=whole).fit(points, DIGIT)
+    expected = configured(learner, checkpoint=whole).fit(points, DIGIT)
     same(resumed, expected)
     assert resumed.validation_scores_ == expected.validation_scores_
     same(clone(learner).fit(points, DIGIT), expected)  # nothing is left to do
@@ -69,7 +70,7 @@ def test_a_longer_training_goes_on_from_a_shorter(tmp_path, seed):
     learner.set_params(max_epochs=5).fit(X, Y)
     assert learner.n_iter_ == 5
     if seed is not None:
-        same(clone(learner).set_params(checkpoint=tmp_path / "other").fit(X, Y), learner)
+        same(configured(learner, checkpoint=tmp_path / "other").fit(X, Y), learner)
 
 
 @pytest.mark.parametrize(
@@ -164,9 +165,9 @@ def test_a_stop_by_a_callback_is_in_the_checkpoint(tmp_path):
     again = clone(learner).fit(X, Y)
     assert (first.n_iter_, again.n_iter_) == (2, 2)
     same(first, again)
-    assert clone(learner).set_params(max_epochs=4).fit(X, Y).n_iter_ == 2
+    assert configured(learner, max_epochs=4).fit(X, Y).n_iter_ == 2
     more = learner.set_params(max_epochs=7).fit(X, Y)
-    whole = clone(learner).set_params(callbacks=None, checkpoint=None).fit(X, Y)
+    whole = configured(learner, callbacks=None, checkpoint=None).fit(X, Y)
     assert more.n_iter_ == 7
     same(more, whole)
 
@@ -193,10 +194,10 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
     path = tmp_path / "training"
     path.write_bytes(b"something else")
     with pytest.raises(ValueError, match="is not a readable safetensors file"):
-        clone(LEARNERS[0]).set_params(checkpoint=path).fit(X, Y)
+        configured(LEARNERS[0], checkpoint=path).fit(X, Y)
     metricfast.save(clone(LEARNERS[0]).fit(X, Y), path)
     with pytest.raises(ValueError, match="not a training of metricfast"):
-        clone(LEARNERS[0]).set_params(checkpoint=path).fit(X, Y)
+        configured(LEARNERS[0], checkpoint=path).fit(X, Y)
 
 
 def test_every_damage_of_a_checkpoint_is_found(tmp_path):

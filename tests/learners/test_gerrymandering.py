@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import scale
+from trained import configured
 
 from metricfast import (
     AsymmetricSimilarity,
@@ -23,12 +24,14 @@ from metricfast import (
 from metricfast.learners.votes.regularizers import REGULARIZERS, penalty
 from metricfast.learners.votes.voting import vote
 from metricfast.losses import Gerrymander
-from metricfast.solvers import Monitor
+from metricfast.solvers import Adam
+from metricfast.stopping import HeldOut
+from metricfast.training.monitor import Monitor
 from metricfast.training.steps import Steps, Subgradient, minimize_minibatch
 
 X, Y = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]
-QUICK = NeighborhoodGerrymandering(max_epochs=8, early_stopping=False, random_state=0)
+QUICK = NeighborhoodGerrymandering(early_stopping=False, random_state=0, solver=Adam(max_epochs=8))
 
 
 @pytest.mark.parametrize("name", [*REGULARIZERS, None])
@@ -93,7 +96,7 @@ def test_training_lowers_the_objective(parameters):
 
 @pytest.mark.parametrize("regularizer", [n for n in (None, *REGULARIZERS) if n != "factors"])
 def test_the_penalty_of_a_matrix_is_that_of_its_map(regularizer):
-    model = clone(QUICK).set_params(max_epochs=1, learning_rate=1e-12, regularizer=regularizer)
+    model = configured(QUICK, max_epochs=1, learning_rate=1e-12, regularizer=regularizer)
     history = model.set_params(parameterization="M").fit(X, Y).history_
     expected = penalty(regularizer, [model.components_])[0]
     assert history["objective"][0] - history["surrogate"][0] == pytest.approx(expected)
@@ -131,7 +134,7 @@ def test_learns_what_counts():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 400)
     points = np.c_[y + 0.25 * rng.normal(size=400), 3 * rng.normal(size=(400, 5))]
-    model = NeighborhoodGerrymandering(5, random_state=0, learning_rate=0.1)
+    model = NeighborhoodGerrymandering(5, random_state=0, solver=Adam(learning_rate=0.1))
     M = model.fit(points[:200], y[:200]).get_mahalanobis_matrix()
     assert M[0, 0] > 10 * np.diag(M)[1:].max()
 
@@ -150,7 +153,7 @@ def test_infeasible_points_are_counted():
 
 def test_sparse_points():
     points = X + 0.01 * np.random.default_rng(0).normal(size=X.shape)  # no ties of distances
-    for parameters in ({}, {"early_stopping": True, "validation_fraction": 0.3}):
+    for parameters in ({}, {"early_stopping": HeldOut(0.3)}):
         dense, sparse = (
             clone(QUICK).set_params(**parameters).fit(given, Y)
             for given in (points, csr_array(points))
@@ -161,7 +164,7 @@ def test_sparse_points():
         clone(QUICK).set_params(parameterization="M").fit(given, Y) for given in (X, csr_array(X))
     )
     np.testing.assert_array_equal(dense.components_, sparse.components_)
-    model = NeighborhoodGerrymanderingRegressor(max_epochs=2, random_state=0)
+    model = NeighborhoodGerrymanderingRegressor(random_state=0, solver=Adam(max_epochs=2))
     found = model.fit(csr_array(points[:, 1:]), X[:, 0]).predict(csr_array(points[:, 1:]))
     np.testing.assert_array_equal(found, model.fit(points[:, 1:], X[:, 0]).predict(points[:, 1:]))
 
@@ -176,7 +179,7 @@ def test_the_points_of_fit_vote(parameterization):
     np.testing.assert_array_equal(model.classes_[shares.argmax(axis=1)], model.predict(X[1::2]))
     assert model.score(X[1::2], NAMES[1::2]) == (model.predict(X[1::2]) == NAMES[1::2]).mean() > 0.9
     left_out = vote(model.kneighbors()[1], model.database_labels_, 3)[0]
-    kept = model.set_params(warm_start=True, max_epochs=1, learning_rate=1e-12)
+    kept = model.set_params(warm_start=True, solver=Adam(max_epochs=1, learning_rate=1e-12))
     kept.fit(X[::2], NAMES[::2])
     assert (left_out != Y[::2]).mean() == pytest.approx(kept.history_["error"][0])
 
@@ -195,9 +198,9 @@ def test_regressor():
     rng = np.random.default_rng(0)
     points = rng.normal(size=(600, 6))
     targets = points[:, 0] + 0.1 * rng.normal(size=600)
-    model = NeighborhoodGerrymanderingRegressor(random_state=0, max_epochs=20)
+    model = NeighborhoodGerrymanderingRegressor(random_state=0, solver=Adam(max_epochs=20))
     model.fit(points[:400], targets[:400])
-    start = clone(model).set_params(max_epochs=1, learning_rate=1e-9)
+    start = configured(model, max_epochs=1, learning_rate=1e-9)
     before = start.fit(points[:400], targets[:400]).score(points[400:], targets[400:])
     after = model.score(points[400:], targets[400:])
     assert 1 - after < (1 - before) / 2
@@ -211,10 +214,10 @@ def test_loss_of_the_regressor_is_that_of_all_sets(seed, ties):
     """The costs between quantiles, inferred by the enumeration of every set."""
     rng = np.random.default_rng(seed)
     points, targets = rng.normal(size=(13, 2)), rng.exponential(size=13)
+    solver = Adam(batch_size=13, max_epochs=1, learning_rate=1e-12)
     model = NeighborhoodGerrymanderingRegressor(
-        2, n_bins=3, ties=ties, regularizer=None, batch_size=13, max_epochs=1, learning_rate=1e-12,
-        random_state=0,
-    ).fit(points, targets)  # fmt: skip
+        2, n_bins=3, ties=ties, regularizer=None, random_state=0, solver=solver
+    ).fit(points, targets)
     codes = np.searchsorted(np.quantile(targets, [1 / 3, 2 / 3]), targets)
     means = np.array([targets[codes == code].mean() for code in range(3)])
     np.testing.assert_allclose(model.bins_, means)
@@ -234,7 +237,9 @@ def test_loss_of_the_regressor_is_that_of_all_sets(seed, ties):
 
 def test_regressor_of_targets_that_repeat():
     wine, classes = load_wine(return_X_y=True)
-    model = NeighborhoodGerrymanderingRegressor(n_bins=10, max_epochs=2, random_state=0)
+    model = NeighborhoodGerrymanderingRegressor(
+        n_bins=10, random_state=0, solver=Adam(max_epochs=2)
+    )
     assert len(model.fit(wine, classes).bins_) == 3
     binary = np.r_[np.zeros(170), np.ones(8)]
     assert len(model.fit(wine, binary).bins_) == 2
@@ -244,7 +249,9 @@ def test_regressor_of_targets_that_repeat():
 
 def test_regressor_of_targets_that_have_no_score():
     X, y = np.eye(9), np.arange(9.0)
-    model = NeighborhoodGerrymanderingRegressor(1, max_epochs=1, random_state=0).fit(X, y)
+    model = NeighborhoodGerrymanderingRegressor(1, random_state=0, solver=Adam(max_epochs=1)).fit(
+        X, y
+    )
     for targets, text in ((y * 1e200, "y is so large"), ([*"abcdefghi"], "y must hold numbers")):
         with pytest.raises(ValueError, match=text):
             model.score(X, targets)
@@ -256,9 +263,10 @@ def test_regressor_of_targets_that_have_no_score():
 def test_a_penalty_that_leaves_nothing_to_learn_is_warned_of(learner):
     points, labels = load_wine(return_X_y=True)
     points = scale(points)
-    learner(max_epochs=2, random_state=0).fit(points, labels)
+    learner = configured(learner(random_state=0), max_epochs=2)
+    learner.fit(points, labels)
     with pytest.warns(ConvergenceWarning, match="At the initial map the regularizer is .* raise C"):
-        learner(max_epochs=2, random_state=0).fit(0.05 * points, labels)
+        learner.fit(0.05 * points, labels)
 
 
 def test_the_start_of_the_best_epoch_may_be_kept():
@@ -266,7 +274,7 @@ def test_the_start_of_the_best_epoch_may_be_kept():
     points = scale(points)
     seen = []
     model = NeighborhoodGerrymandering(
-        learning_rate=1, C=30, random_state=0, early_stopping=False,
+        C=30, random_state=0, early_stopping=False, solver=Adam(learning_rate=1),
         callbacks=[lambda s: seen.append(s.components)],
     ).fit(points, labels)  # fmt: skip
 

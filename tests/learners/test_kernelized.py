@@ -32,6 +32,7 @@ from metricfast import (
     TripletLearner,
 )
 from metricfast.learners.kernel import kernel_map as _kernel_map
+from metricfast.solvers import Adam
 
 X, Y = load_iris(return_X_y=True)
 FEW, LABELS = X[::5], Y[::5]
@@ -243,7 +244,7 @@ def test_validation_measures_the_whole_and_warns():
 
 
 def test_learners_on_points_predict_and_score_points():
-    learner = NeighborhoodGerrymanderingRegressor(C=1e3, max_epochs=2, random_state=0)
+    learner = NeighborhoodGerrymanderingRegressor(C=1e3, random_state=0, solver=Adam(max_epochs=2))
     wrapper = KernelizedMetricLearner(learner, n_components=15, random_state=0).fit(X, X[:, 0])
     assert is_regressor(wrapper)
     Z = wrapper.map_.transform(X - wrapper.mean_)

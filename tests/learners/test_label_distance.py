@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from trained import configured
 
 import metricfast
 from metricfast import (
@@ -280,7 +281,7 @@ def test_searches_take_sets_and_rows_of_a_matrix():
 def test_checkpoints_tell_labels_apart(tmp_path):
     model = learner("jaccard", early_stopping=False, checkpoint=tmp_path / "it").fit(X, SETS)
     again = [set(sorted(label)[::-1]) for label in SETS]  # noqa: C415
-    more = clone(model).set_params(max_epochs=4).fit(X, again)
+    more = configured(model, max_epochs=4).fit(X, again)
     same(more, learner("jaccard", early_stopping=False, max_epochs=4).fit(X, SETS))
     with pytest.raises(ValueError, match="other data"):
         clone(model).fit(X, SETS[::-1])

@@ -13,11 +13,13 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import scale
 
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, kneighbors, losses
-from metricfast.learners.base import points
-from metricfast.learners.linear.all_pairs import AllPairsLearner
-from metricfast.learners.linear.base import LinearLearner
+from metricfast.learners import linear
+from metricfast.learners.linear import LinearLearner
+from metricfast.solvers import Adam
+from metricfast.training import dataset
 from metricfast.training.coordinates import Coordinates, best_scale
 from metricfast.training.labelled import Labelled
+from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import LinearMap, Objective, map_points
 
 X, Y = load_iris(return_X_y=True)
@@ -73,13 +75,17 @@ def test_best_scale_passes_over_what_is_not_finite():
     assert best_scale(lambda s: abs(np.log2(s) + 3)) == 0.125
 
 
-@pytest.mark.parametrize("solver", ["lbfgs", "sgd"])
+def short(solver, max_epochs=2):
+    return Adam(max_epochs=max_epochs) if solver == "adam" else solver
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "adam"])
 @pytest.mark.parametrize("learner", LEARNERS)
 class TestEveryLearner:
     def test_the_same_seed_gives_the_same_map(self, learner, solver):
         def components(seed):
             return learner(
-                solver=solver, init="random", n_components=2, random_state=seed, max_epochs=2
+                solver=short(solver), init="random", n_components=2, random_state=seed
             ).fit(X, Y).components_  # fmt: skip
 
         np.testing.assert_array_equal(components(0), components(0))
@@ -95,19 +101,19 @@ class TestEveryLearner:
         assert single.objective_ == pytest.approx(double.objective_, rel=2e-2, abs=1e-5)
 
     def test_n_components_of_a_given_init(self, learner, solver):
-        model = learner(init=np.eye(4)[:2], solver=solver, max_epochs=1, callbacks=[bool]).fit(X, Y)
+        model = learner(init=np.eye(4)[:2], solver=short(solver, 1), callbacks=[bool]).fit(X, Y)
         assert model.components_.shape == (2, 4)
 
     def test_a_shift_changes_nothing(self, learner, solver):
         points = X + RNG.normal(size=X.shape)  # without ties among the neighbours
-        settings = {"solver": solver, "random_state": 0, "max_epochs": 2}
+        settings = {"solver": short(solver, 2), "random_state": 0}
         here, there = (learner(**settings).fit(P, Y) for P in (points, points + 1024.0))
         np.testing.assert_allclose(here.components_, there.components_, rtol=1e-3, atol=1e-3)
 
     def test_extreme_scales_are_undone(self, learner, solver):
-        expected = learner(solver=solver, random_state=0, max_epochs=2).fit(X * 2.0**-11, Y)
+        expected = learner(solver=short(solver), random_state=0).fit(X * 2.0**-11, Y)
         for exponent in (-600, 14, 600):
-            model = learner(solver=solver, random_state=0, max_epochs=2).fit(X * 2.0**exponent, Y)
+            model = learner(solver=short(solver), random_state=0).fit(X * 2.0**exponent, Y)
             np.testing.assert_array_equal(
                 model.components_ * 2.0 ** (exponent + 11), expected.components_
             )
@@ -121,7 +127,7 @@ class TestEveryLearner:
     )
     def test_any_scale_is_learned_as_well(self, learner, solver, dtype, factors):
         points = scale(X)
-        settings = {"solver": solver, "random_state": 0, "max_epochs": 10}
+        settings = {"solver": short(solver, 10), "random_state": 0}
         settings |= {"early_stopping": False}
         if learner is LMNN:
             settings["target_refresh"] = 0  # with targets to find there are more minima
@@ -145,7 +151,7 @@ class TestEveryLearner:
 
     def test_a_given_map_is_in_the_units_of_the_points(self, learner, solver):
         start, unit = np.eye(4)[:2], 2.0**40
-        settings = {"solver": solver, "random_state": 0, "max_epochs": 2}
+        settings = {"solver": short(solver, 2), "random_state": 0}
         states: list = []
         learner(init=start, **settings, callbacks=[states.append]).fit(X, Y)
         usual, states[:] = states[0].objective, []
@@ -154,7 +160,7 @@ class TestEveryLearner:
 
     @pytest.mark.parametrize("size", [1e-200, 1e200])
     def test_a_given_map_of_absurd_size_is_rescaled_with_a_warning(self, learner, solver, size):
-        settings = {"solver": solver, "random_state": 0, "max_epochs": 10, "early_stopping": False}
+        settings = {"solver": short(solver, 10), "random_state": 0, "early_stopping": False}
         with pytest.warns(UserWarning, match="`init` spreads the points over about 2") as caught:
             model = learner(init=np.full((2, 4), size), **settings).fit(X, Y)
         assert caught[0].filename == __file__
@@ -164,8 +170,8 @@ class TestEveryLearner:
     def test_an_interrupt_before_the_solver_leaves_the_initial_map(
         self, learner, solver, monkeypatch
     ):
-        model = learner(solver=solver, max_epochs=2).fit(X[:, :3], Y)
-        monkeypatch.setattr(LinearLearner, "_watch", interrupt)
+        model = learner(solver=short(solver)).fit(X[:, :3], Y)
+        monkeypatch.setattr(linear, "train", interrupt)
         monkeypatch.setattr(losses.LMNN, "find_targets", interrupt)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, Y)
@@ -173,8 +179,8 @@ class TestEveryLearner:
         assert not hasattr(model, "objective_")
 
     def test_an_interrupt_before_there_is_a_map_leaves_none(self, learner, solver, monkeypatch):
-        model = learner(solver=solver, max_epochs=2).fit(X[:, :3], Y)
-        monkeypatch.setattr(points, "center_and_rescale", interrupt)
+        model = learner(solver=short(solver)).fit(X[:, :3], Y)
+        monkeypatch.setattr(dataset, "center_and_rescale", interrupt)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, Y)
         with pytest.raises(NotFittedError):
@@ -243,14 +249,14 @@ def test_whole_weights_mean_repetition(learner, init):
         assert model.bias_ == pytest.approx(repeated.bias_)
 
 
-class Few(AllPairsLearner):
+class Few(LinearLearner):
     """A learner of one's own, with few parameters."""
 
     def __init__(self, n_components=None):
-        self._take(locals())
+        self.n_components = n_components
 
-    def _loss(self):
-        return losses.MCML()
+    def _problem(self, data):
+        return LinearProblem(data, losses.MCML())
 
 
 def test_a_learner_has_the_defaults_of_parameters_that_it_does_not_take():
@@ -263,8 +269,8 @@ def test_a_learner_has_the_defaults_of_parameters_that_it_does_not_take():
 class Spread(Few):
     """A learner by a function."""
 
-    def _loss(self):
-        return lambda Z, y: (-float(np.abs(Z).sum()), -np.sign(Z))
+    def _problem(self, data):
+        return LinearProblem(data, lambda Z, y: (-float(np.abs(Z).sum()), -np.sign(Z)))
 
 
 def test_weights_are_refused_where_a_loss_is_a_function():

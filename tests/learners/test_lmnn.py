@@ -7,7 +7,9 @@ from sklearn.datasets import load_digits, load_iris, load_wine, make_classificat
 from sklearn.preprocessing import scale
 
 from metricfast import LMNN, losses
-from metricfast.learners.linear.impostors import ImpostorLists
+from metricfast.callbacks import Checkpoint
+from metricfast.learners.impostors import ImpostorLists
+from metricfast.solvers import Adam
 
 IRIS, Y = load_iris(return_X_y=True)
 X = IRIS + 1e-3 * np.random.default_rng(0).normal(size=IRIS.shape)  # no ties of distances
@@ -113,7 +115,7 @@ def test_wide_data_use_the_diagonal_of_the_scatter():
 def test_mini_batches_come_near_the_optimum():
     points, labels = make_classification(1000, 10, n_informative=6, n_classes=4, random_state=0)
     best = LMNN(**PAPER).fit(points, labels)
-    model = LMNN(solver="sgd", batch_size=200, random_state=0, **PAPER).fit(points, labels)
+    model = LMNN(**PAPER, solver=Adam(batch_size=200), random_state=0).fit(points, labels)
     targets = losses.LMNN.find_targets(points, labels, 3)
     reached = losses.LMNN()(model.transform(points), labels, targets=targets)[0]
     assert best.objective_ <= reached < 1.1 * best.objective_
@@ -122,7 +124,7 @@ def test_mini_batches_come_near_the_optimum():
 def test_a_batch_of_all_anchors_is_the_objective():
     values = []
     model = LMNN(
-        solver="sgd", batch_size=150, max_epochs=1, callbacks=[lambda s: values.append(s.objective)]
+        solver=Adam(batch_size=150, max_epochs=1), callbacks=[lambda s: values.append(s.objective)]
     ).fit(X, Y)
     start = losses.LMNN.find_targets(X, Y, 3)
     scales = 2.0 ** np.arange(-20, 20, 1 / 8)
@@ -144,29 +146,30 @@ def test_targets_follow_the_map():
 
 
 def test_targets_of_mini_batches_follow_the_map(tmp_path):
-    settings = {"solver": "sgd", "max_epochs": 5, "target_refresh": 2, "random_state": 0}
+    settings = {"solver": Adam(max_epochs=5), "target_refresh": 2, "random_state": 0}
     points = scale(WINE)
     model = LMNN(**settings, early_stopping=False).fit(points, WINE_Y)
     fixed = LMNN(**settings | PAPER).fit(points, WINE_Y)
     assert model.loss_curve_[:2] == fixed.loss_curve_[:2]
     assert model.loss_curve_[2:] != fixed.loss_curve_[2:]
     # A training that is interrupted between two searches goes on with the targets that it had.
-    parts = LMNN(**settings, early_stopping=False, checkpoint=tmp_path / "it")
+    checkpoint = [Checkpoint(tmp_path / "it")]
+    parts = LMNN(**settings, early_stopping=False)
 
     def interrupt(state):
         if state.iteration == 4:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        parts.set_params(callbacks=[interrupt]).fit(points, WINE_Y)
-    parts.set_params(callbacks=None).fit(points, WINE_Y)
+        parts.set_params(callbacks=[*checkpoint, interrupt]).fit(points, WINE_Y)
+    parts.set_params(callbacks=checkpoint).fit(points, WINE_Y)
     assert parts.loss_curve_ == model.loss_curve_
 
 
-@pytest.mark.parametrize("solver", ["lbfgs", "sgd"])
+@pytest.mark.parametrize("solver", ["lbfgs", Adam(batch_size=150)])
 def test_weights_are_those_of_anchors(solver):
     weight = np.random.default_rng(0).uniform(size=150) * (np.arange(150) % 3)
-    settings = {"solver": solver, "batch_size": 150, "random_state": 0, **PAPER}
+    settings = {"solver": solver, "random_state": 0, **PAPER}
     model = LMNN(**settings).fit(X, Y, sample_weight=weight)
     expected = objective(model, X, Y, weight=weight)
     assert model.objective_ == pytest.approx(expected, rel=1e-9 if solver == "lbfgs" else 0.05)
@@ -224,7 +227,7 @@ def test_continuous_labels_are_named_where_classes_are_too_small():
 def test_small_classes_are_named_with_what_helps(sizes, k, early_stopping, text):
     y = np.repeat([0, 1], sizes)
     points = np.random.default_rng(0).normal(size=(len(y), 3))
-    for solver in ("lbfgs", "sgd"):
+    for solver in ("lbfgs", "adam"):
         model = LMNN(n_neighbors=k, early_stopping=early_stopping, solver=solver, random_state=0)
         with pytest.raises(ValueError, match=text):
             model.fit(points, y)

@@ -9,6 +9,7 @@ import pytest
 from embedding_cases import DIGIT, DIGITS, X, Y, same
 from reference_losses import NAMES
 from sklearn.base import clone
+from trained import configured
 
 import metricfast
 from metricfast import (
@@ -72,7 +73,7 @@ def test_presets_train_as_the_learner_does(tmp_path):
 def test_log_ratio_orders_by_labels():
     labels = np.c_[X[:, 2], X[:, 0] * X[:, 1]]
     learner = LogRatioLearner(2, hidden_layer_sizes=(32,), learning_rate=0.01, random_state=0)
-    before = clone(learner).set_params(max_epochs=1, learning_rate=1e-9).fit(X, labels)
+    before = configured(learner, max_epochs=1, learning_rate=1e-9).fit(X, labels)
     after = learner.fit(X, labels)
     assert after.score(X, labels) > 0.7 * before.score(X, labels)
 

@@ -20,7 +20,8 @@ from metricfast._core import sparse as _sparse
 from metricfast._core.initialize import initialize_components
 from metricfast._core.scaling import center_and_rescale
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
-from metricfast.learners.linear.base import LinearLearner
+from metricfast.learners.linear import LinearLearner
+from metricfast.solvers import Adam
 from metricfast.training.coordinates import Coordinates
 from metricfast.training.labelled import Labelled
 from metricfast.training.objective import LinearMap, Objective, map_points
@@ -42,10 +43,9 @@ WEIGHT = np.random.default_rng(0).integers(1, 3, 300)
 
 def settings(solver, **more):
     return {
-        "solver": solver,
+        "solver": Adam(max_epochs=2) if solver == "adam" else solver,
         "n_components": 3,
         "random_state": 0,
-        "max_epochs": 2,
         "callbacks": [lambda s: s.iteration == 5],
     } | more
 
@@ -55,7 +55,7 @@ def test_all_that_learn_by_gradients_are_here():
 
 
 @pytest.mark.filterwarnings("ignore:At the initial map the regularizer")  # C is not tuned
-@pytest.mark.parametrize("solver", ["lbfgs", "sgd"])
+@pytest.mark.parametrize("solver", ["lbfgs", "adam"])
 @pytest.mark.parametrize("learner", LEARNERS)
 class TestEveryLearner:
     @pytest.mark.parametrize(

@@ -11,19 +11,22 @@ from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
+from trained import configured
 
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering
-from metricfast.learners.base.points import TrainingSet
-from metricfast.learners.linear import model_selection
-from metricfast.learners.linear.model_selection import _race, _select, _splits, select_training
-from metricfast.learners.linear.starts import lowest, some_points, spread
+from metricfast.solvers import Adam
+from metricfast.stopping import CrossValidated
+from metricfast.training import model_selection
 from metricfast.training.coordinates import Coordinates
+from metricfast.training.dataset import Dataset
+from metricfast.training.initialization import choose_scale, sample_points, spread
+from metricfast.training.model_selection import _race, _select, _splits, select_training
 from metricfast.training.objective import LinearMap, Objective
 
 X, Y = load_iris(return_X_y=True)
 WINE, KINDS = load_wine(return_X_y=True)
 # A handful of iterations, which are too few on purpose.
-POINTS = TrainingSet(X, Y, np.arange(3), np.arange(150) % 2.0, 0)
+POINTS = Dataset(X, Y, np.arange(3), np.arange(150) % 2.0, 0)
 few = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 every = pytest.mark.parametrize("learner", [NCA, MCML, LDML, MLKR])
 
@@ -38,15 +41,15 @@ def test_the_scale_of_the_lowest_objective_is_found(best):
         return float(((np.log2(x[::5] / best / [4, 1, 1, 1])) ** 2).sum()), x
 
     starts = [np.eye(4), np.diag([4.0, 1, 1, 1])]
-    form, found = lowest(value, objective, starts, some_points(POINTS))
-    wanted = spread(best * starts[1], X, some_points(POINTS))
+    form, found = choose_scale(value, objective, starts, sample_points(POINTS))
+    wanted = spread(best * starts[1], X, sample_points(POINTS))
     assert form == 1
     np.testing.assert_allclose(found, wanted, rtol=0.1)
     assert len(tried) < 50
 
 
 def test_points_of_no_weight_tell_nothing_of_the_start():
-    assert (some_points(POINTS).rows % 2 == 1).all()
+    assert (sample_points(POINTS).rows % 2 == 1).all()
 
 
 @few
@@ -59,7 +62,7 @@ def test_without_a_scale_it_starts_where_init_says():
 @few
 def test_features_of_unlike_units_are_standardized():
     steps = []
-    model = NCA(init_scale="auto", early_stopping="folds")
+    model = NCA(init_scale="auto", early_stopping=CrossValidated())
     note = [lambda state: steps.append(state.components)]
     clone(model).set_params(max_iter=1, early_stopping=False, callbacks=note).fit(WINE, KINDS)
     size = np.linalg.norm(steps[0], axis=0)
@@ -91,11 +94,15 @@ def test_unknown_scales_are_refused(value):
         NCA(init_scale=value).fit(X, Y)
 
 
-FOLDED = [NCA(early_stopping="folds"), MCML(early_stopping="folds"), LDML(early_stopping="folds")]
-FOLDED += [NCMML(early_stopping="folds"), LMNN(early_stopping="folds")]
-SGD = {"solver": "sgd", "learning_rate": 0.1, "max_epochs": 15, "random_state": 0}
-FOLDED += [NeighborhoodGerrymandering(early_stopping="folds", random_state=0)]
-FOLDED += [NCA(early_stopping="folds", **SGD)]
+FOLDED = [
+    NCA(early_stopping=CrossValidated()),
+    MCML(early_stopping=CrossValidated()),
+    LDML(early_stopping=CrossValidated()),
+]
+FOLDED += [NCMML(early_stopping=CrossValidated()), LMNN(early_stopping=CrossValidated())]
+SGD = {"solver": Adam(learning_rate=0.1, max_epochs=15), "random_state": 0}
+FOLDED += [NeighborhoodGerrymandering(early_stopping=CrossValidated(), random_state=0)]
+FOLDED += [NCA(**SGD, early_stopping=CrossValidated())]
 folded = pytest.mark.parametrize("learner", FOLDED, ids=lambda model: type(model).__name__)
 
 
@@ -141,15 +148,19 @@ def test_a_start_that_is_better_is_kept(learner, before, kept, monkeypatch):
 @few
 def test_copies_of_points_are_in_one_fold():
     often = np.arange(150) % 2 + 1
-    weighted = NCA(early_stopping="folds").fit(X, Y, sample_weight=often)
-    copied = NCA(early_stopping="folds").fit(np.repeat(X, often, axis=0), np.repeat(Y, often))
+    weighted = NCA(early_stopping=CrossValidated()).fit(X, Y, sample_weight=often)
+    copied = NCA(early_stopping=CrossValidated()).fit(
+        np.repeat(X, often, axis=0), np.repeat(Y, often)
+    )
     assert weighted.n_iter_ == copied.n_iter_
 
 
 def test_folds_need_two_classes_of_enough_points():
     points, labels = X[[0, 1, 50, 51]], [0, 0, 1, 1]
-    with pytest.raises(ValueError, match="'folds' needs two classes of more than 2 different"):
-        NCA(early_stopping="folds").fit(points, labels)
+    with pytest.raises(
+        ValueError, match="CrossValidated needs two classes of more than 2 different"
+    ):
+        NCA(early_stopping=CrossValidated()).fit(points, labels)
     NCA().fit(points, labels)  # "auto" trains to the end
 
 
@@ -191,16 +202,25 @@ def test_a_regression_is_not_worse_than_its_start():
     assert cross_val_score(long, points, target).mean() < plain
 
 
+def selected(learner, data):
+    solver, rule, _ = learner._check_parameters()
+    initialization = learner._initialization(solver, None)
+    return select_training(learner, data, rule, solver, initialization, required=False)
+
+
 @few
 @pytest.mark.parametrize("learner", [NCA(), LMNN(), NeighborhoodGerrymandering(random_state=0)])
 def test_auto_makes_folds_where_they_can_be(learner):
     learner = clone(learner).set_params(early_stopping="auto").fit(X, Y)
-    folds = clone(learner).set_params(early_stopping="folds").fit(X, Y)
+    folds = clone(learner).set_params(early_stopping=CrossValidated()).fit(X, Y)
     np.testing.assert_array_equal(learner.components_, folds.components_)
-    few_points = TrainingSet(X[[0, 50]], Y[[0, 50]], np.arange(2), None, 0)
-    assert select_training(learner, few_points) == (None, None)
-    data = TrainingSet(X, Y, np.arange(3), None, 0)
-    assert select_training(NCA(solver="sgd", early_stopping="auto"), data) == (None, None)
+    few_points = Dataset(X[[0, 50]], Y[[0, 50]], np.arange(2), None, 0)
+    assert selected(learner, few_points) == (None, None)
+
+
+@few
+def test_auto_trains_mini_batches_to_the_end():
+    assert NCA(solver=Adam(max_epochs=7), random_state=0).fit(X, Y).n_iter_ == 7
 
 
 @few
@@ -209,10 +229,10 @@ def test_other_starts_are_tried(learner):
     rng = np.random.default_rng(0)
     labels, points = np.repeat([0, 1], 100), rng.normal(size=(200, 6))
     points[:, 0] = points[:, 1:].sum(axis=1) + 0.1 * rng.normal(size=200) + 0.5 * labels
-    data = TrainingSet(points - points.mean(axis=0), labels, np.arange(2), None, 0)
+    data = Dataset(points - points.mean(axis=0), labels, np.arange(2), None, 0)
     learner = clone(learner).set_params(early_stopping=False).fit(points, labels)
-    assert select_training(learner.set_params(early_stopping="auto"), data)[0] == "discriminant"
-    assert select_training(learner.set_params(init="identity"), data)[0] is None
+    assert selected(learner.set_params(early_stopping="auto"), data)[0] == "discriminant"
+    assert selected(learner.set_params(init="identity"), data)[0] is None
 
 
 def test_of_equally_good_settings_the_least_training_is_taken():
@@ -221,13 +241,13 @@ def test_of_equally_good_settings_the_least_training_is_taken():
     costs = {None: (rng.uniform(size=(3, 400)) < [[0.5], [0.3], [0.3]]).astype(np.float32)}
     costs[None][2] = costs[None][1]
     costs[None][2, np.flatnonzero(costs[None][1])[:1]] = 0
-    assert _select(costs, np.ones(400), fewest=True) == (None, 1)
+    assert _select(costs, np.ones(400), shortest=True) == (None, 1)
     costs[None][2, np.flatnonzero(costs[None][1])[:50]] = 0
-    assert _select(costs, np.ones(400), fewest=True) == (None, None)
+    assert _select(costs, np.ones(400), shortest=True) == (None, None)
     costs["other"] = costs[None].copy()
     costs["other"][2] = 0
-    assert _select(costs, np.ones(400), fewest=True) == ("other", None)
-    assert _select(costs, np.ones(400), fewest=False) == ("other", None)
+    assert _select(costs, np.ones(400), shortest=True) == ("other", None)
+    assert _select(costs, np.ones(400), shortest=False) == ("other", None)
 
 
 def test_many_points_are_split_once_at_their_full_number():
@@ -243,7 +263,9 @@ BY_FOLDS = pytest.mark.parametrize(
     [
         *(learner(early_stopping="auto", init_scale="auto") for learner in (NCA, MCML)),
         LMNN(early_stopping="auto"),
-        NeighborhoodGerrymandering(early_stopping="auto", max_epochs=4, random_state=0),
+        NeighborhoodGerrymandering(
+            early_stopping="auto", random_state=0, solver=Adam(max_epochs=4)
+        ),
     ],
     ids=lambda model: type(model).__name__,
 )
@@ -258,10 +280,10 @@ def test_folds_serve_all_kinds_of_points(learner, tmp_path):
     assert learner.components_.dtype == np.float32
     rare = np.r_[Y[:149], 7]  # alone in its class
     labels = rare if not isinstance(learner, LMNN) else Y
-    most = {"max_epochs": 1} if hasattr(learner, "C") else {"max_iter": 1}
-    short = clone(learner).set_params(**most, warm_start=True).fit(csr_array(X), labels)
+    short = configured(learner, max_epochs=1, max_iter=1, warm_start=True)
+    short = short.fit(csr_array(X), labels)
     assert short.fit(csr_array(X), labels).n_iter_ <= 1
-    kept = clone(learner).set_params(checkpoint=tmp_path / "it").fit(X, Y)
+    kept = configured(learner, checkpoint=tmp_path / "it").fit(X, Y)
     again = clone(kept).fit(X, Y)
     np.testing.assert_array_equal(again.components_, kept.components_)
     stopped = clone(learner).set_params(callbacks=[lambda state: True]).fit(X, Y)
@@ -271,7 +293,7 @@ def test_folds_serve_all_kinds_of_points(learner, tmp_path):
 def test_starts_far_behind_are_given_up():
     tried = []
 
-    def costs_of(train, test, start, spreads):
+    def costs_of(train, test, start):
         tried.append(start)
         share = [0.1, 0.05] if start is None else [0.9, 0.8]
         return (np.arange(20) < 20 * np.array(share)[:, None]).astype(np.float32)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning, NotFittedError
+from trained import configured
 
 from metricfast import (
     AsymmetricSimilarity,
@@ -19,13 +20,14 @@ from metricfast.embeddings import MLP, Linear
 from metricfast.learners.votes.voting import vote
 from metricfast.losses import NCA, Gerrymander
 from metricfast.samplers import Uniform
+from metricfast.solvers import Adam
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 5))
 Y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)
 ASYMMETRIC = AsymmetricSimilarity(max_epochs=3, random_state=0)
-LINEAR = NeighborhoodGerrymandering(max_epochs=3, early_stopping=False, random_state=0)
-REGRESSOR = NeighborhoodGerrymanderingRegressor(max_epochs=3, random_state=0)
+LINEAR = NeighborhoodGerrymandering(early_stopping=False, random_state=0, solver=Adam(max_epochs=3))
+REGRESSOR = NeighborhoodGerrymanderingRegressor(random_state=0, solver=Adam(max_epochs=3))
 
 
 def test_a_refused_refit_of_the_regressor_leaves_the_model_or_none():
@@ -66,7 +68,7 @@ def test_a_fitted_model_has_its_own_embeddings():
 
 
 def test_a_warm_start_begins_at_the_learned_distance():
-    model = clone(ASYMMETRIC).set_params(warm_start=True, max_epochs=10).fit(X, Y)
+    model = configured(ASYMMETRIC, warm_start=True, max_epochs=10).fit(X, Y)
     pairs = np.stack([X[:9], X[9:18]], axis=1)
     before = model.pair_distance(pairs)
     model.set_params(learning_rate=1e-9, max_epochs=1).fit(X, Y, X[:60] + 0.5, Y[:60])
@@ -86,13 +88,13 @@ def test_weights_of_a_score():
 @pytest.mark.parametrize("parameterization", ["L", "M"])
 @pytest.mark.parametrize("rate", [0.03, 10.0])
 def test_the_kept_map_is_no_worse_than_the_start_and_has_the_objective(parameterization, rate):
-    model = clone(LINEAR).set_params(parameterization=parameterization, learning_rate=rate, C=2.0)
+    model = configured(LINEAR, parameterization=parameterization, learning_rate=rate, C=2.0)
 
     def objective():
         M = model.get_mahalanobis_matrix()
         return (M**2).sum() + 2 * Gerrymander()(model.transform(X), Y)[0]
 
-    start = clone(model).set_params(learning_rate=1e-12, max_epochs=1).fit(X, Y).objective_
+    start = configured(model, learning_rate=1e-12, max_epochs=1).fit(X, Y).objective_
     model.fit(X, Y)
     assert model.objective_ == pytest.approx(objective())
     assert model.objective_ <= start * (1 + 1e-9)
@@ -103,7 +105,7 @@ def test_the_kept_map_is_no_worse_than_the_start_and_has_the_objective(parameter
 @pytest.mark.parametrize("solver", ["sgd", "lbfgs"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_objective_of_asymmetric_maps_is_that_of_what_is_kept(solver):
-    model = clone(ASYMMETRIC).set_params(solver=solver, max_iter=3, learning_rate=1.0)
+    model = configured(ASYMMETRIC, solver=solver, max_iter=3, learning_rate=1.0)
     queries, database = X[:60], X[60:]
     model.fit(queries, Y[:60], database, Y[60:])
     W = model.get_mahalanobis_matrix()
@@ -122,9 +124,9 @@ def test_the_objective_of_a_start_that_nothing_lowers_is_told():
 
 
 def test_early_stopping_may_keep_the_start():
-    model = clone(LINEAR).set_params(early_stopping=True, validation_fraction=0.5)
-    start = clone(model).set_params(learning_rate=1e-12, max_epochs=1).fit(X, Y)
-    model.set_params(learning_rate=1e4).fit(X, Y)
+    model = configured(LINEAR, early_stopping=True, fraction=0.5)
+    start = configured(model, learning_rate=1e-12, max_epochs=1).fit(X, Y)
+    model = configured(model, learning_rate=1e4).fit(X, Y)
     assert min(model.history_["validation_error"]) > start.history_["validation_error"][0]
     np.testing.assert_allclose(model.components_, start.components_, atol=1e-9)
 
@@ -133,8 +135,8 @@ def test_early_stopping_may_keep_the_start():
 @pytest.mark.parametrize("costs", [None, [[0, 1, 0], [3, 0, 1], [1, 0.5, 0]]])
 @pytest.mark.parametrize("weight", [None, np.arange(120.0)])
 def test_error_is_that_of_leaving_one_out(ties, costs, weight):
-    model = clone(LINEAR).set_params(
-        n_neighbors=4, ties=ties, loss_matrix=costs, max_epochs=1, learning_rate=1e-12
+    model = configured(
+        LINEAR, n_neighbors=4, ties=ties, loss_matrix=costs, max_epochs=1, learning_rate=1e-12
     )
     model.fit(X, Y, sample_weight=weight)
     Z, wrong = model.transform(X), []
@@ -145,7 +147,7 @@ def test_error_is_that_of_leaving_one_out(ties, costs, weight):
 
 
 def test_error_of_queries_with_a_database():
-    model = clone(ASYMMETRIC).set_params(max_epochs=1, learning_rate=1e-12, n_neighbors=4)
+    model = configured(ASYMMETRIC, max_epochs=1, learning_rate=1e-12, n_neighbors=4)
     model.fit(X[:60], Y[:60], X[60:], Y[60:])
     assert model.history_["error"][0] == pytest.approx(1 - model.score(X[:60], Y[:60]))
     assert model.history_["vote_loss"][0] > model.history_["error"][0]
@@ -153,7 +155,7 @@ def test_error_of_queries_with_a_database():
 
 @pytest.mark.parametrize("parameters", [{}, {"tied": True}, {"query": MLP((4,), 5)}])
 def test_neighbours_of_the_points_of_fit_leave_these_out(parameters, tmp_path):
-    model = clone(ASYMMETRIC).set_params(max_epochs=1, learning_rate=1e-12, n_neighbors=4)
+    model = configured(ASYMMETRIC, max_epochs=1, learning_rate=1e-12, n_neighbors=4)
     model.set_params(**parameters).fit(X, Y)
     apart = np.linalg.norm(model.transform(X)[:, None] - model.transform(X, "database"), axis=2)
     np.fill_diagonal(apart, np.inf)
@@ -193,7 +195,7 @@ def test_infeasible_queries_of_batches_are_counted_and_warned_of():
     with pytest.warns(UserWarning, match=r"neighbours in a batch is right for .*% of the queries"):
         learner.fit(X, labels)
     assert 0.3 < learner.infeasible_share_ < 1
-    learner = clone(learner).set_params(batch_size=60).fit(X, Y)
+    learner = configured(learner, batch_size=60).fit(X, Y)
     assert learner.infeasible_share_ == 0
     learner = clone(learner).set_params(loss=NCA()).fit(X, Y)
     assert not hasattr(learner, "infeasible_share_")
@@ -286,8 +288,8 @@ SHARES = {"frobenius2": 4, "frobenius": 2, "notes": 3, "factors2": 2, "factors":
 def test_the_penalty_of_a_tied_map_is_a_share_of_that_of_two_alike(name, share):
     penalties = []
     for tied in (True, False):
-        model = clone(ASYMMETRIC).set_params(
-            tied=tied, regularizer=name, max_epochs=1, learning_rate=1e-12
+        model = configured(
+            ASYMMETRIC, tied=tied, regularizer=name, max_epochs=1, learning_rate=1e-12
         )
         history = model.fit(X, Y).history_
         penalties.append(history["objective"][0] - history["surrogate"][0])

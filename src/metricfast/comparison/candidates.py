@@ -58,7 +58,7 @@ def suited(n_points: int, continuous: bool) -> dict[str, BaseEstimator]:
     for name in CONTINUOUS if continuous else CLASSES:
         if name not in left_out:
             batches = n_points >= HUGE and name in IN_BATCHES
-            found[name] = class_of(name)(**{"solver": "sgd"} if batches else {})
+            found[name] = class_of(name)(**{"solver": "adam"} if batches else {})
     return found
 
 

@@ -14,6 +14,7 @@ from metricfast.dask._rows import joined, row_blocks, starts_of
 from metricfast.dask._workers import Shared, Workers, threads_here
 from metricfast.learners.base.trained import TrainedLearner, check_callbacks
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
+from metricfast.learners.linear import LinearLearner
 from metricfast.training.monitor import SolverState
 
 __all__ = ["fit_by_epochs"]
@@ -23,9 +24,14 @@ _LEARNED = ("components_", "bias_", "parameters_", "proxies_")
 
 
 def fit_by_epochs(
-    learner: TrainedLearner, workers: Workers, n_shards: int, X: Any, y: Any, weight: Any
+    learner: TrainedLearner | LinearLearner,
+    workers: Workers,
+    n_shards: int,
+    X: Any,
+    y: Any,
+    weight: Any,
 ) -> Any:
-    """Return the learner, trained for `max_epochs` on `n_shards` shards that stay where they are.
+    """Return the learner, trained on `n_shards` shards that stay where they are.
 
     Row i is of shard i modulo their number. The first epoch is of the first shard alone, which
     finds where to start; then all train for an epoch from the same parameters, and what they end
@@ -45,16 +51,16 @@ def fit_by_epochs(
         classes = encode_together([labels for _, labels in described], "y")[0]
     # What is told of the course is told here, of averages.
     silent: dict[str, Any] = {"callbacks": None, "verbose": False}
-    if getattr(learner, "reservoir", 0) is None:  # shards come in every epoch, and whole
-        silent["reservoir"] = 0
     said = {name: getattr(learner, name) for name in silent}
     callbacks = check_callbacks(learner.callbacks)
     model = _with(learner, silent)
     sizes = [size for size, _ in described]
+    linear = isinstance(learner, LinearLearner)
+    n_epochs = learner._solver().n_iter if linear else int(learner.max_epochs)
     progress = None
     if learner.verbose:
-        progress = Progress(type(learner).__name__, learner.max_epochs, "objective")
-    for epoch in range(learner.max_epochs):
+        progress = Progress(type(learner).__name__, n_epochs, "objective")
+    for epoch in range(n_epochs):
         some = shards if epoch else shards[:1]
         try:
             found = workers.run(_epoch, some, Shared(model), classes=classes)
@@ -151,5 +157,5 @@ def _average(found: list[Any], sizes: list[int]) -> Any:
 
 def _course(learner: Any) -> Any:
     """Return where a training stands."""
-    course = learner._course
+    course = learner._training if isinstance(learner, LinearLearner) else learner._course
     return course[0] if isinstance(course, tuple) else course

@@ -20,6 +20,7 @@ from metricfast.dask._search import kneighbors, retrieval_report
 from metricfast.dask._sums import fit_by_sums, is_exact
 from metricfast.dask._workers import Workers, under_limit
 from metricfast.learners.base.trained import TrainedLearner
+from metricfast.learners.linear import LinearLearner
 from metricfast.metrics import RetrievalReport
 from metricfast.metrics._wanted import label_distance_of
 from metricfast.training.objective import evaluated_by
@@ -55,7 +56,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         into parts of its anchors, whose values and gradients are summed. The result is that of the
         learner itself within rounding. The client and every worker hold all points.
 
-        "epochs", of mini-batches (``solver="sgd"``, `EmbeddingLearner`): points are dealt out to
+        "epochs", of mini-batches (``solver="adam"``, `EmbeddingLearner`): points are dealt out to
         shards once, row i to shard i modulo `n_parts`. In every epoch each shard is trained on by
         itself, from the same parameters, and the average of what they find is where the next epoch
         begins. The client holds no points. The result is another than that of the learner itself.
@@ -76,10 +77,10 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
     A round trip to the workers takes about 20 ms, so that small batches are learned from faster in
     one place: take large ones, or "epochs".
 
-    `checkpoint` of the learner works as it does without workers, on the machine of the client:
+    A checkpoint of the learner works as it does without workers, on the machine of the client:
     where that was killed, another goes on. A worker that is lost is done without; what it had to do
     is done by others. With no worker for 30 seconds, `fit` raises RuntimeError. "epochs" takes
-    neither `checkpoint` nor `early_stopping`, which need all points.
+    neither a checkpoint nor `early_stopping`, which need all points.
 
     Examples
     --------
@@ -158,7 +159,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
             fit_divided(learner, workers, n_parts, X, y, sample_weight, **params)
             self.learner_ = learner
             return self
-        if not isinstance(learner, TrainedLearner):
+        if not isinstance(learner, (TrainedLearner, LinearLearner)):
             raise TypeError(
                 "learner must be of sums (Covariance, RCA; GMML, SDML of pairs), from classes "
                 "(LFDA, ANMM, DMLMJ and those whose names end in _Supervised), or trained "
@@ -168,8 +169,8 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         if self.sync == "epochs":
             if not hasattr(learner, "partial_fit"):
                 raise ValueError(
-                    "sync='epochs' needs a learner of mini-batches: set solver='sgd' ('adam' of "
-                    f"an EmbeddingLearner), or sync='gradients'; found {learner!r}."
+                    "sync='epochs' needs a learner of mini-batches: set solver='adam', or "
+                    f"sync='gradients'; found {learner!r}."
                 )
             if params:
                 raise TypeError(f"sync='epochs' takes no further arguments; found {list(params)}.")
@@ -186,7 +187,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
                 params["sample_weight"] = others[1]
             del blocks
             with evaluated_by(ByParts(workers, self.n_parts)):
-                learner.fit(points, *labels, **params)
+                learner.fit(points, *labels, **params)  # type: ignore[arg-type]
         self.learner_ = learner
         return self
 
@@ -307,6 +308,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         """Return the learner for tasks, of which a worker runs one on each of its threads."""
         learner = copy.copy(self.learner_)
         learner.__dict__.pop("_course", None)
+        learner.__dict__.pop("_training", None)
         if hasattr(learner, "n_jobs"):
             learner.n_jobs = 1
         return learner

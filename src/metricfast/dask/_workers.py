@@ -67,7 +67,7 @@ class Workers:
             if time.monotonic() > end:
                 raise RuntimeError(
                     f"the client has had no worker for {_PATIENCE:.0f} seconds: start workers, and "
-                    "call again (with checkpoint= a training goes on from where it was)."
+                    "call again (with a Checkpoint a training goes on from where it was)."
                 )
             time.sleep(0.1)
 
@@ -196,7 +196,7 @@ class _Signs:
                     f"{now - since:.0f} seconds: it or its machine is frozen, or lost, or a task "
                     "has held its interpreter's lock for so long. Restart it, "
                     f"client.restart_workers([{each!r}]), or retire it, and call again (with "
-                    "checkpoint= a training goes on from where it was)."
+                    "a Checkpoint a training goes on from where it was)."
                 )
 
     def _is_needed(self, worker: str) -> bool:

@@ -9,6 +9,8 @@ from metricfast.learners.closed.lfda import LFDA
 from metricfast.learners.closed.rca import RCA, RCA_Supervised
 from metricfast.learners.embedding.learner import EmbeddingLearner
 from metricfast.learners.embedding.presets import LogRatioLearner, ProxyNCALearner, TripletLearner
+from metricfast.learners.gerrymandering import NeighborhoodGerrymandering
+from metricfast.learners.gerrymandering_regressor import NeighborhoodGerrymanderingRegressor
 from metricfast.learners.kernel.kernelized import KernelizedMetricLearner
 from metricfast.learners.ldml import LDML
 from metricfast.learners.lmnn import LMNN
@@ -24,8 +26,6 @@ from metricfast.learners.tuples.oasis import OASIS, OASIS_Supervised
 from metricfast.learners.tuples.scml import SCML, SCML_Supervised
 from metricfast.learners.tuples.sdml import SDML, SDML_Supervised
 from metricfast.learners.votes.asymmetric import AsymmetricSimilarity
-from metricfast.learners.gerrymandering import NeighborhoodGerrymandering
-from metricfast.learners.gerrymandering_regressor import NeighborhoodGerrymanderingRegressor
 
 __all__ = [
     "ANMM",

@@ -10,12 +10,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_choice, check_count, check_range
+from metricfast._core.initialize import as_given_map
 from metricfast._core.sources import Source, in_one_array
 from metricfast._core.types import Array, RandomState
 from metricfast.distances.inference import check_method
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.learners.linear import LinearLearner
-from metricfast.learners.votes.objective import MatrixVector, loss_of_matrix, penalty_of_matrix, root
+from metricfast.learners.votes.objective import (
+    MatrixVector,
+    loss_of_matrix,
+    penalty_of_matrix,
+    root,
+)
 from metricfast.learners.votes.regularizers import REGULARIZERS, penalty
 from metricfast.learners.votes.stored_database import VotesOfDatabase
 from metricfast.learners.votes.training import (
@@ -40,6 +46,8 @@ from metricfast.training.objective import map_points
 from metricfast.training.solvers import LBFGS, Solver, as_solver
 
 __all__ = ["GerrymanderingLearner", "NeighborhoodGerrymandering"]
+
+_ZERO_INIT = "`init` is zero, where the objective has no slope: give another map."
 
 
 class GerrymanderingLearner(LinearLearner):
@@ -91,6 +99,9 @@ class GerrymanderingLearner(LinearLearner):
         return False if self.parameterization == "M" else "csr"
 
     def _initialization(self, solver: Solver, warm: Array | None) -> Initialization:
+        given = as_given_map(self.init)
+        if not isinstance(given, str) and not np.any(given):
+            raise ValueError(_ZERO_INIT)
         found = super()._initialization(solver, warm)
         if warm is not None and self.parameterization == "M":
             return replace(found, init="identity")  # of as many rows as M
@@ -103,13 +114,9 @@ class GerrymanderingLearner(LinearLearner):
     def _problem(self, data: Dataset) -> LinearProblem:
         check_neighbors(self.n_neighbors, data.X.shape[0] - 1)
         kind = _MatrixProblem if self.parameterization == "M" else VoteProblem
-        return kind(
-            data, self._loss(data), self.C, self.regularizer, self.tol, self.n_jobs
-        )
+        return kind(data, self._loss(data), self.C, self.regularizer, self.tol, self.n_jobs)
 
-    def _set_fitted(
-        self, problem: LinearProblem, history: Monitor, x: Vector, final: bool
-    ) -> None:
+    def _set_fitted(self, problem: LinearProblem, history: Monitor, x: Vector, final: bool) -> None:
         assert isinstance(history, VoteMonitor)
         super()._set_fitted(problem, history, x, final)
         if final:
@@ -308,6 +315,10 @@ class VoteProblem(LinearProblem):
     smooth = False
     searches_scale = False
     learning_rate = 0.03
+    remedy = (
+        "bring the features to a spread of about 1, or lower learning_rate, C or the costs of "
+        "loss_matrix"
+    )
 
     def __init__(
         self, data: Dataset, loss: Gerrymander, C: float, regularizer: str | None, tol: float,
@@ -333,7 +344,7 @@ class VoteProblem(LinearProblem):
 
     def start_at(self, L: Array, *, selected: bool = False) -> Vector:
         if not np.any(L):
-            raise ValueError("`init` is zero, where the objective has no slope: give another map.")
+            raise ValueError(_ZERO_INIT)
         return self.vector(L)
 
     def vector(self, L: Array) -> Vector:
@@ -349,9 +360,7 @@ class VoteProblem(LinearProblem):
         return vote_batches(self, rng, batch_size)
 
     def history(self, x0: Vector, rng: RandomState) -> Monitor:
-        return VoteMonitor(
-            x0.astype(np.float64), rng, self, self.data.weight, self._tol, PATIENCE
-        )
+        return VoteMonitor(x0.astype(np.float64), rng, self, self.data.weight, self._tol, PATIENCE)
 
     def validation_error(self, x: Vector, data: Dataset, train: Any, test: Any) -> float:
         # Mapped together: sparse points are centred where they are mapped to.

@@ -41,8 +41,8 @@ class LDML(LinearLearner):
         \sum_i \sum_{j \ne i} w_i w_j
         \log\left(1 + \exp(s_{ij} (\|L x_i - L x_j\|^2 - b))\right)
 
-    the negative log-likelihood, each pair in both orders. Memory grows with points, not with pairs of
-    points.
+    the negative log-likelihood, each pair in both orders. Memory grows with points, not with pairs
+    of points.
 
     Parameters
     ----------
@@ -100,6 +100,7 @@ class LDML(LinearLearner):
     """
 
     _selects_shortest = False  # a longer training serves pairs, and neighbours are not to suffer
+    _weights_neighbors = True
 
     def __init__(
         self,
@@ -135,9 +136,7 @@ class LDML(LinearLearner):
     def _problem(self, data: Dataset) -> LinearProblem:
         return _PairProblem(data, losses.LDML(), n_jobs=self.n_jobs)
 
-    def _set_fitted(
-        self, problem: LinearProblem, history: Monitor, x: Vector, final: bool
-    ) -> None:
+    def _set_fitted(self, problem: LinearProblem, history: Monitor, x: Vector, final: bool) -> None:
         super()._set_fitted(problem, history, x, final)
         self.bias_ = float(problem.coordinates.arrays(x)[1][0])
 

@@ -26,7 +26,12 @@ from metricfast.training.callbacks import (
     as_callbacks,
     reports_to_sklearn,
 )
-from metricfast.training.dataset import Dataset, load_dataset
+from metricfast.training.dataset import (
+    Dataset,
+    as_classes,
+    deduplicate_if_smaller,
+    load_dataset,
+)
 from metricfast.training.initialization import Initialization
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.model_selection import select_training
@@ -67,7 +72,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):  # type: ignore[misc]
     max_iter: int = 100
     tol: float | None = None
     solver: Any = "lbfgs"
-    early_stopping: Any = "auto"
+    early_stopping: Any = False
     warm_start: bool = False
     callbacks: Any = None
     random_state: Any = None
@@ -77,6 +82,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):  # type: ignore[misc]
     _solver_names: tuple[str, ...] = ("lbfgs", "adam")
     _selects_shortest = True  # among settings that validation points cannot tell apart
     _min_class_size: int = 2  # points of a class that a training needs
+    _weights_neighbors = False  # whether a duplicate is the same as a point of weight 2
     _selects_batches = False  # whether "auto" chooses by folds for mini-batches too
     _training: Any = None  # where `partial_fit` continues
     _exponent: int = 0
@@ -85,9 +91,9 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):  # type: ignore[misc]
     def _problem(self, data: Dataset) -> LinearProblem:
         """Return what to minimise."""
 
-    def _target(self, y: Any) -> tuple[Array, Array, float] | None:
-        """Return classes, labels and unit of y; None for class labels."""
-        return None
+    def _target(self, y: Any) -> tuple[Array, Array, float]:
+        """Return classes, labels and unit of y."""
+        return as_classes(y)
 
     @reports_to_sklearn
     def fit(
@@ -141,22 +147,31 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):  # type: ignore[misc]
     ) -> None:
         settings = self._fingerprint_params(solver)
         checkpoint = OpenCheckpoint(
-            callbacks, self.random_state, self.warm_start, data.X, data.labels, data.weight, settings
+            callbacks,
+            self.random_state,
+            self.warm_start,
+            data.X,
+            data.labels,
+            data.weight,
+            settings,
         )
-        rng, train_rows, test = checkpoint.rng, slice(None), None
+        rng, test = checkpoint.rng, None
+        train_rows: Any = slice(None)
         if isinstance(rule, HeldOut):
             classes = data.labels if data.has_classes else None
             train_rows, test = hold_out(rule.fraction, data.X, classes, rng)
         part = data if test is None else data.take(train_rows)
+        if self._weights_neighbors and not solver.by_batches:
+            part = deduplicate_if_smaller(part)
         initialization = self._initialization(solver, warm)
         start, n_iter = None, None
-        if isinstance(rule, CrossValidated) and warm is None:
-            start, n_iter = select_training(
-                self, data, rule, solver, initialization, required=self.early_stopping != "auto"
-            )
         with naming_held_out(test, data.X.shape[0]):
             L = initialization.named(part, rng)
             self._set_map(part, L)  # in case of an interrupt
+            if isinstance(rule, CrossValidated) and warm is None:
+                start, n_iter = select_training(
+                    self, data, rule, solver, initialization, required=self.early_stopping != "auto"
+                )
             problem = self._problem(part)
             problem.all_data = data
             x0 = initialization.start(problem, L, rng, start)
@@ -166,7 +181,9 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):  # type: ignore[misc]
             validation = data.validation(train_rows, test)
             error = partial(_validation_error, problem, validation)
             history.judge(error, int(rule.patience))
-        checkpoint.restore(history, "max_epochs" if solver.by_batches else "max_iter", solver.n_iter)
+        checkpoint.restore(
+            history, "max_epochs" if solver.by_batches else "max_iter", solver.n_iter
+        )
 
         def run() -> None:
             if n_iter == 0:
@@ -180,7 +197,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):  # type: ignore[misc]
             batches, run=run,
         )  # fmt: skip
         if diverged:
-            report_divergence(history)
+            report_divergence(history, problem.remedy)
         self._finish(problem, history)
 
     @for_mini_batches
@@ -239,7 +256,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):  # type: ignore[misc]
             run=lambda: solver.run_epoch(problem, history, batches, x0),
         )  # fmt: skip
         if diverged:
-            report_divergence(history)
+            report_divergence(history, problem.remedy)
         return self
 
     def _check_parameters(self) -> tuple[Solver, Any, list[Any]]:
@@ -281,7 +298,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):  # type: ignore[misc]
             self, X, y, sample_weight, exponent=exponent, in_memory=needed,
             keep=self._keeps_points,
             accept_sparse=self._accept_sparse,
-            target=self._target if type(self)._target is not LinearLearner._target else None,
+            target=self._target,
         )  # fmt: skip
         self._exponent = data.exponent
         return data
@@ -310,9 +327,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):  # type: ignore[misc]
     def _set_map(self, data: Dataset, L: Array) -> None:
         self.components_ = data.undo_scale(L)
 
-    def _set_fitted(
-        self, problem: LinearProblem, history: Monitor, x: Vector, final: bool
-    ) -> None:
+    def _set_fitted(self, problem: LinearProblem, history: Monitor, x: Vector, final: bool) -> None:
         """Set the fitted attributes of x: the result, or the present iteration."""
         data = problem.data
         self._set_map(data, problem.map(x))

@@ -163,7 +163,7 @@ class LMNN(LinearLearner):
         return self._current("n_neighbors")  # type: ignore[no-any-return]
 
     @property
-    def _min_class_size(self) -> int:
+    def _min_class_size(self) -> int:  # type: ignore[override]
         return int(self._k) + 1
 
     def _problem(self, data: Dataset) -> LinearProblem:
@@ -172,9 +172,7 @@ class LMNN(LinearLearner):
             data, int(self._k), self.regularization, int(self.target_refresh), self.n_jobs
         )
 
-    def _set_fitted(
-        self, problem: LinearProblem, history: Monitor, x: Vector, final: bool
-    ) -> None:
+    def _set_fitted(self, problem: LinearProblem, history: Monitor, x: Vector, final: bool) -> None:
         super()._set_fitted(problem, history, x, final)
         self.labels_ = np.arange(len(problem.data.classes))
 
@@ -258,7 +256,8 @@ def _check_class_sizes(data: Dataset, k: int) -> None:
             f"not enough class labels for specified k (smallest class has {sizes[smallest]}): "
             f"class {data.classes[smallest]} needs more than n_neighbors={k} members "
             f"({n_samples=}, {n_features=}). {remedy}, or leave the class out."
-            + " y looks continuous: MLKR learns from numbers." * numbers
+            + " y looks continuous: MLKR learns from numbers."
+            * numbers
         )
 
 

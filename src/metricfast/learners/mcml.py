@@ -71,6 +71,8 @@ class MCML(LinearLearner):
     (150, 2)
     """
 
+    _weights_neighbors = True
+
     def __init__(
         self,
         init: str | Array = "auto",
@@ -104,6 +106,4 @@ class MCML(LinearLearner):
 
     def _problem(self, data: Dataset) -> LinearProblem:
         preconditioner = class_preconditioner(data)
-        return LinearProblem(
-            data, losses.MCML(), preconditioner=preconditioner, n_jobs=self.n_jobs
-        )
+        return LinearProblem(data, losses.MCML(), preconditioner=preconditioner, n_jobs=self.n_jobs)

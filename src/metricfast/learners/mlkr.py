@@ -86,6 +86,7 @@ class MLKR(LinearLearner):
     """
 
     _has_classes = False
+    _weights_neighbors = True
 
     def __init__(
         self,
@@ -126,6 +127,4 @@ class MLKR(LinearLearner):
         preconditioner = None
         if not self._solver().by_batches:
             preconditioner = class_preconditioner(data, root=True)
-        return LinearProblem(
-            data, losses.MLKR(), preconditioner=preconditioner, n_jobs=self.n_jobs
-        )
+        return LinearProblem(data, losses.MLKR(), preconditioner=preconditioner, n_jobs=self.n_jobs)

@@ -119,6 +119,8 @@ class NCA(LinearLearner):
     (150, 2)
     """
 
+    _weights_neighbors = True
+
     def __init__(
         self,
         init: str | Array = "auto",

@@ -22,7 +22,7 @@ from metricfast._core.checks import check_points
 from metricfast._core.progress import Progress
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import kneighbors
-from metricfast.learners.linear.lmnn import LMNN
+from metricfast.learners.lmnn import LMNN
 from metricfast.predictors.base import KNeighborsMixin
 from metricfast.predictors.classifiers import Votes
 from metricfast.predictors.local_objective import LocalObjective

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from metricfast._core.arguments import check_path, check_random_state
+from metricfast._core.arguments import check_random_state
 from metricfast._core.types import RandomState
 from metricfast.training import checkpoint as checkpoint_files
 from metricfast.training.monitor import Monitor, SolverState
@@ -21,7 +21,14 @@ try:
 except ImportError:  # before scikit-learn 1.9
     CallbackSupportMixin, with_callbacks = None, None
 
-__all__ = ["Callback", "CallbackMixin", "Checkpoint", "FitTask", "as_callbacks", "reports_to_sklearn"]
+__all__ = [
+    "Callback",
+    "CallbackMixin",
+    "Checkpoint",
+    "FitTask",
+    "as_callbacks",
+    "reports_to_sklearn",
+]
 
 Callback = Callable[[SolverState], object]
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
@@ -51,7 +58,8 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        check_path("path", path)
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"path must be text or a path, got {path!r}.")
         self.path = path
 
     def __repr__(self) -> str:
@@ -84,6 +92,7 @@ class OpenCheckpoint:
         paths = [each.path for each in callbacks if isinstance(each, Checkpoint)]
         self._file: checkpoint_files.Checkpoint | None = None
         self._found: dict[str, Any] = {}
+        self.rng: RandomState
         if not paths:
             self.rng = check_random_state(random_state)
             return
@@ -91,8 +100,8 @@ class OpenCheckpoint:
             raise ValueError(f"callbacks must hold one Checkpoint, got {len(paths)}.")
         if warm_start and Path(paths[0]).exists():
             raise ValueError(
-                f"checkpoint {paths[0]} exists, and warm_start asks to start from the last fit "
-                "instead: name another file, delete it, or set warm_start=False."
+                f"checkpoint {paths[0]} exists already, and warm_start asks to start from the last "
+                "fit instead: name another file, delete it, or set warm_start=False."
             )
         self._file = checkpoint_files.Checkpoint(paths[0], *depends_on)
         found = self._file.read()
@@ -102,7 +111,7 @@ class OpenCheckpoint:
                 seed = check_random_state(seed).randint(2**31 - 1)
             found = {"seed": int(seed)}
         self._found = found
-        self.rng: RandomState = np.random.RandomState(found["seed"])
+        self.rng = np.random.RandomState(found["seed"])
 
     def restore(self, history: Monitor, name: str, n_iter: int) -> None:
         """Continue from the file, if it exists; `name` is the parameter that bounds iterations."""

@@ -22,7 +22,7 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.training.chunks import Chunked, hold, mean_and_exponent, rows_of
 
-__all__ = ["Dataset", "deduplicate", "deduplicate_if_smaller", "load_dataset"]
+__all__ = ["Dataset", "as_classes", "deduplicate", "deduplicate_if_smaller", "load_dataset"]
 
 # Logarithm of the spread of mapped points, up to a sign, from which a given map is rescaled.
 _USUAL_START = 20
@@ -133,7 +133,7 @@ def load_dataset(
     y: Any,
     sample_weight: ArrayLike | None,
     *,
-    target: Target | None = None,
+    target: Target,
     accept_sparse: str | bool = "csr",
     in_memory: tuple[str, str] | None = None,
     exponent: int | None = None,
@@ -148,8 +148,8 @@ def load_dataset(
         later one.
     X, y, sample_weight
         What the method was given.
-    target : callable, optional
-        Turns y into classes, codes and unit. By default y holds classes.
+    target : callable
+        Turns y into classes, labels and unit, such as `as_classes`.
     accept_sparse : str or bool, default="csr"
     in_memory : tuple of two str, optional
         Why all points must be in memory, and the remedy, for the error message. By default they
@@ -175,7 +175,7 @@ def load_dataset(
     weight = check_sample_weight(sample_weight, X.shape[0])
     X = csr_array(X) if issparse(X) else hold(X, in_memory)
     given = X if keep else None
-    classes, labels, unit = _classes(y) if target is None else target(y)
+    classes, labels, unit = target(y)
     if isinstance(X, Source):
         mean, own = mean_and_exponent(X)
         exponent = own if exponent is None else exponent
@@ -198,7 +198,8 @@ def load_dataset(
     return Dataset(X, labels, classes, weight, exponent, unit, given)
 
 
-def _classes(y: Any) -> tuple[Array, Array, float]:
+def as_classes(y: Any) -> tuple[Array, Array, float]:
+    """Return the classes of labels, their codes, and 1."""
     return *check_classification_target(y), 1.0
 
 

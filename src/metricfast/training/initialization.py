@@ -81,9 +81,7 @@ class Initialization:
             return []
         # `scale` looks at standardized features as well.
         standardize = self.n_components in (None, n_features) and self.scale is None
-        discriminant = (
-            self.discriminant is not None and self.has_classes and n_features <= _WIDE
-        )
+        discriminant = self.discriminant is not None and self.has_classes and n_features <= _WIDE
         return [STANDARDIZED] * standardize + [DISCRIMINANT] * discriminant
 
     def named(self, data: Dataset, rng: RandomState) -> Array:

@@ -64,6 +64,8 @@ class LinearProblem(Objective):
         Whether learning rates are relative to the size of the initial vector.
     learning_rate, schedule : float, str
         Those of solvers that name none.
+    remedy : str
+        What to do if the loss is not finite.
     """
 
     smooth = True
@@ -73,6 +75,10 @@ class LinearProblem(Objective):
     relative_steps = True
     learning_rate = 0.01
     schedule = "cosine"
+    remedy = (
+        "rescale X, choose another `init`, lower learning_rate, or make sure that your own loss "
+        "and its gradient are finite"
+    )
     averages_batches = False  # whether the objective of an epoch is the mean over its batches
 
     def __init__(

@@ -127,7 +127,7 @@ class _Fold:
             if self.solver.by_batches:
                 batches = problem.batches(history.rng, self.solver.batch_size)
             try:
-                self.solver.minimize(problem, history, batches)
+                self.solver.minimize(problem, history, batches)  # type: ignore[arg-type]
             except DivergedError:
                 if not history.curve:
                     raise

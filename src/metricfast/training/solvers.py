@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from metricfast._core.arguments import check_choice, check_count, check_range
-from metricfast._core.types import Array
 from metricfast.samplers import Batch
 from metricfast.training import steps
+from metricfast.training.steps import Rule, Steps
 from metricfast.training.lbfgs import minimize_hinge, minimize_smooth
 from metricfast.training.monitor import Monitor, Vector
 
@@ -64,9 +64,7 @@ class LBFGS(BaseEstimator):  # type: ignore[misc]
 
     by_batches: ClassVar[bool] = False
 
-    def __init__(
-        self, max_iter: int = 100, tol: float | None = None, min_iter: int = 0
-    ) -> None:
+    def __init__(self, max_iter: int = 100, tol: float | None = None, min_iter: int = 0) -> None:
         self.max_iter = max_iter
         self.tol = tol
         self.min_iter = min_iter
@@ -203,7 +201,7 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
         value = steps.run_epoch(problem, batches(), history, self.steps(problem, start, None))
         history(value, history.x)
 
-    def steps(self, problem: Any, start: Vector, max_epochs: int | None) -> steps.Steps:
+    def steps(self, problem: Any, start: Vector, max_epochs: int | None) -> Steps:
         """Return the steps of a training; `max_epochs` is None where there is no last epoch."""
         first = problem.learning_rate if self.learning_rate is None else self.learning_rate
         if problem.relative_steps:
@@ -221,7 +219,7 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
             self.rule(problem), rate, problem.runs(self.weight_decay), problem.averages_batches
         )
 
-    def rule(self, problem: Any) -> steps.Rule:
+    def rule(self, problem: Any) -> Rule:
         """Return the steps as a function."""
         del problem
         return _Rule(self.step, self.n_moments)
@@ -257,7 +255,7 @@ class Adam(MiniBatchSolver):
 
     n_moments = 2
 
-    def rule(self, problem: Any) -> steps.Rule:
+    def rule(self, problem: Any) -> Rule:
         """Return the steps as a function."""
         return steps.Adam(relative=problem.relative_steps)
 
@@ -354,7 +352,7 @@ class Subgradient(MiniBatchSolver):
         super().check()
         check_range("power_t", self.power_t)
 
-    def steps(self, problem: Any, start: Vector, max_epochs: int | None) -> steps.Steps:
+    def steps(self, problem: Any, start: Vector, max_epochs: int | None) -> Steps:
         """Return the steps of a training."""
         del start, max_epochs
         rate = problem.learning_rate if self.learning_rate is None else self.learning_rate

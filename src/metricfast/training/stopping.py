@@ -94,16 +94,18 @@ def as_stopping_rule(value: Any, *, folds: bool = True) -> StoppingRule | None:
     `folds`: whether the learner can choose by cross-validation. "auto" is then `CrossValidated`.
     Raises ValueError for other values.
     """
-    kinds: tuple[type, ...] = (HeldOut, CrossValidated) if folds else (HeldOut,)
-    if isinstance(value, kinds):
+    if isinstance(value, HeldOut) or (folds and isinstance(value, CrossValidated)):
         value.check()
-        return value  # type: ignore[no-any-return]
+        return value
     if isinstance(value, (bool, np.bool_)):
         return HeldOut() if value else None
     if folds and isinstance(value, str) and value == "auto":
         return CrossValidated()
-    known = [*(['"auto"'] if folds else []), *(f"stopping.{kind.__name__}(...)" for kind in kinds)]
-    raise ValueError(f"early_stopping must be True, False or {' or '.join(known)}, got {value!r}.")
+    known = "'auto', stopping.HeldOut(...) or stopping.CrossValidated(...)"
+    raise ValueError(
+        f"early_stopping must be True, False, {known if folds else 'or stopping.HeldOut(...)'}, "
+        f"got {value!r}."
+    )
 
 
 def hold_out(

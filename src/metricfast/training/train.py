@@ -17,7 +17,7 @@ from metricfast.training.callbacks import Checkpoint, OpenCheckpoint
 from metricfast.training.monitor import DivergedError, Monitor, SolverState, Vector
 from metricfast.training.solvers import Solver
 
-__all__ = ["Observers", "train"]
+__all__ = ["Observers", "report_divergence", "train"]
 
 
 @dataclass
@@ -143,13 +143,13 @@ def train(
     return diverged
 
 
-def report_divergence(history: Monitor) -> None:
-    """Raise ValueError if nothing was learned before a training diverged, else warn."""
+def report_divergence(history: Monitor, remedy: str) -> None:
+    """Raise ValueError with a remedy if nothing was learned before a training diverged, else warn.
+
+    The warning is a ConvergenceWarning.
+    """
     if not history.curve:
-        raise ValueError(
-            "The loss is not finite at the start: rescale X, choose another `init`, or make sure "
-            "that your own loss and its gradient are finite."
-        ) from None
+        raise ValueError(f"The loss is not finite in the first epoch: {remedy}.") from None
     warn_user(
         f"Training diverged in epoch {len(history.curve) + 1}: the best parameters are kept. "
         "Lower learning_rate.",

@@ -30,10 +30,10 @@ from metricfast.learners.embedding.training import (
 )
 from metricfast.training.chunks import Chunked, mean_and_exponent, rows_of
 from metricfast.training.coordinates import flat, parts
+from metricfast.training.lbfgs import minimize_smooth
 from metricfast.training.monitor import Monitor
 from metricfast.training.objective import Objective, is_learnable
 from metricfast.training.own_parts import initial_parameters
-from metricfast.training.lbfgs import minimize_smooth
 from metricfast.training.steps import RISE, run_epoch
 
 __all__ = ["BaseEmbeddingLearner"]

@@ -22,9 +22,9 @@ from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch
 from metricfast.training.both_chunks import batches_of_both, is_beyond
 from metricfast.training.chunks import POOL, Chunked, batches_of
+from metricfast.training.lbfgs import minimize_hinge
 from metricfast.training.monitor import Monitor
 from metricfast.training.objective import Objective
-from metricfast.training.lbfgs import minimize_hinge
 from metricfast.training.steps import Steps, Subgradient, relative_adam
 
 __all__ = [
