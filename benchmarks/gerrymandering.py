@@ -225,8 +225,8 @@ def across(results: Results, count: int) -> None:
                 wrong = vote_error(b, yb, base, labels, 3, 1)
             else:
                 learner = metricfast.AsymmetricSimilarity(
-                    tied=label == "one map", init="identity", C=0.03, max_epochs=30,
-                    random_state=0, n_jobs=1,
+                    tied=label == "one map", init="identity", C=0.03, random_state=0, n_jobs=1,
+                    solver=metricfast.solvers.Adam(max_epochs=30),
                 ).fit(a, ya, base, labels)  # fmt: skip
                 wrong = 1 - learner.score(b, yb)
             results.add(key, 100 * wrong, time.process_time() - begin)

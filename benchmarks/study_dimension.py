@@ -45,6 +45,7 @@ from metricfast.embeddings import MLP
 from metricfast.losses import BoundedRatio, LogRatio, Ratio, Triplet
 from metricfast.metrics import retrieval_report
 from metricfast.samplers import DenseTriplet
+from metricfast.solvers import Adam
 
 RESULTS = Path(__file__).resolve().parent / "results"
 SETS = ["faces", "sml", "kin40k", "naval"]
@@ -177,11 +178,13 @@ def train(
         method.make_loss(config, y),
         MLP((HIDDEN,), dimension, normalize=method.normalize),
         sampler,
-        learning_rate=config["rate"],
-        schedule="cosine",
-        max_epochs=max(1, round(steps * ANCHORS / len(y))),
         random_state=seed,
         n_jobs=1,
+        solver=Adam(
+            learning_rate=config["rate"],
+            schedule="cosine",
+            max_epochs=max(1, round(steps * ANCHORS / len(y))),
+        ),
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")

@@ -77,11 +77,10 @@ learner = metricfast.LogRatioLearner(
     16,
     hidden_layer_sizes=(128,),
     label_distance="precomputed",
-    learning_rate=0.002,
-    schedule="cosine",
-    weight_decay=0.1,
-    max_epochs=15,
     random_state=0,
+    solver=metricfast.solvers.Adam(
+        learning_rate=0.002, schedule="cosine", weight_decay=0.1, max_epochs=15
+    ),
 ).fit(X[train], among)
 
 found = {}

@@ -68,10 +68,8 @@ learner = metricfast.EmbeddingLearner(
     LogRatio(),
     Linear(16, init="pca"),
     DenseTriplet(n_neighbors=5, batch_size=150, n_anchors=10),
-    learning_rate=0.01,
-    schedule="cosine",
-    max_epochs=60,
     random_state=0,
+    solver=metricfast.solvers.Adam(learning_rate=0.01, schedule="cosine", max_epochs=60),
 ).fit(X[train], pose[train])
 
 embedded = {"pixels": X, "learned": learner.transform(X)}

@@ -86,11 +86,10 @@ learner = metricfast.LogRatioLearner(
     16,
     hidden_layer_sizes=(128,),
     label_distance=joint_distance,
-    learning_rate=0.002,
-    schedule="cosine",
-    weight_decay=0.01,
-    max_epochs=12,
     random_state=0,
+    solver=metricfast.solvers.Adam(
+        learning_rate=0.002, schedule="cosine", weight_decay=0.01, max_epochs=12
+    ),
 ).fit(X[train], poses[train])
 
 found = {}

@@ -73,10 +73,8 @@ learner = metricfast.EmbeddingLearner(
     Linear(32, init="random"),
     DenseTriplet(5, n_anchors=10),
     label_distance="jaccard",
-    learning_rate=0.02,
-    schedule="cosine",
-    max_epochs=10,
     random_state=0,
+    solver=metricfast.solvers.Adam(learning_rate=0.02, schedule="cosine", max_epochs=10),
 ).fit(X[train], some(about, train))
 
 embedded, found = {"words": X.toarray(), "learned": learner.transform(X)}, {}

@@ -7,6 +7,7 @@ from sklearn.datasets import load_digits, load_iris
 
 from metricfast import EmbeddingLearner, losses
 from metricfast.embeddings import MLP, Asymmetric, Linear, Periodic
+from metricfast.solvers import Adam, AdamW
 
 X, Y = load_iris(return_X_y=True)
 X = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -17,7 +18,10 @@ LEARNERS = [
     EmbeddingLearner(NCA, random_state=0, max_epochs=4, batch_size=40),
     EmbeddingLearner(NCA, MLP((8,), 3), solver="sgd", random_state=0, max_epochs=4),
     EmbeddingLearner(
-        NCA, MLP((8,), 3, normalize=True), schedule="cosine", random_state=0, max_epochs=4
+        NCA,
+        MLP((8,), 3, normalize=True),
+        random_state=0,
+        solver=Adam(schedule="cosine", max_epochs=4),
     ),
     EmbeddingLearner(NCA, Asymmetric(Linear(3), MLP((8,), 3)), random_state=0, max_epochs=4),
     EmbeddingLearner(NCA, Linear(2), solver="lbfgs", random_state=0, max_epochs=4),
@@ -25,10 +29,8 @@ LEARNERS = [
     EmbeddingLearner(
         NCA,
         Periodic(3, 4, n_passthrough=1),
-        solver="adamw",
-        weight_decay=0.1,
+        solver=AdamW(weight_decay=0.1, max_epochs=4),
         random_state=0,
-        max_epochs=4,
         database="all",
         candidate_fraction=0.3,
     ),

@@ -134,7 +134,9 @@ LEARNERS = {
         losses.NCA(), MLP((8,), 3, normalize=True), max_epochs=2, random_state=0
     ),
     "waves": metricfast.EmbeddingLearner(losses.NCA(), Periodic(3), max_epochs=2, random_state=0),
-    "two maps": metricfast.AsymmetricSimilarity(3, max_epochs=2, random_state=0),
+    "two maps": metricfast.AsymmetricSimilarity(
+        3, random_state=0, solver=metricfast.solvers.Adam(max_epochs=2)
+    ),
     "LMNN": metricfast.LMNN(random_state=0),
     "LFDA": metricfast.LFDA(),
     "gerrymandering": metricfast.NeighborhoodGerrymandering(

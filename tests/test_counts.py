@@ -27,7 +27,7 @@ CHOSEN = {
     "n_components": 3, "n_basis": 60, "batch_size": 100, "n_constraints": 100, "n_chunks": 20,
     "max_iter": 20, "max_epochs": 2, "output_iter": 10, "n_parts": 3, "k": 3,
     "n_estimators": 2, "n_frequencies": 4, "n_embedding": 4, "min_iter": 2, "max_proj": 100,
-    "n_neighbors": 3, "n_iter_no_change": 3,
+    "n_neighbors": 3,
 }  # fmt: skip
 FORMER = {"num_constraints", "num_chunks"}
 

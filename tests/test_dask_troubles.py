@@ -83,9 +83,8 @@ def test_processes_are_killed(client: Any, tmp_path: Path) -> None:
         points = cut(load_iris().data, 50), cut(load_iris().target, 50)
         whole = DistributedLearner(nca, mortal).fit(*points).learner_
         seen: list[int] = []
-        nca.set_params(
-            checkpoint=checkpoint, callbacks=[lambda state: seen.append(state.iteration)]
-        )
+        note = lambda state: seen.append(state.iteration)  # noqa: E731
+        nca.set_params(callbacks=[mf.callbacks.Checkpoint(checkpoint), note])
         resumed = DistributedLearner(nca, mortal).fit(*points).learner_
         assert len(seen) <= 2
         assert (resumed.components_ == whole.components_).all()
@@ -235,7 +234,11 @@ NCA_BY_EPOCHS = partial(DistributedLearner, LEARNERS["NCA by batches"], sync="ep
         ),
         (lambda: NCA_BY_EPOCHS().fit(cut(X), cut(Y), validate=True), TypeError, "validate"),
         (
-            lambda: clone(NCA_BY_EPOCHS()).set_params(learner__checkpoint="x").fit(cut(X), cut(Y)),
+            lambda: (
+                clone(NCA_BY_EPOCHS())
+                .set_params(learner__callbacks=[mf.callbacks.Checkpoint("x")])
+                .fit(cut(X), cut(Y))
+            ),
             ValueError,
             "checkpoint",
         ),

@@ -18,7 +18,8 @@ from sklearn.utils.validation import has_fit_parameter
 import metricfast as mf
 from metricfast.embeddings import MLP, Asymmetric, Linear
 from metricfast.learners.linear import LinearLearner
-from metricfast.solvers import Adam
+from metricfast.solvers import SGD, Adam, Subgradient
+from metricfast.stopping import HeldOut
 
 PAIRS = np.stack((X[:20], X[130:]), axis=1)
 # Beside the solver that a learner has by default.
@@ -212,8 +213,9 @@ BAD = [
     ("batch_size", 0, "batch_size must be an integer of at least 1, got 0"),
     ("tol", -1, "tol must be a finite number from 0, got -1"),
     ("learning_rate", -1, "learning_rate must be a .*number above 0"),
-    ("validation_fraction", 0, "validation_fraction must be a number above 0 to 1, got 0"),
-    ("n_iter_no_change", 0, "n_iter_no_change must be an integer of at least 1, got 0"),
+    ("early_stopping", HeldOut(fraction=0), "fraction must be a number above 0 to 1, got 0"),
+    ("early_stopping", HeldOut(patience=0), "patience must be an integer of at least 1, got 0"),
+    ("early_stopping", "never", "early_stopping must be True, False"),
     ("n_components", 0, "n_components"),
     ("n_neighbors", -1, "n_neighbors must be an integer of at least"),
     ("solver", "newton", "solver must be"),
@@ -230,19 +232,19 @@ OWN = {
         ({"n_enemies": 2.5}, "n_enemies must be"),
     ],
     "AsymmetricSimilarity": [
-        ({"power_t": -1}, "power_t must be"),
+        ({"solver": Subgradient(power_t=-1)}, "power_t must be"),
         ({"regularizer": "l2"}, "regularizer must be"),
     ],
     "DMLMJ": [({"reg": 1.5}, "reg must be a number from 0 to 1")],
     "EmbeddingLearner": [
-        ({"schedule": "linear"}, "schedule must be"),
+        ({"solver": SGD(schedule="linear")}, "schedule must be"),
         ({"database": "none"}, "database must be"),
-        ({"momentum": 1.5}, "momentum must be"),
-        ({"weight_decay": -1}, "weight_decay must be"),
-        ({"validation_fraction": 1, "early_stopping": True}, "fewer than 3 to train"),
+        ({"solver": SGD(momentum=1.5)}, "momentum must be"),
+        ({"solver": SGD(weight_decay=-1)}, "weight_decay must be"),
+        ({"early_stopping": HeldOut(1)}, "fewer than 3 to train"),
         (
-            {"validation_fraction": 0.99, "early_stopping": True},
-            "validation_fraction=0.99 of 150 points leaves fewer than 3 .* one of each class",
+            {"early_stopping": HeldOut(0.99)},
+            "fraction=0.99 of 150 points leaves fewer than 3 .* one of each class",
         ),
         ({"loss": Proxies(), "embedding": Asymmetric(Linear(2), Linear(2))}, "table"),
     ],

@@ -18,6 +18,7 @@ from test_metric_learn_api import every_learner, fitted
 
 import metricfast
 from metricfast import EmbeddingLearner, losses
+from metricfast.callbacks import Checkpoint
 from metricfast.embeddings import Linear
 
 
@@ -63,12 +64,16 @@ def test_a_name_may_be_as_long_as_the_file_system_allows(path, length):
 
 def test_a_loaded_learner_writes_nowhere(path):
     trap = path.with_name("trap")
-    learner = EmbeddingLearner(losses.NCA(), Linear(2), max_epochs=1, checkpoint=trap).fit(X, Y)
+    learner = EmbeddingLearner(
+        losses.NCA(), Linear(2), max_epochs=1, callbacks=[Checkpoint(trap)]
+    ).fit(X, Y)
     metricfast.save(learner, path)
     assert b"trap" not in path.read_bytes()
-    assert metricfast.load(path).checkpoint is None
-    state = {"params": {"loss": None, "checkpoint": str(trap)}, "fitted": {}}
-    assert metricfast.io._build(EmbeddingLearner, state, {}).checkpoint is None
+    assert metricfast.load(path).callbacks is None
+    for callbacks in ({"choice": ["callbacks.Checkpoint", {"path": str(trap)}]}, "Checkpoint"):
+        state = {"params": {"loss": None, "callbacks": callbacks}, "fitted": {}}
+        with pytest.raises((KeyError, TypeError)):
+            metricfast.io._build(EmbeddingLearner, state, {}).fit(X, Y)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,9 @@ TO_THE_END = {"init": "identity", "early_stopping": False}
 FITS: dict[str, Case] = {
     "ANMM": (mf.ANMM, labelled(100000, 64)),
     "AsymmetricSimilarity": (
-        lambda: mf.AsymmetricSimilarity(init="identity", max_epochs=ENDLESS),
+        lambda: mf.AsymmetricSimilarity(
+            init="identity", solver=mf.solvers.Adam(max_epochs=ENDLESS)
+        ),
         labelled(30000, 40),
     ),
     "Inference": (Inference, labelled(120000, 64)),

@@ -169,7 +169,9 @@ def test_only_fitted_learners_of_metricfast_are_saved(path):
 
 
 def test_of_a_fixed_database_the_learner_is_saved(path):
-    learner = metricfast.AsymmetricSimilarity(n_neighbors=3, max_epochs=2, random_state=0)
+    learner = metricfast.AsymmetricSimilarity(
+        n_neighbors=3, random_state=0, solver=metricfast.solvers.Adam(max_epochs=2)
+    )
     model = metricfast.FixedDatabase(learner, X[::2], Y[::2]).fit(X[1::2], Y[1::2])
     with pytest.raises(TypeError, match="save its learner_"):
         metricfast.save(model, path)

@@ -48,7 +48,7 @@ def read_only(model: Any) -> Any:
 
 ALSO = [
     mf.EmbeddingLearner(losses.NCA(), MLP((6,), 4), solver="sgd", max_epochs=2, random_state=0),
-    mf.AsymmetricSimilarity(max_epochs=2, solver="subgradient", random_state=0),
+    mf.AsymmetricSimilarity(solver=mf.solvers.Subgradient(max_epochs=2), random_state=0),
     mf.Covariance(),
     mf.GMML_Supervised(),
     mf.LFDA(),

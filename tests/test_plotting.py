@@ -247,7 +247,7 @@ def test_retrieval_is_drawn_with_its_interval_chance_and_oracle():
 
 
 def test_two_maps_are_asked_for_both_sides():
-    votes = mf.AsymmetricSimilarity(max_epochs=3, random_state=0).fit(X, Y)
+    votes = mf.AsymmetricSimilarity(random_state=0, solver=mf.solvers.Adam(max_epochs=3)).fit(X, Y)
     queries, database = (votes.transform(X, side=side) for side in ("query", "database"))
     expected = mf.kneighbors(queries[[5]], database, 4, exclude=[5])
     display = NeighborsDisplay.from_estimator(votes, X, [5], n_neighbors=4)

@@ -19,13 +19,17 @@ from sklearn.preprocessing import StandardScaler
 from trained import configured
 
 import metricfast as mf
-from metricfast.learners.base.trained import TrainedLearner
+from metricfast.training.callbacks import CallbackMixin
 
 callback = pytest.importorskip("sklearn.callback")
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 X, Y = (array[::2] for array in load_iris(return_X_y=True))
-TRAINED = [learner for learner in learners() if issubclass(learner, TrainedLearner)]
+TRAINED = [
+    learner
+    for learner in learners()
+    if issubclass(learner, CallbackMixin) and "solver" in inspect.signature(learner).parameters
+]
 every_trained = pytest.mark.parametrize("learner", TRAINED)
 
 
@@ -222,7 +226,7 @@ def test_a_training_that_goes_on_tells_of_what_is_left(tmp_path, solver):
     [
         mf.TripletLearner(max_epochs=3),
         mf.NeighborhoodGerrymandering(solver=mf.solvers.Adam(max_epochs=3), early_stopping=False),
-        mf.AsymmetricSimilarity(max_epochs=3),
+        mf.AsymmetricSimilarity(solver=mf.solvers.Adam(max_epochs=3)),
     ],
     ids=str,
 )

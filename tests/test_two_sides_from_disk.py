@@ -29,7 +29,7 @@ SIDES = {
 
 
 def learner(**params: Any) -> mf.AsymmetricSimilarity:
-    return mf.AsymmetricSimilarity(max_epochs=4, random_state=0, **params)
+    return mf.AsymmetricSimilarity(**params, random_state=0, solver=mf.solvers.Adam(max_epochs=4))
 
 
 def fit(model: Any, queries: Any, database: Any, **params: Any) -> Any:
@@ -168,7 +168,9 @@ def test_the_error_is_that_of_points_in_memory(own: bool, real_data: Any) -> Non
     sources = [Counted(A) if A.ndim == 2 else A for A in sides]
     scores = np.zeros(2)
     for seed in range(2):
-        model = mf.AsymmetricSimilarity(n_components=8, max_epochs=12, random_state=seed)
+        model = mf.AsymmetricSimilarity(
+            n_components=8, random_state=seed, solver=mf.solvers.Adam(max_epochs=12)
+        )
         scores[0] += model.fit(*sides).score(queries[test], y[test]) / 2
         with mf.config_context(memory_limit=int(1.9 * sides[0].nbytes)):
             model.fit(*sources)

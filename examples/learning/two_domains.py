@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from metricfast import AsymmetricSimilarity, kneighbors
+from metricfast.solvers import Adam
 
 digits = load_digits()
 images, y = digits.images / 16, digits.target
@@ -25,7 +26,9 @@ right = np.mean(y[database][nearest] == y[test][:, None])
 print(f"share of right neighbours, as given {right:.3f}")
 found = {}
 for name, tied in (("one map", True), ("two maps", False)):
-    learner = AsymmetricSimilarity(16, tied=tied, C=100.0, max_epochs=20, random_state=0)
+    learner = AsymmetricSimilarity(
+        16, tied=tied, C=100.0, random_state=0, solver=Adam(max_epochs=20)
+    )
     learner.fit(turned[train], y[train], upright[database], y[database])
     found[name] = learner.kneighbors(turned[test], upright[database], n_neighbors=5)[1]
     right = np.mean(y[database][found[name][:, :3]] == y[test][:, None])

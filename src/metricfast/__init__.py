@@ -50,7 +50,7 @@ _NAMES = {
     "learners.tuples.oasis": "OASIS OASIS_Supervised",
     "learners.tuples.scml": "SCML SCML_Supervised",
     "learners.tuples.sdml": "SDML SDML_Supervised",
-    "learners.votes.asymmetric": "AsymmetricSimilarity",
+    "learners.asymmetric": "AsymmetricSimilarity",
     "learners.votes.fixed_database": "FixedDatabase",
     "predictors.classifiers": "KNeighborsClassifier RadiusNeighborsClassifier",
     "predictors.multi_metric": "MultiMetricLMNN",

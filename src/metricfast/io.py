@@ -44,9 +44,6 @@ _PARTS: dict[type[BaseEstimator], set[str]] = {
     KernelCenterer: {"K_fit_rows_", "K_fit_all_", "n_features_in_"},
 }
 
-# Parameters that a file does not carry: fitting what it holds must write nowhere.
-_PATHS = {"checkpoint"}
-
 # What building a learner from wrong JSON can raise.
 _BAD_STATE = (
     ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError
@@ -239,7 +236,7 @@ def _build(
     learner: type[BaseEstimator], state: dict[str, Any], tensors: dict[str, np.ndarray]
 ) -> BaseEstimator:
     given = state["params"].items()
-    estimator = learner(**{k: _decode(v, tensors) for k, v in given if k not in _PATHS})
+    estimator = learner(**{key: _decode(value, tensors) for key, value in given})
     for key, value in state["fitted"].items():
         if not _is_fitted_name(estimator, key):
             raise ValueError(f"{key!r} is no fitted attribute")
@@ -313,7 +310,6 @@ def _state(estimator: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray]
                 tensors,
             )
             for key, value in params.items()
-            if key not in _PATHS
         },
         "fitted": {
             key: _encode(value, f"{prefix}{key}", f"{name}: fitted attribute {key!r}", tensors)

@@ -64,7 +64,11 @@ def resume_damaged(damage: Damage) -> list[Any]:
 
     def train(epochs: int) -> Any:
         return mf.EmbeddingLearner(
-            losses.NCA(), max_epochs=epochs, batch_size=10, checkpoint=path, random_state=0
+            losses.NCA(),
+            max_epochs=epochs,
+            batch_size=10,
+            random_state=0,
+            callbacks=[mf.callbacks.Checkpoint(path)],
         ).fit(X, y)
 
     train(2)

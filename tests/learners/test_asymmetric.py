@@ -17,9 +17,10 @@ from metricfast import AsymmetricSimilarity
 from metricfast.embeddings import MLP, Asymmetric, Linear
 from metricfast.learners.votes.regularizers import penalty
 from metricfast.losses import Gerrymander
+from metricfast.solvers import Adam
 
 X, Y = load_iris(return_X_y=True)
-QUICK = AsymmetricSimilarity(max_epochs=6, random_state=0)
+QUICK = AsymmetricSimilarity(random_state=0, solver=Adam(max_epochs=6))
 
 
 def seen_by_another_sensor(n=500, d=4, seed=0):
@@ -252,7 +253,9 @@ def test_asymmetry_pays_where_queries_differ_from_the_database():
     rows, others = slice(0, 250), slice(250, 500)
     scores = {}
     for tied in (True, False):
-        model = AsymmetricSimilarity(5, tied=tied, max_epochs=30, learning_rate=0.1, random_state=0)
+        model = AsymmetricSimilarity(
+            5, tied=tied, random_state=0, solver=Adam(max_epochs=30, learning_rate=0.1)
+        )
         model.fit(queries[rows], y[rows], database, y_database)
         scores[tied] = model.score(queries[others], y[others])
         assert model.history_["infeasible"] == [0] * model.n_iter_
@@ -263,7 +266,9 @@ def test_more_rows_than_features_are_learned():
     """From rows of zeros, as of "identity", they would never be."""
     data, share = seen_by_another_sensor(), {}
     for init in ("auto", "identity"):
-        model = AsymmetricSimilarity(n_components=8, init=init, learning_rate=0.1, random_state=0)
+        model = AsymmetricSimilarity(
+            n_components=8, init=init, random_state=0, solver=Adam(learning_rate=0.1)
+        )
         W = model.fit(*data).get_mahalanobis_matrix()
         values = np.linalg.svd(W, compute_uv=False)
         share[init] = values[4] / values[0]

@@ -159,7 +159,7 @@ def test_learnable_proxies(normalize):
     model = learner.fit(X, Y)
     assert model.proxies_.shape == (3, 2)
     assert model.loss_curve_[-1] < model.loss_curve_[0]
-    still = configured(learner, proxy_rate=0.0, max_epochs=1).fit(X, Y)
+    still = configured(learner, proxy_lr_factor=0.0, max_epochs=1).fit(X, Y)
     (L,) = Linear(2).initialize(X - X.mean(axis=0), Y)
     Z = X @ L.T
     if normalize:

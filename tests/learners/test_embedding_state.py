@@ -10,6 +10,7 @@ from embedding_cases import NCA, X, Y
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast import EmbeddingLearner, LogRatioLearner, ProxyNCALearner, TripletLearner, losses
+from metricfast.callbacks import Checkpoint
 from metricfast.embeddings import MLP, Asymmetric, Linear
 from metricfast.inference import targeted
 from metricfast.metrics import precision_at_1
@@ -64,7 +65,7 @@ def test_partial_fit_refuses_what_it_cannot_go_on_with(begun, change, what):
 
 def test_partial_fit_goes_on_with_another_rate_and_loss_of_the_same_kind():
     learner = EmbeddingLearner(NCA, MLP((4,), 2), random_state=0).partial_fit(X, Y)
-    learner.set_params(learning_rate=0.1, loss=losses.Triplet(), weight_decay=0.1)
+    learner.set_params(learning_rate=0.1, loss=losses.Triplet())
     assert learner.partial_fit(X, Y).n_iter_ == 2
 
 
@@ -130,7 +131,7 @@ def test_batches_that_differ_are_no_rise():
 def test_a_resumed_training_knows_where_the_loss_began(tmp_path):
     learner = EmbeddingLearner(
         losses.Contrastive(), Linear(2), learning_rate=1e6, batch_size=20, random_state=0,
-        checkpoint=tmp_path / "training",
+        callbacks=[Checkpoint(tmp_path / "training")],
     )  # fmt: skip
     for max_epochs in (1, 2):
         with pytest.warns(ConvergenceWarning, match="The loss has risen from"):

@@ -14,9 +14,10 @@ from trained import configured
 
 import metricfast
 from metricfast import EmbeddingLearner, losses
+from metricfast.callbacks import Checkpoint
 from metricfast.embeddings import MLP, Linear
 from metricfast.samplers import ClassBalanced, Uniform
-from metricfast.training.checkpoint import Checkpoint
+from metricfast.training import checkpoint as files
 from metricfast.training.monitor import Monitor
 
 TRAIN = """
@@ -25,12 +26,15 @@ import numpy as np
 from sklearn.datasets import load_digits
 from metricfast import EmbeddingLearner, losses
 from metricfast.embeddings import MLP
+from metricfast.callbacks import Checkpoint
 X, y = load_digits(return_X_y=True)
 path = sys.argv[1]
+wait = lambda state: print(state.iteration, flush=True) or (
+    path.endswith("killed") and time.sleep(0.2)
+)
 learner = EmbeddingLearner(
     losses.NCA("log", reduction="mean"), MLP((32,), 4), early_stopping=True, max_epochs=8,
-    random_state=5, checkpoint=path, callbacks=[lambda state: print(state.iteration, flush=True)
-    or (path.endswith("killed") and time.sleep(0.2))],
+    random_state=5, callbacks=[Checkpoint(path), wait],
 ).fit(X[:600].astype("f4") / 16, y[:600])
 """
 
@@ -47,7 +51,12 @@ def test_a_killed_training_goes_on_to_the_same_result(tmp_path):
     process.stdout.close()
     points = DIGITS.astype("f4")
     learner = EmbeddingLearner(
-        NCA, MLP((32,), 4), early_stopping=True, max_epochs=8, random_state=5, checkpoint=killed
+        NCA,
+        MLP((32,), 4),
+        early_stopping=True,
+        max_epochs=8,
+        random_state=5,
+        callbacks=[Checkpoint(killed)],
     )
     seen = []
     resumed = clone(learner).set_params(callbacks=[lambda s: seen.append(s.iteration)])
@@ -64,7 +73,12 @@ def test_a_killed_training_goes_on_to_the_same_result(tmp_path):
 def test_a_longer_training_goes_on_from_a_shorter(tmp_path, seed):
     path = tmp_path / "training"
     learner = EmbeddingLearner(
-        NCA, MLP((8,), 2), ClassBalanced(4, 20), solver="sgd", checkpoint=path, random_state=seed
+        NCA,
+        MLP((8,), 2),
+        ClassBalanced(4, 20),
+        solver="sgd",
+        random_state=seed,
+        callbacks=[Checkpoint(path)],
     )
     learner.set_params(max_epochs=2).fit(X, Y)
     learner.set_params(max_epochs=5).fit(X, Y)
@@ -86,7 +100,11 @@ def test_a_longer_training_goes_on_from_a_shorter(tmp_path, seed):
 )
 def test_a_checkpoint_of_another_training_is_refused(tmp_path, change):
     learner = EmbeddingLearner(
-        NCA, MLP((8,), 2), max_epochs=1, checkpoint=tmp_path / "training", random_state=0
+        NCA,
+        MLP((8,), 2),
+        max_epochs=1,
+        random_state=0,
+        callbacks=[Checkpoint(tmp_path / "training")],
     ).fit(X, Y)
     with pytest.raises(ValueError, match="is of a training with other parameters or other data"):
         clone(learner).set_params(**change).fit(X, Y)
@@ -134,7 +152,12 @@ class Shaped:
 )
 def test_a_checkpoint_tells_functions_apart(tmp_path, loss, other):
     learner = EmbeddingLearner(
-        loss, MLP((4,), 2), Uniform(), max_epochs=1, checkpoint=tmp_path / "it", random_state=0
+        loss,
+        MLP((4,), 2),
+        Uniform(),
+        max_epochs=1,
+        random_state=0,
+        callbacks=[Checkpoint(tmp_path / "it")],
     )
     labels = X[:, 0] if isinstance(loss, losses.LogRatio) else Y
     learner.fit(X, labels)
@@ -146,11 +169,11 @@ def test_a_checkpoint_tells_functions_apart(tmp_path, loss, other):
 def test_a_checkpoint_that_cannot_be_written_is_refused_before_training(tmp_path, monkeypatch):
     epochs = []
     learner = EmbeddingLearner(NCA, Linear(2), max_epochs=1, callbacks=[epochs.append])
-    learner.set_params(checkpoint=tmp_path / "none" / "training")
+    learner.set_params(callbacks=[Checkpoint(tmp_path / "none" / "training")])
     with pytest.raises(FileNotFoundError, match=r"checkpoint .* no folder .*none"):
         learner.fit(X, Y)
     monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
-    learner.set_params(checkpoint=tmp_path / "training")
+    learner.set_params(callbacks=[Checkpoint(tmp_path / "training")])
     with pytest.raises(ImportError, match=r"checkpoint needs .* 'metricfast\[io\]'"):
         learner.fit(X, Y)
     assert not epochs
@@ -158,7 +181,11 @@ def test_a_checkpoint_that_cannot_be_written_is_refused_before_training(tmp_path
 
 def test_a_stop_by_a_callback_is_in_the_checkpoint(tmp_path):
     learner = EmbeddingLearner(
-        losses.Triplet(), Linear(4), max_epochs=6, random_state=0, checkpoint=tmp_path / "it"
+        losses.Triplet(),
+        Linear(4),
+        max_epochs=6,
+        random_state=0,
+        callbacks=[Checkpoint(tmp_path / "it")],
     )
     learner.set_params(callbacks=[lambda state: state.iteration == 2])
     first = clone(learner).fit(X, Y)
@@ -173,7 +200,9 @@ def test_a_stop_by_a_callback_is_in_the_checkpoint(tmp_path):
 
 
 def test_a_checkpoint_of_more_epochs_is_refused(tmp_path):
-    learner = EmbeddingLearner(NCA, MLP((4,), 2), max_epochs=3, checkpoint=tmp_path / "training")
+    learner = EmbeddingLearner(
+        NCA, MLP((4,), 2), max_epochs=3, callbacks=[Checkpoint(tmp_path / "training")]
+    )
     learner.fit(X, Y)
     with pytest.raises(ValueError, match="holds 3 epochs, more than max_epochs=2"):
         learner.set_params(max_epochs=2).fit(X, Y)
@@ -181,12 +210,12 @@ def test_a_checkpoint_of_more_epochs_is_refused(tmp_path):
 
 def test_a_warm_start_is_not_replaced_by_a_checkpoint(tmp_path):
     learner = EmbeddingLearner(
-        NCA, MLP((4,), 2), max_epochs=2, checkpoint=tmp_path / "one", warm_start=True
+        NCA, MLP((4,), 2), max_epochs=2, warm_start=True, callbacks=[Checkpoint(tmp_path / "one")]
     ).fit(X, Y)
     with pytest.raises(ValueError, match="is there already, and warm_start asks to start"):
         learner.fit(X, Y)
     first = learner.parameters_[0]
-    learner.set_params(checkpoint=tmp_path / "two").fit(X, Y)
+    learner.set_params(callbacks=[Checkpoint(tmp_path / "two")]).fit(X, Y)
     assert not np.array_equal(learner.parameters_[0], first)
 
 
@@ -203,7 +232,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
 def test_every_damage_of_a_checkpoint_is_found(tmp_path):
     path = tmp_path / "training"
     rng = np.random.RandomState(0)
-    checkpoint = Checkpoint(path, "of this test")
+    checkpoint = files.Checkpoint(path, "of this test")
     monitor = Monitor(np.ones(5))
     monitor(2.0, np.zeros(5))
     monitor.step = 2

@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from metricfast import NCA, AsymmetricSimilarity, EmbeddingLearner, FixedDatabase
 from metricfast.embeddings import Linear
 from metricfast.losses import Triplet
+from metricfast.solvers import Adam
 
 RNG = np.random.default_rng(0)
 UNITS = np.array([1e2, 1, 1e-2, 10])
@@ -23,7 +24,7 @@ MEANS = 2.5 * RNG.normal(size=(3, 4))
 Y, Y_DATABASE = np.repeat([0, 1, 2], 30), np.repeat([0, 1, 2], 30)
 X = (MEANS[Y] + 0.7 * RNG.normal(size=(90, 4))) * UNITS
 DATABASE = (MEANS[Y_DATABASE] + 0.7 * RNG.normal(size=(90, 4))) * UNITS
-LEARNER = AsymmetricSimilarity(max_epochs=4, random_state=0)
+LEARNER = AsymmetricSimilarity(random_state=0, solver=Adam(max_epochs=4))
 STEPS = make_pipeline(StandardScaler(), PCA(3), LEARNER)
 BOTH = {"X_database": DATABASE, "y_database": Y_DATABASE}
 

@@ -20,8 +20,10 @@ from metricfast import (
     losses,
     save,
 )
+from metricfast.callbacks import Checkpoint
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 from metricfast.samplers import Batch, DenseTriplet, Sampler, Uniform
+from metricfast.stopping import HeldOut
 from metricfast.training.objective import is_continuous, is_learnable
 
 LOSSES = [getattr(losses, name)() for name in NAMES]
@@ -45,7 +47,14 @@ def parameters_of(kind):
 def test_presets_have_the_parameters_of_the_learner(preset):
     learner, own = parameters_of(EmbeddingLearner), parameters_of(preset)
     # What the parts decide, or does not matter to them.
-    for name in ("loss", "embedding", "sampler", "batch_size", "proxy_rate", "candidate_fraction"):
+    for name in (
+        "loss",
+        "embedding",
+        "sampler",
+        "batch_size",
+        "proxy_lr_factor",
+        "candidate_fraction",
+    ):
         del learner[name]
     if preset is ProxyNCALearner:
         del learner["database"]
@@ -57,8 +66,8 @@ def test_presets_have_the_parameters_of_the_learner(preset):
 def test_presets_train_as_the_learner_does(tmp_path):
     seen = []
     preset = TripletLearner(
-        2, hidden_layer_sizes=(4,), max_epochs=3, early_stopping=True, validation_fraction=0.3,
-        checkpoint=tmp_path / "training", callbacks=[lambda s: seen.append(s.iteration)],
+        2, hidden_layer_sizes=(4,), max_epochs=3, early_stopping=HeldOut(fraction=0.3),
+        callbacks=[Checkpoint(tmp_path / "training"), lambda s: seen.append(s.iteration)],
         random_state=0,
     ).fit(X, Y)  # fmt: skip
     assert seen == [1, 2, 3] == list(range(1, 1 + len(preset.validation_scores_)))

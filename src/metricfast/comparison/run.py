@@ -31,7 +31,7 @@ from metricfast.comparison.labels import Labels
 from metricfast.comparison.record import Record
 from metricfast.comparison.result import CONSTANT, EUCLIDEAN, SCALED, Comparison, Row
 from metricfast.comparison.trial import Judge
-from metricfast.learners.base.trained import check_callbacks
+from metricfast.training.callbacks import as_callbacks
 
 __all__ = ["compare"]
 
@@ -158,7 +158,7 @@ def compare(
         raise TypeError(f"scoring must be the name of a scorer or a callable, got {scoring!r}.")
     if preprocessing is not None and not hasattr(preprocessing, "transform"):
         raise TypeError(f"preprocessing must be a transformer, got {preprocessing!r}.")
-    told: Any = check_callbacks(callbacks)
+    told: Any = tuple(as_callbacks(callbacks))
     if verbose:
         told = (*told, _show)
     X, labels = as_table(X, "X"), Labels.of(y, continuous)

@@ -12,9 +12,8 @@ from metricfast._core.progress import Progress
 from metricfast._core.targets import encode_together
 from metricfast.dask._rows import joined, row_blocks, starts_of
 from metricfast.dask._workers import Shared, Workers, threads_here
-from metricfast.learners.base.trained import TrainedLearner, check_callbacks
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
-from metricfast.learners.linear import LinearLearner
+from metricfast.training.callbacks import as_callbacks
 from metricfast.training.monitor import SolverState
 
 __all__ = ["fit_by_epochs"]
@@ -24,7 +23,7 @@ _LEARNED = ("components_", "bias_", "parameters_", "proxies_")
 
 
 def fit_by_epochs(
-    learner: TrainedLearner | LinearLearner,
+    learner: Any,
     workers: Workers,
     n_shards: int,
     X: Any,
@@ -52,11 +51,10 @@ def fit_by_epochs(
     # What is told of the course is told here, of averages.
     silent: dict[str, Any] = {"callbacks": None, "verbose": False}
     said = {name: getattr(learner, name) for name in silent}
-    callbacks = check_callbacks(learner.callbacks)
+    callbacks = as_callbacks(learner.callbacks)
     model = _with(learner, silent)
     sizes = [size for size, _ in described]
-    linear = isinstance(learner, LinearLearner)
-    n_epochs = learner._solver().n_iter if linear else int(learner.max_epochs)
+    n_epochs = learner._solver().n_iter
     progress = None
     if learner.verbose:
         progress = Progress(type(learner).__name__, n_epochs, "objective")
@@ -157,5 +155,5 @@ def _average(found: list[Any], sizes: list[int]) -> Any:
 
 def _course(learner: Any) -> Any:
     """Return where a training stands."""
-    course = learner._training if isinstance(learner, LinearLearner) else learner._course
+    course = learner._training
     return course[0] if isinstance(course, tuple) else course

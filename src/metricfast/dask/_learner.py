@@ -19,7 +19,8 @@ from metricfast.dask._rows import blocks_of, joined, row_blocks
 from metricfast.dask._search import kneighbors, retrieval_report
 from metricfast.dask._sums import fit_by_sums, is_exact
 from metricfast.dask._workers import Workers, under_limit
-from metricfast.learners.base.trained import TrainedLearner
+from metricfast.learners.asymmetric import AsymmetricSimilarity
+from metricfast.learners.embedding.base import BaseEmbeddingLearner
 from metricfast.learners.linear import LinearLearner
 from metricfast.metrics import RetrievalReport
 from metricfast.metrics._wanted import label_distance_of
@@ -29,6 +30,8 @@ __all__ = ["DistributedLearner"]
 
 # References that points of continuous labels are scored by, as of the learners themselves.
 _NEIGHBORS = 10
+# Learners that are trained iteration by iteration.
+_TRAINED = (LinearLearner, BaseEmbeddingLearner, AsymmetricSimilarity)
 
 
 class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -159,7 +162,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
             fit_divided(learner, workers, n_parts, X, y, sample_weight, **params)
             self.learner_ = learner
             return self
-        if not isinstance(learner, (TrainedLearner, LinearLearner)):
+        if not isinstance(learner, _TRAINED):
             raise TypeError(
                 "learner must be of sums (Covariance, RCA; GMML, SDML of pairs), from classes "
                 "(LFDA, ANMM, DMLMJ and those whose names end in _Supervised), or trained "
@@ -307,7 +310,6 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
     def _of_one_thread(self) -> Any:
         """Return the learner for tasks, of which a worker runs one on each of its threads."""
         learner = copy.copy(self.learner_)
-        learner.__dict__.pop("_course", None)
         learner.__dict__.pop("_training", None)
         if hasattr(learner, "n_jobs"):
             learner.n_jobs = 1

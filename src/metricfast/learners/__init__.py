@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from metricfast.learners.asymmetric import AsymmetricSimilarity
 from metricfast.learners.closed.anmm import ANMM
 from metricfast.learners.closed.covariance import Covariance
 from metricfast.learners.closed.dmlmj import DMLMJ
@@ -25,7 +26,6 @@ from metricfast.learners.tuples.mmc import MMC, MMC_Supervised
 from metricfast.learners.tuples.oasis import OASIS, OASIS_Supervised
 from metricfast.learners.tuples.scml import SCML, SCML_Supervised
 from metricfast.learners.tuples.sdml import SDML, SDML_Supervised
-from metricfast.learners.votes.asymmetric import AsymmetricSimilarity
 
 __all__ = [
     "ANMM",

@@ -43,7 +43,13 @@ from metricfast.training.train import Observers, report_divergence, train
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["LinearLearner", "for_mini_batches", "forget_on_error", "warn_without_slope"]
+__all__ = [
+    "LinearLearner",
+    "for_mini_batches",
+    "forget_on_error",
+    "refuse_partial",
+    "warn_without_slope",
+]
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 # Parameters that do not change the result, or only how long a training goes on.
@@ -56,7 +62,7 @@ def for_mini_batches(method: _Method) -> _Method:
     return available
 
 
-class LinearLearner(CallbackMixin, MahalanobisMixin):  # type: ignore[misc]
+class LinearLearner(CallbackMixin, MahalanobisMixin):
     """Base class of learners of a linear map by a loss of the mapped points.
 
     A learner defines `_problem`, which returns what to minimise. The parameters `init`,
@@ -181,9 +187,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):  # type: ignore[misc]
             validation = data.validation(train_rows, test)
             error = partial(_validation_error, problem, validation)
             history.judge(error, int(rule.patience))
-        checkpoint.restore(
-            history, "max_epochs" if solver.by_batches else "max_iter", solver.n_iter
-        )
+        checkpoint.restore(history, solver)
 
         def run() -> None:
             if n_iter == 0:
@@ -231,7 +235,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):  # type: ignore[misc]
             As for `fit`; and with `early_stopping` or a checkpoint, which need all points.
         """
         solver, rule, callbacks = self._check_parameters()
-        self._refuse_partial(rule, callbacks)
+        refuse_partial(None if isinstance(self.early_stopping, str) else rule, callbacks)
         assert isinstance(solver, MiniBatchSolver)
         warm = getattr(self, "components_", None)
         exponent = None if warm is None else self._exponent
@@ -276,12 +280,6 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):  # type: ignore[misc]
         """Return the solver."""
         return as_solver(self.solver, LBFGS(self.max_iter, self.tol), self._solver_names)
 
-    def _refuse_partial(self, rule: Any, callbacks: list[Any]) -> None:
-        if rule is not None and not isinstance(self.early_stopping, str):
-            raise ValueError("partial_fit needs early_stopping as it is by default.")
-        if any(not callable(each) for each in callbacks):
-            raise ValueError("partial_fit takes no Checkpoint: save the learner instead.")
-
     _accept_sparse: str | bool = "csr"
     _keeps_points = False  # whether `Dataset.given` is needed
 
@@ -293,7 +291,10 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):  # type: ignore[misc]
         if validate:
             needed = "validate=True", "set validate=False"
         elif not solver.by_batches:
-            needed = f"solver={self.solver!r}", "set solver='adam', which reads parts of it"
+            needed = (
+                f"{type(self).__name__} with solver={self.solver!r}",
+                "set solver='adam', which reads parts of it",
+            )
         data = load_dataset(
             self, X, y, sample_weight, exponent=exponent, in_memory=needed,
             keep=self._keeps_points,
@@ -351,6 +352,14 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):  # type: ignore[misc]
         if chosen.get("schedule") not in (None, "cosine"):
             chosen.pop("max_epochs")
         return {**params, "solver": [type(solver).__name__, chosen]}
+
+
+def refuse_partial(rule: Any, callbacks: list[Any]) -> None:
+    """Raise ValueError for early stopping and checkpoints, which `partial_fit` cannot have."""
+    if rule is not None:
+        raise ValueError("partial_fit needs early_stopping as it is by default.")
+    if any(not callable(each) for each in callbacks):
+        raise ValueError("partial_fit takes no Checkpoint: save the learner instead.")
 
 
 @contextmanager

@@ -13,11 +13,11 @@ from sklearn.utils.class_weight import compute_sample_weight
 from metricfast._core.arguments import check_choice
 from metricfast._core.targets import check_sample_weight
 from metricfast._core.types import Array, Floats, Integers
-from metricfast.learners.base.told import tells_callbacks
 from metricfast.losses import MLKR, NCA
 from metricfast.predictors.soft_base import SoftNeighbors
 from metricfast.predictors.soft_training import Task
 from metricfast.predictors.targets import Classes, as_numbers, check_given
+from metricfast.training.callbacks import reports_to_sklearn
 
 __all__ = ["NCAClassifier", "NCARegressor"]
 
@@ -167,7 +167,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     ) -> None:
         self._take(locals())
 
-    @tells_callbacks
+    @reports_to_sklearn
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NCAClassifier:
         """Learn the maps, and keep the points to vote.
 
@@ -373,7 +373,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
     ) -> None:
         self._take(locals())
 
-    @tells_callbacks
+    @reports_to_sklearn
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NCARegressor:
         """Learn the maps, and keep the points to predict by.
 

@@ -28,10 +28,10 @@ from metricfast._core.warn import warn_user
 from metricfast.distances.database import Database
 from metricfast.embeddings import Embedding, Linear, Periodic
 from metricfast.learners.base.html import LearnedReprMixin
-from metricfast.learners.base.told import TellsCallbacks
 from metricfast.predictors.soft_training import Course, Task, Training, best_of, hold_out
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.predictors.tables import Table
+from metricfast.training.callbacks import CallbackMixin
 
 __all__ = ["SoftNeighbors"]
 
@@ -43,7 +43,7 @@ _Self = TypeVar("_Self", bound="SoftNeighbors")
 
 
 class SoftNeighbors(
-    TellsCallbacks,
+    CallbackMixin,
     LearnedReprMixin,
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
@@ -100,7 +100,7 @@ class SoftNeighbors(
         return Course(
             self.solver, self.learning_rate, self.weight_decay, checked["batch_size"],
             self.candidate_fraction, checked["max_epochs"], checked["n_iter_no_change"],
-            self.n_jobs, self.verbose, self._told,
+            self.n_jobs, self.verbose, self._fit_task,
         )  # fmt: skip
 
     def _learn(self, X: Any, weight: Floats | None) -> None:
@@ -129,9 +129,9 @@ class SoftNeighbors(
                 f"{self.validation_fraction} leaves fewer than 2 to train on: give more points or "
                 "a smaller fraction."
             )
-        if self._told is not None:
+        if self._fit_task is not None:
             n_epochs = int(self.n_estimators) * int(self.max_epochs)
-            self._told.begin("epoch", n_epochs if len(choices) == 1 else None)
+            self._fit_task.begin("epoch", n_epochs if len(choices) == 1 else None)
         task, codes = self._task(E, rows, weight)
         rng = check_random_state(self.random_state)
         trained: list[Training] = []

@@ -13,10 +13,10 @@ from metricfast._core.progress import Progress
 from metricfast._core.targets import by_appearance
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.embeddings import Embedding
-from metricfast.learners.base.told import Told
 from metricfast.losses._call import Loss
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.samplers import Batch, batch_count
+from metricfast.training.callbacks import FitTask
 from metricfast.training.coordinates import Parts, flat, parts
 from metricfast.training.labelled import Labelled
 from metricfast.training.monitor import DivergedError, Monitor
@@ -69,7 +69,7 @@ class Course:
     n_iter_no_change: int
     n_jobs: int | None
     verbose: bool | int
-    told: Told | None = None
+    fit_task: FitTask | None = None
 
     def batches(self, n: int, rng: RandomState) -> Iterator[Batch]:
         """Draw batches of anchors, each with a share of the other points as candidates."""
@@ -124,7 +124,7 @@ class Training:
 
         def observer(epoch: int, value: float, x: Array) -> bool:
             progress(epoch, value)
-            return course.told is not None and course.told.iteration()
+            return course.fit_task is not None and course.fit_task.iteration()
 
         most = min(course.max_epochs, max_epochs or course.max_epochs)
         with Progress(label, most - len(monitor.curve), shown=course.verbose) as progress:

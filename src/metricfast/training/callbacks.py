@@ -19,7 +19,7 @@ from metricfast.training.monitor import Monitor, SolverState
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:  # before scikit-learn 1.9
-    CallbackSupportMixin, with_callbacks = None, None
+    CallbackSupportMixin, with_callbacks = object, None
 
 __all__ = [
     "Callback",
@@ -113,10 +113,11 @@ class OpenCheckpoint:
         self._found = found
         self.rng = np.random.RandomState(found["seed"])
 
-    def restore(self, history: Monitor, name: str, n_iter: int) -> None:
-        """Continue from the file, if it exists; `name` is the parameter that bounds iterations."""
+    def restore(self, history: Monitor, solver: Any) -> None:
+        """Continue from the file, if it exists."""
         if self._file is not None and "arrays" in self._found:
-            self._file.restore(history, self._found, name, n_iter)
+            name = "max_epochs" if solver.by_batches else "max_iter"
+            self._file.restore(history, self._found, name, solver.n_iter)
 
     def write(self, history: Monitor) -> None:
         """Replace the file."""
@@ -137,10 +138,6 @@ def as_callbacks(value: Any) -> list[Any]:
                 f"got {callback!r}."
             )
     return found
-
-
-# Base class of learners that support scikit-learn's callbacks, such as its `ProgressBar`.
-CallbackMixin: Any = CallbackSupportMixin or type("CallbackMixin", (), {})
 
 
 class FitTask:
@@ -198,6 +195,12 @@ class FitTask:
             return {"_fit_task": None}  # a copy of the estimator has the others
 
         return bool(task.call_on_fit_task_end(**self._data, reconstruction_attributes=attributes))
+
+
+class CallbackMixin(CallbackSupportMixin):  # type: ignore[misc]
+    """Base class of learners that support scikit-learn's callbacks, such as its `ProgressBar`."""
+
+    _fit_task: FitTask | None = None  # while `fit` runs, if a callback is set
 
 
 def reports_to_sklearn(fit: _Fit) -> _Fit:

@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator
 from metricfast._core.arguments import check_choice, check_count, check_range
 from metricfast.samplers import Batch
 from metricfast.training import steps
-from metricfast.training.steps import Rule, Steps
 from metricfast.training.lbfgs import minimize_hinge, minimize_smooth
 from metricfast.training.monitor import Monitor, Vector
+from metricfast.training.steps import Rule, Steps
 
 __all__ = [
     "LBFGS",
@@ -203,7 +203,7 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
 
     def steps(self, problem: Any, start: Vector, max_epochs: int | None) -> Steps:
         """Return the steps of a training; `max_epochs` is None where there is no last epoch."""
-        first = problem.learning_rate if self.learning_rate is None else self.learning_rate
+        first = self._default_rate(problem) if self.learning_rate is None else self.learning_rate
         if problem.relative_steps:
             first *= math.sqrt(float(np.mean(start**2))) or 1.0
         schedule = problem.schedule if self.schedule is None else self.schedule
@@ -218,6 +218,9 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
         return steps.Steps(
             self.rule(problem), rate, problem.runs(self.weight_decay), problem.averages_batches
         )
+
+    def _default_rate(self, problem: Any) -> float:
+        return float(problem.learning_rate)
 
     def rule(self, problem: Any) -> Rule:
         """Return the steps as a function."""
@@ -289,6 +292,8 @@ class AdamW(MiniBatchSolver):
 class SGD(MiniBatchSolver):
     """Gradient descent with momentum on mini-batches.
 
+    Its default learning rate is ten times that of other solvers.
+
     Parameters
     ----------
     learning_rate, batch_size, max_epochs, schedule, weight_decay
@@ -314,6 +319,9 @@ class SGD(MiniBatchSolver):
         """Raise ValueError for parameters that cannot be used."""
         super().check()
         check_range("momentum", self.momentum, high=1)
+
+    def _default_rate(self, problem: Any) -> float:
+        return 10 * float(problem.learning_rate)
 
     def step(
         self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
@@ -372,14 +380,17 @@ _NAMES: dict[str, type[MiniBatchSolver]] = {
 }  # fmt: skip
 
 
-def as_solver(value: Any, lbfgs: LBFGS, names: Iterable[str] = ("lbfgs", "adam")) -> Solver:
+def as_solver(
+    value: Any, lbfgs: LBFGS, names: Iterable[str] = ("lbfgs", "adam"), **params: Any
+) -> Solver:
     """Return the solver that the parameter `solver` means; ValueError for other values.
 
-    `lbfgs`: what "lbfgs" means. `names`: the strings that the learner takes.
+    `lbfgs`: what "lbfgs" means. `names`: the strings that the learner takes. `params`: parameters
+    of mini-batch solvers that are given by name.
     """
     names = tuple(names)
     if isinstance(value, str) and value in names:
-        value = lbfgs if value == "lbfgs" else _NAMES[value]()
+        value = lbfgs if value == "lbfgs" else _NAMES[value](**params)
     if not isinstance(value, (LBFGS, MiniBatchSolver)):
         known = ", ".join(map(repr, names))
         raise ValueError(f"solver must be {known} or one of metricfast.solvers, got {value!r}.")

@@ -59,7 +59,7 @@ class Observers:
         self._progress = None
         if self.estimator.verbose:
             self._progress = Progress(kind, n_iter, self.quantity)
-        self._task = getattr(self.estimator, "_fit_task", None)
+        self._task = self.estimator._fit_task
         if self._task is not None:
             name = "epoch" if solver.by_batches else "iteration"
             self._task.begin(name, max(0, n_iter - len(history.curve)))

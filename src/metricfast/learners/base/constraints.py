@@ -11,7 +11,7 @@ from metricfast._core.arguments import check_random_state
 from metricfast._core.types import Array, RandomState
 from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.learners.base.thresholds import check_calibration_params
-from metricfast.learners.base.told import tells_callbacks
+from metricfast.training.callbacks import reports_to_sklearn
 
 __all__ = ["ConstraintLearner", "Drawn", "FromClasses", "Weight"]
 
@@ -88,7 +88,7 @@ class FromClasses(ConstraintLearner):
     _requires_y = True
     _partial_labels = True
 
-    @tells_callbacks
+    @reports_to_sklearn
     def fit(
         self: Self,
         X: ArrayLike,

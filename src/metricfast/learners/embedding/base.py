@@ -1,55 +1,86 @@
-"""The training of any embedding by any loss."""
+"""The base of learners of any embedding: how their parts are trained."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._core.arguments import check_random_state
+from metricfast._core.arguments import check_bool, check_random_state, check_range, check_verbose
+from metricfast._core.arrays import as_threads
 from metricfast._core.sources import Scaled, Source
+from metricfast._core.types import Array, RandomState
 from metricfast._core.warn import warn_user
-from metricfast._labels.binding import is_precomputed
+from metricfast._labels.binding import agreed, bind_labels, is_precomputed
 from metricfast._labels.distance import LabelDistance
 from metricfast.embeddings import Embedding, Linear
-from metricfast.learners.base.told import tells_callbacks
-from metricfast.learners.base.trained import Callback, with_batches
 from metricfast.learners.base.validation import naming_held_out
-from metricfast.learners.embedding.input import share_label_distance
-from metricfast.learners.embedding.metric import embed
-from metricfast.learners.embedding.training import (
-    EmbeddingTraining,
-    check_continuation,
-    earlier_fit,
-    initial_proxies,
+from metricfast.learners.embedding.input import check_parts, load_points, share_label_distance
+from metricfast.learners.embedding.metric import EmbeddedMetricMixin, embed
+from metricfast.learners.linear import for_mini_batches, refuse_partial
+from metricfast.losses._call import Loss
+from metricfast.samplers import Sampler
+from metricfast.training.callbacks import (
+    CallbackMixin,
+    OpenCheckpoint,
+    as_callbacks,
+    reports_to_sklearn,
 )
 from metricfast.training.chunks import Chunked, mean_and_exponent, rows_of
-from metricfast.training.coordinates import flat, parts
-from metricfast.training.lbfgs import minimize_smooth
-from metricfast.training.monitor import Monitor
-from metricfast.training.objective import Objective, is_learnable
+from metricfast.training.coordinates import flat
+from metricfast.training.embedding_problem import EmbeddingProblem
+from metricfast.training.fingerprint import fingerprint
+from metricfast.training.monitor import Monitor, Vector
+from metricfast.training.objective import is_continuous, is_learnable
 from metricfast.training.own_parts import initial_parameters
-from metricfast.training.steps import RISE, run_epoch
+from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver
+from metricfast.training.steps import RISE
+from metricfast.training.stopping import HeldOut, as_stopping_rule, hold_out
+from metricfast.training.train import Observers, report_divergence, train
 
 __all__ = ["BaseEmbeddingLearner"]
 
-Array = NDArray[Any]
-# Below this, decreases of a loss of float32 points are rounding.
-_SINGLE_TOL = 1e-6
+# Rows of this length or less are zero where rows are normalized, and have no gradient.
+_LEAST = 1e-12
 
 
-class BaseEmbeddingLearner(EmbeddingTraining):
+class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
     """Base of learners of any embedding.
 
-    A learner defines `_parts`, and has parameters of those names below that it lets one choose.
+    A learner defines `_parts`, which returns loss, embedding and sampler. The parameters below are
+    those of `EmbeddingLearner`. Those that a learner does not have keep these values.
     """
 
-    @tells_callbacks
+    _requires_y = True
+    _solver_names = ("adam", "adamw", "sgd", "lbfgs")
+
+    solver: Any = "adam"
+    learning_rate: float | None = None
+    batch_size: int | None = None
+    max_epochs: int = 50
+    early_stopping: Any = False
+    database: str = "batch"
+    candidate_fraction: float | None = None
+    proxy_lr_factor: float = 1.0
+    label_distance: Any = None
+    warm_start: bool = False
+    callbacks: Any = None
+    random_state: Any = None
+    verbose: bool | int = False
+    n_jobs: int | None = None
+
+    _training: Monitor | None = None  # where `partial_fit` continues
+
+    @abstractmethod
+    def _parts(self) -> tuple[Any, Embedding, Sampler]:
+        """Return loss, embedding and sampler."""
+
+    @reports_to_sklearn
     def fit(self, X: Any, y: Any, *, validate: bool = False) -> BaseEmbeddingLearner:
         """Learn the embedding.
 
@@ -57,14 +88,14 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
                 preprocessor
-            Points. float32 is computed with as it is, everything else as float64. Of a source that
-            does not fit into memory, such as a memory map, mini-batches hold a part at a time.
+            Points, in float32 or float64. Other dtypes become float64. With mini-batches, X may be
+            a source that does not fit into memory, such as a memory map.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), or sequence of objects
             Class labels, of at least two classes; or labels, not all equal, where the loss is one
             of continuous labels: numbers, or whatever the label distance takes.
         validate : bool, default=False
             Also fit a clone to four fifths of the points, `score` it on the others as queries among
-            those, as well as the points as they were given, keep the numbers in `validation_`, and
+            those, as well as the points as they were given, store the numbers in `validation_`, and
             warn if it is worse.
 
         Returns
@@ -74,11 +105,11 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         Raises
         ------
         ValueError
-            If an argument or parameter has a value that cannot be used, or `checkpoint` is of
+            If an argument or parameter has a value that cannot be used, or a checkpoint belongs to
             another training.
         ImportError, FileNotFoundError
-            If `checkpoint` is given without the package safetensors, or in a folder that there is
-            not; before training.
+            If there is a checkpoint without the package safetensors, or in a folder that does not
+            exist; before training.
 
         Warns
         -----
@@ -89,55 +120,65 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         UserWarning
             With `validate`, if the embedding is worse than none.
         """
-        self._train(X, y, validate)
+        solver, rule, callbacks, parts = self._check_parameters()
+        kept = _earlier_fit(self) if self.warm_start else None
+        self._forget()
+        self._training = None
+        self._fit(X, y, solver, rule, callbacks, parts, kept, validate)
         if validate:
             self._validate_fit(X, y)
         return self
 
-    def _train(self, X: Any, y: Any, validate: bool = False) -> None:
-        loss, embedding, sampler, callbacks = self._check_parameters()
-        kept = earlier_fit(self) if self.warm_start else None
-        self._forget()
-        self.__dict__.pop("_course", None)
+    def _fit(
+        self, X: Any, y: Any, solver: Solver, rule: HeldOut | None, callbacks: list[Any],
+        parts: tuple[Any, Embedding, Sampler], kept: Any, validate: bool,
+    ) -> None:  # fmt: skip
+        loss, embedding, sampler = parts
         said, given = self._said_label_distance, y
-        X, y, distance = self._check_data(X, y, loss, validate=validate)
-        what = given if is_precomputed(said) else y
-        rng, checkpoint, found = self._begin(X, what, loss, embedding, sampler)
-        rng = np.random.RandomState(rng.randint(2**31 - 1))
+        X, y, distance = load_points(self, X, y, loss, needed=self._needed(solver, validate))
+        depends_on = X, given if is_precomputed(said) else y, loss, embedding, sampler
+        checkpoint = OpenCheckpoint(
+            callbacks, self.random_state, self.warm_start, *depends_on,
+            self._fingerprint_params(solver),
+        )  # fmt: skip
+        rng = np.random.RandomState(checkpoint.rng.randint(2**31 - 1))
         share_label_distance(distance, loss, sampler, said)
         known = kept is not None and len(kept[1]) == X.shape[1]
-        if kept is not None and known:
+        if known:
             self.mean_ = kept[1]
         X = self._centred(X, not known)
-        n, held_out = X.shape[0], None
-        train, test = self._hold_out(y if self._has_classes else None, X, rng)
-        if test is not None:
-            held_out, X, y = (X[test], y[test]), rows_of(X, train), y[train]
-        with naming_held_out(test, n):
-            self._check_numbers(loss, X.shape[0])
+        n, held_out, test = X.shape[0], None, None
+        if rule is not None:
+            classes = y if self._has_classes else None
+            train_rows, test = hold_out(rule.fraction, X, classes, rng)
+            held_out, X, y = (X[test], y[test]), rows_of(X, train_rows), y[train_rows]
         start = self._initialize(X, y, loss, embedding, rng, kept and kept[0])
-        objective = self._objective(X, y, loss, start)
-        monitor = Monitor(flat(start), rng=rng)
-        if held_out is not None:
-            among = self._few(X, y)
-            monitor.judge(
-                lambda x: -self._held_out_score(objective, *held_out, *among, x, distance),
-                self.n_iter_no_change,
+        problem = self._problem(X, y, loss, start)
+        with naming_held_out(test, n):
+            problem.check_size(solver.by_batches)
+        history = Monitor(flat(start), rng=rng)
+        if held_out is not None and rule is not None:
+            sample = self._representative(X, y)
+            history.judge(
+                lambda x: -self._held_out_score(problem, *held_out, *sample, x, distance),
+                int(rule.patience),
             )
         batches: Any = None
-        if self.solver != "lbfgs":
+        if isinstance(solver, MiniBatchSolver):
             seed = rng.randint(2**31 - 1)
-            batches = self._batches(sampler, objective, monitor, random_state=seed)
-        with self._keeping(monitor, objective, callbacks, checkpoint=checkpoint, found=found):
-            self._solve(objective, monitor, batches)
-            if not monitor.costs and 0 < RISE * monitor.first < (monitor.curve or [0.0])[-1]:
-                warn_user(
-                    f"The loss has risen from {monitor.first:.3g} to {monitor.curve[-1]:.3g}: "
-                    "training diverged. Lower learning_rate.",
-                    ConvergenceWarning,
-                )
+            batches = problem.batches(sampler, history.rng, solver.batch_size, seed)
+        else:
+            problem.add_decay()
+        checkpoint.restore(history, solver)
+        self._train(problem, history, solver, callbacks, batches, checkpoint)
+        if not history.costs and 0 < RISE * history.first < (history.curve or [0.0])[-1]:
+            warn_user(
+                f"The loss has risen from {history.first:.3g} to {history.curve[-1]:.3g}: "
+                "training diverged. Lower learning_rate.",
+                ConvergenceWarning,
+            )
 
-    @with_batches
+    @for_mini_batches
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None
     ) -> BaseEmbeddingLearner:
@@ -146,10 +187,10 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The mean of those of the first call is the one that is subtracted from all.
+            The mean of the points of the first call is subtracted from all.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), or sequence of objects
         classes : array-like of shape (n_classes,), optional
-            All classes there will be, for the first call of a loss with a table of classes, such as
+            All classes there will be, for the first call of a loss with proxies, such as
             `ProxyNCA`; by default those of `y`. Other losses take new ones in any call.
 
         Returns
@@ -159,23 +200,25 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         Raises
         ------
         ValueError
-            As of `fit`; for early stopping, `checkpoint` and "cosine", which need all points or the
-            number of epochs; for classes that a table does not have; and for another solver,
-            embedding or kind of loss or labels than before. With "lbfgs" there is no `partial_fit`.
+            As for `fit`; for early stopping, a checkpoint and "cosine", which need all points or
+            the number of epochs; for classes without a proxy; and for another solver, embedding or
+            kind of loss or labels than before.
 
         Warns
         -----
         UserWarning
             If all continuous labels of a later call are the same: nothing is learned from it.
         """
-        loss, embedding, sampler, callbacks = self._check_parameters()
-        self._refuse_in_parts()
-        if self.schedule == "cosine":
-            raise ValueError("partial_fit needs schedule 'constant' or 'inverse'.")
+        solver, rule, callbacks, parts = self._check_parameters()
+        loss, embedding, sampler = parts
+        refuse_partial(rule, callbacks)
+        assert isinstance(solver, MiniBatchSolver)
+        if solver.schedule == "cosine":
+            raise ValueError("partial_fit needs a solver with schedule 'constant' or 'inverse'.")
         begun = hasattr(self, "parameters_")
         if begun:
-            check_continuation(self, loss, embedding)
-        X, y, distance = self._check_data(X, y, loss, classes, reset=not begun)
+            _check_continuation(self, solver, loss, embedding)
+        X, y, distance = load_points(self, X, y, loss, classes, reset=not begun)
         if begun and distance is not None and distance.all_zero(y):
             warn_user(
                 "All labels of this call are the same, which tells nothing of distances: nothing "
@@ -190,19 +233,124 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         else:
             rng = np.random.RandomState(check_random_state(self.random_state).randint(2**31 - 1))
             start = self._initialize(X, y, loss, embedding, rng)
-        objective = self._objective(X, y, loss, start)
-        monitor: Monitor | None = getattr(self, "_course", None)
-        if monitor is None or monitor.x.dtype != X.dtype:
+        problem = self._problem(X, y, loss, start)
+        history = self._training
+        if history is None or history.x.dtype != X.dtype:
             seed = check_random_state(self.random_state).randint(2**31 - 1)
-            monitor = Monitor(flat(start), rng=np.random.RandomState(seed))
-        batches = self._batches(sampler, objective, monitor)
-        with self._keeping(monitor, objective, callbacks):
-            steps = self._steps(objective, monitor.x, None)
-            monitor(run_epoch(objective, batches(), monitor, steps), monitor.x)
+            history = Monitor(flat(start), rng=np.random.RandomState(seed))
+        batches = problem.batches(sampler, history.rng, solver.batch_size)
+        self._train(problem, history, solver, callbacks, batches, epoch=True)
         return self
 
+    def _train(
+        self, problem: EmbeddingProblem, history: Monitor, solver: Solver, callbacks: list[Any],
+        batches: Any, checkpoint: OpenCheckpoint | None = None, epoch: bool = False,
+    ) -> None:  # fmt: skip
+        """Run the solver, or a single epoch, and set what is fitted."""
+        n_own = len(problem.embedding.decays(0.0))
+        observers = Observers(
+            self, lambda x, final: self._set_fitted(problem, history, x),
+            lambda x: problem.parameters(x)[:n_own], callbacks, checkpoint, quantity="loss",
+        )  # fmt: skip
+        run = None
+        if epoch:
+            assert isinstance(solver, MiniBatchSolver)
+            run = lambda: solver.run_epoch(problem, history, batches, history.x)  # noqa: E731
+        try:
+            diverged = train(
+                problem, history, solver, observers, batches, run=run,
+                chosen=lambda history: history.best_x if history.costs else history.x,
+                n_iter=1 if epoch else None,
+            )  # fmt: skip
+        finally:
+            history.cost = None
+            self._training = history
+        if diverged:
+            self._report_divergence(problem, history)
+        if problem.n_infeasible:
+            warn_user(
+                f"No set of n_neighbors={problem.loss.loss.n_neighbors} neighbours in a batch is "
+                f"right for {problem.n_infeasible / problem.n_queries:.2%} of the queries, which "
+                "are left out of the loss: raise batch_size, choose a sampler of more points of a "
+                "class, set database='all', or lower n_neighbors."
+            )
+
+    def _check_parameters(
+        self,
+    ) -> tuple[Solver, HeldOut | None, list[Any], tuple[Any, Embedding, Sampler]]:
+        """Check the parameters; return solver, stopping rule, callbacks and copies of the parts."""
+        solver = self._solver()
+        loss, embedding, sampler = self._parts()
+        check_parts(
+            loss, embedding, sampler, database=self.database, by_batches=solver.by_batches,
+            candidate_fraction=self.candidate_fraction,
+        )  # fmt: skip
+        check_range("proxy_lr_factor", self.proxy_lr_factor)
+        check_bool("warm_start", self.warm_start)
+        check_verbose(self.verbose)
+        as_threads(self.n_jobs)
+        rule, callbacks = (
+            as_stopping_rule(self.early_stopping, folds=False),
+            as_callbacks(self.callbacks),
+        )
+        assert rule is None or isinstance(rule, HeldOut)
+        parts = clone(loss, safe=False), clone(embedding), clone(sampler, safe=False)
+        return solver, rule, callbacks, parts
+
+    def _solver(self) -> Solver:
+        """Return the solver."""
+        return as_solver(
+            self.solver, LBFGS(self.max_epochs), self._solver_names, max_epochs=self.max_epochs,
+            learning_rate=self.learning_rate, batch_size=self.batch_size,
+        )  # fmt: skip
+
+    def _needed(self, solver: Solver, validate: bool) -> tuple[str, str] | None:
+        """Return why all points must be in memory, and what to do, if they must."""
+        if validate:
+            return "validate=True", "set validate=False"
+        if not solver.by_batches:
+            reason = f"{type(self).__name__} with solver={self.solver!r}"
+            return reason, "set solver='adam', which reads parts of it"
+        return None
+
+    @property
+    def _has_classes(self) -> bool:  # type: ignore[override]
+        return not is_continuous(self._parts()[0])
+
+    @property
+    def _said_label_distance(self) -> Any:
+        """The label distance that the learner, the loss or the sampler names."""
+        loss, _, sampler = self._parts()
+        parts = {"the learner": self, "loss": loss, "sampler": sampler}
+        said = agreed({name: getattr(part, "label_distance", None) for name, part in parts.items()})
+        own = not isinstance(loss, Loss)  # one of the user's may do as it likes
+        if said is not None and not (
+            is_continuous(loss) and (own or hasattr(loss, "label_distance"))
+        ):
+            raise ValueError(
+                f"label_distance must be None with {type(loss).__name__}, which compares no "
+                f"distances of labels: found {said!r}. Choose another loss, such as LogRatio."
+            )
+        return said
+
+    def _bind_labels(
+        self, y: Any, y_database: Any = None, sizes: tuple[int, int] | None = None
+    ) -> tuple[LabelDistance, Array, Array]:
+        said = self._said_label_distance
+        if said is None:
+            said = getattr(self._parts()[0], "_default_label_distance", "euclidean")
+            said = said.removeprefix("sq")  # scores are in the unit of the labels
+        return bind_labels(said, y, y_database, sizes=sizes)
+
+    def _problem(self, X: Any, y: Array, loss: Any, start: list[Array]) -> EmbeddingProblem:
+        return EmbeddingProblem(
+            X, y, loss, self.embedding_, start, database=self.database,
+            candidate_fraction=self.candidate_fraction, n_jobs=self.n_jobs,
+            n_classes=len(getattr(self, "classes_", ())), proxy_lr_factor=self.proxy_lr_factor,
+        )  # fmt: skip
+
     def _centred(self, X: Any, anew: bool) -> Any:
-        """Return points less the mean, which is that of these where it is taken anew."""
+        """Return points less `mean_`, which is set to their mean if it is taken anew."""
         if anew:
             self.mean_ = np.zeros(X.shape[1], X.dtype) if issparse(X) else _mean(X)
         if isinstance(X, Source):
@@ -215,20 +363,18 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         y: Array,
         loss: Any,
         embedding: Embedding,
-        rng: np.random.RandomState,
+        rng: RandomState,
         kept: list[Array] | None = None,
     ) -> list[Array]:
-        """Return what to start from, and set it as what is fitted so far."""
-        all_of_them, (X, y) = (X, y), self._few(X, y)
-        # Components of all points are sums; what other embeddings start from, nobody knows.
-        of, labels = all_of_them if type(embedding) is Linear else (X, y)
-        start = initial_parameters(embedding, of, labels if self._has_classes else None, rng)
-        embedding.decays(self.weight_decay)
-        self._refuse_beyond_memory(all_of_them[0], [array.shape for array in start])
+        """Return the initial parameters, and set them as what is fitted so far."""
+        all_points, (X, y) = (X, y), self._representative(X, y)
+        # A linear map's "pca" reads all points in blocks; other embeddings get a sample.
+        points, labels = all_points if type(embedding) is Linear else (X, y)
+        start = initial_parameters(embedding, points, labels if self._has_classes else None, rng)
         Z = embed(embedding, start, X, n_jobs=self.n_jobs)
         if is_learnable(loss):
             unit = bool(getattr(embedding, "normalize", False))
-            start.append(initial_proxies(Z, y, len(self.classes_), rng if unit else None))
+            start.append(_initial_proxies(Z, y, len(self.classes_), rng if unit else None))
         if kept is not None:
             if [array.shape for array in kept] != [array.shape for array in start]:
                 raise ValueError(
@@ -240,81 +386,57 @@ class BaseEmbeddingLearner(EmbeddingTraining):
         self._set(start)
         return start
 
-    def _few(self, X: Any, y: Array) -> tuple[Any, Array]:
-        """Return all points; where these are not in memory, as many that represent them."""
+    def _representative(self, X: Any, y: Array) -> tuple[Any, Array]:
+        """Return all points; of points that are not in memory, a sample from all classes."""
         if not isinstance(X, Chunked):
             return X, y
         rows = X.sample(y if self._has_classes else None)
         return X[rows], y[rows]
 
     def _set(self, arrays: list[Array]) -> None:
-        own = len(self.embedding_.decays(0.0))
-        self.parameters_ = [array.copy() for array in arrays[:own]]
-        if len(arrays) > own:
-            self.proxies_ = arrays[own].copy()
+        n_own = len(self.embedding_.decays(0.0))
+        self.parameters_ = [array.copy() for array in arrays[:n_own]]
+        if len(arrays) > n_own:
+            self.proxies_ = arrays[n_own].copy()
 
-    @contextmanager
-    def _keeping(
-        self, monitor: Monitor, objective: Objective, callbacks: tuple[Callback, ...], **how: Any
-    ) -> Iterator[None]:
-        """Set the fitted attributes in the end, even when training is interrupted or diverges."""
-        own = len(self.embedding_.decays(0.0))
+    def _set_fitted(self, problem: EmbeddingProblem, history: Monitor, x: Vector) -> None:
+        """Set the fitted attributes of x."""
+        self._set(problem.parameters(x))
+        self.loss_curve_ = list(history.curve)
+        self.n_iter_ = len(history.curve)
+        if history.costs:
+            self.validation_scores_ = [-cost for cost in history.costs]
+        if problem.tally is not None:
+            self.infeasible_share_ = problem.n_infeasible / max(problem.n_queries, 1)
 
-        def arrays(x: Array) -> list[Array]:
-            return parts(x.astype(objective.X.dtype), objective.coordinates.shapes)
-
-        def keep(x: Array, last: bool) -> None:
-            self._set(arrays(x))
-            self._keep_course(monitor, last)
-            if objective.tally is not None:
-                self.infeasible_share_ = self._infeasible / max(self._seen, 1)
-
-        how["parameters"] = lambda x: arrays(x)[:own]
-        try:
-            with self._watching(monitor, keep, callbacks=callbacks, quantity="loss", **how):
-                yield
-                if objective.tally is not None and self._infeasible:
-                    warn_user(
-                        f"No set of n_neighbors={objective.loss.loss.n_neighbors} neighbours in a "
-                        f"batch is right for {self._infeasible / self._seen:.2%} of the queries, "
-                        "which are left out of the loss: raise batch_size, choose a sampler of "
-                        "more points of a class, set database='all', or lower n_neighbors."
-                    )
-        finally:
-            monitor.cost = None
-            self._course = monitor
-
-    def _report_divergence(self, monitor: Monitor) -> None:
-        if monitor.step == 0 and not monitor.curve:
-            super()._report_divergence(monitor)
+    def _report_divergence(self, problem: EmbeddingProblem, history: Monitor) -> None:
+        if history.step == 0 and not history.curve:
+            report_divergence(history, problem.remedy)
         warn_user(
-            f"Training diverged in epoch {len(monitor.curve) + 1}, step {monitor.step}: the last "
+            f"Training diverged in epoch {len(history.curve) + 1}, step {history.step}: the last "
             "parameters with a finite loss are kept. Lower learning_rate, and bring the features "
             "to a spread of about 1.",
             ConvergenceWarning,
         )
 
-    def _solve_all(self, objective: Objective, monitor: Monitor) -> None:
-        minimize_smooth(
-            objective, monitor.x.astype(np.float64), monitor,
-            max_iter=int(self.max_epochs) - len(monitor.curve),
-            tol=_SINGLE_TOL if objective.X.dtype == np.float32 else None,
-            remedy="raise max_epochs",
-        )  # fmt: skip
-
-    def _chosen(self, monitor: Monitor) -> Array:
-        chosen: Array = monitor.best_x if monitor.costs else monitor.x
-        return chosen
-
     def _held_out_score(
-        self, objective: Objective, X: Any, y: Array, X_database: Any, y_database: Array, x: Array,
-        distance: LabelDistance | None,
+        self, problem: EmbeddingProblem, X: Any, y: Array, X_database: Any, y_database: Array,
+        x: Vector, distance: LabelDistance | None,
     ) -> float:  # fmt: skip
-        arrays = parts(x.astype(objective.X.dtype), objective.coordinates.shapes)
-        arrays = arrays[: len(self.embedding_.decays(0.0))]
+        arrays = problem.parameters(x)[: len(self.embedding_.decays(0.0))]
         queries = embed(self.embedding_, arrays, X, n_jobs=self.n_jobs)
         database = embed(self.embedding_, arrays, X_database, "database", self.n_jobs)
         return self._retrieval_score(queries, y, database, y_database, label_distance=distance)
+
+    def _fingerprint_params(self, solver: Solver) -> dict[str, Any]:
+        """Return the parameters that the result depends on, in addition to the parts."""
+        names = ("early_stopping", "random_state", "database", "candidate_fraction")
+        params = {name: getattr(self, name) for name in (*names, "proxy_lr_factor")}
+        chosen = solver.get_params()
+        chosen.pop("max_iter", None)
+        if chosen.get("schedule") != "cosine":
+            chosen.pop("max_epochs", None)
+        return {**params, "solver": [type(solver).__name__, chosen]}
 
 
 def _mean(X: Any) -> Array:
@@ -322,3 +444,50 @@ def _mean(X: Any) -> Array:
     if isinstance(X, Source):
         return mean_and_exponent(X)[0].astype(X.dtype)
     return np.asarray(X[0] + (X - X[0]).mean(axis=0, dtype=np.float64), X.dtype)
+
+
+def _check_continuation(
+    learner: BaseEmbeddingLearner, solver: MiniBatchSolver, loss: Any, embedding: Embedding
+) -> None:
+    """Raise ValueError for parameters that do not go with what `partial_fit` continues."""
+    history = learner._training
+    proxies, numbers = hasattr(learner, "proxies_"), not hasattr(learner, "classes_")
+    other_solver = (
+        history is not None and history.moments and len(history.moments) != solver.n_moments
+    )
+    for name, has_changed in (
+        ("solver", other_solver),
+        ("loss", (is_learnable(loss), is_continuous(loss)) != (proxies, numbers)),
+        ("embedding", fingerprint(embedding) != fingerprint(learner.embedding_)),
+    ):
+        if has_changed:
+            raise ValueError(
+                f"partial_fit goes on with the {name} that it began with, which parameters no "
+                "longer ask for: call fit, with warm_start=True to keep what was learned where "
+                "that fits."
+            )
+
+
+def _earlier_fit(learner: BaseEmbeddingLearner) -> tuple[list[Array], Array] | None:
+    """Return the parameters and the mean of an earlier fit to start from, if there was one."""
+    if not hasattr(learner, "parameters_"):
+        return None
+    proxies = [learner.proxies_] if hasattr(learner, "proxies_") else []
+    return [*learner.parameters_, *proxies], learner.mean_
+
+
+def _initial_proxies(Z: Array, y: Array, n_classes: int, rng: RandomState | None) -> Array:
+    """Return the mean of each class of embedded points, in their dtype.
+
+    `rng` is given where proxies are normalized: it draws a direction for each class that has no
+    point, or a mean without one, unless no class has any.
+    """
+    proxies = np.zeros((n_classes, Z.shape[1]))
+    np.add.at(proxies, y, Z)
+    proxies /= np.maximum(np.bincount(y, minlength=n_classes), 1)[:, None]
+    if rng is not None:
+        missing = np.linalg.norm(proxies, axis=1) <= _LEAST
+        if not missing.all():
+            drawn = rng.standard_normal((int(missing.sum()), Z.shape[1]))
+            proxies[missing] = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+    return proxies.astype(Z.dtype)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
-
+from metricfast._core.types import RandomState
 from metricfast._labels.binding import SaidDistance
 from metricfast.embeddings import Embedding, Linear
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
 from metricfast.samplers import ClassBalanced, Sampler, Uniform
-from metricfast.training.monitor import SolverState
 from metricfast.training.objective import is_continuous
 
 __all__ = ["EmbeddingLearner"]
@@ -32,73 +28,51 @@ class EmbeddingLearner(BaseEmbeddingLearner):
     sampler : Sampler, optional
         One of `metricfast.samplers`, or of a class of your own; by default `ClassBalanced()`
         for losses of classes, else `Uniform()`. "lbfgs" has no use for it.
-    solver : {"adam", "adamw", "sgd", "lbfgs"}, default="adam"
+    solver : {"adam", "adamw", "sgd", "lbfgs"} or solver, default="adam"
         "adam", "adamw" (the same with decoupled weight decay) and "sgd" (gradient descent with
-        momentum) take a step for each batch. "lbfgs" looks at all points in every step, for losses
-        that are smooth and data that are not many.
+        momentum) take a step for each batch. "lbfgs" looks at all points in every iteration, for
+        losses that are smooth and data that are not many. `metricfast.solvers` has the solvers with
+        all of their parameters, such as ``AdamW(schedule="cosine", weight_decay=1e-4)``.
     learning_rate : float, optional
-        By default 0.001 for "adam" and "adamw", and 0.01 for "sgd", whose steps depend on the
-        reduction of the loss.
-    schedule : {"constant", "inverse", "cosine"}, default="constant"
-        "inverse" divides the learning rate by ``1 + step / 10000``; "cosine" lowers it from epoch
-        to epoch, towards zero after `max_epochs`.
-    momentum : float, default=0.9
-        Of "sgd".
-    weight_decay : float, default=0.0
-        Times half the squared parameters, biases and proxies left out, is added to the loss. With
-        "adamw" it is not: each step makes these parameters smaller, by the share `weight_decay`
-        times the learning rate. An embedding may have its own.
-    proxy_rate : float, default=1.0
-        Times the learning rate is that of the proxies, for losses that have any.
+        Of a solver that is given by name. By default 0.001, and 0.01 for "sgd".
     batch_size : int, optional
-        The most points in a batch; by default the sampler's own. No batch is larger than the data.
+        Of a solver that is given by name: the largest number of points in a batch. By default that
+        of the sampler. No batch is larger than the data.
     max_epochs : int, default=50
-        Largest number of passes over the points; of iterations, with "lbfgs".
-    early_stopping : bool, default=False
-        Hold points out, `score` them against the others after every epoch, stop where the score no
-        longer rises, and keep the parameters of the best one.
-    validation_fraction : float, default=0.1
-        Share of the points that is held out, of each class alike where that can be.
-    n_iter_no_change : int, default=10
-        So many epochs without a new best score end the training.
+        Of a solver that is given by name: passes over the points; iterations of "lbfgs".
+    early_stopping : bool or metricfast.stopping.HeldOut, default=False
+        Hold a tenth of the points out, `score` them against the others after every epoch, stop
+        after ten epochs without a better score, and keep the parameters with the best one.
     database : {"batch", "all"}, default="batch"
         What the anchors of a batch are compared with: the other points of the batch, or all
         training points, which are embedded anew in every step. Points beyond memory allow "batch"
         alone.
-    checkpoint : path-like, optional
-        A file that is replaced after every epoch. Where it is there already, `fit` goes on from
-        it, and ends with the same result as if it had never been interrupted: bit for bit, on the
-        same kind of processor; "lbfgs", though, goes on without its memory of gradients. One of
-        another training is refused: other data or parameters, and functions of other code (what
-        they use by global names is not looked at); also one of more epochs than `max_epochs`, and
-        any where `warm_start` has an earlier `fit` to start from. `max_epochs` may be raised,
-        unless the schedule is "cosine". A training that a callback has ended stays ended until
-        then. Needs the extra ``metricfast[io]``.
-    callbacks : iterable of callables, optional
-        Each is called with a `SolverState` (iteration, objective, score, parameters, estimator)
-        after every epoch. One that returns True ends the training. The estimator has the
-        attributes below as of that epoch.
+    candidate_fraction : float, optional
+        With ``database="all"``: compare the anchors of a batch with the rest of it and this share
+        of all other training points, drawn anew for each batch. The others are not embedded. By
+        default all.
+    proxy_lr_factor : float, default=1.0
+        Factor of the learning rate for proxies, if the loss has any.
+    label_distance : str, tuple or callable, optional
+        Distance of continuous labels, as for `metricfast.losses.LogRatio`. Give it once, here or to
+        the loss or to the sampler. It is used by the loss, the sampler, `score`, early stopping and
+        `metricfast.metrics.cross_validate_retrieval`. By default each loss has its own, and scores
+        use Euclidean distances ("cityblock" with `RankNContrast`). With "precomputed", `y` is the
+        matrix of all distances, (n_samples, n_samples), which may be a memory map.
     warm_start : bool, default=False
         Start from what an earlier `fit` has learned.
+    callbacks : iterable of callables, optional
+        Each is called with a `metricfast.callbacks.SolverState` after every epoch. One that returns
+        True ends the training. `metricfast.callbacks.Checkpoint` writes the training to a file, and
+        continues from it.
     preprocessor : array-like or callable, optional
-        Gives the points when `X` holds indicators of points.
+        Returns the points where `X` holds indicators of points.
     verbose : bool or int, default=False
         Show progress on standard error.
     random_state : int, RandomState or None, default=None
-        For the start, the held-out points and the batches.
+        For the initial parameters, the held-out points and the batches.
     n_jobs : int, optional
         Number of threads; results do not depend on it. By default all that the process may use.
-    label_distance : str, tuple or callable, optional
-        How far continuous labels are apart, as of `metricfast.losses.LogRatio`, which says what it
-        may be, and what labels may then be. It is said once, here or of the loss or of the sampler,
-        and is that of the loss, of the sampler, of `score` and early stopping, and of
-        `metricfast.metrics.cross_validate_retrieval`. By default each loss has its own, and scores
-        are of Euclidean distances ("cityblock" with `RankNContrast`). With "precomputed", `y` is
-        the matrix of all distances, (n_samples, n_samples), which may be a memory map.
-    candidate_fraction : float, optional
-        With ``database="all"``: compare the anchors of a batch with the rest of it and this share
-        of all other training points, drawn anew for each batch. Others are not embedded, so a step
-        takes time in proportion. By default all.
 
     Attributes
     ----------
@@ -157,27 +131,21 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         embedding: Embedding | None = None,
         sampler: Sampler | None = None,
         *,
-        solver: str = "adam",
+        solver: Any = "adam",
         learning_rate: float | None = None,
-        schedule: str = "constant",
-        momentum: float = 0.9,
-        weight_decay: float = 0.0,
-        proxy_rate: float = 1.0,
         batch_size: int | None = None,
         max_epochs: int = 50,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
+        early_stopping: Any = False,
         database: str = "batch",
-        checkpoint: str | os.PathLike[str] | None = None,
-        callbacks: Iterable[Callable[[SolverState], object]] | None = None,
+        candidate_fraction: float | None = None,
+        proxy_lr_factor: float = 1.0,
+        label_distance: SaidDistance | None = None,
         warm_start: bool = False,
+        callbacks: Any = None,
         preprocessor: Any = None,
         verbose: bool | int = False,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | RandomState | None = None,
         n_jobs: int | None = None,
-        label_distance: SaidDistance | None = None,
-        candidate_fraction: float | None = None,
     ) -> None:
         self._take(locals())
 

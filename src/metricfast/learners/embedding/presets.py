@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import metricfast.losses as losses
+from metricfast._core.types import RandomState
 from metricfast._labels.binding import SaidDistance
 from metricfast.embeddings import MLP, Embedding, Linear
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
 from metricfast.samplers import ClassBalanced, DenseTriplet, Sampler, Uniform
-from metricfast.training.monitor import SolverState
 
 __all__ = ["LogRatioLearner", "ProxyNCALearner", "TripletLearner"]
 
@@ -49,17 +48,17 @@ class LogRatioLearner(_Preset):
     n_anchors : int, default=8
         Anchors in a batch.
     batch_size : int, default=150
-    solver, learning_rate, schedule, momentum, weight_decay, max_epochs, early_stopping, \
-            validation_fraction, n_iter_no_change, database, checkpoint, callbacks, warm_start, \
-            preprocessor, verbose, random_state, n_jobs
-        As of `EmbeddingLearner`, which takes any other combination.
+    solver, learning_rate, max_epochs, early_stopping, database, warm_start, callbacks
+        See `EmbeddingLearner`, which takes any other combination.
+    preprocessor, verbose, random_state, n_jobs
+        See `EmbeddingLearner`.
     label_distance : str, tuple or callable, optional
-        As of `EmbeddingLearner`, of the loss, the sampler and scores; by default "euclidean".
+        See `EmbeddingLearner`, of the loss, the sampler and scores; by default "euclidean".
 
     Attributes
     ----------
     embedding_, parameters_, mean_, n_components_, loss_curve_, n_iter_
-        As of `EmbeddingLearner`.
+        See `EmbeddingLearner`.
 
     References
     ----------
@@ -85,22 +84,16 @@ class LogRatioLearner(_Preset):
         n_neighbors: int = 5,
         n_anchors: int = 8,
         batch_size: int = 150,
-        solver: str = "adam",
+        solver: Any = "adam",
         learning_rate: float | None = None,
-        schedule: str = "constant",
-        momentum: float = 0.9,
-        weight_decay: float = 0.0,
         max_epochs: int = 50,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
+        early_stopping: Any = False,
         database: str = "batch",
-        checkpoint: str | os.PathLike[str] | None = None,
-        callbacks: Iterable[Callable[[SolverState], object]] | None = None,
         warm_start: bool = False,
+        callbacks: Any = None,
         preprocessor: Any = None,
         verbose: bool | int = False,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | RandomState | None = None,
         n_jobs: int | None = None,
         label_distance: SaidDistance | None = None,
     ) -> None:
@@ -131,15 +124,15 @@ class TripletLearner(_Preset):
     m_per_class : int, default=8
         Points of each class in a batch.
     batch_size : int, default=128
-    solver, learning_rate, schedule, momentum, weight_decay, max_epochs, early_stopping, \
-            validation_fraction, n_iter_no_change, database, checkpoint, callbacks, warm_start, \
-            preprocessor, verbose, random_state, n_jobs
-        As of `EmbeddingLearner`, which takes any other combination.
+    solver, learning_rate, max_epochs, early_stopping, database, warm_start, callbacks
+        See `EmbeddingLearner`, which takes any other combination.
+    preprocessor, verbose, random_state, n_jobs
+        See `EmbeddingLearner`.
 
     Attributes
     ----------
     embedding_, parameters_, classes_, mean_, n_components_, loss_curve_, n_iter_
-        As of `EmbeddingLearner`.
+        See `EmbeddingLearner`.
 
     References
     ----------
@@ -166,22 +159,16 @@ class TripletLearner(_Preset):
         normalize: bool = True,
         m_per_class: int = 8,
         batch_size: int = 128,
-        solver: str = "adam",
+        solver: Any = "adam",
         learning_rate: float | None = None,
-        schedule: str = "constant",
-        momentum: float = 0.9,
-        weight_decay: float = 0.0,
         max_epochs: int = 50,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
+        early_stopping: Any = False,
         database: str = "batch",
-        checkpoint: str | os.PathLike[str] | None = None,
-        callbacks: Iterable[Callable[[SolverState], object]] | None = None,
         warm_start: bool = False,
+        callbacks: Any = None,
         preprocessor: Any = None,
         verbose: bool | int = False,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self._take(locals())
@@ -207,18 +194,18 @@ class ProxyNCALearner(_Preset):
         Widths of hidden layers; without any, the embedding is linear.
     normalize : bool, default=True
         Divide embedded points, and proxies, by their length.
-    proxy_rate : float, default=10.0
-        Times `learning_rate` is that of the proxies.
+    proxy_lr_factor : float, default=10.0
+        Factor of the learning rate for proxies.
     batch_size : int, default=128
-    solver, learning_rate, schedule, momentum, weight_decay, max_epochs, early_stopping, \
-            validation_fraction, n_iter_no_change, checkpoint, callbacks, warm_start, \
-            preprocessor, verbose, random_state, n_jobs
-        As of `EmbeddingLearner`, which takes any other combination.
+    solver, learning_rate, max_epochs, early_stopping, warm_start, callbacks
+        See `EmbeddingLearner`, which takes any other combination.
+    preprocessor, verbose, random_state, n_jobs
+        See `EmbeddingLearner`.
 
     Attributes
     ----------
     embedding_, parameters_, proxies_, classes_, mean_, n_components_, loss_curve_, n_iter_
-        As of `EmbeddingLearner`.
+        See `EmbeddingLearner`.
 
     References
     ----------
@@ -242,23 +229,17 @@ class ProxyNCALearner(_Preset):
         *,
         hidden_layer_sizes: Sequence[int] = (),
         normalize: bool = True,
-        proxy_rate: float = 10.0,
+        proxy_lr_factor: float = 10.0,
         batch_size: int = 128,
-        solver: str = "adam",
+        solver: Any = "adam",
         learning_rate: float | None = None,
-        schedule: str = "constant",
-        momentum: float = 0.9,
-        weight_decay: float = 0.0,
         max_epochs: int = 50,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        checkpoint: str | os.PathLike[str] | None = None,
-        callbacks: Iterable[Callable[[SolverState], object]] | None = None,
+        early_stopping: Any = False,
         warm_start: bool = False,
+        callbacks: Any = None,
         preprocessor: Any = None,
         verbose: bool | int = False,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self._take(locals())

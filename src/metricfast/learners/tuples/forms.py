@@ -28,7 +28,7 @@ from metricfast.learners.base.shrinkage import (
     neighbor_error,
     towards,
 )
-from metricfast.learners.base.told import tells_callbacks
+from metricfast.training.callbacks import reports_to_sklearn
 
 __all__ = [
     "GivenPairs",
@@ -49,7 +49,7 @@ class GivenPairs(ConstraintLearner, PairsClassifierMixin):
 
     _requires_y = True
 
-    @tells_callbacks
+    @reports_to_sklearn
     def fit(
         self: Self,
         pairs: ArrayLike,

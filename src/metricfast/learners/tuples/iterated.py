@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from metricfast._core.progress import Progress
 from metricfast.learners.base.constraints import ConstraintLearner
-from metricfast.learners.base.told import TellsCallbacks
+from metricfast.training.callbacks import CallbackMixin
 
 __all__ = ["IteratedLearner", "ToldProgress"]
 
 
-class IteratedLearner(TellsCallbacks, ConstraintLearner):
+class IteratedLearner(CallbackMixin, ConstraintLearner):
     """Base of such learners, whose iterations callbacks of scikit-learn are told of."""
 
     verbose: bool | int
@@ -31,11 +31,11 @@ class ToldProgress(Progress):
         quantity: str = "objective",
     ) -> None:
         super().__init__(type(learner).__name__, total, quantity, shown=learner.verbose)
-        self._told, self._keep = learner._told, keep
-        if self._told is not None:
-            self._told.begin("iteration", total)
+        self._fit_task, self._keep = learner._fit_task, keep
+        if self._fit_task is not None:
+            self._fit_task.begin("iteration", total)
 
     def __call__(self, iteration: int, value: float) -> bool:
         """Show and tell that `iteration` are done, and return whether to stop."""
         super().__call__(iteration, value)
-        return self._told is not None and self._told.iteration(self._keep)
+        return self._fit_task is not None and self._fit_task.iteration(self._keep)

@@ -24,10 +24,10 @@ from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.told import tells_callbacks
 from metricfast.learners.tuples.factored import start_metric
 from metricfast.learners.tuples.forms import ShrunkFromPairs
 from metricfast.learners.tuples.iterated import IteratedLearner, ToldProgress
+from metricfast.training.callbacks import reports_to_sklearn
 
 __all__ = ["ITML", "ITML_Supervised"]
 
@@ -215,7 +215,7 @@ class ITML(_BaseITML, PairsClassifierMixin):
     ) -> None:
         self._take(locals())
 
-    @tells_callbacks
+    @reports_to_sklearn
     def fit(
         self,
         pairs: ArrayLike,
@@ -326,7 +326,7 @@ class ITML_Supervised(ShrunkFromPairs, _BaseITML):  # noqa: N801
     ) -> None:
         self._take(locals())
 
-    @tells_callbacks
+    @reports_to_sklearn
     def fit(  # type: ignore[override]
         self,
         X: ArrayLike,

@@ -20,10 +20,10 @@ from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import QuadrupletsClassifierMixin
 from metricfast.learners.base.constraints import Drawn, Weight
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.told import tells_callbacks
 from metricfast.learners.tuples.factored import minimize_factor, start_metric
 from metricfast.learners.tuples.forms import PairsFromClasses
 from metricfast.learners.tuples.iterated import IteratedLearner
+from metricfast.training.callbacks import reports_to_sklearn
 
 __all__ = ["LSML", "LSML_Supervised"]
 
@@ -166,7 +166,7 @@ class LSML(_BaseLSML, QuadrupletsClassifierMixin):
     ) -> None:
         self._take(locals())
 
-    @tells_callbacks
+    @reports_to_sklearn
     def fit(
         self, quadruplets: ArrayLike, weights: ArrayLike | None = None, *, validate: bool = False
     ) -> LSML:

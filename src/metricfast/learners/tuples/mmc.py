@@ -16,11 +16,11 @@ from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.told import tells_callbacks
 from metricfast.learners.tuples.factored import minimize_factor, start_metric
 from metricfast.learners.tuples.forms import ShrunkFromPairs
 from metricfast.learners.tuples.iterated import IteratedLearner
 from metricfast.learners.tuples.pair_distances import PairDistances, check_diagonal
+from metricfast.training.callbacks import reports_to_sklearn
 
 __all__ = ["MMC", "MMC_Supervised"]
 
@@ -182,7 +182,7 @@ class MMC(_BaseMMC, PairsClassifierMixin):
     ) -> None:
         self._take(locals())
 
-    @tells_callbacks
+    @reports_to_sklearn
     def fit(
         self,
         pairs: ArrayLike,

@@ -21,9 +21,9 @@ from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, RandomState
 from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
-from metricfast.learners.base.told import tells_callbacks
 from metricfast.learners.tuples.forms import TripletsFromClasses
 from metricfast.learners.tuples.iterated import IteratedLearner, ToldProgress
+from metricfast.training.callbacks import reports_to_sklearn
 
 __all__ = ["OASIS", "OASIS_Supervised"]
 
@@ -175,7 +175,7 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
     ) -> None:
         self._take(locals())
 
-    @tells_callbacks
+    @reports_to_sklearn
     def fit(
         self,
         triplets: ArrayLike,

@@ -22,7 +22,6 @@ from metricfast._core.warn import warn_user
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
 from metricfast.learners.base.constraints import Drawn, Weight
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.told import tells_callbacks
 from metricfast.learners.tuples.bases import (
     check_given_basis,
     local_discriminants,
@@ -30,6 +29,7 @@ from metricfast.learners.tuples.bases import (
 )
 from metricfast.learners.tuples.forms import TripletsFromClasses
 from metricfast.learners.tuples.iterated import IteratedLearner, ToldProgress
+from metricfast.training.callbacks import reports_to_sklearn
 
 __all__ = ["SCML", "SCML_Supervised"]
 
@@ -259,7 +259,7 @@ class SCML(_BaseSCML, TripletsClassifierMixin):
     ) -> None:
         self._take(locals())
 
-    @tells_callbacks
+    @reports_to_sklearn
     def fit(self, triplets: ArrayLike, y: Any = None, *, validate: bool = False) -> SCML:
         """Learn the metric.
 

@@ -114,7 +114,6 @@ def initial_maps(
     start = embedding.initialize(data.points, data.database_labels, rng)
     if isinstance(embedding, Asymmetric) and estimator.query is estimator.database is None:
         start[1] = start[0].copy()  # a random map too is a better start than two
-    estimator._refuse_beyond_memory(data.points, [array.shape for array in start])
     if not any(array.any() for array in start):
         raise ValueError("`init` is zero, where the objective has no slope: give other maps.")
     if kept is not None:

@@ -10,27 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._core.arguments import check_choice, check_count, check_range
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.warn import warn_user
-from metricfast.distances.inference import check_method
 from metricfast.distances.neighbors import kneighbors
-from metricfast.learners.base.trained import Callback, TrainedLearner
-from metricfast.learners.votes.regularizers import REGULARIZERS
 from metricfast.learners.votes.voting import largest_cost
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch
-from metricfast.training.both_chunks import batches_of_both, is_beyond
+from metricfast.training.both_chunks import batches_of_both
 from metricfast.training.chunks import POOL, Chunked, batches_of
-from metricfast.training.lbfgs import minimize_hinge
 from metricfast.training.monitor import Monitor
 from metricfast.training.objective import Objective
-from metricfast.training.steps import Steps, Subgradient, relative_adam
 
 __all__ = [
     "PATIENCE",
     "VoteMonitor",
-    "VoteTraining",
     "check_feasible",
     "select_best",
     "unit_scale",
@@ -112,92 +105,6 @@ class VoteMonitor(Monitor):
         """Go on from a snapshot."""
         super().resume(arrays, numbers)
         self.history = numbers["history"]
-
-
-class VoteTraining(TrainedLearner):
-    """What learners by votes share; parameters are those of `NeighborhoodGerrymandering`."""
-
-    C: float
-    inference: str
-    learning_rate: float
-    max_iter: int
-    n_neighbors: int
-    power_t: float
-    regularizer: str | None
-    ties: str
-    tol: Any
-
-    _solvers = ("lbfgs", "sgd", "subgradient")
-
-    def _check_votes(self) -> tuple[Callback, ...]:
-        """Check what the learners share, and return the callbacks."""
-        check_count("n_neighbors", self.n_neighbors)
-        check_count("max_iter", self.max_iter)
-        check_range("C", self.C, positive=True)
-        check_range("learning_rate", self.learning_rate, high=1e6, positive=True)
-        check_range("tol", self.tol)
-        check_method(self.ties, self.inference, "inference")
-        check_range("power_t", self.power_t)
-        check_choice("regularizer", self.regularizer, (None, *REGULARIZERS))
-        return self._check_training()
-
-    def _steps(self, objective: Objective, x0: Array, max_epochs: int | None) -> Steps:
-        del objective
-        if self.solver == "subgradient":
-            return Steps(Subgradient(self.power_t), lambda epoch, step: self.learning_rate)
-        return relative_adam(x0, self.learning_rate, max_epochs)
-
-    def _solve_all(self, objective: Objective, monitor: Monitor) -> None:
-        max_iter = int(self.max_iter) - len(monitor.curve)
-        minimize_hinge(objective, monitor.x, monitor, min_iter=1, tol=self.tol, max_iter=max_iter)
-
-    def _batches_of(
-        self, rng: np.random.RandomState, objective: Objective
-    ) -> Callable[[], Iterable[Batch]]:
-        return vote_batches(objective, rng, self.batch_size)
-
-    def _keep_course(self, monitor: Monitor, last: bool, unit: float = 1.0) -> None:
-        super()._keep_course(monitor, last, unit)
-        assert isinstance(monitor, VoteMonitor)
-        self.objective_ = (
-            min([monitor.best_objective, *monitor.curve]) if last else monitor.curve[-1]
-        )
-        self.history_ = {name: list(values) for name, values in monitor.history.items()}
-        if monitor.costs:
-            self.history_["validation_error"] = list(monitor.costs)
-
-    def _settle_on(
-        self,
-        objective: Objective,
-        monitor: VoteMonitor,
-        keep: Callable[[Array], None],
-        named: Array | None = None,
-    ) -> None:
-        """Keep the best of the parameters around the best epoch and the start; warn, or raise.
-
-        `named`: where `init` says to start, if it started elsewhere.
-
-        Epochs are judged by sums over batches between which parameters move: all points are looked
-        at once more, where they are in memory.
-        """
-        if monitor.curve and not is_beyond(objective.X, objective.database):
-            x, value = select_best(objective, monitor)
-            keep(x)
-            self.objective_ = value
-        if not isinstance(objective.X, Chunked):
-            warn_of_penalty(objective, monitor, monitor.start if named is None else named)
-        check_feasible(monitor, self.n_neighbors, "leave small classes out")
-
-    def _report_divergence(self, monitor: Monitor) -> None:
-        if not monitor.curve:
-            raise ValueError(
-                "The loss is not finite in the first epoch: bring the features to a spread of "
-                "about 1, or lower learning_rate, C or the costs of loss_matrix."
-            ) from None
-        super()._report_divergence(monitor)
-
-    def _score_of(self, cost: float) -> float:
-        return 1 - cost
 
 
 def vote_batches(

@@ -1,0 +1,624 @@
+"""Asymmetric similarity: different maps of queries and of database points."""
+
+from __future__ import annotations
+
+from functools import partial
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array, issparse
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from metricfast._core.arguments import (
+    check_bool,
+    check_choice,
+    check_count,
+    check_random_state,
+    check_range,
+    check_verbose,
+)
+from metricfast._core.arrays import as_threads
+from metricfast._core.checks import check_points
+from metricfast._core.initialize import as_given_map
+from metricfast._core.scaling import log2_spread
+from metricfast._core.sources import Named, Scaled, Source
+from metricfast._core.targets import check_classification_target, check_sample_weight
+from metricfast._core.types import Array, RandomState
+from metricfast.distances.inference import check_method
+from metricfast.distances.neighbors import check_neighbors
+from metricfast.embeddings import Asymmetric, Embedding, Linear
+from metricfast.learners.base.callers import refuse_passed_on
+from metricfast.learners.base.validation import naming_held_out
+from metricfast.learners.embedding.metric import EmbeddedMetricMixin
+from metricfast.learners.linear import for_mini_batches, forget_on_error, refuse_partial
+from metricfast.learners.votes.regularizers import REGULARIZERS
+from metricfast.learners.votes.sides import (
+    Sides,
+    initial_maps,
+    is_linear,
+    mean_of_points,
+    mean_of_queries,
+    penalty_of,
+)
+from metricfast.learners.votes.stored_database import VotesOfDatabase
+from metricfast.learners.votes.training import (
+    PATIENCE,
+    VoteMonitor,
+    check_feasible,
+    select_best,
+    vote_batches,
+    warn_of_penalty,
+)
+from metricfast.learners.votes.voting import largest_cost, vote_error, vote_loss
+from metricfast.training.both_chunks import is_beyond
+from metricfast.training.callbacks import (
+    CallbackMixin,
+    OpenCheckpoint,
+    as_callbacks,
+    reports_to_sklearn,
+)
+from metricfast.training.chunks import SHARE, Chunked, hold
+from metricfast.training.coordinates import Parts, flat
+from metricfast.training.labelled import Labelled
+from metricfast.training.monitor import Vector
+from metricfast.training.objective import Objective
+from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver
+from metricfast.training.stopping import HeldOut, as_stopping_rule, hold_out
+from metricfast.training.train import Observers, report_divergence, train
+
+__all__ = ["AsymmetricSimilarity"]
+
+# Share of the memory for a chunk of either side: the more voters, the nearer the nearest.
+_OF_QUERIES, _OF_DATABASE = 1 / 16, 3 / 16
+
+
+class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
+    r"""Asymmetric similarity, trained on the votes of nearest neighbours.
+
+    The distance of a query x and a database point x' is :math:`\|Ux - Vx'\|` with two maps, of
+    points less the mean of their side, learned by neighbourhood gerrymandering (see
+    `NeighborhoodGerrymandering`): of use where queries and database differ, such as in their noise,
+    or in where they come from. It is not symmetric, and that of a point from itself need not be
+    zero.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=3
+        Number of neighbours that vote.
+    n_components : int, optional
+        Number of rows of U and V, by default n_features (or those of `init`); at most twice that,
+        where every quadratic form of stacked points has its maps.
+    tied : bool, default=False
+        Learn one map for both sides, for comparison: U = V, or `query` alone.
+    query, database : Embedding, optional
+        Embeddings of `metricfast.embeddings` in place of linear maps, both or one of them.
+    loss_matrix, ties, inference, C
+        See `NeighborhoodGerrymandering`.
+    regularizer : {"frobenius2", "frobenius", "notes", "factors2", "factors", "trace"} or None, \
+            default="frobenius2"
+        With :math:`W = [U, -V]^T [U, -V]`: the squared norm of W, or its norm; "factors2" is
+        :math:`\|U^TU\|^2 + \|V^TV\|^2`, "factors" :math:`\|U\| + \|V\|`, and "trace" that of W,
+        :math:`\|U\|^2 + \|V\|^2`. "notes" is :math:`\frac12 \|U^TU\|^2 + 2 \|U^TV\|^2 + \frac12
+        \|V^TV\|^2`: the squared norm with the cross term counted twice, after unpublished notes on
+        the method, which print its gradient for that of the norm. With ``tied=True`` the penalty is
+        that of `NeighborhoodGerrymandering` on the one map L: with U = V = L, 1/4 of the above for
+        "frobenius2", 1/3 for "notes", and 1/2 for the others. Where not all maps are linear, the
+        weight of every layer is penalized as one map is, such as by :math:`\sum_l \|W_l^TW_l\|^2`,
+        or :math:`\sum_l \|W_l\|^2` for "trace"; those of an embedding with a `weight_decay` c of
+        its own by :math:`\frac c2 \|W_l\|^2` in its place.
+    init : {"auto", "pca", "lda", "identity", "random"} or array-like, default="auto"
+        The map that both start from, scaled as in `NeighborhoodGerrymandering`. With more rows than
+        n_features, "auto" is the identity with small random rows below (a hundredth of the length
+        of the others); those of "identity" are zero, and stay so.
+    solver, tol, warm_start, preprocessor, verbose, random_state, n_jobs
+        See `NeighborhoodGerrymandering`.
+    early_stopping : bool or metricfast.stopping.HeldOut, default=False
+        Hold queries out, and keep the maps with the lowest error.
+    callbacks : iterable of callables, optional
+        See `NCA`. The `score` of a state is the share of right votes of held-out queries.
+
+    Attributes
+    ----------
+    components_query_, components_database_ : ndarray of shape (n_components, n_features)
+        U and V, where the maps are linear. They map points less the means below: so functions that
+        take `U` and `V` get ``X - mean_query_`` and ``X_database - mean_``.
+    embedding_ : Embedding
+    parameters_ : list of ndarray
+        Its parameters.
+    mean_ : ndarray of shape (n_features,)
+        The mean of the database, subtracted from its points, and
+    mean_query_ : ndarray of shape (n_features,)
+        what is subtracted from queries: with ``tied=True`` the same, else the mean that they had if
+        their classes were as frequent as in the database. Both are zero after sparse points. A warm
+        start keeps them.
+    classes_ : ndarray of shape (n_classes,)
+    database_embedding_ : ndarray of shape (n_database, n_components)
+        The database of `fit`, embedded, and
+    database_labels_ : ndarray of int64 of shape (n_database,)
+        its classes, as indices into `classes_`.
+    query_embedding_ : ndarray of shape (n_database, n_components)
+        The points of `fit` as queries, where they are the database too.
+    history_, loss_curve_, objective_, n_iter_
+        See `NeighborhoodGerrymandering`.
+    n_components_ : int
+    n_features_in_, feature_names_in_, preprocessor_
+        See `NCA`.
+
+    Notes
+    -----
+    U and V are determined up to one orthogonal map of both. The zero maps are a stationary point,
+    and are refused as `init`.
+
+    References
+    ----------
+    S. Trivedi, D. McAllester, G. Shakhnarovich, "Discriminative metric learning by neighborhood
+    gerrymandering", NIPS 2014.
+
+    Examples
+    --------
+    >>> from metricfast import AsymmetricSimilarity
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> learner = AsymmetricSimilarity(random_state=0).fit(X[::2], y[::2])
+    >>> learner.score(X[1::2], y[1::2]) > 0.9
+    True
+    """
+
+    _requires_y = True
+    _training: Any = None  # where `partial_fit` continues
+
+    def __init__(
+        self,
+        n_neighbors: int = 3,
+        n_components: int | None = None,
+        *,
+        tied: bool = False,
+        query: Embedding | None = None,
+        database: Embedding | None = None,
+        loss_matrix: ArrayLike | None = None,
+        ties: str = "pessimistic",
+        inference: str = "exact",
+        C: float = 1.0,
+        regularizer: str | None = "frobenius2",
+        init: str | Array = "auto",
+        solver: Any = "adam",
+        tol: float = 1e-4,
+        early_stopping: Any = False,
+        warm_start: bool = False,
+        preprocessor: Any = None,
+        verbose: bool | int = False,
+        random_state: int | RandomState | None = None,
+        n_jobs: int | None = None,
+        callbacks: Any = None,
+    ) -> None:
+        self._take(locals())
+
+    @reports_to_sklearn
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        X_database: Any = None,
+        y_database: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        validate: bool = False,
+    ) -> AsymmetricSimilarity:
+        """Learn the maps.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
+                preprocessor
+            Queries. Sparse points are not centred. Of sources that do not fit into memory, such as
+            memory maps, here and in `X_database`, mini-batches hold a part at a time.
+        y : array-like of shape (n_samples,)
+            Their classes.
+        X_database : {array-like, sparse matrix} of shape (n_database, n_features), optional
+            By default the queries, each left out of its own neighbours. In pipelines, searches and
+            cross-validation, `FixedDatabase` holds it.
+        y_database : array-like of shape (n_database,), optional
+            Given with `X_database`: at least the classes of `y`.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights of the queries. As neighbours all points count alike.
+        validate : bool, default=False
+            As of every learner: also measure a clone on queries that it has not seen, by its score
+            and that of the points as they were given.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument or parameter has a value that cannot be used, no set of neighbours is
+            right for any query, or a tool of scikit-learn has passed `X_database` on other than
+            `X`. A parameter that is refused before the data are looked at leaves an
+            earlier fit as it was; after any other error the learner is not fitted.
+
+        Warns
+        -----
+        UserWarning
+            If no set of neighbours is right for some queries: they are left out.
+        ConvergenceWarning
+            If training diverged: the best maps are kept. With "lbfgs": if it ended before
+            convergence.
+        """
+        refuse_passed_on(self, X, X_database)
+        solver, rule, callbacks, embedding = self._check_parameters()
+        kept = self.parameters_ if self.warm_start and hasattr(self, "parameters_") else None
+        self._training = None
+        needed = None
+        if validate:
+            needed = "validate=True", "set validate=False"
+        elif not solver.by_batches:
+            reason = f"{type(self).__name__} with solver={self.solver!r}"
+            needed = reason, "set solver='adam', which reads parts of it"
+        with forget_on_error(self):
+            data = self._load(
+                X, y, X_database, y_database, sample_weight, kept is not None, needed=needed
+            )
+            self._fit(data, solver, rule, callbacks, embedding, kept)
+        if validate:
+            self._validate_fit(
+                X, y, sample_weight=sample_weight, X_database=X_database, y_database=y_database
+            )
+        return self
+
+    def _fit(
+        self, data: Sides, solver: Solver, rule: HeldOut | None, callbacks: list[Any],
+        embedding: Embedding, kept: list[Array] | None,
+    ) -> None:  # fmt: skip
+        checkpoint = OpenCheckpoint(
+            callbacks, self.random_state, self.warm_start, *vars(data).values(), embedding,
+            self._fingerprint_params(solver),
+        )  # fmt: skip
+        rng = checkpoint.rng
+        test: Any = None
+        start = initial_maps(self, embedding, data, rng, kept, self._largest_cost())
+        self.embedding_ = embedding
+        self._set_parameters(start)
+        part = data
+        if rule is not None:
+            train_rows, test = hold_out(rule.fraction, data.X, data.y, rng)
+            part = data.take(np.sort(train_rows))
+        if part.database is None:
+            with naming_held_out(test, len(data.y)):
+                check_neighbors(self.n_neighbors, len(part.y) - 1)
+        problem = self._problem(part, start)
+        history = problem.history(start, rng)
+        if rule is not None:
+            validation = data.judged(np.sort(test), part)
+            history.judge(partial(problem.validation_error, validation), int(rule.patience))
+        checkpoint.restore(history, solver)
+        try:
+            self._train(problem, history, solver, callbacks, data, checkpoint)
+            if history.curve and not is_beyond(problem.X, problem.database):
+                x, self.objective_ = select_best(problem, history)
+                self._set_parameters(problem.coordinates.arrays(x))
+            if not isinstance(problem.X, Chunked):
+                warn_of_penalty(problem, history, history.start)
+            check_feasible(history, self.n_neighbors, "leave small classes out")
+        finally:
+            self._set_database(data)
+
+    @for_mini_batches
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        X_database: Any = None,
+        y_database: ArrayLike | None = None,
+        *,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> AsymmetricSimilarity:
+        """Train for one epoch, from where the last call, or `fit`, has ended.
+
+        Parameters
+        ----------
+        X, y, X_database, y_database
+            As of `fit`. The means of the first call are subtracted from the points of all; the
+            database of the last one is that which is kept.
+        classes : array-like, optional
+            Not needed: those of the database of a call are meant.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As of `fit`; and with `early_stopping` or `checkpoint`, which need all points.
+        """
+        del classes
+        solver, rule, callbacks, embedding = self._check_parameters()
+        refuse_partial(rule, callbacks)
+        begun = hasattr(self, "parameters_")
+        data = self._load(X, y, X_database, y_database, sample_weight, begun, not begun)
+        rng = check_random_state(self.random_state)
+        if not begun:
+            self.embedding_, cost = embedding, self._largest_cost()
+            self._set_parameters(initial_maps(self, embedding, data, rng, None, cost))
+        problem = self._problem(data, self.parameters_)
+        if self._training is None:
+            history = problem.history(self.parameters_, rng)
+            self._training = history, history.start
+        history, x0 = self._training
+        history.restart(history.x)
+        history.look_at(problem, data.weight, len(data.y))
+        self._train(problem, history, solver, callbacks, data, first=x0)
+        self._set_database(data)
+        return self
+
+    def _train(
+        self, problem: _TwoSidedProblem, history: VoteMonitor, solver: Solver, callbacks: list[Any],
+        data: Sides, checkpoint: OpenCheckpoint | None = None, first: Vector | None = None,
+    ) -> None:  # fmt: skip
+        """Run the solver, or a single epoch of a training that began at a vector `first`."""
+
+        def set_fitted(x: Vector, final: bool) -> None:
+            self._set_parameters(problem.coordinates.arrays(x))
+            self.loss_curve_ = list(history.curve)
+            self.n_iter_ = len(history.curve)
+            self.objective_ = (
+                min([history.best_objective, *history.curve]) if final else history.curve[-1]
+            )
+            self.history_ = {name: list(values) for name, values in history.history.items()}
+            if history.costs:
+                self.validation_scores_ = [1 - cost for cost in history.costs]
+                self.history_["validation_error"] = list(history.costs)
+            if not final:
+                self._set_database(data)
+
+        observers = Observers(
+            self, set_fitted,
+            lambda x: [each.astype(data.X.dtype) for each in problem.coordinates.arrays(x)],
+            callbacks, checkpoint, score=lambda cost: 1 - cost,
+        )  # fmt: skip
+        batches: Any = None
+        if isinstance(solver, MiniBatchSolver):
+            batches = vote_batches(problem, history.rng, solver.batch_size)
+        run = None
+        if first is not None:
+            assert isinstance(solver, MiniBatchSolver)
+            run = partial(solver.run_epoch, problem, history, batches, first)
+        n_iter = None if first is None else 1
+        if train(problem, history, solver, observers, batches, run=run, n_iter=n_iter):
+            report_divergence(history, problem.remedy)
+
+    def _check_parameters(self) -> tuple[Solver, HeldOut | None, list[Any], Embedding]:
+        """Check the parameters; return solver, stopping rule, callbacks and the embedding."""
+        check_count("n_neighbors", self.n_neighbors)
+        check_range("C", self.C, positive=True)
+        check_range("tol", self.tol)
+        check_method(self.ties, self.inference, "inference")
+        check_choice("regularizer", self.regularizer, (None, *REGULARIZERS))
+        check_bool("tied", self.tied)
+        check_bool("warm_start", self.warm_start)
+        check_verbose(self.verbose)
+        as_threads(self.n_jobs)
+        rule = as_stopping_rule(self.early_stopping, folds=False)
+        assert rule is None or isinstance(rule, HeldOut)
+        return self._solver(), rule, as_callbacks(self.callbacks), self._make_embedding()
+
+    def _solver(self) -> Solver:
+        """Return the solver."""
+        return as_solver(
+            self.solver, LBFGS(tol=self.tol, min_iter=1), ("lbfgs", "adam", "subgradient")
+        )
+
+    def _make_embedding(self) -> Embedding:
+        for name in ("query", "database"):
+            given = getattr(self, name)
+            if given is not None and not isinstance(given, Embedding):
+                raise TypeError(f"{name} must be one of metricfast.embeddings, got {given!r}.")
+            if given is not None and given.asymmetric:
+                raise TypeError(f"{name} must be an embedding of one kind of points, got {given}.")
+        linear = Linear(self.n_components, self.init)
+        if self.tied:
+            if self.query is not None and self.database is not None:
+                raise ValueError("tied=True is for one map: give query, and leave database out.")
+            return clone(self.query or self.database or linear)  # type: ignore[no-any-return]
+        both = Asymmetric(self.query or linear, self.database or linear)
+        return clone(both)  # type: ignore[no-any-return]
+
+    def _check_rows(self, width: int) -> None:
+        """Refuse more rows than any quadratic form of stacked points needs."""
+        rows = self.n_components
+        if rows is None and np.ndim(as_given_map(self.init)) == 2:
+            rows = len(self.init)
+        if isinstance(rows, Integral) and rows > 2 * width:
+            raise ValueError(
+                f"n_components must be at most {2 * width}, twice the number of features; found "
+                f"{rows}."
+            )
+
+    def _load(
+        self,
+        X: Any,
+        y: Any,
+        X_database: Any,
+        y_database: Any,
+        sample_weight: ArrayLike | None,
+        keep_means: bool,
+        reset: bool = True,
+        needed: tuple[str, str] | None = None,
+    ) -> Sides:
+        """Check both sides, and subtract their means; those of an earlier fit may be kept."""
+        means = (self.mean_, self._mean("query")) if keep_means else None
+        how: dict[str, Any] = {"accept_sparse": "csr", "accept_sources": True}
+        if reset:
+            X, y = self._prepare_inputs(X, y, ensure_min_samples=2, **how)
+        how |= {"preprocessor": self.preprocessor_, "reset": False, "order": "C"}
+        if not reset:
+            X, y = check_points(self, X, y, **how)
+        X = hold(X, needed)
+        weight = check_sample_weight(sample_weight, X.shape[0])
+        self._check_rows(X.shape[1])
+        if (X_database is None) != (y_database is None):
+            raise ValueError("X_database and y_database must be given together.")
+        dtype = X.dtype
+        if X_database is None:
+            self.classes_, codes = check_classification_target(y)
+            database, labels = X, codes
+        else:
+            database = check_points(self, X_database, name="X_database", **how)
+            if isinstance(database, Source):
+                database = hold(Named(database, "X_database"), needed, "X_database")
+            self.classes_, labels = check_classification_target(
+                y_database, database.shape[0], "y_database"
+            )
+            codes = self._codes(y, "y")
+            dtype = np.result_type(X.dtype, database.dtype)
+        if issparse(X) or issparse(database):
+            self.mean_ = self.mean_query_ = np.zeros(X.shape[1], dtype)
+        else:
+            if means is None or means[0].shape != (X.shape[1],):
+                means = (mean_of_points(database),) * 2
+                if X_database is not None and not self.tied:
+                    means = means[0], mean_of_queries(X, codes, weight, database, labels)
+            # Else the distance that was learned depends on them.
+            self.mean_, self.mean_query_ = (mean.astype(dtype) for mean in means)
+        if X_database is None:
+            X, database = _less(X, self.mean_query_, dtype), None
+        else:
+            X = _less(X, self.mean_query_, dtype, _OF_QUERIES)
+            database = _less(database, self.mean_, dtype, _OF_DATABASE)
+        data = Sides(X, codes, database, labels, weight)
+        points = data.few.points
+        if not (issparse(points) or issparse(X)):
+            _check_units(points)
+        return data
+
+    def _largest_cost(self) -> float:
+        return largest_cost(vote_loss(self, len(self.classes_)))
+
+    def _problem(self, data: Sides, start: list[Array]) -> _TwoSidedProblem:
+        data.refuse_many_voters(self.n_components_)
+        return _TwoSidedProblem(self, data, start)
+
+    def _set_database(self, data: Sides) -> None:
+        """Embed the database, which votes."""
+        how = self.embedding_, self.parameters_, self.n_jobs
+        self.database_embedding_ = data.embedded_database(*how)
+        self.database_labels_ = data.database_labels
+        if data.database is None:
+            self.query_embedding_ = data.embedded_queries(*how)
+
+    def _set_parameters(self, arrays: list[Array]) -> None:
+        self.parameters_ = [np.array(array, self.mean_.dtype) for array in arrays]
+        self.n_components_ = len(self.parameters_[-1])
+        first, last = self.embedding_, self.embedding_
+        if isinstance(self.embedding_, Asymmetric):
+            first, last = self.embedding_.query, self.embedding_.database
+        if is_linear(first) and is_linear(last):
+            self.components_query_ = self.parameters_[0]
+            self.components_database_ = self.parameters_[-1]
+
+    def _side(self, side: str | None) -> str:
+        if side is None and self.embedding_.asymmetric and self._own_queries() is None:
+            raise ValueError(
+                "side must be 'query' or 'database': fit had a database, and there are two maps. "
+                "Points that are searched in are of the database."
+            )
+        return super()._side(side)
+
+    def get_mahalanobis_matrix(self) -> Array:
+        r"""Return W, the quadratic form of a query stacked on a database point, less their means.
+
+        Returns
+        -------
+        ndarray of shape (2 * n_features, 2 * n_features)
+            :math:`[U, -V]^T [U, -V]`.
+
+        Raises
+        ------
+        AttributeError
+            If the maps are not linear, as of perceptrons or with ``normalize=True``.
+        """
+        check_is_fitted(self, "parameters_")
+        if not hasattr(self, "components_query_"):
+            raise AttributeError("No matrix: the maps of this learner are not linear.")
+        both = np.hstack([self.components_query_, -self.components_database_])
+        return np.asarray(both.T @ both)
+
+    def _fingerprint_params(self, solver: Solver) -> dict[str, Any]:
+        """Return the parameters that the result depends on."""
+        incidental = {"verbose", "n_jobs", "callbacks", "warm_start", "preprocessor", "solver"}
+        names = sorted(set(self.get_params(deep=False)) - incidental)
+        chosen = solver.get_params()
+        chosen.pop("max_iter", None)
+        params = {name: getattr(self, name) for name in names}
+        return {**params, "solver": [type(solver).__name__, chosen]}
+
+
+class _TwoSidedProblem(Objective):
+    """Minimise a regularizer and the loss of votes over the parameters of two embeddings."""
+
+    smooth = False
+    refresh_every = 0
+    relative_steps = True
+    learning_rate = 0.03
+    schedule = "cosine"
+    averages_batches = False
+    remedy = (
+        "bring the features to a spread of about 1, or lower learning_rate, C or the costs of "
+        "loss_matrix"
+    )
+
+    def __init__(self, learner: AsymmetricSimilarity, data: Sides, start: list[Array]) -> None:
+        embedding, own, n_jobs = learner.embedding_, data.database is None, learner.n_jobs
+        compared = "batch" if is_beyond(data.X) else "all"
+        loss = Labelled(
+            vote_loss(learner, len(learner.classes_)), data.y, data.weight,
+            None if own else data.database_labels, n_jobs,
+        )  # fmt: skip
+        super().__init__(
+            data.X, embedding, loss, Parts([array.shape for array in start]), C=learner.C,
+            penalty=lambda arrays: penalty_of(embedding, learner.regularizer, arrays),
+            database=compared if own else data.database, n_jobs=n_jobs,
+        )  # fmt: skip
+        self.embedding: Embedding = embedding
+        self._weight, self._tol = data.weight, learner.tol
+
+    def history(self, start: list[Array], rng: RandomState) -> VoteMonitor:
+        """Return the history of a training from these parameters."""
+        x0 = flat([array.astype(np.float64) for array in start])
+        return VoteMonitor(x0, rng, self, self._weight, self._tol, PATIENCE)
+
+    def runs(self, weight_decay: float) -> list[tuple[slice, float, float]]:
+        """Return adjacent parameters, with their weight decay and factor of the learning rate."""
+        return [(slice(None), float(weight_decay), 1.0)]
+
+    def validation_error(self, validation: Sides, x: Vector) -> float:
+        """Return the error of held-out queries."""
+        arrays, k = self.coordinates.arrays(x), int(self.loss.loss.n_neighbors)
+        queries, database = validation.embedded(self.embedding, arrays, self.n_jobs)
+        return vote_error(
+            queries, validation.y, database, validation.database_labels, k, self.n_jobs
+        )
+
+
+def _less(X: Any, mean: Array, dtype: Any, share: float = SHARE) -> Any:
+    """Return points less a mean, which is zero where any are sparse; those of a source in parts."""
+    if isinstance(X, Source):
+        return Chunked(Scaled(X, mean, dtype=dtype), share)
+    X = X.astype(dtype, copy=False)
+    return csr_array(X) if issparse(X) else np.ascontiguousarray(X - mean)
+
+
+def _check_units(centred: Array) -> None:
+    """Refuse units in which squares, or their inverses, overflow."""
+    spread = log2_spread(centred) if np.isfinite(centred).all() else (np.inf, 0.0)
+    if spread is not None and abs(spread[0]) > np.finfo(centred.dtype).maxexp // 5:
+        raise ValueError(
+            f"The database is spread over about 2^{spread[0]}, too much or too little for "
+            f"{centred.dtype}: multiply all points by a number that makes its spread about 1."
+        )

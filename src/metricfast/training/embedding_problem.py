@@ -1,0 +1,187 @@
+"""The problem of learning an embedding: minimise the loss of embedded points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from metricfast._core.types import Array, Integers, RandomState
+from metricfast.distances.neighbors import check_neighbors
+from metricfast.embeddings import Embedding
+from metricfast.losses import Gerrymander
+from metricfast.samplers import Batch, Epoch, Sampler
+from metricfast.training.chunks import Chunked, batches_of
+from metricfast.training.coordinates import Parts
+from metricfast.training.labelled import Labelled
+from metricfast.training.monitor import Vector
+from metricfast.training.objective import Objective, is_learnable
+from metricfast.training.own_parts import checked_batches, prepared
+from metricfast.training.steps import runs_of
+
+__all__ = ["EmbeddingProblem"]
+
+
+class EmbeddingProblem(Objective):
+    """Minimise the loss of embedded points over the parameters of an embedding.
+
+    Where the loss has proxies, they are the last of the parameters.
+
+    Parameters
+    ----------
+    X : {ndarray, csr_array, Chunked} of shape (n_samples, n_features)
+    y : ndarray of shape (n_samples,) or (n_samples, n_labels)
+    loss : loss
+    embedding : Embedding
+    start : list of ndarray
+        The initial parameters.
+    database : {"batch", "all"}
+    candidate_fraction : float or None
+        Share of the points outside a batch that it is compared with.
+    n_classes : int
+        Number of proxies, if the loss has any.
+    proxy_lr_factor : float
+        Factor of the learning rate of proxies.
+    n_jobs : int or None
+
+    Attributes
+    ----------
+    n_queries, n_infeasible : int
+        With the loss `Gerrymander`: queries so far, and those for which no set of neighbours votes
+        right.
+    """
+
+    smooth = True
+    refresh_every = 0
+    relative_steps = False
+    learning_rate = 0.001
+    schedule = "constant"
+    averages_batches = True
+    remedy = (
+        "rescale X, choose another `init`, lower learning_rate, or make sure that your own loss "
+        "and its gradient are finite"
+    )
+
+    def __init__(
+        self,
+        X: Any,
+        y: Array,
+        loss: Any,
+        embedding: Embedding,
+        start: list[Array],
+        *,
+        database: str = "batch",
+        candidate_fraction: float | None = None,
+        n_classes: int = 0,
+        proxy_lr_factor: float = 1.0,
+        n_jobs: int | None = None,
+    ) -> None:
+        # Candidates of a batch are its last rows.
+        compared = database if candidate_fraction is None else "batch"
+        classes = None
+        if is_learnable(loss):
+            compared, classes = "table", np.arange(n_classes)
+        super().__init__(
+            X, embedding, Labelled(loss, y, None, classes, n_jobs),
+            Parts([array.shape for array in start]), database=compared, n_jobs=n_jobs,
+        )  # fmt: skip
+        self.embedding: Embedding = embedding
+        self._candidate_fraction, self._proxy_lr_factor = candidate_fraction, proxy_lr_factor
+        self.n_queries = self.n_infeasible = 0
+        if isinstance(loss, Gerrymander):
+            self.tally = lambda loss, value, batch: self._count(batch)
+
+    def parameters(self, x: Vector) -> list[Array]:
+        """Return the parameters of the solver's vector, in the dtype of the points."""
+        return self.coordinates.arrays(x.astype(self.X.dtype))
+
+    def add_decay(self) -> None:
+        """Add the weight decays that the embedding has itself, for a solver without decay."""
+        decays = self._decays(0.0)
+        if not any(decays):
+            return
+
+        def penalty(arrays: list[Array]) -> tuple[float, list[Array]]:
+            pairs = list(zip(decays, arrays, strict=True))
+            value = sum(c / 2 * float(np.sum(a.astype(np.float64) ** 2)) for c, a in pairs)
+            return value, [c * a for c, a in pairs]
+
+        self.penalty = penalty
+
+    def runs(self, weight_decay: float) -> list[tuple[slice, float, float]]:
+        """Return adjacent parameters, with their weight decay and factor of the learning rate."""
+        shapes, decays = self.coordinates.shapes, self._decays(weight_decay)
+        n_own = len(self.embedding.decays(weight_decay))
+        factors = [1.0] * n_own + [self._proxy_lr_factor] * (len(shapes) - n_own)
+        return runs_of(shapes, decays, factors)
+
+    def batches(
+        self,
+        sampler: Sampler,
+        rng: RandomState,
+        batch_size: int | None,
+        random_state: int | None = None,
+    ) -> Callable[[], Iterator[Batch]]:
+        """Return a function that draws the mini-batches of an epoch.
+
+        `random_state`: what the sampler prepares itself with.
+        """
+        y, share = self.loss.y, self._candidate_fraction
+        seeded = {} if random_state is None else {"random_state": random_state}
+
+        def prepare(labels: Array) -> Epoch:
+            return prepared(sampler, labels, batch_size, self.n_jobs, **seeded)
+
+        whole = None if isinstance(self.X, Chunked) else prepare(y)
+
+        def draw(rows: Integers) -> Iterator[Batch]:
+            epoch = prepare(y[rows]) if whole is None else whole
+            for batch in checked_batches(epoch, rng, len(rows)):
+                drawn = batch.rows
+                if share is not None:
+                    drawn = np.append(drawn, _others(drawn, len(rows), share, rng))
+                if self.database == "batch":
+                    self._check_batch(len(drawn))
+                yield Batch(rows[drawn], batch.n_anchors)
+
+        batches = batches_of(self.X, draw, rng, len(y))
+        return lambda: iter(batches())
+
+    def check_size(self, by_batches: bool) -> None:
+        """Raise ValueError if there are too few points for the neighbours of the loss."""
+        loss, n = self.loss.loss, self.X.shape[0]
+        if isinstance(loss, Gerrymander) and self.database == "all":
+            check_neighbors(loss.n_neighbors, n - 1)
+        elif not by_batches:
+            self._check_batch(n)
+
+    def _decays(self, weight_decay: float) -> list[float]:
+        decays = [float(decay) for decay in self.embedding.decays(weight_decay)]
+        return decays + [0.0] * (len(self.coordinates.shapes) - len(decays))
+
+    def _check_batch(self, n: int) -> None:
+        loss = self.loss.loss
+        if not isinstance(loss, Gerrymander):
+            return
+        k = loss.n_neighbors
+        if isinstance(k, (int, np.integer)) and k >= n:
+            raise ValueError(
+                f"n_neighbors must be at most {n - 1} where a batch has {n} points, found {k}: "
+                "raise batch_size, choose a sampler of larger batches, set database='all', or "
+                "lower n_neighbors."
+            )
+
+    def _count(self, batch: Batch | None) -> None:
+        self.n_queries += self.X.shape[0] if batch is None else batch.n_anchors
+        self.n_infeasible += getattr(self.loss.loss, "n_infeasible_", 0)
+
+
+def _others(rows: Integers, n: int, share: float, rng: RandomState) -> Integers:
+    """Draw a share of the rows below n that are not among these, in ascending order."""
+    left = np.ones(n, bool)
+    left[rows] = False
+    others = np.flatnonzero(left)
+    drawn = rng.permutation(len(others))[: math.ceil(share * len(others))]
+    return others[np.sort(drawn)]
