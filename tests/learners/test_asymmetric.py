@@ -17,7 +17,7 @@ from metricfast import AsymmetricSimilarity
 from metricfast.embeddings import MLP, Asymmetric, Linear
 from metricfast.learners.votes.regularizers import penalty
 from metricfast.losses import Gerrymander
-from metricfast.solvers import Adam
+from metricfast.solvers import Adam, Subgradient
 
 X, Y = load_iris(return_X_y=True)
 QUICK = AsymmetricSimilarity(random_state=0, solver=Adam(max_epochs=6))
@@ -46,7 +46,7 @@ def seen_by_another_sensor(n=500, d=4, seed=0):
         {"regularizer": "factors"},
         {"query": MLP((8,), 3), "tied": True},
         {"solver": "lbfgs"},
-        {"solver": "subgradient", "learning_rate": 0.1},
+        {"solver": Subgradient(learning_rate=0.1)},
         {"early_stopping": True},
     ],
     ids=str,
@@ -92,8 +92,9 @@ def test_sparse_points(sparse_database):
 
 def test_weights_are_those_of_queries():
     twice = np.r_[X, X[Y == 0]], np.r_[Y, Y[Y == 0]]
-    how = {"regularizer": None, "batch_size": 1000, "max_epochs": 1, "init": np.eye(4)}
-    how["solver"] = "subgradient"  # the first step of Adam is a sign, be the gradient rounding
+    # The first step of Adam is a sign, be the gradient rounding.
+    solver = Subgradient(batch_size=1000, max_epochs=1)
+    how = {"regularizer": None, "init": np.eye(4), "solver": solver}
     weighted = clone(QUICK).set_params(**how)
     weighted.fit(X, Y, X, Y, sample_weight=np.where(Y == 0, 2.0, 1.0))
     repeated = clone(QUICK).set_params(**how).fit(*twice, X, Y)
@@ -131,7 +132,7 @@ def test_output_of_frames():
 def test_divergence():
     model = configured(QUICK, query=MLP((8,), 3), database=MLP((8,), 3), learning_rate=1e5)
     sizes = 10.0 ** np.arange(4) * X.astype(np.float32)
-    model.set_params(max_epochs=40, regularizer=None)
+    model.set_params(solver=Adam(max_epochs=40), regularizer=None)
     model.fit(sizes, Y)
     assert all(np.isfinite(array).all() for array in model.parameters_)
 
@@ -199,7 +200,7 @@ def test_weights_of_perceptrons_are_traded_against_the_loss(regularizer, tied):
     data, sizes = seen_by_another_sensor(120), []
     for C in (0.15, 30):
         model = clone(QUICK).set_params(query=MLP((8,), 3), C=C, tied=tied, regularizer=regularizer)
-        model.set_params(database=None if tied else MLP((5,), 3), max_epochs=20).fit(*data)
+        model = configured(model, database=None if tied else MLP((5,), 3), max_epochs=20).fit(*data)
         weights, biases = model.parameters_[::2], model.parameters_[1::2]
         sides = model.transform(data[0], "query"), model.transform(data[2], "database")
         loss = Gerrymander()(sides[0], data[1], sides[1], data[3])[0]
@@ -213,7 +214,7 @@ def test_weights_of_perceptrons_are_traded_against_the_loss(regularizer, tied):
 @pytest.mark.parametrize("activation", ["relu", "identity"])
 def test_a_perceptron_starts_at_the_scale_of_the_votes_with_layers_of_one_norm(activation):
     model = configured(QUICK, query=MLP((8, 6), 3, activation), tied=True, max_epochs=1)
-    model.set_params(learning_rate=1e-12).fit(X, Y)
+    model = configured(model, learning_rate=1e-12).fit(X, Y)
     assert (model.kneighbors()[0] ** 2).sum(axis=1).mean() == pytest.approx(1)
     weights = model.parameters_[::2]
     norms = [np.linalg.norm(weight) for weight in weights]

@@ -19,6 +19,7 @@ import metricfast
 from metricfast import EmbeddingLearner, losses
 from metricfast.embeddings import MLP, Linear
 from metricfast.samplers import DenseTriplet, Uniform
+from metricfast.solvers import SGD, Adam
 
 pytestmark = pytest.mark.filterwarnings("ignore:L-BFGS stopped")
 every_learner = pytest.mark.parametrize("learner", LEARNERS, ids=range(len(LEARNERS)))
@@ -123,19 +124,17 @@ def test_the_full_batch_is_the_linear_learner():
 
 
 def test_weight_decay_is_a_penalty():
-    kept = [
-        np.linalg.norm(
-            EmbeddingLearner(NCA, Linear(2), solver=solver, weight_decay=decay, random_state=0)
-            .fit(X, Y)
-            .parameters_[0]
+    for kind in (Adam, SGD):
+        learners = (
+            EmbeddingLearner(NCA, Linear(2), solver=kind(weight_decay=decay), random_state=0)
+            for decay in (0, 0.3)
         )
-        for solver in ("lbfgs", "adam", "sgd")
-        for decay in (0, 0.3)
-    ]
-    assert (np.array(kept[1::2]) < np.array(kept[::2])).all()
-    loss = EmbeddingLearner(NCA, Linear(2), solver="lbfgs", weight_decay=0.3).fit(X, Y)
-    penalty = 0.15 * np.sum(loss.parameters_[0] ** 2)
-    assert loss.loss_curve_[-1] == pytest.approx(NCA(loss.transform(X), Y)[0] + penalty, rel=1e-6)
+        free, decayed = (np.linalg.norm(each.fit(X, Y).parameters_[0]) for each in learners)
+        assert decayed < free
+    own = EmbeddingLearner(NCA, MLP((4,), 2, weight_decay=0.3), solver="lbfgs", random_state=0)
+    own.fit(X, Y)
+    penalty = 0.15 * sum(np.sum(weight**2) for weight in own.parameters_[::2])
+    assert own.loss_curve_[-1] == pytest.approx(NCA(own.transform(X), Y)[0] + penalty, rel=1e-6)
 
 
 def test_continuous_labels():
@@ -169,7 +168,7 @@ def test_learnable_proxies(normalize):
 
 def test_all_anchors_of_the_database_give_the_gradient_of_all_points():
     """One batch of all points against all points is the full batch."""
-    whole = {"sampler": Uniform(1000), "solver": "sgd", "momentum": 0.0, "max_epochs": 3}
+    whole = {"sampler": Uniform(1000), "solver": SGD(momentum=0.0, max_epochs=3)}
     a, b = (
         EmbeddingLearner(NCA, Linear(2), database=database, **whole).fit(X, Y)
         for database in ("batch", "all")
@@ -197,7 +196,7 @@ def test_partial_fit_goes_on():
     assert batches.proxies_.shape == (3, 2)
     with pytest.raises(ValueError, match="y holds 7, which is none of the classes"):
         batches.partial_fit(X, np.where(Y == 0, 7, Y))
-    with pytest.raises(ValueError, match="partial_fit needs schedule"):
+    with pytest.raises(ValueError, match="partial_fit needs a solver with schedule"):
         clone(LEARNERS[2]).partial_fit(X, Y)
     assert not hasattr(LEARNERS[4], "partial_fit")
 
@@ -207,5 +206,5 @@ def test_labels_of_several_numbers():
     assert two.fit(X, X[:, :2]).loss_curve_[-1] < two.loss_curve_[0]
     with pytest.raises(ValueError, match="y must not be constant"):
         EmbeddingLearner(losses.LogRatio()).fit(X, np.zeros((150, 2)))
-    with pytest.raises(TypeError, match="callbacks must be functions of a SolverState, got 3"):
+    with pytest.raises(TypeError, match=r"callbacks must be functions of a SolverState, .* got 3"):
         EmbeddingLearner(NCA, callbacks=[3]).fit(X, Y)

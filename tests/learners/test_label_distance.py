@@ -19,6 +19,7 @@ from metricfast import (
     TripletLearner,
     losses,
 )
+from metricfast.callbacks import Checkpoint
 from metricfast.embeddings import Asymmetric, Linear
 from metricfast.metrics import (
     cross_validate_retrieval,
@@ -279,13 +280,17 @@ def test_searches_take_sets_and_rows_of_a_matrix():
 
 
 def test_checkpoints_tell_labels_apart(tmp_path):
-    model = learner("jaccard", early_stopping=False, checkpoint=tmp_path / "it").fit(X, SETS)
+    model = learner("jaccard", early_stopping=False, callbacks=[Checkpoint(tmp_path / "it")]).fit(
+        X, SETS
+    )
     again = [set(sorted(label)[::-1]) for label in SETS]  # noqa: C415
     more = configured(model, max_epochs=4).fit(X, again)
     same(more, learner("jaccard", early_stopping=False, max_epochs=4).fit(X, SETS))
     with pytest.raises(ValueError, match="other data"):
         clone(model).fit(X, SETS[::-1])
-    matrix = learner("precomputed", early_stopping=False, checkpoint=tmp_path / "of").fit(X, MATRIX)
+    matrix = learner(
+        "precomputed", early_stopping=False, callbacks=[Checkpoint(tmp_path / "of")]
+    ).fit(X, MATRIX)
     with pytest.raises(ValueError, match="other data"):
         matrix.fit(X, MATRIX**2)
 

@@ -71,7 +71,8 @@ def test_a_warm_start_begins_at_the_learned_distance():
     model = configured(ASYMMETRIC, warm_start=True, max_epochs=10).fit(X, Y)
     pairs = np.stack([X[:9], X[9:18]], axis=1)
     before = model.pair_distance(pairs)
-    model.set_params(learning_rate=1e-9, max_epochs=1).fit(X, Y, X[:60] + 0.5, Y[:60])
+    model.set_params(solver=Adam(learning_rate=1e-9, max_epochs=1))
+    model.fit(X, Y, X[:60] + 0.5, Y[:60])
     np.testing.assert_allclose(model.pair_distance(pairs), before, rtol=1e-6)
 
 

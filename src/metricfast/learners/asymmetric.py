@@ -274,7 +274,7 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         embedding: Embedding, kept: list[Array] | None,
     ) -> None:  # fmt: skip
         checkpoint = OpenCheckpoint(
-            callbacks, self.random_state, self.warm_start, *vars(data).values(), embedding,
+            callbacks, self.random_state, *vars(data).values(), embedding,
             self._fingerprint_params(solver),
         )  # fmt: skip
         rng = checkpoint.rng
@@ -406,7 +406,12 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         as_threads(self.n_jobs)
         rule = as_stopping_rule(self.early_stopping, folds=False)
         assert rule is None or isinstance(rule, HeldOut)
-        return self._solver(), rule, as_callbacks(self.callbacks), self._make_embedding()
+        return (
+            self._solver(),
+            rule,
+            as_callbacks(self.callbacks, warm_start=self.warm_start),
+            self._make_embedding(),
+        )
 
     def _solver(self) -> Solver:
         """Return the solver."""

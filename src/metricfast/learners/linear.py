@@ -155,7 +155,6 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
         checkpoint = OpenCheckpoint(
             callbacks,
             self.random_state,
-            self.warm_start,
             data.X,
             data.labels,
             data.weight,
@@ -274,7 +273,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
         by_default = isinstance(self.early_stopping, str)
         if by_default and solver.by_batches and not self._selects_batches:
             rule = None
-        return solver, rule, as_callbacks(self.callbacks)
+        return solver, rule, as_callbacks(self.callbacks, warm_start=self.warm_start)
 
     def _solver(self) -> Solver:
         """Return the solver."""

@@ -75,8 +75,6 @@ class OpenCheckpoint:
     callbacks : list
         Those of the learner, of which one may be a `Checkpoint`.
     random_state : int, RandomState or None
-    warm_start : bool
-        Whether the training starts from an earlier fit, which a file contradicts.
     *depends_on : object
         Data, parts and parameters that the training depends on.
 
@@ -86,9 +84,7 @@ class OpenCheckpoint:
         What the training draws from.
     """
 
-    def __init__(
-        self, callbacks: list[Any], random_state: Any, warm_start: bool, *depends_on: Any
-    ) -> None:
+    def __init__(self, callbacks: list[Any], random_state: Any, *depends_on: Any) -> None:
         paths = [each.path for each in callbacks if isinstance(each, Checkpoint)]
         self._file: checkpoint_files.Checkpoint | None = None
         self._found: dict[str, Any] = {}
@@ -96,13 +92,6 @@ class OpenCheckpoint:
         if not paths:
             self.rng = check_random_state(random_state)
             return
-        if len(paths) > 1:
-            raise ValueError(f"callbacks must hold one Checkpoint, got {len(paths)}.")
-        if warm_start and Path(paths[0]).exists():
-            raise ValueError(
-                f"checkpoint {paths[0]} exists already, and warm_start asks to start from the last "
-                "fit instead: name another file, delete it, or set warm_start=False."
-            )
         self._file = checkpoint_files.Checkpoint(paths[0], *depends_on)
         found = self._file.read()
         if found is None:
@@ -125,8 +114,11 @@ class OpenCheckpoint:
             self._file.write(self._found["seed"], history)
 
 
-def as_callbacks(value: Any) -> list[Any]:
-    """Return the callbacks, checked to be functions or checkpoints."""
+def as_callbacks(value: Any, *, warm_start: bool = False) -> list[Any]:
+    """Return the callbacks, checked to be functions or checkpoints.
+
+    `warm_start`: whether `fit` starts from the last one, not from a file that exists.
+    """
     try:
         found = [] if value is None else list(value)
     except TypeError as error:
@@ -137,6 +129,14 @@ def as_callbacks(value: Any) -> list[Any]:
                 "callbacks must be functions of a SolverState, or metricfast.callbacks.Checkpoint; "
                 f"got {callback!r}."
             )
+    paths = [each.path for each in found if isinstance(each, Checkpoint)]
+    if len(paths) > 1:
+        raise ValueError(f"callbacks must hold one Checkpoint, got {len(paths)}.")
+    if warm_start and paths and Path(paths[0]).exists():
+        raise ValueError(
+            f"checkpoint {paths[0]} exists already, and warm_start asks to start from the last fit "
+            "instead: name another file, delete it, or set warm_start=False."
+        )
     return found
 
 

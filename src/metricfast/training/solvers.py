@@ -31,8 +31,6 @@ __all__ = [
 # Below this, decreases of an objective of float32 points are rounding.
 _SINGLE_TOL = 1e-6
 _HINGE_TOL = 1e-3
-# A first step a million times the size of the parameters is a mistake.
-_MAX_RATE = 1e6
 _SCHEDULES = (None, "constant", "inverse", "cosine")
 
 Batches = Callable[[], Iterable[Batch]]
@@ -174,7 +172,7 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
     def check(self) -> None:
         """Raise ValueError for parameters that cannot be used."""
         if self.learning_rate is not None:
-            check_range("learning_rate", self.learning_rate, high=_MAX_RATE, positive=True)
+            check_range("learning_rate", self.learning_rate, positive=True)
         if self.batch_size is not None:
             check_count("batch_size", self.batch_size)
         check_count("max_epochs", self.max_epochs)

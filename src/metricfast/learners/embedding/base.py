@@ -138,7 +138,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         X, y, distance = load_points(self, X, y, loss, needed=self._needed(solver, validate))
         depends_on = X, given if is_precomputed(said) else y, loss, embedding, sampler
         checkpoint = OpenCheckpoint(
-            callbacks, self.random_state, self.warm_start, *depends_on,
+            callbacks, self.random_state, *depends_on,
             self._fingerprint_params(solver),
         )  # fmt: skip
         rng = np.random.RandomState(checkpoint.rng.randint(2**31 - 1))
@@ -291,7 +291,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         as_threads(self.n_jobs)
         rule, callbacks = (
             as_stopping_rule(self.early_stopping, folds=False),
-            as_callbacks(self.callbacks),
+            as_callbacks(self.callbacks, warm_start=self.warm_start),
         )
         assert rule is None or isinstance(rule, HeldOut)
         parts = clone(loss, safe=False), clone(embedding), clone(sampler, safe=False)
