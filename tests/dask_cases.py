@@ -76,11 +76,10 @@ LEARNERS = {
         losses.NTXent(), MLP((4,), 2), solver="lbfgs", max_epochs=2, random_state=0
     ),
     "votes": mf.NeighborhoodGerrymandering(
-        n_components=2, solver="lbfgs", max_iter=2, random_state=0
+        n_components=2, solver=mf.solvers.LBFGS(2, 1e-4), random_state=0
     ),
     "votes, M": mf.NeighborhoodGerrymandering(
         parameterization="M",
-        max_iter=2,
         random_state=0,
         solver=mf.solvers.Adam(batch_size=75, max_epochs=1),
     ),

@@ -16,7 +16,7 @@ from trained import configured
 
 import metricfast as mf
 from metricfast.learners.linear import LinearLearner
-from metricfast.solvers import Adam
+from metricfast.solvers import LBFGS, Adam
 from metricfast.stopping import HeldOut
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -100,7 +100,7 @@ CASES = {
     "fit-init-complex": lambda learner: fit(learner, init=1j * np.eye(4)),
     "fit-init-text": lambda learner: fit(learner, init=np.full((2, 4), "text")),
     "fit-solver-name": lambda learner: fit(learner, solver="other"),
-    "fit-max_iter": lambda learner: fit(learner, max_iter=-1),
+    "fit-max_iter": lambda learner: fit(learner, solver=LBFGS(max_iter=-1)),
     "fit-batch_size": lambda learner: fit(learner, solver=Adam(batch_size=0)),
     "fit-learning_rate": lambda learner: fit(learner, solver=Adam(learning_rate=0)),
     "fit-learning_rate-inf": lambda learner: fit(learner, solver=Adam(learning_rate=np.inf)),

@@ -37,8 +37,8 @@ TARGETS = losses.LMNN.find_targets(Z, Y, 2)
 SIDES = mf.Constraints(Y).positive_negative_pairs(5, random_state=0)
 DRAW = mf.Constraints(Y)
 EMBEDDING = mf.TripletLearner(2, max_epochs=1, random_state=0).fit(X, Y)
-VOTES = mf.AsymmetricSimilarity(max_iter=1, random_state=0).fit(X, Y)
-REGRESSOR = mf.NeighborhoodGerrymanderingRegressor(max_iter=1, random_state=0).fit(X, NUMBERS)
+VOTES = mf.AsymmetricSimilarity(random_state=0).fit(X, Y)
+REGRESSOR = mf.NeighborhoodGerrymanderingRegressor(random_state=0).fit(X, NUMBERS)
 
 OF_LABELS = {
     "labels": lambda y: mf.kneighbors_per_class(X, X, y, 2),
@@ -103,7 +103,6 @@ OF_BOOLEANS = {
     "squared of Triplet": lambda b: losses.Triplet(squared=b)(Z, Y),
     "same_length": lambda b: DRAW.positive_negative_pairs(3, b),
     "normalize": lambda b: embeddings.MLP((3,), 2, normalize=b).initialize(X),
-    "early_stopping": lambda b: mf.TripletLearner(2, early_stopping=b).fit(X, Y),
     "warm_start": lambda b: mf.NeighborhoodGerrymandering(warm_start=b).fit(X, Y),
     "tied": lambda b: mf.AsymmetricSimilarity(tied=b).fit(X, Y),
 }

@@ -23,10 +23,9 @@ from metricfast.stopping import HeldOut
 
 PAIRS = np.stack((X[:20], X[130:]), axis=1)
 # Beside the solver that a learner has by default.
-OTHER_SOLVER = {"lbfgs": "adam", "sgd": "lbfgs", "adam": "lbfgs"}
 MODELS = [make(each) for each in learners()]
 MODELS += [
-    make(type(model), solver=OTHER_SOLVER[model.solver])
+    make(type(model), solver="adam" if model.solver == "lbfgs" else "lbfgs")
     for model in MODELS
     if "solver" in model.get_params()
 ]

@@ -140,14 +140,12 @@ FUNCTIONS = {
     "preprocessor": lambda A: mf.LFDA(preprocessor=A).fit(np.arange(len(Y)), Y).components_,
     "tuples": lambda A: mf.ITML(preprocessor=A).fit([[0, 1], [0, 60]], [1, -1]).components_,
     "database of votes": lambda A: (
-        mf.AsymmetricSimilarity(max_iter=2, random_state=0)
+        mf.AsymmetricSimilarity(random_state=0)
         .fit(A, Y, X_database=A, y_database=Y)
         .transform(A, side="query")
     ),
     "fixed": lambda A: (
-        mf.FixedDatabase(mf.AsymmetricSimilarity(max_iter=2, random_state=0), A, Y)
-        .fit(A, Y)
-        .predict(A)
+        mf.FixedDatabase(mf.AsymmetricSimilarity(random_state=0), A, Y).fit(A, Y).predict(A)
     ),
 }
 

@@ -118,7 +118,7 @@ FITS: dict[str, Case] = {
         labelled(30000, 40),
     ),
     "NeighborhoodGerrymandering, all points": (
-        lambda: mf.NeighborhoodGerrymandering(**TO_THE_END, solver="lbfgs", max_iter=ENDLESS),
+        lambda: mf.NeighborhoodGerrymandering(**TO_THE_END, solver=mf.solvers.LBFGS(ENDLESS)),
         labelled(30000, 40),
     ),
     "NeighborhoodGerrymanderingRegressor": (

@@ -19,6 +19,7 @@ from safetensors.numpy import save_file
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from trained import configured
 
 import metricfast
 from metricfast import io
@@ -327,10 +328,10 @@ EMPTY = (10**6, 0)
 )
 @pytest.mark.parametrize("name", ["NCA", "TripletLearner", "AsymmetricSimilarity"])
 def test_an_empty_array_of_a_large_shape_takes_no_memory(name, value, path):
-    steps = {"max_epochs": 1} if name == "TripletLearner" else {"max_iter": 1}
+    learner = configured(getattr(metricfast, name)(), max_epochs=1, max_iter=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        metricfast.save(getattr(metricfast, name)(**steps).fit(X, Y), path)
+        metricfast.save(learner.fit(X, Y), path)
     content, empty = path.read_bytes(), np.empty(EMPTY, np.uint32 if "view" in value else float)
     (size,) = struct.unpack("<Q", content[:8])
     text = json.loads(content[8 : 8 + size])["__metadata__"]["state"]

@@ -42,7 +42,7 @@ PYTHON_LAYERS = [
     [*(f"learners/{name}" for name in ("nca", "mcml", "mlkr", "ldml", "ncmml", "lmnn"))],
     ["learners/embedding/"],
     ["learners/votes/", "learners/kernel/"],
-    ["learners/gerrymandering", "learners/gerrymandering_regressor"],
+    ["learners/asymmetric", "learners/gerrymandering", "learners/gerrymandering_regressor"],
     ["predictors/"],
     ["learners/__init__"],
     ["comparison/"],

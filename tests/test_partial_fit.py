@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from minibatch_cases import LEARNERS, LIMIT, Counted, N, X, Y, error, labels_of
 from sklearn.base import clone
+from trained import configured
 
 import metricfast as mf
 from metricfast import losses
@@ -32,7 +33,7 @@ def test_partial_fit_goes_over_the_chunks_of_a_part(learner: Any) -> None:
 
 @pytest.mark.parametrize("learner", [LEARNERS[i] for i in (0, 1)], ids=str)
 def test_ten_parts_teach_what_all_points_do(learner: Any) -> None:
-    y, parts = labels_of(learner), clone(learner)
+    y, parts = labels_of(learner), configured(learner, batch_size=600)
     for _ in range(learner.solver.max_epochs):
         for rows in np.array_split(np.arange(N), 10):
             parts.partial_fit(X[rows], y[rows])

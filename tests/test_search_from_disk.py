@@ -205,7 +205,7 @@ def test_learners_predictors_and_metrics() -> None:
     kernelized = mf.KernelizedMetricLearner(mf.LFDA(n_components=2), n_components=9).fit(X, y)
     by_neighbors = mf.KNeighborsClassifier(3, metric=learner).fit(X[:99], y[:99])
     by_radius = mf.RadiusNeighborsClassifier(5.0).fit(X[:99], y[:99])
-    votes = mf.NeighborhoodGerrymandering(max_iter=2, random_state=0).fit(X[:99], y[:99])
+    votes = mf.NeighborhoodGerrymandering(random_state=0).fit(X[:99], y[:99])
     database = mf.Database(X[:99])
     own = {"exclude": np.arange(60)}
     calls: dict[str, Callable[[Any], Any]] = {

@@ -299,7 +299,7 @@ def test_progress_bars(capsys):
 
 def test_a_database_of_its_own():
     recorder = Recorder()
-    model = mf.AsymmetricSimilarity(max_iter=2).set_callbacks(recorder)
+    model = mf.AsymmetricSimilarity().set_callbacks(recorder)
     model.fit(X, Y, X_database=X, y_database=Y)
     assert len(recorder.ends()) == model.n_iter_
     inner = clone(model)

@@ -254,9 +254,9 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         self._training = None
         needed = None
         if validate:
-            needed = "validate=True", "set validate=False"
+            needed = "validate=True needs in memory", "set validate=False"
         elif not solver.by_batches:
-            reason = f"{type(self).__name__} with solver={self.solver!r}"
+            reason = f"{type(self).__name__} needs in memory with solver={self.solver!r}"
             needed = reason, "set solver='adam', which reads parts of it"
         with forget_on_error(self):
             data = self._load(

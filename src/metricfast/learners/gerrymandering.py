@@ -142,7 +142,10 @@ class GerrymanderingLearner(LinearLearner):
             self._set_map(problem.data, problem.map(x))
             self._set_database(problem.all_data)
         if not isinstance(problem.X, Chunked):
-            warn_of_penalty(problem, history, history.start)
+            start, L = history.start, problem.named_map
+            if history.most is not None and isinstance(self.init, str) and L is not None:
+                start = problem.vector(problem.scale_initial(L, named=True))
+            warn_of_penalty(problem, history, start)
         remedy = "lower n_bins" if hasattr(self, "n_bins") else "leave small classes out"
         check_feasible(history, self.n_neighbors, remedy)
 

@@ -178,7 +178,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
                     self, data, rule, solver, initialization, required=self.early_stopping != "auto"
                 )
             problem = self._problem(part)
-            problem.all_data = data
+            problem.all_data, problem.named_map = data, L
             x0 = initialization.start(problem, L, rng, start)
         history = problem.history(x0, rng)
         history.most = n_iter
@@ -288,10 +288,10 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     ) -> Dataset:  # fmt: skip
         needed = None
         if validate:
-            needed = "validate=True", "set validate=False"
+            needed = "validate=True needs in memory", "set validate=False"
         elif not solver.by_batches:
             needed = (
-                f"{type(self).__name__} with solver={self.solver!r}",
+                f"{type(self).__name__} needs in memory with solver={self.solver!r}",
                 "set solver='adam', which reads parts of it",
             )
         data = load_dataset(

@@ -54,13 +54,14 @@ def held(X: Any, learner: Any, validate: bool = False, name: str = "X") -> Any:
 def hold(X: Any, needed: tuple[str, str] | None = None, name: str = "X") -> Any:
     """Return points of a source in memory; the source itself where they are too many.
 
-    `needed`: why they must be in memory, and what to do where they are not: MemoryError is raised.
+    `needed`: why they must be in memory, such as "validate=True needs in memory", and the remedy,
+    for the MemoryError that is raised otherwise.
     """
     if not isinstance(X, Source):
         return X
     if needed is not None:
         reason, remedy = needed
-        return in_memory(X, f"{name}, which {reason} needs in memory,", remedy)
+        return in_memory(X, f"{name}, which {reason},", remedy)
     if (1 + _COPIES) * len(X) * X.row_bytes > memory_limit():
         return X
     return in_memory(X, name, "read parts of it")

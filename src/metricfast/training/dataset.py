@@ -152,8 +152,8 @@ def load_dataset(
         Turns y into classes, labels and unit, such as `as_classes`.
     accept_sparse : str or bool, default="csr"
     in_memory : tuple of two str, optional
-        Why all points must be in memory, and the remedy, for the error message. By default they
-        need not be.
+        Why all points must be in memory, such as "validate=True needs in memory", and the remedy,
+        for the error message. By default they need not be.
     exponent : int, optional
         The `exponent` of the first call, for a later one.
     keep : bool, default=False

@@ -52,6 +52,8 @@ class LinearProblem(Objective):
     ----------
     all_data : Dataset
         `data`, and the validation points if there are any.
+    named_map : ndarray or None
+        The map that `init` names, of points in `data`.
     smooth : bool
         Whether "lbfgs" is the solver of SciPy, or the one for sums of hinges.
     refresh_every : int
@@ -104,6 +106,7 @@ class LinearProblem(Objective):
             n_jobs=n_jobs,
         )  # fmt: skip
         self.data = self.all_data = data
+        self.named_map: Array | None = None
         self.lower_bound, self._scale_loss = lower_bound, scale_loss
 
     def vector(self, L: Array) -> Vector:

@@ -170,8 +170,12 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         else:
             problem.add_decay()
         checkpoint.restore(history, solver)
-        self._train(problem, history, solver, callbacks, batches, checkpoint)
-        if not history.costs and 0 < RISE * history.first < (history.curve or [0.0])[-1]:
+        diverged = self._train(problem, history, solver, callbacks, batches, checkpoint)
+        if (
+            not diverged
+            and not history.costs
+            and 0 < RISE * history.first < (history.curve or [0.0])[-1]
+        ):
             warn_user(
                 f"The loss has risen from {history.first:.3g} to {history.curve[-1]:.3g}: "
                 "training diverged. Lower learning_rate.",
@@ -245,8 +249,8 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
     def _train(
         self, problem: EmbeddingProblem, history: Monitor, solver: Solver, callbacks: list[Any],
         batches: Any, checkpoint: OpenCheckpoint | None = None, epoch: bool = False,
-    ) -> None:  # fmt: skip
-        """Run the solver, or a single epoch, and set what is fitted."""
+    ) -> bool:  # fmt: skip
+        """Run the solver, or a single epoch; return whether the training diverged."""
         n_own = len(problem.embedding.decays(0.0))
         observers = Observers(
             self, lambda x, final: self._set_fitted(problem, history, x),
@@ -267,13 +271,14 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
             self._training = history
         if diverged:
             self._report_divergence(problem, history)
-        if problem.n_infeasible:
+        elif problem.n_infeasible:
             warn_user(
                 f"No set of n_neighbors={problem.loss.loss.n_neighbors} neighbours in a batch is "
                 f"right for {problem.n_infeasible / problem.n_queries:.2%} of the queries, which "
                 "are left out of the loss: raise batch_size, choose a sampler of more points of a "
                 "class, set database='all', or lower n_neighbors."
             )
+        return diverged
 
     def _check_parameters(
         self,
@@ -307,9 +312,9 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
     def _needed(self, solver: Solver, validate: bool) -> tuple[str, str] | None:
         """Return why all points must be in memory, and what to do, if they must."""
         if validate:
-            return "validate=True", "set validate=False"
+            return "validate=True needs in memory", "set validate=False"
         if not solver.by_batches:
-            reason = f"{type(self).__name__} with solver={self.solver!r}"
+            reason = f"{type(self).__name__} needs in memory with solver={self.solver!r}"
             return reason, "set solver='adam', which reads parts of it"
         return None
 

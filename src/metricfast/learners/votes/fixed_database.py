@@ -53,7 +53,7 @@ class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
     >>> X, y = load_wine(return_X_y=True)
-    >>> steps = make_pipeline(StandardScaler(), AsymmetricSimilarity(max_epochs=5, random_state=0))
+    >>> steps = make_pipeline(StandardScaler(), AsymmetricSimilarity(random_state=0))
     >>> search = GridSearchCV(
     ...     FixedDatabase(steps, X[::2], y[::2]), {"estimator__asymmetricsimilarity__C": [0.1, 1]}
     ... )
