@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
+from trained import configured
 
 import metricfast as mf
 from metricfast import losses, metrics
@@ -218,7 +219,8 @@ def test_results_do_not_depend_on_workers_or_chunks() -> None:
 
 @pytest.mark.parametrize("name", ["epochs", "epochs of an embedding"])
 def test_local_epochs_learn(name: str, client: Any) -> None:
-    distributed_learner = SAME[name]().set_params(learner__max_epochs=20)
+    distributed_learner = SAME[name]()
+    distributed_learner.learner = configured(distributed_learner.learner, max_epochs=20)
     order = np.argsort(Y)  # each class in a partition of its own
     found = distributed_learner.fit(cut(X[order], (50, 50, 50)), cut(Y[order], (50, 50, 50)))
     assert len(found.learner_.loss_curve_) == 20

@@ -223,7 +223,7 @@ NCA_BY_EPOCHS = partial(DistributedLearner, LEARNERS["NCA by batches"], sync="ep
         (
             lambda: DistributedLearner(mf.NCA(), sync="epochs").fit(cut(X), cut(Y)),
             ValueError,
-            "solver='sgd'",
+            "solver='adam'",
         ),
         (
             lambda: DistributedLearner(mf.LMNN(solver="adam"), sync="epochs", n_parts=200).fit(
@@ -240,7 +240,7 @@ NCA_BY_EPOCHS = partial(DistributedLearner, LEARNERS["NCA by batches"], sync="ep
                 .fit(cut(X), cut(Y))
             ),
             ValueError,
-            "checkpoint",
+            "Checkpoint",
         ),
         (
             lambda: DistributedLearner(mf.NCA()).fit(cut(X, 50), cut(Y[:140], (50, 50, 40))),

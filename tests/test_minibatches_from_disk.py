@@ -115,8 +115,8 @@ def test_starts_are_of_all_points(init: str, weighted: bool) -> None:
     order = np.argsort(Y, kind="stable")
     weight = np.random.RandomState(0).randint(3, size=N).astype(float) if weighted else None
     learners = [mf.NCA(init, 3, **SGD), mf.EmbeddingLearner(losses.NCA(), Linear(3, init))]
-    for learner in learners[: 2 - weighted]:
-        learner = configured(learner, max_epochs=1, learning_rate=1e-12)
+    for given in learners[: 2 - weighted]:
+        learner = configured(given, max_epochs=1, learning_rate=1e-12)
         weights = {} if weight is None else {"sample_weight": weight}
         inside = parameters(clone(learner).fit(X[order], Y[order], **weights))
         with mf.config_context(memory_limit=LIMIT):

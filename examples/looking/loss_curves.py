@@ -19,7 +19,7 @@ whole = NCA(n_components=2, max_iter=200, tol=1e-4, random_state=0).fit(X, y)
 batches = NCA(n_components=2, solver=Adam(max_epochs=60), random_state=0).fit(X, y)
 stopped = NCA(n_components=2, solver=Adam(max_epochs=60), early_stopping=True, random_state=0)
 stopped.fit(X, y)
-for name, nca in {"lbfgs": whole, "sgd": batches, "early stopping": stopped}.items():
+for name, nca in {"lbfgs": whole, "adam": batches, "early stopping": stopped}.items():
     print(f"{name:<15} {nca.n_iter_:>3} passes, objective {nca.objective_:.1f}")
 print(f"best score of held-out points: {max(stopped.validation_scores_):.3f}")
 
@@ -27,6 +27,6 @@ print(f"best score of held-out points: {max(stopped.validation_scores_):.3f}")
 # with early stopping: the objective falls on, the score of held-out points does not rise any more.
 _, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 LossCurveDisplay.from_estimator(whole, name="all points, lbfgs", ax=axes[0])
-LossCurveDisplay.from_estimator(batches, name="mini-batches, sgd", ax=axes[0])
+LossCurveDisplay.from_estimator(batches, name="mini-batches, Adam", ax=axes[0])
 LossCurveDisplay.from_estimator(stopped, name="mini-batches", ax=axes[1])
 plt.show()

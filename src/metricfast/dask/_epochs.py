@@ -13,6 +13,7 @@ from metricfast._core.targets import encode_together
 from metricfast.dask._rows import joined, row_blocks, starts_of
 from metricfast.dask._workers import Shared, Workers, threads_here
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
+from metricfast.learners.linear import refuse_partial
 from metricfast.training.callbacks import as_callbacks
 from metricfast.training.monitor import SolverState
 
@@ -52,6 +53,7 @@ def fit_by_epochs(
     silent: dict[str, Any] = {"callbacks": None, "verbose": False}
     said = {name: getattr(learner, name) for name in silent}
     callbacks = as_callbacks(learner.callbacks)
+    refuse_partial(None, callbacks)
     model = _with(learner, silent)
     sizes = [size for size, _ in described]
     n_epochs = learner._solver().n_iter

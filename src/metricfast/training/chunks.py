@@ -19,7 +19,7 @@ from metricfast._core.stores import in_memory
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.samplers import Batch
 
-__all__ = ["POOL", "SHARE", "Chunked", "batches_of", "held", "hold", "mean_and_exponent", "rows_of"]
+__all__ = ["POOL", "SHARE", "Chunked", "batches_of", "hold", "mean_and_exponent", "rows_of"]
 
 # Of a block, which is read at once: small ones mix what is together in the source.
 _BLOCK = 1 << 20
@@ -29,26 +29,6 @@ SHARE, _LEAST_BLOCKS = 1 / 8, 16
 POOL = 1 << 15
 # Copies of the points that mini-batches take, if they are in memory.
 _COPIES = 4
-
-
-def held(X: Any, learner: Any, validate: bool = False, name: str = "X") -> Any:
-    """Return points of a source in memory; the source itself where they are too many.
-
-    Raises MemoryError for these, called by a name, if the learner's solver looks at all points at a
-    time, or they are to `validate`.
-    """
-    if not isinstance(X, Source):
-        return X
-    if validate:
-        return in_memory(X, f"{name}, which validate=True needs in memory,", "set validate=False")
-    _, copies, _ = learner._of_batches
-    if learner.solver != "lbfgs" and (1 + copies) * len(X) * X.row_bytes > memory_limit():
-        return X
-    kind, others = type(learner).__name__, [s for s in learner._solvers if s != "lbfgs"]
-    return in_memory(
-        X, f"{name}, which {kind} needs in memory with solver={learner.solver!r},",
-        f"set solver={others[0]!r}, which reads parts of it",
-    )  # fmt: skip
 
 
 def hold(X: Any, needed: tuple[str, str] | None = None, name: str = "X") -> Any:
