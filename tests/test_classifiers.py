@@ -293,7 +293,10 @@ def test_labels_of_zero_and_one_are_refused_with_the_remedy(dtype):
     pairs, y = POINTS.reshape(20, 2, 3), np.arange(20) % 2
     with pytest.raises(ValueError, match=r"as np.where\(y, 1, -1\) does"):
         ITML().fit(pairs, y.astype(dtype))
-    ITML(tol=1e9).fit(pairs, np.where(y.astype(dtype), 1, -1))
+    model = ITML(tol=1e9).fit(pairs, np.where(y.astype(dtype), 1, -1))
+    for method in (model.score, model.calibrate_threshold):
+        with pytest.raises(ValueError, match=r"as np.where\(y, 1, -1\) does"):
+            method(pairs, y.astype(dtype))
     with pytest.raises(ValueError, match="cross_val_predict does so, unless method='predict'"):
         cross_val_predict(ITML(), pairs, 2 * y - 1, method="decision_function")
     with pytest.raises(ValueError, match=r"Found an incorrect value\.$"):

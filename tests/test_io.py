@@ -293,13 +293,17 @@ def test_a_forged_file_raises(content, path, changes, message):
 @pytest.mark.parametrize(
     ("fitted", "message"),
     [
-        ({}, "must be an array of float32 or float64, got <class 'NoneType'>"),
-        ({"components_": "text"}, "must be an array of float32 or float64, got <class 'str'>"),
-        ({"components_": np.eye(4, dtype=int)}, "float64, got int64"),
-        ({"components_": np.ones(4)}, r"n_features_in_=4 columns, got shape \(4,\)"),
-        ({"components_": np.ones((4, 3))}, r"n_features_in_=4 columns, got shape \(4, 3\)"),
-        ({"components_": np.eye(4), "n_features_in_": 4.0}, "n_features_in_=4.0 columns"),
-        ({"components_": np.diag([1, 1, 1, np.nan])}, "must be finite"),
+        ({}, "components_ is missing"),
+        (
+            {"components_": "text"},
+            "components_ must be an array of float32 or float64 .* got 'text'",
+        ),
+        ({"components_": np.eye(4, dtype=int)}, "components_ .* got an array of int64"),
+        ({"components_": np.ones(4)}, r"components_ .*n_features_in_=4\), got .* shape \(4,\)"),
+        ({"components_": np.ones((4, 3))}, r"components_ .*n_features_in_=4\), .* \(4, 3\)"),
+        ({"components_": np.ones((0, 4))}, r"components_ .*n_features_in_=4\), .* \(0, 4\)"),
+        ({"components_": np.eye(4), "n_features_in_": 4.0}, "n_features_in_ must be an integer"),
+        ({"components_": np.diag([1, 1, 1, np.nan])}, "components_ must be finite, got nan"),
     ],
 )
 def test_a_file_without_a_map_of_the_points_raises(content, path, fitted, message):
@@ -307,9 +311,7 @@ def test_a_file_without_a_map_of_the_points_raises(content, path, fitted, messag
     tensors: dict[str, np.ndarray] = {}
     encoded = {key: io._encode(value, key, key, tensors) for key, value in fitted.items()}
     forged(content, path, tensors, state=json.dumps({"params": {}, "fitted": encoded}))
-    with pytest.raises(
-        ValueError, match=f"{path} does not describe a NCA: .*components_.*{message}"
-    ):
+    with pytest.raises(ValueError, match=f"{path} does not describe a NCA: .*{message}"):
         metricfast.load(path)
 
 

@@ -47,7 +47,8 @@ PYTHON_LAYERS = [
     ["learners/__init__"],
     ["comparison/"],
     ["__init__", "callbacks", "neighbors", "inference", "solvers", "sources", "stopping"],
-    ["dask/", "io", "onnx", "plotting/", "torch", "_paths"],
+    ["_checked_model", "onnx", "torch", "_paths"],
+    ["dask/", "io", "plotting/"],
     ["cli/"],
     ["__main__"],
 ]

@@ -16,12 +16,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.decomposition import KernelPCA
-from sklearn.kernel_approximation import Nystroem
-from sklearn.preprocessing import KernelCenterer
 from sklearn.utils.validation import check_is_fitted
 
 import metricfast
+from metricfast._checked_model import PARTS, check_model
 from metricfast._core.files import read_tensors, write_tensors
 from metricfast.onnx import to_onnx
 from metricfast.training.callbacks import Checkpoint
@@ -30,19 +28,11 @@ __all__ = ["load", "load_metadata", "save", "to_onnx"]
 
 FORMAT = "metricfast"
 _OWN_METADATA = {"checksum", "format", "format_version", "learner", "state"}
-MAP_DTYPES = {"float32", "float64"}
 STORED_DTYPES = {"bool", "float16", "float32", "float64"} | {
     f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
 }
 # What the characters of text and the numbers of dates are stored as.
 _UNITS = {"U": "<u4", "S": "u1", "m": "<i8", "M": "<i8"}
-
-# The parts of a kernelized learner that scikit-learn made, and what fitting sets in them.
-_PARTS: dict[type[BaseEstimator], set[str]] = {
-    Nystroem: {"components_", "component_indices_", "normalization_", "n_features_in_"},
-    KernelPCA: {"_centerer", "X_fit_", "eigenvalues_", "eigenvectors_", "gamma_", "n_features_in_"},
-    KernelCenterer: {"K_fit_rows_", "K_fit_all_", "n_features_in_"},
-}
 
 # What building a learner from wrong JSON can raise.
 _BAD_STATE = (
@@ -159,7 +149,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ValueError(f"{path} holds a {name!r}, which this metricfast does not have")
     try:
         estimator = _build(learner, json.loads(metadata["state"]), tensors)
-        _check_map(estimator)
+        check_model(estimator)
         return estimator
     except _BAD_STATE as error:
         what = f"{type(error).__name__}: {error}"
@@ -241,60 +231,9 @@ def _build(
         if not _is_fitted_name(estimator, key):
             raise ValueError(f"{key!r} is no fitted attribute")
         setattr(estimator, key, _decode(value, tensors))
-    if learner not in _PARTS and state["fitted"]:
+    if learner not in PARTS and state["fitted"]:
         estimator._check_preprocessor()
     return estimator
-
-
-def _check_map(estimator: BaseEstimator) -> None:
-    if isinstance(estimator, metricfast.KernelizedMetricLearner):
-        _check_kernelized(estimator)
-        return
-    if hasattr(estimator, "parameters_"):
-        _check_embedding(estimator)
-        return
-    name = "bilinear_" if hasattr(estimator, "bilinear_") else "components_"
-    _check_rows(name, getattr(estimator, name, None), getattr(estimator, "n_features_in_", None))
-
-
-def _check_rows(name: str, rows: Any, n_features: Any) -> None:
-    if not isinstance(rows, np.ndarray) or rows.dtype.name not in MAP_DTYPES:
-        got = rows.dtype if isinstance(rows, np.ndarray) else type(rows)
-        raise ValueError(f"{name} must be an array of float32 or float64, got {got}")
-    if type(n_features) is not int or rows.ndim != 2 or rows.shape[1] != n_features:
-        raise ValueError(
-            f"{name} must have n_features_in_={n_features!r} columns, got shape {rows.shape}"
-        )
-    if not np.isfinite(rows).all():
-        raise ValueError(f"{name} must be finite")
-
-
-def _check_kernelized(estimator: metricfast.KernelizedMetricLearner) -> None:
-    _check_map(estimator.learner_)
-    name = {Nystroem: "components_", KernelPCA: "X_fit_"}[type(estimator.map_)]
-    points = getattr(estimator.map_, name)
-    _check_rows(f"map_.{name}", points, estimator.n_features_in_)
-    _check_rows("mean_", np.asarray(estimator.mean_)[None], estimator.n_features_in_)
-    if not np.isfinite(estimator.pair_score(np.stack([points[:1], points[-1:]], axis=1))).all():
-        raise ValueError("map_ must be finite")
-
-
-def _check_embedding(estimator: BaseEstimator) -> None:
-    parameters = estimator.parameters_ if type(estimator.parameters_) is list else [None]
-    means = [estimator._mean(side) for side in ("query", "database")]
-    for array in [*parameters, *means]:
-        if not isinstance(array, np.ndarray) or array.dtype.name not in MAP_DTYPES:
-            raise ValueError("parameters_ and mean_ must be arrays of float32 or float64")
-        if not array.size:
-            raise ValueError(f"parameters_ and mean_ must not be empty, got shape {array.shape}")
-        if not np.isfinite(array).all():
-            raise ValueError("parameters_ and mean_ must be finite")
-    if any(mean.shape != (estimator.n_features_in_,) for mean in means):
-        raise ValueError(f"mean_ must have n_features_in_={estimator.n_features_in_} values")
-    point = np.zeros((1, estimator.n_features_in_))
-    for side in ("query", "database"):
-        if estimator._embed(point, side).shape != (1, estimator.n_components_):
-            raise ValueError("parameters_ do not belong to embedding_")
 
 
 def _state(estimator: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -327,8 +266,8 @@ def _only_checkpoints(callbacks: Any) -> bool:
 
 
 def _is_fitted_name(estimator: BaseEstimator, name: str) -> bool:
-    if type(estimator) in _PARTS:
-        return name in _PARTS[type(estimator)]
+    if type(estimator) in PARTS:
+        return name in PARTS[type(estimator)]
     # preprocessor_ is made again from the parameter it comes from
     return name.endswith("_") and not name.startswith("_") and name != "preprocessor_"
 
@@ -363,7 +302,7 @@ def _encode(value: Any, key: str, what: str, tensors: dict[str, np.ndarray]) -> 
         return {type(value).__name__: items}
     if type(value) is dict and all(isinstance(name, str) for name in value):
         return {"dict": {k: _encode(v, f"{key}.{k}", what, tensors) for k, v in value.items()}}
-    if type(value) in _PARTS or type(value) in _learners().values():
+    if type(value) in PARTS or type(value) in _learners().values():
         state = _state(value, f"{key}.", tensors)
         return {"estimator": {"class": type(value).__name__, **state}}
     for name, choice in _choices().items():
@@ -397,7 +336,7 @@ def _decode(value: Any, tensors: dict[str, np.ndarray]) -> Any:
     if kind == "float":
         return float(content)
     if kind == "estimator":
-        known = {**_learners(), **{part.__name__: part for part in _PARTS}}
+        known = {**_learners(), **{part.__name__: part for part in PARTS}}
         return _build(known[content["class"]], content, tensors)
     if kind == "dict":
         return {key: _decode(item, tensors) for key, item in content.items()}

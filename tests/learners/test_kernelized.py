@@ -53,7 +53,8 @@ def test_mapped_points_have_the_products_of_the_kernel(method):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "method"), [("rbf", "nystroem"), ("rbf", "kpca"), ("laplacian", "nystroem")]
+    ("kernel", "method"),
+    [("rbf", "nystroem"), ("rbf", "kpca"), ("laplacian", "nystroem"), ("linear", "nystroem")],
 )
 def test_points_far_from_zero_are_mapped_like_near_ones(kernel, method):
     points = np.round(FEW * 2**8) / 2**8  # exact wherever they are

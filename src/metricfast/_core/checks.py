@@ -182,16 +182,20 @@ def check_pair_labels(y: Array) -> None:
     """Raise ValueError unless every label of a pair is -1 or 1."""
     if np.isin(y, (-1, 1)).all():
         return
-    remedy = ""
-    if np.isin(y, (0, 1)).all():
-        remedy = (
-            " Give 1 for similar and -1 for dissimilar pairs, as np.where(y, 1, -1) does. If yours "
-            "are, scikit-learn has encoded them as 0 and 1: cross_val_predict does so, unless "
-            "method='predict'."
-        )
     raise ValueError(
         "When training on pairs, the labels (y) should contain "
-        f"only values in [-1, 1]. Found an incorrect value.{remedy}"
+        f"only values in [-1, 1]. Found an incorrect value.{_remedy_of_encoded(y)}"
+    )
+
+
+def _remedy_of_encoded(y: Array) -> str:
+    """Return what to do with labels of pairs that are 0 and 1; nothing for others."""
+    if not np.isin(y, (0, 1)).all():
+        return ""
+    return (
+        " Give 1 for similar and -1 for dissimilar pairs, as np.where(y, 1, -1) does. If yours "
+        "are, scikit-learn has encoded them as 0 and 1: cross_val_predict does so, unless "
+        "method='predict'."
     )
 
 
@@ -202,6 +206,7 @@ def check_both_kinds(y: Any, n_pairs: int, name: str = "y") -> Array:
         raise ValueError(
             f"{name} must hold 1 or -1 for each of {n_pairs} pairs, and both of them; got "
             f"{np.unique(labels.astype(str))[:5].tolist()}, shape {labels.shape}."
+            f"{_remedy_of_encoded(labels)}"
         )
     return labels
 

@@ -30,13 +30,16 @@ _ARRAYS = {"transform_output": "default"}
 _LEAST_ROWS, _PRODUCT = 256, 2**28
 
 
-def origin_of(kernel: str | Callable[..., float], points: Array) -> Array:
+def origin_of(
+    kernel: str | Callable[..., float], points: Array, *, learns_distance: bool = True
+) -> Array:
     """Return what is subtracted from points before the kernel sees them, of shape (n_features,).
 
-    It is the mean where the kernel compares differences of points: far from zero these would lose
-    their digits. Other kernels compare points with zero, which must stay where it is.
+    It is the mean where a common shift of all points changes nothing: for kernels of differences of
+    points, and for the linear kernel in front of a learner of a distance. Far from zero these would
+    lose their digits. Other kernels compare points with zero, which must stay where it is.
     """
-    if kernel not in _OF_DIFFERENCES:
+    if not (kernel in _OF_DIFFERENCES or (kernel == "linear" and learns_distance)):
         return np.zeros(points.shape[1], points.dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(points.mean(axis=0, dtype=np.float64), points.dtype)

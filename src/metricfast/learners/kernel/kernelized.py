@@ -18,6 +18,7 @@ from metricfast._core.checks import check_points
 from metricfast._core.memory import fits_at_once, memory_limit
 from metricfast._core.sources import Source, by_blocks, in_one_array
 from metricfast._core.types import Array, RandomState
+from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.base.learner import BaseMetricLearner, MetricTransformer
 from metricfast.learners.base.thresholds import ThresholdMixin
 from metricfast.learners.kernel.kernel_map import (
@@ -79,8 +80,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
-        The mean of the points for the kernels "rbf" and "laplacian", which compare differences of
-        points; zeros for other kernels.
+        The mean of the points for the kernels "rbf" and "laplacian", and for "linear" unless the
+        learner learns a similarity (`OASIS`); zeros otherwise.
     map_ : estimator
         The `Nystroem` or `KernelPCA` that was fitted to the points less `mean_`.
     learner_ : estimator
@@ -94,9 +95,9 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
     Notes
     -----
     The kernel compares features in their own units: standardise them first unless they share one,
-    and choose `gamma` by cross-validation. A number that is added to all points has no effect on
-    "rbf" and "laplacian". All other kernels compare points with zero: subtract the mean first,
-    unless zero has a meaning.
+    and choose `gamma` by cross-validation. A number that is added to all points has no effect with
+    the kernels "rbf", "laplacian" and "linear" (except for `OASIS`). All other kernels compare
+    points with zero: subtract the mean first, unless zero has a meaning.
 
     An interrupted `fit` (Ctrl-C) raises KeyboardInterrupt and leaves what the learner itself would.
 
@@ -300,7 +301,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         return getattr(self.learner_, method)(mapped, *labels)
 
     def _fit_map(self, points: Array) -> None:
-        self.mean_ = origin_of(self.kernel, points)
+        learns_distance = not isinstance(self.learner, BilinearMixin)
+        self.mean_ = origin_of(self.kernel, points, learns_distance=learns_distance)
         self.map_ = fit_kernel_map(
             points,
             self.mean_,
