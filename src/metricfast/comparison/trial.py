@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
+from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.comparison.deadline import OutOfTimeError, stopped_after
 from metricfast.comparison.labels import shares
@@ -95,7 +96,7 @@ def try_learner(
     train, test = fold
     start = time.perf_counter()
     try:
-        with stopped_after(seconds), warnings.catch_warnings():
+        with stopped_after(seconds), one_blas_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # advice: the table shows the result
             fitted = clone(predictor).fit(_safe_indexing(X, train), y[train])
             elapsed = time.perf_counter() - start
