@@ -30,9 +30,9 @@ from metricfast.dask._remote import OnWorkers
 from metricfast.dask._rows import blocks_of
 from metricfast.learners.impostors import TargetsAndImpostors
 from metricfast.samplers import Batch
-from metricfast.training.coordinates import Parts
 from metricfast.training.labelled import Labelled
 from metricfast.training.objective import LinearMap, Objective
+from metricfast.training.preconditioner import FlatParameters
 
 pytestmark = MARKS
 
@@ -67,7 +67,7 @@ def test_losses_of_parts_add_up_or_are_refused(name: str, weighted: bool, client
     labelled = Labelled(loss, y, weight, np.arange(3) if table else None)
     arrays = [rng.randn(2, 4) / 3, *([rng.randn(3, 2)] if table else [])]
     database = "table" if table else "batch"
-    shapes = Parts([array.shape for array in arrays])
+    shapes = FlatParameters([array.shape for array in arrays])
     objective = Objective(X, LinearMap(), labelled, shapes, database=database)
     spread = ByParts(_workers.Workers(client), 4)
     by = loss._weighed_by.get(loss._reduction())
@@ -111,7 +111,7 @@ def test_the_number_of_anchors_decides_how_many_parts_there_are(
     rng, workers = np.random.RandomState(0), Counted(n_threads)
     points, arrays = rng.randn(n, 2), [np.eye(2)]
     loss = Labelled(losses.NCA(), np.arange(n) // 2)
-    objective = Objective(points, LinearMap(), loss, Parts([(2, 2)]))
+    objective = Objective(points, LinearMap(), loss, FlatParameters([(2, 2)]))
     batch = Batch(np.arange(n), n)
     ByParts(workers, n_parts)(objective, arrays, batch)
     assert workers.parts == expected

@@ -9,8 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.progress import Progress
 from metricfast.samplers import class_batches
+from metricfast.training.history import History
 from metricfast.training.lbfgs import minimize_hinge, minimize_smooth
-from metricfast.training.monitor import Monitor
 from metricfast.training.steps import Adam, minimize_minibatch
 
 RNG = np.random.default_rng(0)
@@ -40,7 +40,7 @@ def smallest_deviations() -> float:
 
 
 def test_monitor_keeps_the_best_and_not_the_last():
-    monitor = Monitor(START)
+    monitor = History(START)
     np.testing.assert_array_equal(monitor.best_x, START)
     for value, x in ((3.0, 1.0), (1.0, 2.0), (2.0, 3.0)):
         assert not monitor(value, np.array([x]))
@@ -55,14 +55,14 @@ def test_monitor_keeps_the_best_and_not_the_last():
 
 def test_monitor_copies_what_it_keeps():
     x = np.zeros(1)
-    monitor = Monitor(x)
+    monitor = History(x)
     monitor(1.0, x)
     x += 1
     assert monitor.best_x[0] == 0
 
 
 def test_smooth_finds_the_least_squares_solution():
-    monitor = Monitor(START)
+    monitor = History(START)
     minimize_smooth(least_squares, START, monitor, max_iter=100, tol=1e-12)
     np.testing.assert_allclose(monitor.best_x, np.linalg.lstsq(A, B, rcond=None)[0], atol=1e-5)
     assert monitor.curve == sorted(monitor.curve, reverse=True)
@@ -70,7 +70,7 @@ def test_smooth_finds_the_least_squares_solution():
 
 def test_smooth_at_a_minimum_keeps_it():
     minimum = np.linalg.lstsq(A, B, rcond=None)[0]
-    monitor = Monitor(minimum)
+    monitor = History(minimum)
     minimize_smooth(least_squares, minimum, monitor, max_iter=100)
     assert monitor.best_value == pytest.approx(least_squares(minimum)[0])
     monitor(9.0, START)
@@ -88,8 +88,8 @@ def test_cap_warns_and_an_observer_stops_silently(hinge):
             minimize_smooth(least_squares, START, monitor, max_iter=max_iter)
 
     with pytest.warns(ConvergenceWarning):
-        run(Monitor(START), 2)
-    monitor = Monitor(START, lambda iteration, value, x: iteration == 3)
+        run(History(START), 2)
+    monitor = History(START, lambda iteration, value, x: iteration == 3)
     run(monitor, 100)
     assert monitor.stopped
     assert len(monitor.curve) == 3
@@ -97,30 +97,30 @@ def test_cap_warns_and_an_observer_stops_silently(hinge):
 
 def test_smooth_says_what_to_change():
     with pytest.warns(ConvergenceWarning, match=r"^L-BFGS stopped after 2 .*: raise max_iter, or"):
-        minimize_smooth(least_squares, START, Monitor(START), max_iter=2)
+        minimize_smooth(least_squares, START, History(START), max_iter=2)
     with pytest.warns(ConvergenceWarning, match="after 1 iterations .*: raise max_epochs.$"):
-        minimize_smooth(least_squares, START, Monitor(START), max_iter=1, remedy="raise max_epochs")
+        minimize_smooth(least_squares, START, History(START), max_iter=1, remedy="raise max_epochs")
 
     def lowest_at_start(x):
         return float((x != START).any()), np.ones_like(START)
 
     with pytest.warns(ConvergenceWarning, match="no lower objective: rescale the points.$"):
-        minimize_smooth(lowest_at_start, START, Monitor(START), max_iter=9)
+        minimize_smooth(lowest_at_start, START, History(START), max_iter=9)
 
 
 def test_hinge_reaches_the_minimum_of_a_piecewise_linear_function():
-    monitor = Monitor(START)
+    monitor = History(START)
     minimize_hinge(least_deviations, START, monitor, min_iter=100, max_iter=500, tol=1e-7)
     assert monitor.best_value == pytest.approx(smallest_deviations(), rel=1e-3)
     assert len(monitor.curve) >= 100
 
 
 def test_hinge_stops_on_the_relative_decrease():
-    rough, fine = Monitor(START), Monitor(START)
+    rough, fine = History(START), History(START)
     minimize_hinge(least_squares, START, rough, min_iter=0, max_iter=500, tol=1e-2)
     minimize_hinge(least_squares, START, fine, min_iter=0, max_iter=500, tol=1e-9)
     assert 5 <= len(rough.curve) < len(fine.curve) < 500
-    scaled = Monitor(START)
+    scaled = History(START)
     minimize_hinge(
         lambda x: tuple(1024 * v for v in least_squares(x)), START, scaled,
         min_iter=0, max_iter=500, tol=1e-2,
@@ -129,7 +129,7 @@ def test_hinge_stops_on_the_relative_decrease():
 
 
 def test_hinge_ends_where_there_is_no_gradient():
-    monitor = Monitor(START)
+    monitor = History(START)
     minimize_hinge(
         lambda x: (0.0, np.zeros_like(x)), START, monitor, min_iter=50, max_iter=100, tol=0
     )
@@ -148,7 +148,7 @@ def test_hinge_reaches_zero_of_a_sum_of_hinges_and_ends():
         active = x + 1 > 0
         return float((x + 1)[active].sum()), active.astype(float)
 
-    monitor = Monitor(START)
+    monitor = History(START)
     minimize_hinge(hinges, START, monitor, min_iter=50, max_iter=1000, tol=1e-3)
     assert monitor.best_value == 0
 
@@ -160,7 +160,7 @@ def test_line_search_failure_restarts_once_then_warns():
         calls.append(x)
         return x @ x, -2 * x
 
-    monitor = Monitor(START)
+    monitor = History(START)
     with pytest.warns(ConvergenceWarning, match="line search failed"):
         minimize_hinge(uphill, START, monitor, min_iter=0, max_iter=100, tol=0)
     assert len(calls) < 100
@@ -169,7 +169,7 @@ def test_line_search_failure_restarts_once_then_warns():
         value, gradient = least_squares(x)
         return value, gradient if len(monitor.curve) < 3 else -gradient
 
-    monitor = Monitor(START)
+    monitor = History(START)
     with pytest.warns(ConvergenceWarning, match="line search failed"):
         minimize_hinge(turning, START, monitor, min_iter=100, max_iter=100, tol=0)
     assert monitor.curve
@@ -180,7 +180,7 @@ def test_hinge_backs_off_from_values_that_are_no_numbers():
         value, gradient = least_squares(x)
         return (np.nan if np.abs(x - START).max() > 0.3 else value), gradient
 
-    monitor = Monitor(START)
+    monitor = History(START)
     with pytest.warns(ConvergenceWarning):
         minimize_hinge(guarded, START, monitor, min_iter=0, max_iter=5, tol=0)
     assert np.isfinite(monitor.best_value)
@@ -197,7 +197,7 @@ def quarters():
 
 
 def test_minibatch_approaches_the_least_squares_solution():
-    monitor = Monitor(START)
+    monitor = History(START)
     minimize_minibatch(batch, START, quarters, monitor, max_epochs=300, learning_rate=0.05)
     optimum = np.linalg.lstsq(A, B, rcond=None)[0]
     assert least_squares(monitor.best_x)[0] < 1.01 * least_squares(optimum)[0]
@@ -205,7 +205,7 @@ def test_minibatch_approaches_the_least_squares_solution():
 
 
 def test_minibatch_does_not_depend_on_the_units():
-    monitor, scaled = Monitor(START), Monitor(1e6 * START)
+    monitor, scaled = History(START), History(1e6 * START)
     settings = {"max_epochs": 3, "learning_rate": 0.1}
     minimize_minibatch(batch, START, quarters, monitor, **settings)
     minimize_minibatch(
@@ -217,7 +217,7 @@ def test_minibatch_does_not_depend_on_the_units():
 
 
 def test_minibatch_leaves_parameters_without_gradient_alone():
-    monitor = Monitor(START)
+    monitor = History(START)
     minimize_minibatch(
         lambda x, rows: (x[0] ** 2, np.r_[2 * x[0], np.zeros(5)]),
         START, quarters, monitor, max_epochs=2, learning_rate=0.1,
@@ -249,7 +249,7 @@ def test_decoupled_decay_shrinks_what_has_no_gradient():
 
 
 def test_minibatch_stops_when_told():
-    monitor = Monitor(START, lambda iteration, value, x: iteration == 2)
+    monitor = History(START, lambda iteration, value, x: iteration == 2)
     minimize_minibatch(batch, START, quarters, monitor, max_epochs=9, learning_rate=0.1)
     assert len(monitor.curve) == 2
 

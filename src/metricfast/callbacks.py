@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from metricfast.training.callbacks import Checkpoint
-from metricfast.training.monitor import SolverState
+from metricfast.training.history import SolverState
 
 __all__ = ["Checkpoint", "SolverState"]

@@ -18,7 +18,7 @@ from metricfast.callbacks import Checkpoint
 from metricfast.embeddings import MLP, Linear
 from metricfast.samplers import ClassBalanced, Uniform
 from metricfast.training import checkpoint as files
-from metricfast.training.monitor import Monitor
+from metricfast.training.history import History
 
 TRAIN = """
 import sys, time
@@ -233,11 +233,11 @@ def test_every_damage_of_a_checkpoint_is_found(tmp_path):
     path = tmp_path / "training"
     rng = np.random.RandomState(0)
     checkpoint = files.Checkpoint(path, "of this test")
-    monitor = Monitor(np.ones(5))
+    monitor = History(np.ones(5))
     monitor(2.0, np.zeros(5))
     monitor.step = 2
     checkpoint.write(3, monitor)
-    found, again = checkpoint.read(), Monitor(np.ones(5))
+    found, again = checkpoint.read(), History(np.ones(5))
     checkpoint.restore(again, found, "max_epochs", 1)
     assert (found["seed"], again.step, again.curve, again.best_value) == (3, 2, [2.0], 2.0)
     content = path.read_bytes()

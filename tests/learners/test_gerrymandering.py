@@ -26,7 +26,7 @@ from metricfast.learners.votes.voting import vote
 from metricfast.losses import Gerrymander
 from metricfast.solvers import Adam
 from metricfast.stopping import HeldOut
-from metricfast.training.monitor import Monitor
+from metricfast.training.history import History
 from metricfast.training.steps import Steps, Subgradient, minimize_minibatch
 
 X, Y = load_iris(return_X_y=True)
@@ -106,7 +106,7 @@ def test_the_penalty_of_a_matrix_is_that_of_its_map(regularizer):
 def test_plain_steps(power_t):
     """Twice (x - 2)^2 + (x + 1)^2, of one sample a batch."""
     centres, seen = np.array([2.0, -1.0]), []
-    monitor = Monitor(np.array([3.0]), lambda epoch, value, x: seen.append((value, x.copy())))
+    monitor = History(np.array([3.0]), lambda epoch, value, x: seen.append((value, x.copy())))
     minimize_minibatch(
         lambda x, rows: (((x - centres[rows]) ** 2).sum(), 2 * (x - centres[rows])),
         np.array([3.0]), lambda: [np.array([0]), np.array([1])], monitor,

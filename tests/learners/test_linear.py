@@ -17,10 +17,10 @@ from metricfast.learners import linear
 from metricfast.learners.linear import LinearLearner
 from metricfast.solvers import Adam
 from metricfast.training import dataset
-from metricfast.training.coordinates import Coordinates, best_scale
 from metricfast.training.labelled import Labelled
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import LinearMap, Objective, map_points
+from metricfast.training.preconditioner import Preconditioner, best_scale
 
 X, Y = load_iris(return_X_y=True)
 LEARNERS = (NCA, LMNN, MLKR, MCML, LDML)
@@ -36,7 +36,7 @@ SCATTERS = {
 
 @pytest.mark.parametrize("scatter", SCATTERS.values(), ids=SCATTERS)
 def test_coordinates_are_a_change_of_variables(scatter):
-    coordinates = Coordinates(4, scatter)
+    coordinates = Preconditioner(4, scatter)
     L = RNG.normal(size=(2, 4))
     vector = coordinates.vector([L])
     assert vector.shape == (8,)
@@ -54,7 +54,7 @@ def test_coordinates_are_a_change_of_variables(scatter):
 
 def test_coordinates_even_out_the_curvature():
     scatter = np.cov(X.T)
-    coordinates = Coordinates(4, scatter)
+    coordinates = Preconditioner(4, scatter)
     K = coordinates.vector([np.eye(4)]).reshape(4, 4)
     np.testing.assert_allclose(
         K @ K.T, scatter / np.diag(scatter).mean() + 0.03 * np.eye(4), atol=1e-12

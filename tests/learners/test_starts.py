@@ -17,11 +17,11 @@ from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymand
 from metricfast.solvers import Adam
 from metricfast.stopping import CrossValidated
 from metricfast.training import model_selection
-from metricfast.training.coordinates import Coordinates
 from metricfast.training.dataset import Dataset
 from metricfast.training.initialization import choose_scale, sample_points, spread
 from metricfast.training.model_selection import _race, _select, _splits, select_training
 from metricfast.training.objective import LinearMap, Objective
+from metricfast.training.preconditioner import Preconditioner
 
 X, Y = load_iris(return_X_y=True)
 WINE, KINDS = load_wine(return_X_y=True)
@@ -33,7 +33,7 @@ every = pytest.mark.parametrize("learner", [NCA, MCML, LDML, MLKR])
 
 @pytest.mark.parametrize("best", [0.3, 1.0, 2.0**4])
 def test_the_scale_of_the_lowest_objective_is_found(best):
-    objective = Objective(X, LinearMap(), None, Coordinates(4))
+    objective = Objective(X, LinearMap(), None, Preconditioner(4))
     tried = []
 
     def value(x, batch):

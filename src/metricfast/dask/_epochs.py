@@ -15,7 +15,7 @@ from metricfast.dask._workers import Shared, Workers, threads_here
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
 from metricfast.learners.linear import refuse_partial
 from metricfast.training.callbacks import as_callbacks
-from metricfast.training.monitor import SolverState
+from metricfast.training.history import SolverState
 
 __all__ = ["fit_by_epochs"]
 

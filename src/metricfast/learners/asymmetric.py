@@ -46,7 +46,7 @@ from metricfast.learners.votes.sides import (
 from metricfast.learners.votes.stored_database import VotesOfDatabase
 from metricfast.learners.votes.training import (
     PATIENCE,
-    VoteMonitor,
+    VoteHistory,
     check_feasible,
     select_best,
     vote_batches,
@@ -61,10 +61,10 @@ from metricfast.training.callbacks import (
     reports_to_sklearn,
 )
 from metricfast.training.chunks import SHARE, Chunked, hold
-from metricfast.training.coordinates import Parts, flat
+from metricfast.training.history import Vector
 from metricfast.training.labelled import Labelled
-from metricfast.training.monitor import Vector
 from metricfast.training.objective import Objective
+from metricfast.training.preconditioner import FlatParameters, flat
 from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver
 from metricfast.training.stopping import HeldOut, as_stopping_rule, hold_out
 from metricfast.training.train import Observers, report_divergence, train
@@ -299,7 +299,7 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             self._train(problem, history, solver, callbacks, data, checkpoint)
             if history.curve and not is_beyond(problem.X, problem.database):
                 x, self.objective_ = select_best(problem, history)
-                self._set_parameters(problem.coordinates.arrays(x))
+                self._set_parameters(problem.preconditioner.arrays(x))
             if not isinstance(problem.X, Chunked):
                 warn_of_penalty(problem, history, history.start)
             check_feasible(history, self.n_neighbors, "leave small classes out")
@@ -358,13 +358,13 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         return self
 
     def _train(
-        self, problem: _TwoSidedProblem, history: VoteMonitor, solver: Solver, callbacks: list[Any],
+        self, problem: _TwoSidedProblem, history: VoteHistory, solver: Solver, callbacks: list[Any],
         data: Sides, checkpoint: OpenCheckpoint | None = None, first: Vector | None = None,
     ) -> None:  # fmt: skip
         """Run the solver, or a single epoch of a training that began at a vector `first`."""
 
         def set_fitted(x: Vector, final: bool) -> None:
-            self._set_parameters(problem.coordinates.arrays(x))
+            self._set_parameters(problem.preconditioner.arrays(x))
             self.loss_curve_ = list(history.curve)
             self.n_iter_ = len(history.curve)
             self.objective_ = (
@@ -379,7 +379,7 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
 
         observers = Observers(
             self, set_fitted,
-            lambda x: [each.astype(data.X.dtype) for each in problem.coordinates.arrays(x)],
+            lambda x: [each.astype(data.X.dtype) for each in problem.preconditioner.arrays(x)],
             callbacks, checkpoint, score=lambda cost: 1 - cost,
         )  # fmt: skip
         batches: Any = None
@@ -586,17 +586,17 @@ class _TwoSidedProblem(Objective):
             None if own else data.database_labels, n_jobs,
         )  # fmt: skip
         super().__init__(
-            data.X, embedding, loss, Parts([array.shape for array in start]), C=learner.C,
+            data.X, embedding, loss, FlatParameters([array.shape for array in start]), C=learner.C,
             penalty=lambda arrays: penalty_of(embedding, learner.regularizer, arrays),
             database=compared if own else data.database, n_jobs=n_jobs,
         )  # fmt: skip
         self.embedding: Embedding = embedding
         self._weight, self._tol = data.weight, learner.tol
 
-    def history(self, start: list[Array], rng: RandomState) -> VoteMonitor:
+    def history(self, start: list[Array], rng: RandomState) -> VoteHistory:
         """Return the history of a training from these parameters."""
         x0 = flat([array.astype(np.float64) for array in start])
-        return VoteMonitor(x0, rng, self, self._weight, self._tol, PATIENCE)
+        return VoteHistory(x0, rng, self, self._weight, self._tol, PATIENCE)
 
     def runs(self, weight_decay: float) -> list[tuple[slice, float, float]]:
         """Return adjacent parameters, with their weight decay and factor of the learning rate."""
@@ -604,7 +604,7 @@ class _TwoSidedProblem(Objective):
 
     def validation_error(self, validation: Sides, x: Vector) -> float:
         """Return the error of held-out queries."""
-        arrays, k = self.coordinates.arrays(x), int(self.loss.loss.n_neighbors)
+        arrays, k = self.preconditioner.arrays(x), int(self.loss.loss.n_neighbors)
         queries, database = validation.embedded(self.embedding, arrays, self.n_jobs)
         return vote_error(
             queries, validation.y, database, validation.database_labels, k, self.n_jobs

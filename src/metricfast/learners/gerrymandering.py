@@ -26,7 +26,7 @@ from metricfast.learners.votes.regularizers import REGULARIZERS, penalty
 from metricfast.learners.votes.stored_database import VotesOfDatabase
 from metricfast.learners.votes.training import (
     PATIENCE,
-    VoteMonitor,
+    VoteHistory,
     check_feasible,
     select_best,
     unit_scale,
@@ -37,12 +37,12 @@ from metricfast.learners.votes.voting import largest_cost, vote_error, vote_loss
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch
 from metricfast.training.chunks import Chunked
-from metricfast.training.coordinates import Parts
 from metricfast.training.dataset import Dataset
+from metricfast.training.history import History, Vector
 from metricfast.training.initialization import Initialization
 from metricfast.training.linear_problem import LinearProblem
-from metricfast.training.monitor import Monitor, Vector
 from metricfast.training.objective import map_points
+from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.solvers import LBFGS, Solver, as_solver
 
 __all__ = ["GerrymanderingLearner", "NeighborhoodGerrymandering"]
@@ -116,8 +116,8 @@ class GerrymanderingLearner(LinearLearner):
         kind = _MatrixProblem if self.parameterization == "M" else VoteProblem
         return kind(data, self._loss(data), self.C, self.regularizer, self.tol, self.n_jobs)
 
-    def _set_fitted(self, problem: LinearProblem, history: Monitor, x: Vector, final: bool) -> None:
-        assert isinstance(history, VoteMonitor)
+    def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:
+        assert isinstance(history, VoteHistory)
         super()._set_fitted(problem, history, x, final)
         if final:
             self.objective_ = min([history.best_objective, *history.curve])
@@ -134,9 +134,9 @@ class GerrymanderingLearner(LinearLearner):
         else:
             self.database_embedding_ = self._embed(given)
 
-    def _finish(self, problem: LinearProblem, history: Monitor) -> None:
+    def _finish(self, problem: LinearProblem, history: History) -> None:
         assert isinstance(problem, VoteProblem)
-        assert isinstance(history, VoteMonitor)
+        assert isinstance(history, VoteHistory)
         if history.curve and not isinstance(problem.X, Chunked):
             x, self.objective_ = select_best(problem, history)
             self._set_map(problem.data, problem.map(x))
@@ -329,7 +329,7 @@ class VoteProblem(LinearProblem):
     ) -> None:  # fmt: skip
         database = "batch" if isinstance(data.X, Chunked) else "all"
         super().__init__(
-            data, loss, preconditioner=Parts([]), database=database, C=C, n_jobs=n_jobs,
+            data, loss, preconditioner=FlatParameters([]), database=database, C=C, n_jobs=n_jobs,
             penalty=self._penalty,
         )  # fmt: skip
         self._regularizer, self._tol = regularizer, tol
@@ -351,7 +351,7 @@ class VoteProblem(LinearProblem):
         return self.vector(L)
 
     def vector(self, L: Array) -> Vector:
-        self.coordinates = Parts([L.shape])
+        self.preconditioner = FlatParameters([L.shape])
         return super().vector(L)
 
     def map(self, x: Vector) -> Array:
@@ -362,8 +362,8 @@ class VoteProblem(LinearProblem):
     ) -> Callable[[], Iterable[Batch]]:
         return vote_batches(self, rng, batch_size)
 
-    def history(self, x0: Vector, rng: RandomState) -> Monitor:
-        return VoteMonitor(x0.astype(np.float64), rng, self, self.data.weight, self._tol, PATIENCE)
+    def history(self, x0: Vector, rng: RandomState) -> History:
+        return VoteHistory(x0.astype(np.float64), rng, self, self.data.weight, self._tol, PATIENCE)
 
     def validation_error(self, x: Vector, data: Dataset, train: Any, test: Any) -> float:
         # Mapped together: sparse points are centred where they are mapped to.
@@ -379,8 +379,8 @@ class _MatrixProblem(VoteProblem):
         return penalty_of_matrix(self._regularizer, arrays)
 
     def vector(self, L: Array) -> Vector:
-        self.coordinates = MatrixVector([(L.shape[1],) * 2])
-        return self.coordinates.vector([L])
+        self.preconditioner = MatrixVector([(L.shape[1],) * 2])
+        return self.preconditioner.vector([L])
 
     def map(self, x: Vector) -> Array:
         return root(super().map(x))

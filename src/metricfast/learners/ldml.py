@@ -14,11 +14,11 @@ from metricfast._core.scatter import within_scatter
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.learners.linear import LinearLearner
 from metricfast.samplers import Batch
-from metricfast.training.coordinates import FULL_BASIS, Coordinates
 from metricfast.training.dataset import Dataset
+from metricfast.training.history import History, Vector
 from metricfast.training.linear_problem import LinearProblem
-from metricfast.training.monitor import Monitor, Vector
 from metricfast.training.objective import map_points
+from metricfast.training.preconditioner import FULL_BASIS, Preconditioner
 
 __all__ = ["LDML"]
 
@@ -136,11 +136,11 @@ class LDML(LinearLearner):
     def _problem(self, data: Dataset) -> LinearProblem:
         return _PairProblem(data, losses.LDML(), n_jobs=self.n_jobs)
 
-    def _set_fitted(self, problem: LinearProblem, history: Monitor, x: Vector, final: bool) -> None:
+    def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:
         super()._set_fitted(problem, history, x, final)
-        self.bias_ = float(problem.coordinates.arrays(x)[1][0])
+        self.bias_ = float(problem.preconditioner.arrays(x)[1][0])
 
-    def _finish(self, problem: LinearProblem, history: Monitor) -> None:
+    def _finish(self, problem: LinearProblem, history: History) -> None:
         super()._finish(problem, history)
         if history.most is None:
             return
@@ -162,11 +162,11 @@ class _PairProblem(LinearProblem):
     def start_at(self, L: Array, *, selected: bool = False) -> Vector:
         data, wide = self.data, self.data.X.shape[1] > FULL_BASIS
         scatter = within_scatter(data.X, data.groups, data.weight, diagonal=wide)
-        self.coordinates = _WithBias(data, L, scatter)
+        self.preconditioner = _WithBias(data, L, scatter)
         return self.vector(L)
 
     def vector(self, L: Array) -> Vector:
-        if not isinstance(self.coordinates, _WithBias):
+        if not isinstance(self.preconditioner, _WithBias):
             return self.start_at(L)
         return super().vector(L)
 
@@ -203,7 +203,7 @@ class _PairProblem(LinearProblem):
         return float(brentq(slope, *sorted((bias, end)), rtol=_PRECISION))
 
 
-class _WithBias(Coordinates):
+class _WithBias(Preconditioner):
     """The solver's vector ends with the bias, which starts as the mean squared distance.
 
     It is divided by a unit, so that it starts as large as the entries of the map and a step has
@@ -222,8 +222,8 @@ class _WithBias(Coordinates):
     def arrays(self, vector: Array) -> list[Array]:
         return [*super().arrays(vector[:-1]), vector[-1:] * self._unit]
 
-    def pull(self, gradients: Sequence[Array]) -> Floats:
-        return np.append(super().pull(gradients), gradients[1] * self._unit)
+    def pullback(self, gradients: Sequence[Array]) -> Floats:
+        return np.append(super().pullback(gradients), gradients[1] * self._unit)
 
     def scaled(self, vector: Array, factor: float) -> Array:
         return np.append(vector[:-1] * factor, vector[-1] * factor**2)

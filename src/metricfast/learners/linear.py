@@ -32,10 +32,10 @@ from metricfast.training.dataset import (
     deduplicate_if_smaller,
     load_dataset,
 )
+from metricfast.training.history import History, Vector
 from metricfast.training.initialization import Initialization
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.model_selection import select_training
-from metricfast.training.monitor import Monitor, Vector
 from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver
 from metricfast.training.stopping import CrossValidated, HeldOut, as_stopping_rule, hold_out
 from metricfast.training.train import Observers, report_divergence, train
@@ -242,7 +242,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
         if warm is not None and self._training is not None:
             history, preconditioner, x0 = self._training
             problem = self._problem(data)
-            problem.coordinates = preconditioner
+            problem.preconditioner = preconditioner
         else:
             rng = check_random_state(self.random_state)
             initialization = self._initialization(solver, warm)
@@ -250,7 +250,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
             problem = self._problem(data)
             x0 = initialization.start(problem, L, rng)
             history = problem.history(x0, rng)
-            self._training = history, problem.coordinates, x0
+            self._training = history, problem.preconditioner, x0
         history.restart(history.x)
         history.look_at(problem, data.weight, data.X.shape[0])
         batches = problem.batches(history.rng, solver.batch_size)
@@ -313,7 +313,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     def _observers(
         self,
         problem: LinearProblem,
-        history: Monitor,
+        history: History,
         callbacks: list[Any],
         checkpoint: OpenCheckpoint | None = None,
     ) -> Observers:
@@ -327,7 +327,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     def _set_map(self, data: Dataset, L: Array) -> None:
         self.components_ = data.undo_scale(L)
 
-    def _set_fitted(self, problem: LinearProblem, history: Monitor, x: Vector, final: bool) -> None:
+    def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:
         """Set the fitted attributes of x: the result, or the present iteration."""
         data = problem.data
         self._set_map(data, problem.map(x))
@@ -338,7 +338,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
             sign = 1.0 if data.has_classes else 0.0
             self.validation_scores_ = [sign - cost for cost in history.costs]
 
-    def _finish(self, problem: LinearProblem, history: Monitor) -> None:
+    def _finish(self, problem: LinearProblem, history: History) -> None:
         """Warn if the result is of no use."""
         warn_without_slope(problem, history)
 
@@ -371,7 +371,7 @@ def forget_on_error(learner: Any) -> Iterator[None]:
         raise
 
 
-def warn_without_slope(problem: LinearProblem, history: Monitor) -> None:
+def warn_without_slope(problem: LinearProblem, history: History) -> None:
     """Warn if the solver found no slope at the initial map."""
     excess = history.best_objective - problem.lower_bound
     stayed = np.array_equal(history.best_x, history.start)

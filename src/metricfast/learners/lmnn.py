@@ -20,11 +20,11 @@ from metricfast.learners.linear import LinearLearner
 from metricfast.learners.lmnn_targets import targets_in_chunks
 from metricfast.samplers import Batch
 from metricfast.training.chunks import Chunked
-from metricfast.training.coordinates import FULL_BASIS, Coordinates
 from metricfast.training.dataset import Dataset
+from metricfast.training.history import History, Vector
 from metricfast.training.linear_problem import LinearProblem
-from metricfast.training.monitor import Monitor, Vector
 from metricfast.training.objective import map_points
+from metricfast.training.preconditioner import FULL_BASIS, Preconditioner
 from metricfast.training.solvers import LBFGS, Solver, as_solver
 
 __all__ = ["LMNN"]
@@ -172,11 +172,11 @@ class LMNN(LinearLearner):
             data, int(self._k), self.regularization, int(self.target_refresh), self.n_jobs
         )
 
-    def _set_fitted(self, problem: LinearProblem, history: Monitor, x: Vector, final: bool) -> None:
+    def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:
         super()._set_fitted(problem, history, x, final)
         self.labels_ = np.arange(len(problem.data.classes))
 
-    def _finish(self, problem: LinearProblem, history: Monitor) -> None:
+    def _finish(self, problem: LinearProblem, history: History) -> None:
         n_samples, n_features = problem.data.X.shape
         weight = problem.data.weight
         total = n_samples if weight is None else float(weight.sum())
@@ -210,7 +210,7 @@ class _LMNNProblem(LinearProblem):
         else:
             loss.set_targets(_targets(data.X, data.labels, k, n_jobs))
             scatter = _target_scatter(data.X, loss.targets, data.X)
-        self.coordinates = Coordinates(data.X.shape[1], scatter)
+        self.preconditioner = Preconditioner(data.X.shape[1], scatter)
 
     def start_at(self, L: Array, *, selected: bool = False) -> Vector:
         if selected:  # by model selection, which searched for targets under this map
@@ -218,7 +218,7 @@ class _LMNNProblem(LinearProblem):
             Z = map_points(data.X, L)
             loss.set_targets(_targets(Z, data.labels, self._k, self.n_jobs))
             scatter = _target_scatter(data.X, loss.targets, data.X)
-            self.coordinates = Coordinates(data.X.shape[1], scatter)
+            self.preconditioner = Preconditioner(data.X.shape[1], scatter)
         return self.vector(L)
 
     def refresh(self, x: Vector) -> None:

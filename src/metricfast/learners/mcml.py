@@ -7,9 +7,9 @@ from typing import Any
 import metricfast.losses as losses
 from metricfast._core.types import Array, RandomState
 from metricfast.learners.linear import LinearLearner
-from metricfast.training.coordinates import class_preconditioner
 from metricfast.training.dataset import Dataset
 from metricfast.training.linear_problem import LinearProblem
+from metricfast.training.preconditioner import class_preconditioner
 
 __all__ = ["MCML"]
 

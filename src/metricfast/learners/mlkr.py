@@ -12,9 +12,9 @@ from metricfast._core.scaling import rescale_targets
 from metricfast._core.targets import check_regression_target
 from metricfast._core.types import Array, RandomState
 from metricfast.learners.linear import LinearLearner
-from metricfast.training.coordinates import class_preconditioner
 from metricfast.training.dataset import Dataset
 from metricfast.training.linear_problem import LinearProblem
+from metricfast.training.preconditioner import class_preconditioner
 
 __all__ = ["MLKR"]
 

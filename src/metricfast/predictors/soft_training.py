@@ -17,11 +17,11 @@ from metricfast.losses._call import Loss
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.samplers import Batch, batch_count
 from metricfast.training.callbacks import FitTask
-from metricfast.training.coordinates import Parts, flat, parts
+from metricfast.training.history import DivergedError, History
 from metricfast.training.labelled import Labelled
-from metricfast.training.monitor import DivergedError, Monitor
 from metricfast.training.objective import Objective
 from metricfast.training.own_parts import initial_parameters
+from metricfast.training.preconditioner import FlatParameters, flat, parts
 from metricfast.training.steps import Adam, Steps, minimize_minibatch, runs_of
 
 __all__ = ["Course", "Task", "Training", "best_of", "hold_out"]
@@ -111,35 +111,39 @@ class Training:
         weight = self._weight = None if task.weight is None else task.weight[train]
         losses = [Labelled(loss, y[train], weight, None, course.n_jobs) for loss, y in task.losses]
         self._objective = Objective(
-            self._points, embedding, _Outputs(losses), Parts(self._shapes), n_jobs=course.n_jobs
+            self._points,
+            embedding,
+            _Outputs(losses),
+            FlatParameters(self._shapes),
+            n_jobs=course.n_jobs,
         )
-        self._monitor = Monitor(flat(start), rng=rng)
+        self._monitor = History(flat(start), rng=rng)
         if test is not None:
             self._monitor.judge(self._judge, course.n_iter_no_change)
         self.diverged = False
 
     def run(self, label: str = "", max_epochs: int | None = None) -> Training:
         """Train on until held-out points are predicted no better, or so many epochs are done."""
-        monitor, course = self._monitor, self._course
+        history, course = self._monitor, self._course
 
         def observer(epoch: int, value: float, x: Array) -> bool:
             progress(epoch, value)
             return course.fit_task is not None and course.fit_task.iteration()
 
         most = min(course.max_epochs, max_epochs or course.max_epochs)
-        with Progress(label, most - len(monitor.curve), shown=course.verbose) as progress:
-            monitor.observer = observer
+        with Progress(label, most - len(history.curve), shown=course.verbose) as progress:
+            history.observer = observer
             try:
                 minimize_minibatch(
-                    self._objective, monitor.x,
-                    lambda: course.batches(len(self._points), monitor.rng), monitor,
+                    self._objective, history.x,
+                    lambda: course.batches(len(self._points), history.rng), history,
                     max_epochs=0 if self.diverged else most,
                     steps=course.steps(self.embedding, self._shapes),
                 )  # fmt: skip
             except DivergedError:
                 self.diverged = True
             finally:
-                monitor.observer = None
+                history.observer = None
         return self
 
     @property

@@ -14,7 +14,7 @@ import numpy as np
 from metricfast._core.arguments import check_random_state
 from metricfast._core.types import RandomState
 from metricfast.training import checkpoint as checkpoint_files
-from metricfast.training.monitor import Monitor, SolverState
+from metricfast.training.history import History, SolverState
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -102,13 +102,13 @@ class OpenCheckpoint:
         self._found = found
         self.rng = np.random.RandomState(found["seed"])
 
-    def restore(self, history: Monitor, solver: Any) -> None:
+    def restore(self, history: History, solver: Any) -> None:
         """Continue from the file, if it exists."""
         if self._file is not None and "arrays" in self._found:
             name = "max_epochs" if solver.by_batches else "max_iter"
             self._file.restore(history, self._found, name, solver.n_iter)
 
-    def write(self, history: Monitor) -> None:
+    def write(self, history: History) -> None:
         """Replace the file."""
         if self._file is not None:
             self._file.write(self._found["seed"], history)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from metricfast._core.files import read_tensors, safetensors_module, write_tensors
 from metricfast.training.fingerprint import fingerprint
-from metricfast.training.monitor import Monitor
+from metricfast.training.history import History
 
 __all__ = ["Checkpoint", "Resumable"]
 
@@ -80,21 +80,21 @@ class Checkpoint:
                 f"({type(error).__name__}: {error}): delete this file, or name another."
             ) from error
 
-    def restore(self, monitor: Monitor, found: dict[str, Any], name: str, most: int) -> None:
+    def restore(self, history: History, found: dict[str, Any], name: str, most: int) -> None:
         """Make a training go on from what was read: up to `most` iterations, else ValueError."""
         with self.reading():
-            monitor.check(found["arrays"], found["numbers"])
+            history.check(found["arrays"], found["numbers"])
         n_done = len(found["arrays"]["curve"])
         if n_done > most:
             raise ValueError(
                 f"checkpoint {self._path} holds {n_done} epochs, more than {name}={most}: "
                 f"raise {name}, name another file, or delete this one."
             )
-        monitor.resume(found["arrays"], found["numbers"])
+        history.resume(found["arrays"], found["numbers"])
 
-    def write(self, seed: int, monitor: Resumable) -> None:
+    def write(self, seed: int, history: Resumable) -> None:
         """Replace the file, whole."""
-        arrays, numbers = monitor.snapshot()
+        arrays, numbers = history.snapshot()
         metadata = {
             "format": _FORMAT,
             "fingerprint": self._fingerprint,

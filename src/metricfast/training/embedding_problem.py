@@ -14,11 +14,11 @@ from metricfast.embeddings import Embedding
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch, Epoch, Sampler
 from metricfast.training.chunks import Chunked, batches_of
-from metricfast.training.coordinates import Parts
+from metricfast.training.history import Vector
 from metricfast.training.labelled import Labelled
-from metricfast.training.monitor import Vector
 from metricfast.training.objective import Objective, is_learnable
 from metricfast.training.own_parts import checked_batches, prepared
+from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.steps import runs_of
 
 __all__ = ["EmbeddingProblem"]
@@ -85,7 +85,7 @@ class EmbeddingProblem(Objective):
             compared, classes = "table", np.arange(n_classes)
         super().__init__(
             X, embedding, Labelled(loss, y, None, classes, n_jobs),
-            Parts([array.shape for array in start]), database=compared, n_jobs=n_jobs,
+            FlatParameters([array.shape for array in start]), database=compared, n_jobs=n_jobs,
         )  # fmt: skip
         self.embedding: Embedding = embedding
         self._candidate_fraction, self._proxy_lr_factor = candidate_fraction, proxy_lr_factor
@@ -95,7 +95,7 @@ class EmbeddingProblem(Objective):
 
     def parameters(self, x: Vector) -> list[Array]:
         """Return the parameters of the solver's vector, in the dtype of the points."""
-        return self.coordinates.arrays(x.astype(self.X.dtype))
+        return self.preconditioner.arrays(x.astype(self.X.dtype))
 
     def add_decay(self) -> None:
         """Add the weight decays that the embedding has itself, for a solver without decay."""
@@ -112,7 +112,7 @@ class EmbeddingProblem(Objective):
 
     def runs(self, weight_decay: float) -> list[tuple[slice, float, float]]:
         """Return adjacent parameters, with their weight decay and factor of the learning rate."""
-        shapes, decays = self.coordinates.shapes, self._decays(weight_decay)
+        shapes, decays = self.preconditioner.shapes, self._decays(weight_decay)
         n_own = len(self.embedding.decays(weight_decay))
         factors = [1.0] * n_own + [self._proxy_lr_factor] * (len(shapes) - n_own)
         return runs_of(shapes, decays, factors)
@@ -159,7 +159,7 @@ class EmbeddingProblem(Objective):
 
     def _decays(self, weight_decay: float) -> list[float]:
         decays = [float(decay) for decay in self.embedding.decays(weight_decay)]
-        return decays + [0.0] * (len(self.coordinates.shapes) - len(decays))
+        return decays + [0.0] * (len(self.preconditioner.shapes) - len(decays))
 
     def _check_batch(self, n: int) -> None:
         loss = self.loss.loss

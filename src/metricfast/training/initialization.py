@@ -14,11 +14,11 @@ from metricfast._core.initialize import as_given_map, check_n_components, initia
 from metricfast._core.scatter import within_scatter
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.samplers import Batch, class_batches
-from metricfast.training.coordinates import Coordinates, best_scale, near_scale
 from metricfast.training.dataset import Dataset
+from metricfast.training.history import Vector
 from metricfast.training.linear_problem import LinearProblem
-from metricfast.training.monitor import Vector
 from metricfast.training.objective import Objective, map_points
+from metricfast.training.preconditioner import Preconditioner, best_scale, near_scale
 
 __all__ = ["Initialization", "choose_scale", "n_rows", "sample_points", "spread"]
 
@@ -143,11 +143,11 @@ class Initialization:
         """Return the factor of the map under which the loss of the first batch is lowest."""
         if not problem.searches_scale:
             return 1.0
-        coordinates, value = problem.coordinates, problem.scale_problem()
-        assert isinstance(coordinates, Coordinates)
+        preconditioner, value = problem.preconditioner, problem.scale_problem()
+        assert isinstance(preconditioner, Preconditioner)
         first = next(iter(problem.batches(rng, self.batch_size)()))
         x0 = problem.vector(L)
-        return best_scale(lambda scale: value(coordinates.scaled(x0, scale), first)[0])
+        return best_scale(lambda scale: value(preconditioner.scaled(x0, scale), first)[0])
 
     def _scaled(self, problem: LinearProblem, L: Array, name: str | None) -> Array:
         data, sample = problem.data, sample_points(problem.data)
@@ -169,13 +169,13 @@ def choose_scale(
     weight: Floats | None = None,
 ) -> tuple[int, float]:
     """Return which map, and which `spread` of points under it, gives the lowest value."""
-    coordinates, found = problem.coordinates, list[tuple[float, int, float]]()
-    assert isinstance(coordinates, Coordinates)
+    preconditioner, found = problem.preconditioner, list[tuple[float, int, float]]()
+    assert isinstance(preconditioner, Preconditioner)
     for L in forms:
-        x0, own = coordinates.vector([L]), spread(L, problem.X, batch, weight)
+        x0, own = preconditioner.vector([L]), spread(L, problem.X, batch, weight)
 
         def at(scale: float, x0: Vector = x0) -> float:
-            return value(coordinates.scaled(x0, scale), batch)[0]
+            return value(preconditioner.scaled(x0, scale), batch)[0]
 
         scale = near_scale(at, _FIRST_SPREAD / own) if own > 0 else 1.0
         found.append((at(scale), len(found), scale * own))

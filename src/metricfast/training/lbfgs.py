@@ -1,6 +1,6 @@
 """Solvers that look at all points in every iteration: L-BFGS, of smooth functions and of hinges.
 
-They minimise over a flat float64 vector, report every iteration to a `Monitor`, and leave the best
+They minimise over a flat float64 vector, report every iteration to a `History`, and leave the best
 parameters there: what an interrupted fit falls back on.
 """
 
@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.warn import warn_user
-from metricfast.training.monitor import DivergedError, Monitor, Vector
+from metricfast.training.history import DivergedError, History, Vector
 
 __all__ = ["minimize_hinge", "minimize_smooth"]
 
@@ -26,7 +26,7 @@ Function = Callable[[Vector], tuple[float, Vector]]
 def minimize_smooth(
     fun: Function,
     x0: Vector,
-    monitor: Monitor,
+    history: History,
     *,
     max_iter: int,
     tol: float | None = None,
@@ -37,11 +37,11 @@ def minimize_smooth(
     Warns ConvergenceWarning when it ends for another reason than convergence or the observer; the
     `remedy` is what to do where `max_iter` was too small.
     """
-    if max_iter < 1 or monitor.stalled:
+    if max_iter < 1 or history.stalled:
         return
 
     def report(intermediate_result: Any) -> None:
-        if monitor(intermediate_result.fun, intermediate_result.x):
+        if history(intermediate_result.fun, intermediate_result.x):
             raise StopIteration
 
     result = minimize(
@@ -53,11 +53,11 @@ def minimize_smooth(
         callback=report,
         options={"maxiter": max_iter, "maxfun": math.inf},
     )
-    if math.isinf(monitor.best_objective):
+    if math.isinf(history.best_objective):
         if not math.isfinite(result.fun):
             raise DivergedError
-        monitor.settle(result.fun, result.x)
-    if not result.success and not monitor.stopped:
+        history.settle(result.fun, result.x)
+    if not result.success and not history.stopped:
         reason = "without convergence"
         if result.nit < max_iter:
             reason, remedy = "as its line search found no lower objective", "rescale the points"
@@ -67,7 +67,7 @@ def minimize_smooth(
 def minimize_hinge(
     fun: Function,
     x0: Vector,
-    monitor: Monitor,
+    history: History,
     *,
     min_iter: int,
     max_iter: int,
@@ -97,7 +97,7 @@ def minimize_hinge(
     A. S. Lewis and M. L. Overton, "Nonsmooth optimization via quasi-Newton methods",
     Mathematical Programming 141 (2013), 135-163.
     """
-    if monitor.stalled:
+    if history.stalled:
         return
     x, (value, gradient) = x0, fun(x0)
     if not math.isfinite(value):
@@ -128,7 +128,7 @@ def minimize_hinge(
             pairs.append(_Pair(step, change, curvature))
         x, gradient = x + step, new_gradient
         recent.append(value)
-        if monitor(value, x):
+        if history(value, x):
             return
         ends = iteration >= min_iter and converged()
         if refresh is not None and (ends or iteration - refreshed >= refresh_every):
@@ -137,10 +137,10 @@ def minimize_hinge(
             ends = ends and recent[-1] - value <= max(tol * abs(value), rounding)
             recent[-1] = value
         if ends:
-            monitor.best_objective = min(monitor.best_objective, value)
+            history.best_objective = min(history.best_objective, value)
             return
-    if math.isinf(monitor.best_objective):
-        monitor.settle(value, x)
+    if math.isinf(history.best_objective):
+        history.settle(value, x)
     if iteration == max_iter:
         _warn(f"No convergence in {max_iter} iterations: raise max_iter or the tolerance.")
 

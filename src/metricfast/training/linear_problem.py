@@ -9,11 +9,11 @@ from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.metrics._neighbor_error import neighbor_costs, neighbor_error
 from metricfast.samplers import Batch, class_batches
 from metricfast.training.chunks import batches_of
-from metricfast.training.coordinates import Coordinates, Parts
 from metricfast.training.dataset import Dataset
+from metricfast.training.history import History, Vector
 from metricfast.training.labelled import Labelled
-from metricfast.training.monitor import Monitor, Vector
 from metricfast.training.objective import LinearMap, Objective, Penalty, map_points
+from metricfast.training.preconditioner import FlatParameters, Preconditioner
 
 __all__ = ["LinearProblem"]
 
@@ -34,7 +34,7 @@ class LinearProblem(Objective):
     data : Dataset
     loss : loss
         One of `metricfast.losses`, or a `Labelled` one.
-    preconditioner : Coordinates, optional
+    preconditioner : Preconditioner, optional
         How x stands for L; by default it holds its entries.
     scale_loss : loss, optional
         The loss that chooses the scale of the initial map; by default `loss`.
@@ -88,7 +88,7 @@ class LinearProblem(Objective):
         data: Dataset,
         loss: Any,
         *,
-        preconditioner: Parts | None = None,
+        preconditioner: FlatParameters | None = None,
         scale_loss: Any = None,
         lower_bound: float = 0.0,
         database: str = "batch",
@@ -100,7 +100,7 @@ class LinearProblem(Objective):
             _refuse_inner_products(loss)
             loss = Labelled(loss, data.labels, data.weight, n_jobs=n_jobs)
         if preconditioner is None:
-            preconditioner = Coordinates(data.X.shape[1])
+            preconditioner = Preconditioner(data.X.shape[1])
         super().__init__(
             data.X, LinearMap(), loss, preconditioner, database=database, penalty=penalty, C=C,
             n_jobs=n_jobs,
@@ -111,11 +111,11 @@ class LinearProblem(Objective):
 
     def vector(self, L: Array) -> Vector:
         """Return the solver's vector of a map."""
-        return self.coordinates.vector([L])
+        return self.preconditioner.vector([L])
 
     def map(self, x: Vector) -> Array:
         """Return the map of the solver's vector."""
-        return self.coordinates.arrays(x)[0]
+        return self.preconditioner.arrays(x)[0]
 
     def start_at(self, L: Array, *, selected: bool = False) -> Vector:
         """Prepare to start from a map, and return its vector.
@@ -166,9 +166,9 @@ class LinearProblem(Objective):
     def refresh(self, x: Vector) -> None:
         """Bring what the loss keeps between iterations up to date with x."""
 
-    def history(self, x0: Vector, rng: RandomState) -> Monitor:
+    def history(self, x0: Vector, rng: RandomState) -> History:
         """Return the history of a training from x0."""
-        return Monitor(x0, rng=rng)
+        return History(x0, rng=rng)
 
     def validation_costs(
         self, x: Vector, data: Dataset, train: Integers, test: Integers, weight: Floats

@@ -21,8 +21,8 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import unwarned
 from metricfast.training.chunks import Chunked
 from metricfast.training.dataset import Dataset, deduplicate
+from metricfast.training.history import DivergedError, History
 from metricfast.training.initialization import Initialization
-from metricfast.training.monitor import DivergedError, Monitor
 from metricfast.training.solvers import Solver
 from metricfast.training.stopping import CrossValidated
 
@@ -122,7 +122,7 @@ class _Fold:
                 costs.append(problem.validation_costs(x, self.data, train, test, weight))
                 return float(_means(costs[-1], weight[test]))
 
-            history = Monitor(x0, cost=mean_cost, patience=self.patience)
+            history = History(x0, cost=mean_cost, patience=self.patience)
             batches = None
             if self.solver.by_batches:
                 batches = problem.batches(history.rng, self.solver.batch_size)

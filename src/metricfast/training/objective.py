@@ -23,8 +23,8 @@ from metricfast._core.sparse import embed_sparse, sparse_gradient
 from metricfast.embeddings import Asymmetric, Embedding
 from metricfast.exceptions import LossOverflowError
 from metricfast.samplers import Batch
-from metricfast.training.coordinates import Parts
 from metricfast.training.labelled import Labelled, anchors_of
+from metricfast.training.preconditioner import FlatParameters
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -127,7 +127,7 @@ class Objective:
         X: Any,
         embedding: Embedding | LinearMap,
         loss: Labelled,
-        coordinates: Parts,
+        preconditioner: FlatParameters,
         *,
         database: Any = "batch",
         penalty: Penalty | None = None,
@@ -135,7 +135,7 @@ class Objective:
         tally: Callable[[float, float, Batch | None], None] | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.X, self.embedding, self.loss, self.coordinates = X, embedding, loss, coordinates
+        self.X, self.embedding, self.loss, self.preconditioner = X, embedding, loss, preconditioner
         self.database, self.penalty, self.C = database, penalty, C
         self.tally, self.n_jobs = tally, n_jobs
         self.evaluator = _evaluator.get()
@@ -147,7 +147,7 @@ class Objective:
 
         Where they are not finite: infinity, and zeros.
         """
-        arrays = self.coordinates.arrays(x)
+        arrays = self.preconditioner.arrays(x)
         try:
             if self.evaluator is None:
                 value, gradients = self.of_loss(arrays, batch)
@@ -159,13 +159,15 @@ class Objective:
         if not (math.isfinite(value) and gradients):
             return math.inf, np.zeros_like(x)
         with np.errstate(over="ignore", invalid="ignore"):
-            gradient = self.C * self.coordinates.pull(gradients).astype(x.dtype, copy=False)
+            gradient = self.C * self.preconditioner.pullback(gradients).astype(x.dtype, copy=False)
             value *= self.C
             if self.penalty is not None:
                 share = 1.0 if batch is None else batch.n_anchors / self.X.shape[0]
                 penalty, shrinking = self.penalty(arrays)
                 value += share * penalty
-                gradient += share * self.coordinates.pull(shrinking).astype(x.dtype, copy=False)
+                gradient += share * self.preconditioner.pullback(shrinking).astype(
+                    x.dtype, copy=False
+                )
             if not (math.isfinite(value) and finite(gradient[None])):
                 return math.inf, np.zeros_like(x)
         if self.tally is not None:

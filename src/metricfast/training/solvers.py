@@ -13,8 +13,8 @@ from sklearn.base import BaseEstimator
 from metricfast._core.arguments import check_choice, check_count, check_range
 from metricfast.samplers import Batch
 from metricfast.training import steps
+from metricfast.training.history import History, Vector
 from metricfast.training.lbfgs import minimize_hinge, minimize_smooth
-from metricfast.training.monitor import Monitor, Vector
 from metricfast.training.steps import Rule, Steps
 
 __all__ = [
@@ -79,7 +79,7 @@ class LBFGS(BaseEstimator):  # type: ignore[misc]
         if self.tol is not None:
             check_range("tol", self.tol)
 
-    def minimize(self, problem: Any, history: Monitor, batches: Batches | None = None) -> None:
+    def minimize(self, problem: Any, history: History, batches: Batches | None = None) -> None:
         """Minimise a problem from where a history stands."""
         del batches
         left = self.n_iter - len(history.curve)
@@ -179,7 +179,7 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
         check_choice("schedule", self.schedule, _SCHEDULES)
         check_range("weight_decay", self.weight_decay)
 
-    def minimize(self, problem: Any, history: Monitor, batches: Batches) -> None:
+    def minimize(self, problem: Any, history: History, batches: Batches) -> None:
         """Minimise a problem from where a history stands."""
         _refresh_again(problem, history)
 
@@ -194,7 +194,7 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
             steps=self.steps(problem, history.start, self.n_iter),
         )  # fmt: skip
 
-    def run_epoch(self, problem: Any, history: Monitor, batches: Batches, start: Vector) -> None:
+    def run_epoch(self, problem: Any, history: History, batches: Batches, start: Vector) -> None:
         """Take one step for each batch; `start` is the vector that the first epoch began with."""
         value = steps.run_epoch(problem, batches(), history, self.steps(problem, start, None))
         history(value, history.x)
@@ -396,12 +396,12 @@ def as_solver(
     return value
 
 
-def _refresh(problem: Any, history: Monitor, x: Vector) -> None:
+def _refresh(problem: Any, history: History, x: Vector) -> None:
     history.refreshed = x
     problem.refresh(x)
 
 
-def _refresh_again(problem: Any, history: Monitor) -> None:
+def _refresh_again(problem: Any, history: History) -> None:
     """Restore what the loss kept where a training was interrupted."""
     if problem.refresh_every and not np.array_equal(history.refreshed, history.start):
         problem.refresh(history.refreshed)

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.warn import warn_user
-from metricfast.training.monitor import DivergedError, Monitor, Vector
+from metricfast.training.history import DivergedError, History, Vector
 
 __all__ = [
     "RISE",
@@ -131,14 +131,14 @@ class Steps:
     runs: Sequence[tuple[slice, float, float]] = ((slice(None), 0.0, 1.0),)
     average: bool = False
 
-    def moved(self, monitor: Monitor, gradient: Vector, epoch: float) -> Vector:
+    def moved(self, history: History, gradient: Vector, epoch: float) -> Vector:
         """Return the parameters after a step."""
-        rate = self.rate(epoch, monitor.step - 1)
+        rate = self.rate(epoch, history.step - 1)
         found = []
         for run, decay, factor in self.runs:
-            moments = [moment[run] for moment in monitor.moments]
-            of_run = monitor.x[run], gradient[run]
-            found.append(self.rule(*of_run, moments, rate * factor, decay, monitor.step))
+            moments = [moment[run] for moment in history.moments]
+            of_run = history.x[run], gradient[run]
+            found.append(self.rule(*of_run, moments, rate * factor, decay, history.step))
         return found[0] if len(found) == 1 else np.concatenate(found)
 
 
@@ -177,7 +177,7 @@ def minimize_minibatch(
     fun: Callable[[Vector, Any], tuple[float, Vector]],
     x0: Vector,
     batches: Callable[[], Iterable[Any]],
-    monitor: Monitor,
+    history: History,
     *,
     max_epochs: int,
     learning_rate: float = 0.01,
@@ -186,17 +186,17 @@ def minimize_minibatch(
     """Minimise a sum over samples by steps on mini-batches.
 
     The objective of an epoch is the sum (or mean) of its batches', each taken before its step. A
-    monitor that has epochs behind it is where the minimisation goes on.
+    history that has epochs behind it is where the minimisation goes on.
 
     Parameters
     ----------
     fun : callable
         ``fun(x, batch)`` gives the value and gradient of a batch.
     x0 : ndarray of shape (n_parameters,)
-        Where to start; that of the monitor.
+        Where to start; that of the history.
     batches : callable
         Gives the batches of one epoch.
-    monitor : Monitor
+    history : History
         Told after every epoch.
     max_epochs : int
         Number of epochs.
@@ -208,7 +208,7 @@ def minimize_minibatch(
     ------
     DivergedError
         Where a value, a gradient or a parameter is not finite. The last parameters with a finite
-        value are those of the monitor.
+        value are those of the history.
 
     Warns
     -----
@@ -216,48 +216,48 @@ def minimize_minibatch(
         If no batch of the first epoch has a gradient.
     """
     steps = relative_adam(x0, learning_rate, max_epochs) if steps is None else steps
-    while max(len(monitor.curve), monitor.ended) < max_epochs and not monitor.stalled:
-        total = run_epoch(fun, batches(), monitor, steps)
-        if monitor(total, monitor.x):
+    while max(len(history.curve), history.ended) < max_epochs and not history.stalled:
+        total = run_epoch(fun, batches(), history, steps)
+        if history(total, history.x):
             return
 
 
 def run_epoch(
     fun: Callable[[Vector, Any], tuple[float, Vector]],
     batches: Iterable[Any],
-    monitor: Monitor,
+    history: History,
     steps: Steps,
 ) -> float:
     """Take one step for each batch, and return the objective of the epoch."""
-    if not monitor.moments:
-        monitor.moments = [np.zeros_like(monitor.x) for _ in range(steps.rule.n_moments)]
+    if not history.moments:
+        history.moments = [np.zeros_like(history.x) for _ in range(steps.rule.n_moments)]
     # Those of a learner that was unpickled may be read-only, such as a memory map.
-    monitor.moments = [np.require(moment, requirements="W") for moment in monitor.moments]
-    values, epoch, moves = [], len(monitor.curve), False
-    start, tried = monitor.x, monitor.x
+    history.moments = [np.require(moment, requirements="W") for moment in history.moments]
+    values, epoch, moves = [], len(history.curve), False
+    start, tried = history.x, history.x
     first: list[Any] = []
     count = len(batches) if isinstance(batches, Sized) else math.inf
     with _closing(iter(batches)) as drawn:
         for number, batch in enumerate(drawn):
             if epoch == 0 and len(first) < _FIRST_BATCHES:
                 first.append(batch)
-            value, gradient = fun(monitor.x, batch)
+            value, gradient = fun(history.x, batch)
             if not (math.isfinite(value) and _finite(gradient)):
-                monitor.x = tried
+                history.x = tried
                 raise DivergedError
             values.append(value)
             moves = moves or bool(gradient.any())
-            tried = monitor.x
-            monitor.step += 1
-            monitor.x = steps.moved(monitor, gradient, epoch + number / count)
-    if not _finite(monitor.x):
-        monitor.x = tried
+            tried = history.x
+            history.step += 1
+            history.x = steps.moved(history, gradient, epoch + number / count)
+    if not _finite(history.x):
+        history.x = tried
         raise DivergedError
     total = float(np.mean(values) if steps.average else np.sum(values))
     if epoch == 0:
-        monitor.first = values[0]
-        if 0 < RISE * monitor.first < total and steps.average:
-            monitor.first = float(np.mean([fun(start, batch)[0] for batch in first]))
+        history.first = values[0]
+        if 0 < RISE * history.first < total and steps.average:
+            history.first = float(np.mean([fun(start, batch)[0] for batch in first]))
         if not moves:
             warn_user(
                 "No batch of the first epoch gave a gradient to learn from. Its points may have "

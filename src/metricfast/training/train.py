@@ -14,7 +14,7 @@ from metricfast._core.types import Array
 from metricfast._core.warn import warn_user
 from metricfast.samplers import Batch
 from metricfast.training.callbacks import Checkpoint, OpenCheckpoint
-from metricfast.training.monitor import DivergedError, Monitor, SolverState, Vector
+from metricfast.training.history import DivergedError, History, SolverState, Vector
 from metricfast.training.solvers import Solver
 
 __all__ = ["Observers", "report_divergence", "train"]
@@ -52,7 +52,7 @@ class Observers:
     quantity: str = "objective"
     score: Callable[[float], float] = float.__neg__
 
-    def begin(self, solver: Solver, history: Monitor, n_iter: int) -> None:
+    def begin(self, solver: Solver, history: History, n_iter: int) -> None:
         """Show progress of at most `n_iter` iterations, and begin scikit-learn's task."""
         self._n_iter, self._history = solver.n_iter, history
         kind = type(self.estimator).__name__
@@ -93,12 +93,12 @@ class Observers:
 
 def train(
     problem: Any,
-    history: Monitor,
+    history: History,
     solver: Solver,
     observers: Observers,
     batches: Callable[[], Iterable[Batch]] | None = None,
     *,
-    chosen: Callable[[Monitor], Vector] = lambda history: history.best_x,
+    chosen: Callable[[History], Vector] = lambda history: history.best_x,
     run: Callable[[], object] | None = None,
     n_iter: int | None = None,
 ) -> bool:
@@ -109,7 +109,7 @@ def train(
     Parameters
     ----------
     problem : Objective
-    history : Monitor
+    history : History
     solver : solver
     observers : Observers
     batches : callable, optional
@@ -143,7 +143,7 @@ def train(
     return diverged
 
 
-def report_divergence(history: Monitor, remedy: str) -> None:
+def report_divergence(history: History, remedy: str) -> None:
     """Raise ValueError with a remedy if nothing was learned before a training diverged, else warn.
 
     The warning is a ConvergenceWarning.

@@ -32,12 +32,12 @@ from metricfast.training.callbacks import (
     reports_to_sklearn,
 )
 from metricfast.training.chunks import Chunked, mean_and_exponent, rows_of
-from metricfast.training.coordinates import flat
 from metricfast.training.embedding_problem import EmbeddingProblem
 from metricfast.training.fingerprint import fingerprint
-from metricfast.training.monitor import Monitor, Vector
+from metricfast.training.history import History, Vector
 from metricfast.training.objective import is_continuous, is_learnable
 from metricfast.training.own_parts import initial_parameters
+from metricfast.training.preconditioner import flat
 from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver
 from metricfast.training.steps import RISE
 from metricfast.training.stopping import HeldOut, as_stopping_rule, hold_out
@@ -74,7 +74,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
     verbose: bool | int = False
     n_jobs: int | None = None
 
-    _training: Monitor | None = None  # where `partial_fit` continues
+    _training: History | None = None  # where `partial_fit` continues
 
     @abstractmethod
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
@@ -156,7 +156,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         problem = self._problem(X, y, loss, start)
         with naming_held_out(test, n):
             problem.check_size(solver.by_batches)
-        history = Monitor(flat(start), rng=rng)
+        history = History(flat(start), rng=rng)
         if held_out is not None and rule is not None:
             sample = self._representative(X, y)
             history.judge(
@@ -241,13 +241,13 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         history = self._training
         if history is None or history.x.dtype != X.dtype:
             seed = check_random_state(self.random_state).randint(2**31 - 1)
-            history = Monitor(flat(start), rng=np.random.RandomState(seed))
+            history = History(flat(start), rng=np.random.RandomState(seed))
         batches = problem.batches(sampler, history.rng, solver.batch_size)
         self._train(problem, history, solver, callbacks, batches, epoch=True)
         return self
 
     def _train(
-        self, problem: EmbeddingProblem, history: Monitor, solver: Solver, callbacks: list[Any],
+        self, problem: EmbeddingProblem, history: History, solver: Solver, callbacks: list[Any],
         batches: Any, checkpoint: OpenCheckpoint | None = None, epoch: bool = False,
     ) -> bool:  # fmt: skip
         """Run the solver, or a single epoch; return whether the training diverged."""
@@ -404,7 +404,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         if len(arrays) > n_own:
             self.proxies_ = arrays[n_own].copy()
 
-    def _set_fitted(self, problem: EmbeddingProblem, history: Monitor, x: Vector) -> None:
+    def _set_fitted(self, problem: EmbeddingProblem, history: History, x: Vector) -> None:
         """Set the fitted attributes of x."""
         self._set(problem.parameters(x))
         self.loss_curve_ = list(history.curve)
@@ -414,7 +414,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         if problem.tally is not None:
             self.infeasible_share_ = problem.n_infeasible / max(problem.n_queries, 1)
 
-    def _report_divergence(self, problem: EmbeddingProblem, history: Monitor) -> None:
+    def _report_divergence(self, problem: EmbeddingProblem, history: History) -> None:
         if history.step == 0 and not history.curve:
             report_divergence(history, problem.remedy)
         warn_user(

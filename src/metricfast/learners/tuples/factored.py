@@ -13,7 +13,7 @@ from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.learners.tuples.iterated import IteratedLearner, ToldProgress
-from metricfast.training.monitor import Monitor
+from metricfast.training.history import History
 
 __all__ = ["minimize_factor", "start_metric"]
 
@@ -53,7 +53,7 @@ def minimize_factor(
     stopped, present = False, start
 
     def keep() -> None:
-        learner.n_iter_ = len(monitor.curve)
+        learner.n_iter_ = len(history.curve)
         finish(present)
 
     progress = ToldProgress(learner, learner.max_iter, keep)
@@ -82,12 +82,12 @@ def minimize_factor(
         return stopped or remaining(x) <= tol
 
     def report(intermediate_result: Any) -> None:
-        if monitor(intermediate_result.fun, intermediate_result.x):
+        if history(intermediate_result.fun, intermediate_result.x):
             raise StopIteration
 
-    monitor = Monitor(start.ravel(), observer)
+    history = History(start.ravel(), observer)
     try:
-        if not remaining(monitor.best_x) <= tol:
+        if not remaining(history.best_x) <= tol:
             minimize(
                 evaluate,
                 start.ravel(),
@@ -96,11 +96,11 @@ def minimize_factor(
                 callback=report,
                 options={"maxiter": learner.max_iter, "ftol": _ROUNDING, "gtol": 0.0},
             )
-        distance = remaining(monitor.best_x)
+        distance = remaining(history.best_x)
     finally:
         progress.close()
-        learner.n_iter_ = max(1, len(monitor.curve))
-        finish(monitor.best_x.reshape(start.shape))
+        learner.n_iter_ = max(1, len(history.curve))
+        finish(history.best_x.reshape(start.shape))
     if not (stopped or distance <= tol):
         warn_user(
             f"{type(learner).__name__} stopped after {learner.n_iter_} iterations at "

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from metricfast.distances.gradient import metric_gradient
 from metricfast.samplers import Batch
-from metricfast.training.coordinates import Positive
 from metricfast.training.labelled import anchors_of
 from metricfast.training.objective import Objective, finite, map_points
+from metricfast.training.preconditioner import PSDProjection
 
 __all__ = ["MatrixVector", "loss_of_matrix", "penalty_of_matrix", "root"]
 
@@ -39,7 +39,7 @@ def penalty_of_matrix(name: str | None, arrays: list[Array]) -> tuple[float, lis
     return square, [2 * M]
 
 
-class MatrixVector(Positive):
+class MatrixVector(PSDProjection):
     """The solver's vector holds M; it starts from that of a map."""
 
     def vector(self, arrays: Sequence[Array]) -> Array:

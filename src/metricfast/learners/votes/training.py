@@ -18,12 +18,12 @@ from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch
 from metricfast.training.both_chunks import batches_of_both
 from metricfast.training.chunks import POOL, Chunked, batches_of
-from metricfast.training.monitor import Monitor
+from metricfast.training.history import History
 from metricfast.training.objective import Objective
 
 __all__ = [
     "PATIENCE",
-    "VoteMonitor",
+    "VoteHistory",
     "check_feasible",
     "select_best",
     "unit_scale",
@@ -39,8 +39,8 @@ _SWAMPED = 10
 PATIENCE = 10
 
 
-class VoteMonitor(Monitor):
-    """A monitor that counts votes.
+class VoteHistory(History):
+    """A history that counts votes.
 
     The objective, of a loss `Gerrymander`, tells it of every look at the loss. `history` has, for
     every epoch, the objective, the loss and, per weight, votes that cost and that are wrong; and
@@ -128,7 +128,7 @@ def vote_batches(
     return batches_of(problem.X, draw, rng, size, POOL)
 
 
-def select_best(problem: Objective, history: VoteMonitor) -> tuple[Array, float]:
+def select_best(problem: Objective, history: VoteHistory) -> tuple[Array, float]:
     """Return the best vector around the best epoch and the start, with its objective.
 
     The objective of an epoch is a sum over batches between which parameters move. So all points are
@@ -141,7 +141,7 @@ def select_best(problem: Objective, history: VoteMonitor) -> tuple[Array, float]
     return candidates[best], judged[best][1]
 
 
-def check_feasible(history: VoteMonitor, n_neighbors: int, remedy: str) -> None:
+def check_feasible(history: VoteHistory, n_neighbors: int, remedy: str) -> None:
     """Raise ValueError if no set of neighbours is right for any point; warn if for some points."""
     infeasible = int(([0] + history.history["infeasible"])[-1])
     first = "lower n_neighbors" if n_neighbors > 1 else "give more points"
@@ -157,10 +157,10 @@ def check_feasible(history: VoteMonitor, n_neighbors: int, remedy: str) -> None:
         )
 
 
-def warn_of_penalty(problem: Objective, history: VoteMonitor, start: Array) -> None:
+def warn_of_penalty(problem: Objective, history: VoteHistory, start: Array) -> None:
     """Warn if the penalty of the initial map is so large that the loss hardly matters."""
     assert problem.penalty is not None
-    penalty = problem.penalty(problem.coordinates.arrays(start.copy()))[0]
+    penalty = problem.penalty(problem.preconditioner.arrays(start.copy()))[0]
     most = problem.C * history.weight * largest_cost(problem.loss.loss)
     if penalty > _SWAMPED * most > 0:
         warn_user(

@@ -13,9 +13,9 @@ from metricfast._core.scatter import square_root, within_scatter
 
 __all__ = [
     "FULL_BASIS",
-    "Coordinates",
-    "Parts",
-    "Positive",
+    "FlatParameters",
+    "PSDProjection",
+    "Preconditioner",
     "best_scale",
     "class_preconditioner",
     "flat",
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
-# A full change of coordinates costs n_features^3 once and its square in memory.
+# A full change of variables costs n_features^3 once and its square in memory.
 FULL_BASIS = 2000
 # Less gives directions without scatter steps that are too long; more gives up on evening them out.
 _FLOOR = 0.03
@@ -48,7 +48,7 @@ def parts(vector: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
     return arrays
 
 
-class Parts:
+class FlatParameters:
     """The parameters themselves, of such shapes, one after the other."""
 
     def __init__(self, shapes: Sequence[tuple[int, ...]]) -> None:
@@ -62,12 +62,12 @@ class Parts:
         """Turn the solver's vector into parameters."""
         return parts(vector, self.shapes)
 
-    def pull(self, gradients: Sequence[Array]) -> Array:
+    def pullback(self, gradients: Sequence[Array]) -> Array:
         """Turn the gradients by the parameters into that by the solver's vector."""
         return flat(gradients)
 
 
-class Positive(Parts):
+class PSDProjection(FlatParameters):
     """One symmetric matrix, whose eigenvalues below zero are set to zero, in the vector too."""
 
     def arrays(self, vector: Array) -> list[Array]:
@@ -78,7 +78,7 @@ class Positive(Parts):
         return [M]
 
 
-class Coordinates(Parts):
+class Preconditioner(FlatParameters):
     """The entries of A in ``L = A K^-1``, for a map L and a K that is chosen to suit the loss.
 
     `scatter` is a symmetric positive semidefinite matrix or its diagonal, approximating the
@@ -109,7 +109,7 @@ class Coordinates(Parts):
         """Turn the solver's vector into a map."""
         return [_times(vector.reshape(-1, self._width), self._inverse)]
 
-    def pull(self, gradients: Sequence[Array]) -> NDArray[np.float64]:
+    def pullback(self, gradients: Sequence[Array]) -> NDArray[np.float64]:
         """Turn the gradient by the map into that by the solver's vector."""
         return _times(gradients[0], self._inverse.T).ravel()
 
@@ -118,15 +118,15 @@ class Coordinates(Parts):
         return vector * factor
 
 
-def class_preconditioner(data: Any, *, root: bool = False) -> Coordinates:
-    """Return coordinates that even out the pull of classes on their points.
+def class_preconditioner(data: Any, *, root: bool = False) -> Preconditioner:
+    """Return preconditioner that even out the pull of classes on their points.
 
     Their `scatter` is that within the classes of a `Dataset`, or its square root; the diagonal
     alone for many features.
     """
     wide = data.X.shape[1] > FULL_BASIS
     scatter = within_scatter(data.X, data.groups, data.weight, diagonal=wide)
-    return Coordinates(data.X.shape[1], square_root(scatter) if root else scatter)
+    return Preconditioner(data.X.shape[1], square_root(scatter) if root else scatter)
 
 
 def _times(A: Array, K: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DivergedError", "Monitor", "SolverState", "Vector"]
+__all__ = ["DivergedError", "History", "SolverState", "Vector"]
 
 Vector = NDArray[Any]
-# Attributes of a monitor that a snapshot holds.
+# Attributes of a history that a snapshot holds.
 _ARRAYS, _LISTS = ("x", "best_x", "before_best", "refreshed"), ("curve", "costs")
 _NUMBERS = ("step", "first", "ended", "best_value", "best_objective")
 _MOST = 2**53
@@ -60,7 +60,7 @@ class SolverState:
         return self.parameters[0]
 
 
-class Monitor:
+class History:
     """Remembers the course of a minimisation and says whether it goes on.
 
     Parameters
