@@ -95,7 +95,7 @@ def test_points_against_a_database(loss):
         table = B[:5], np.arange(5)
         bound = loss.on(y, weight, y_database=table[1])
         expected = loss(Z[rows], y[rows], *table, sample_weight=weight[rows])
-        same(bound.against(Z[rows], table[0], rows), expected)
+        same(bound.evaluate_two_sided(Z[rows], table[0], rows), expected)
         return
     if not loss.has_anchors:
         with pytest.raises(ValueError, match="sample_weight must be None"):
@@ -103,16 +103,20 @@ def test_points_against_a_database(loss):
         return
     bound = loss.on(y, weight)
     how = {"sample_weight": weight[rows], "exclude": rows}
-    same(bound.against(Z[rows], Z, rows, exclude=rows), loss(Z[rows], y[rows], Z, y, **how))
+    same(
+        bound.evaluate_two_sided(Z[rows], Z, rows, exclude=rows),
+        loss(Z[rows], y[rows], Z, y, **how),
+    )
     some = np.arange(2, 34)
     same(
-        bound.against(Z[rows], Z[some], rows, some),
+        bound.evaluate_two_sided(Z[rows], Z[some], rows, some),
         loss(Z[rows], y[rows], Z[some], y[some], sample_weight=weight[rows]),
     )
     bound = loss.on(y, y_database=yb)
-    same(bound.against(Z[rows], B, rows), loss(Z[rows], y[rows], B, yb))
+    same(bound.evaluate_two_sided(Z[rows], B, rows), loss(Z[rows], y[rows], B, yb))
     same(
-        bound.against(Z[rows], B[5:], rows, np.arange(5, 50)), loss(Z[rows], y[rows], B[5:], yb[5:])
+        bound.evaluate_two_sided(Z[rows], B[5:], rows, np.arange(5, 50)),
+        loss(Z[rows], y[rows], B[5:], yb[5:]),
     )
 
 
@@ -131,7 +135,7 @@ def test_labels_are_looked_at_once(loss, oracle, monkeypatch):
     for module in ("_labels.bound_labels", "_call.bound_labels", "_call.as_points"):
         monkeypatch.setattr(f"metricfast.losses.{module}", refuse)
     for _ in range(2):
-        bound.against(Z, Z[:5]) if database else bound(Z)
+        bound.evaluate_two_sided(Z, Z[:5]) if database else bound(Z)
 
 
 @every_loss
@@ -147,7 +151,7 @@ def test_few_of_very_many_classes(loss):
     bound = loss.on(y, y_database=table)
     some = np.array([4, 1200, 1499, 17])
     labels = y[some] if table is None else table[some]
-    same(bound.against(Z[rows], Z[some], rows, some), loss(*of_rows, Z[some], labels))
+    same(bound.evaluate_two_sided(Z[rows], Z[some], rows, some), loss(*of_rows, Z[some], labels))
 
 
 def test_what_a_loss_alone_takes():
@@ -159,7 +163,7 @@ def test_what_a_loss_alone_takes():
     expected = loss(Z, y, targets=targets, impostors=lists)
     same(bound(Z, targets=targets, impostors=lists), expected)
     expected = loss(Z[rows], y[rows], Z, y, targets=targets[rows], exclude=rows)
-    same(bound.against(Z[rows], Z, rows, exclude=rows, targets=targets[rows]), expected)
+    same(bound.evaluate_two_sided(Z[rows], Z, rows, exclude=rows, targets=targets[rows]), expected)
     votes = losses.Gerrymander(2)
     bound = votes.on(y)
     value, weights = votes.of_distances(bound.call(Z[rows], Z, rows, exclude=rows))

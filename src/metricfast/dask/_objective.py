@@ -46,7 +46,7 @@ class ByParts:
     ) -> tuple[float, list[Array]]:
         """Return the loss and its gradients by the parameters; none where it is not finite."""
         weighed_by = _weighed_by(objective)
-        here = objective.listed(arrays) if batch is None else None
+        here = objective.evaluate_pairs(arrays) if batch is None else None
         if here is not None:  # in less time than a round trip takes
             return here
         n_anchors = objective.X.shape[0] if batch is None else batch.n_anchors
@@ -83,7 +83,7 @@ class ByParts:
         """Return what workers have of an objective: each is sent once, and where it changed."""
         of = objective.X, objective.loss, getattr(objective.loss, "targets", None)
         if self._shared is None or any(a is not b for a, b in zip(of, self._of, strict=True)):
-            self._of, self._shared = of, Shared(objective.apart(1))
+            self._of, self._shared = of, Shared(objective.for_thread(1))
         return self._shared
 
 
@@ -106,7 +106,7 @@ def _evaluate(
     threads: int,
 ) -> list[Found]:  # fmt: skip
     """Evaluate the loss of some anchors: a task of several parts."""
-    own, found = objective.apart(threads_here(threads)), []
+    own, found = objective.for_thread(threads_here(threads)), []
     try:
         for value, gradients in own.of_parts(arrays, batch, parts):
             told = {name: kept for name, kept in vars(own.loss.loss).items() if name[-1] == "_"}

@@ -169,7 +169,7 @@ class TargetsAndImpostors(Labelled):
         near = np.setdiff1d(self.targets[anchors.rows[: anchors.n_anchors]], anchors.rows)
         return Batch(np.concatenate([anchors.rows, near]), anchors.n_anchors)
 
-    def listed(self, Z: NDArray[Any]) -> tuple[float, NDArray[Any]] | None:
+    def evaluate_pairs(self, Z: NDArray[Any]) -> tuple[float, NDArray[Any]] | None:
         """Return the loss of all points by their lists, if there are any."""
         lists, self.loss.regularization = self._lists(Z), self._regularization
         if lists is None:
@@ -178,12 +178,12 @@ class TargetsAndImpostors(Labelled):
         found = self.bound(Z, targets=self.targets, impostors=lists)
         return found
 
-    def among(
+    def evaluate(
         self, Z: NDArray[Any], batch: Batch | None, part: slice | None = None
     ) -> tuple[float, NDArray[Any]]:
         """Return the loss of the anchors of a batch, or of all points, and its gradient."""
         if batch is None:
-            found = self.listed(Z) if part is None else None
+            found = self.evaluate_pairs(Z) if part is None else None
             if found is None:
                 self.loss.regularization = self._regularization
                 targets = self.targets if part is None else self.targets[part]

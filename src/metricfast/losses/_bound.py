@@ -127,7 +127,7 @@ class BoundLoss:
         gradient[anchors] += of_anchors
         return value, gradient
 
-    def against(
+    def evaluate_two_sided(
         self,
         Z: Array,
         Z_database: Array,
@@ -143,7 +143,7 @@ class BoundLoss:
         """
         return self._evaluated(Z, Z_database, rows, database_rows, exclude, options)
 
-    def apart(self, loss: Any, n_jobs: int | None) -> BoundLoss:
+    def for_thread(self, loss: Any, n_jobs: int | None) -> BoundLoss:
         """Return another loss on the same labels and weights, for a part of the anchors at a time.
 
         Parts are shared out already: each keeps one sum of the gradients of its database.

@@ -104,7 +104,8 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
         -------
         BoundLoss
             ``bound(Z)`` is ``loss(Z, y, sample_weight=sample_weight)``; ``bound(Z, rows)`` that of
-            some of the points; ``bound.against(Z, Z_database)`` that of points and a database.
+            some of the points; ``bound.evaluate_two_sided(Z, Z_database)`` that of points and a
+            database.
 
         Raises
         ------

@@ -199,11 +199,11 @@ class _Outputs(Labelled):
     def __init__(self, losses: list[Labelled]) -> None:
         self.loss, self.y, self._losses = losses[0].loss, losses[0].y, losses
 
-    def among(
+    def evaluate(
         self, Z: Array, batch: Batch | None, part: slice | None = None
     ) -> tuple[float, Array]:
         """Return the loss of the anchors of a batch, or of all points, and its gradient."""
-        found = [each.among(Z, batch, part) for each in self._losses]
+        found = [each.evaluate(Z, batch, part) for each in self._losses]
         total: Array = np.sum([gradient for _, gradient in found], axis=0)
         return sum(value for value, _ in found), total
 

@@ -49,7 +49,7 @@ class Labelled:
         on = loss.on if isinstance(loss, Loss) else OwnLoss(loss).on
         self.bound: Any = on(y, weight, y_database=y_database, n_jobs=n_jobs)
 
-    def among(
+    def evaluate(
         self, Z: Array, batch: Batch | None, part: slice | None = None
     ) -> tuple[float, Array]:
         """Return the loss of the anchors of a batch, or of all points, and its gradient.
@@ -60,14 +60,14 @@ class Labelled:
         value, upstream = self.bound(Z, rows, anchors_of(batch, part))
         return value, upstream
 
-    def listed(self, Z: Array) -> tuple[float, Array] | None:
+    def evaluate_pairs(self, Z: Array) -> tuple[float, Array] | None:
         """Return the loss of all points by lists of the few pairs that matter, if it has any."""
         del Z
         return None
 
-    def apart(self, n_jobs: int | None) -> Self:
+    def for_thread(self, n_jobs: int | None) -> Self:
         """Return a copy that shares labels alone: what evaluations leave behind is its own."""
         own = copy.copy(self)
         own.loss = copy.copy(self.loss)
-        own.bound = self.bound.apart(own.loss, n_jobs)
+        own.bound = self.bound.for_thread(own.loss, n_jobs)
         return own

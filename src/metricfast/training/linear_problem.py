@@ -132,7 +132,7 @@ class LinearProblem(Objective):
 
     def scale_problem(self) -> Objective:
         """Return the problem whose value is lowest at the best scale of the initial map."""
-        problem = self.here()
+        problem = self.local()
         if self._scale_loss is not None:
             data = self.data
             problem.loss = Labelled(self._scale_loss, data.labels, data.weight, n_jobs=self.n_jobs)

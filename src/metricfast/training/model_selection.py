@@ -115,7 +115,7 @@ class _Fold:
             L = self.initialization.named(part, rng)
             problem = self.learner._problem(part)
             x0 = self.initialization.start(problem, L, rng, start)
-            problem = problem.here()
+            problem = problem.local()
             costs = [problem.validation_costs(x0, self.data, train, test, weight)]
 
             def mean_cost(x: Array) -> float:

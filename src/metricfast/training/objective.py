@@ -206,25 +206,29 @@ class Objective:
         for ends in parts:
             yield own.of_loss(arrays, batch, slice(*ends))
 
-    def listed(self, arrays: list[Array]) -> tuple[float, list[Array]] | None:
+    def evaluate_pairs(self, arrays: list[Array]) -> tuple[float, list[Array]] | None:
         """Return the loss of all points by lists of the few pairs that matter, if it has any."""
         arrays = [np.ascontiguousarray(array, self.X.dtype) for array in arrays]
         if not self.loss.has_lists:
             return None
         Z, cache = self.embedding._forward(arrays, self.X, n_jobs=self.n_jobs)
-        found = self.loss.listed(Z)
+        found = self.loss.evaluate_pairs(Z)
         if found is None:
             return None
         return found[0], self.embedding.backward(arrays, cache, found[1], n_jobs=self.n_jobs)
 
-    def here(self) -> Self:
+    def local(self) -> Self:
         """Return what is evaluated in this process, whoever evaluates this."""
         return self._with(evaluator=None)
 
-    def apart(self, n_jobs: int | None) -> Self:
+    def for_thread(self, n_jobs: int | None) -> Self:
         """Return what evaluates the loss by itself, at the same time as others in other threads."""
         return self._with(
-            loss=self.loss.apart(n_jobs), n_jobs=n_jobs, evaluator=None, tally=None, penalty=None
+            loss=self.loss.for_thread(n_jobs),
+            n_jobs=n_jobs,
+            evaluator=None,
+            tally=None,
+            penalty=None,
         )
 
     def _with(self, **changed: Any) -> Self:
@@ -256,10 +260,10 @@ class Objective:
         rows = batch.rows if among and batch is not None else None
         Z, cache = self._mapped(self.embedding, arrays, self.X, rows)
         if among:
-            value, upstream = self.loss.among(Z, batch, part)
+            value, upstream = self.loss.evaluate(Z, batch, part)
         else:
             anchors = self._anchors(batch, part)
-            value, (of_anchors, upstream) = self.loss.bound.against(
+            value, (of_anchors, upstream) = self.loss.bound.evaluate_two_sided(
                 Z[anchors], Z, anchors, exclude=anchors
             )
             if len(np.unique(anchors)) == len(anchors):
@@ -284,7 +288,7 @@ class Objective:
         (query, of_query), (database, of_database) = self._sides(arrays)
         Zq, query_cache = query._forward(of_query, self.X[anchors], n_jobs=self.n_jobs)
         Zd, database_cache = self._mapped(database, of_database, X, rows)
-        value, (dq, dd) = self.loss.bound.against(Zq, Zd, anchors, rows, exclude)
+        value, (dq, dd) = self.loss.bound.evaluate_two_sided(Zq, Zd, anchors, rows, exclude)
         by_query = query.backward(of_query, query_cache, dq, n_jobs=self.n_jobs)
         by_database = database.backward(of_database, database_cache, dd, n_jobs=self.n_jobs)
         if self.embedding.asymmetric:
@@ -312,7 +316,7 @@ class Objective:
         if normalize:
             table, lengths = table.copy(), np.empty(len(table))
             kernels.normalize_forward(table, lengths, threads)
-        value, (upstream, of_table) = self.loss.bound.against(Z, table, anchors)
+        value, (upstream, of_table) = self.loss.bound.evaluate_two_sided(Z, table, anchors)
         if normalize:
             kernels.normalize_backward(table, lengths, of_table, threads)
         by_own = self.embedding.backward(own, cache, upstream, n_jobs=self.n_jobs)

@@ -101,11 +101,13 @@ class OwnBoundLoss:
             return self._loss(Z, self._of(self._y, rows), n_jobs=self._n_jobs)
         anchors = np.arange(len(Z))[at]
         rows = np.arange(len(Z)) if rows is None else rows
-        value, (of_anchors, upstream) = self.against(Z[anchors], Z, rows[anchors], rows, anchors)
+        value, (of_anchors, upstream) = self.evaluate_two_sided(
+            Z[anchors], Z, rows[anchors], rows, anchors
+        )
         upstream[anchors] += of_anchors
         return value, upstream
 
-    def against(
+    def evaluate_two_sided(
         self, Z: Array, Z_database: Array, rows: Any = None, of_database: Any = None,
         exclude: NDArray[np.int64] | None = None,
     ) -> Any:  # fmt: skip
@@ -113,7 +115,7 @@ class OwnBoundLoss:
         labels = self._of(self._y, rows), self._of(self._y_database, of_database)
         return self._loss(Z, labels[0], Z_database, labels[1], exclude=exclude, n_jobs=self._n_jobs)
 
-    def apart(self, loss: Any, n_jobs: int | None) -> OwnBoundLoss:
+    def for_thread(self, loss: Any, n_jobs: int | None) -> OwnBoundLoss:
         """Return another loss on the same labels."""
         return OwnBoundLoss(OwnLoss(loss), self._y, self._y_database, n_jobs)
 
