@@ -49,7 +49,7 @@ def test_gradients_of_parts_are_those_of_all(name: str, client: Any) -> None:
 
 def test_lmnn_without_lists(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = clone(LEARNERS["LMNN"]).fit(X, Y)
-    monkeypatch.setattr(TargetsAndImpostors, "listed", lambda self, Z: None)
+    monkeypatch.setattr(TargetsAndImpostors, "evaluate_pairs", lambda self, Z: None)
     found = DistributedLearner(LEARNERS["LMNN"], n_parts=5).fit(cut(X), cut(Y)).to_local()
     np.testing.assert_allclose(found.components_, plain.components_, atol=1e-7)
     np.testing.assert_allclose(found.loss_curve_, plain.loss_curve_)
