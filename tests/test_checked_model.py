@@ -96,7 +96,8 @@ def test_wrong_attributes_are_refused_by_name(name, path):
             "parameters_ do not belong to embedding_: .* list of 1 arrays",
         ),
         (
-            EmbeddingLearner(metricfast.losses.NCA(), max_epochs=2, random_state=0), {"n_components_": 5},
+            EmbeddingLearner(metricfast.losses.NCA(), max_epochs=2, random_state=0),
+            {"n_components_": 5},
             "parameters_ must embed a point in n_components_=5 numbers, got 4",
         ),
         (KERNELIZED, {"learner_": ...}, "learner_ is missing"),
