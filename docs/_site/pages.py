@@ -12,11 +12,14 @@ from typing import Any, NamedTuple
 import metricfast
 
 # Where a name of the package comes from, and under which heading it stands.
+_MAPS = ("nca", "lmnn", "mlkr", "mcml", "ldml", "ncmml")
 GROUPS = {
-    "learners.linear": "Learners of a linear map",
+    **{f"learners.{name}": "Learners of a linear map" for name in _MAPS},
     "learners.closed": "Learners in closed form",
     "learners.tuples": "Learners from pairs, triplets and quadruplets",
     "learners.embedding": "Learners of any embedding",
+    "learners.gerrymandering": "Learners from votes of neighbours",
+    "learners.asymmetric": "Learners from votes of neighbours",
     "learners.votes": "Learners from votes of neighbours",
     "learners.kernel": "Learners after a kernel",
     "predictors": "Neighbours, classes and values",
