@@ -174,6 +174,8 @@ def test_what_needs_all_points_is_refused_with_what_it_takes(tmp_path: Any) -> N
             for side in ({}, {"X_database": points, "y_database": Y}):
                 with pytest.raises(MemoryError, match=r"which vote, would take [\d,]+ bytes"):
                     mf.AsymmetricSimilarity().fit(points, Y, **side)
+            with pytest.raises(MemoryError, match=r"which vote, would take [\d,]+ bytes"):
+                mf.NeighborhoodGerrymandering(callbacks=[pytest.fail]).fit(points, Y)
             learner = mf.AsymmetricSimilarity(solver="lbfgs")
             with pytest.raises(
                 MemoryError, match=r"^X_database, which AsymmetricSimilarity needs in memory with"

@@ -112,7 +112,11 @@ def search_file(data: Data, threads: int, k: int, memory: str) -> Call:
 
 
 def made(name: str, **params: Any) -> Any:
-    """Return a learner; `max_epochs` is that of its mini-batches, in this revision or others."""
+    """Return a learner of the revision that is installed.
+
+    `max_epochs` is the number of epochs, and `max_iter` that of iterations, wherever this revision
+    takes them.
+    """
     kind, epochs = getattr(metricfast, name), params.get("max_epochs")
     takes_solvers = "max_epochs" not in inspect.signature(kind).parameters
     if epochs is not None and takes_solvers:

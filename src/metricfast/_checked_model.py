@@ -34,14 +34,14 @@ _LENGTHS = {"n_features_in_": "n_features_in_", "n_components_": "n_components"}
 
 
 class _ArrayRule(NamedTuple):
-    """Dtypes and lengths of an array; those of one name are equal in all arrays of an estimator."""
+    """Dtypes and named lengths of an array. A name means the same length in all arrays."""
 
     dtypes: tuple[str, ...]
     shape: tuple[str | int, ...]
 
 
 class _ValueRule(NamedTuple):
-    """What any other attribute is."""
+    """Values that an attribute may have, if it is no array."""
 
     what: str
     accepts: Callable[[Any], bool]
@@ -88,7 +88,7 @@ _RULES: dict[str, _ArrayRule | _ValueRule] = {
     "database_labels_": _ArrayRule(_INTEGERS, ("n_database",)),
     "database_targets_": _ArrayRule(_FLOATS, ("n_database",)),
     "labels_": _ArrayRule(_INTEGERS, ("n_labels",)),
-    # What single learners find.
+    # Results of one kind of learner.
     "bins_": _ArrayRule(_FLOATS, ("n_bins",)),
     "bounds_": _ArrayRule(_FLOATS, (2,)),
     "margins_": _ArrayRule(_FLOATS, ("n_components",)),

@@ -211,7 +211,7 @@ def _learners() -> dict[str, type[BaseEstimator]]:
 
 
 def _choices() -> dict[str, type[BaseEstimator]]:
-    """What parameters of a learner may be, other than data: losses, solvers and so on."""
+    """Return the classes of objects that parameters may be, such as losses and solvers."""
     found = {}
     for area in ("embeddings", "losses", "samplers", "solvers", "stopping"):
         module = getattr(metricfast, area)

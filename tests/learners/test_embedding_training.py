@@ -17,6 +17,7 @@ from metricfast import EmbeddingLearner, losses
 from metricfast.callbacks import Checkpoint
 from metricfast.embeddings import MLP, Linear
 from metricfast.samplers import ClassBalanced, Uniform
+from metricfast.solvers import Adam
 from metricfast.training import checkpoint as files
 from metricfast.training.history import History
 
@@ -238,7 +239,7 @@ def test_every_damage_of_a_checkpoint_is_found(tmp_path):
     monitor.step = 2
     checkpoint.write(3, monitor)
     found, again = checkpoint.read(), History(np.ones(5))
-    checkpoint.restore(again, found, "max_epochs", 1)
+    checkpoint.restore(again, found, Adam(max_epochs=1))
     assert (found["seed"], again.step, again.curve, again.best_value) == (3, 2, [2.0], 2.0)
     content = path.read_bytes()
     for position in rng.permutation(len(content))[:400]:

@@ -32,8 +32,9 @@ from metricfast import (
     save,
 )
 from metricfast._core.files import write_tensors
+from metricfast.callbacks import Checkpoint
 from metricfast.metrics import precision_at_1
-from metricfast.solvers import Adam
+from metricfast.solvers import Adam, MiniBatchSolver, Subgradient
 
 X, Y = load_iris(return_X_y=True)
 X, Y = scale(X)[::2], Y[::2]
@@ -250,6 +251,62 @@ def test_a_part_in_other_units_is_refused():
     model = of(MAPS[0]).partial_fit(X, Y)
     with pytest.raises(ValueError, match="X is too large for the units of the first call"):
         model.partial_fit(X * 1e200, Y)
+
+
+ENDLESS = [
+    NCA(solver=Adam(schedule="constant")),
+    NCA(solver=Subgradient()),
+    AsymmetricSimilarity(solver=Adam(schedule="inverse")),
+    AsymmetricSimilarity(solver=Subgradient()),
+    EmbeddingLearner(losses.NCA(), solver=Adam()),
+]
+
+
+@pytest.mark.parametrize("learner", ENDLESS, ids=str)
+def test_more_epochs_continue_a_training_whose_rates_do_not_depend_on_them(learner, tmp_path):
+    seen = []
+    callbacks = [Checkpoint(tmp_path / "training"), lambda state: seen.append(state.iteration)]
+    learner = clone(learner).set_params(callbacks=callbacks, random_state=0)
+    learner.set_params(solver__max_epochs=2).fit(X, Y)
+    assert seen == [1, 2]
+    learner.set_params(solver__max_epochs=4).fit(X, Y)
+    assert seen == [1, 2, 3, 4]
+
+
+def test_more_epochs_of_a_cosine_are_another_training(tmp_path):
+    learner = of(MAPS[0], max_epochs=2, checkpoint=tmp_path / "training").fit(X, Y)
+    with pytest.raises(ValueError, match="is of a training with other parameters"):
+        configured(learner, max_epochs=4).fit(X, Y)
+
+
+def test_a_checkpoint_of_another_number_of_moments_is_refused(tmp_path):
+    path = tmp_path / "training"
+    learner = EmbeddingLearner(
+        losses.NCA(), max_epochs=2, callbacks=[Checkpoint(path)], random_state=0
+    )
+    learner.fit(X, Y)
+    (size,) = struct.unpack("<Q", path.read_bytes()[:8])
+    metadata = json.loads(path.read_bytes()[8 : 8 + size])["__metadata__"]
+    state, arrays = json.loads(metadata["state"]), load_arrays(path.read_bytes())
+    state["numbers"]["moments"] = 1
+    del arrays["moment1"]
+    write_tensors(path, metadata | {"state": json.dumps(state)}, arrays)
+    with pytest.raises(ValueError, match="moments cannot be 1"):
+        learner.fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("learner", "error", "message"),
+    [
+        (NCA(max_iter=0, solver="adam"), ValueError, "max_iter"),
+        (EmbeddingLearner(losses.NCA(), max_epochs=0, solver="lbfgs"), ValueError, "max_epochs"),
+        (NCA(solver=type("Still", (MiniBatchSolver,), {})()), NotImplementedError, "define step"),
+    ],
+    ids=str,
+)
+def test_what_a_solver_cannot_do_is_told(learner, error, message):
+    with pytest.raises(error, match=message):
+        learner.fit(X, Y)
 
 
 STOPPING = [MAPS[0], LEARNERS[-1], FULL[0], AsymmetricSimilarity()]

@@ -46,6 +46,7 @@ from metricfast.learners.votes.sides import (
 from metricfast.learners.votes.stored_database import VotesOfDatabase
 from metricfast.learners.votes.training import (
     PATIENCE,
+    REMEDY,
     VoteHistory,
     check_feasible,
     select_best,
@@ -60,7 +61,8 @@ from metricfast.training.callbacks import (
     as_callbacks,
     reports_to_sklearn,
 )
-from metricfast.training.chunks import SHARE, Chunked, hold
+from metricfast.training.chunks import SHARE, Chunked, hold, why_in_memory
+from metricfast.training.fingerprint import params_of
 from metricfast.training.history import Vector
 from metricfast.training.labelled import Labelled
 from metricfast.training.objective import Objective
@@ -252,12 +254,7 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         solver, rule, callbacks, embedding = self._check_parameters()
         kept = self.parameters_ if self.warm_start and hasattr(self, "parameters_") else None
         self._training = None
-        needed = None
-        if validate:
-            needed = "validate=True needs in memory", "set validate=False"
-        elif not solver.by_batches:
-            reason = f"{type(self).__name__} needs in memory with solver={self.solver!r}"
-            needed = reason, "set solver='adam', which reads parts of it"
+        needed = why_in_memory(self, solver.by_batches, validate)
         with forget_on_error(self):
             data = self._load(
                 X, y, X_database, y_database, sample_weight, kept is not None, needed=needed
@@ -275,7 +272,7 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
     ) -> None:  # fmt: skip
         checkpoint = OpenCheckpoint(
             callbacks, self.random_state, *vars(data).values(), embedding,
-            self._fingerprint_params(solver),
+            *params_of(self, solver, _TwoSidedProblem.schedule),
         )  # fmt: skip
         rng = checkpoint.rng
         test: Any = None
@@ -335,7 +332,7 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         Raises
         ------
         ValueError
-            As of `fit`; and with `early_stopping` or `checkpoint`, which need all points.
+            As of `fit`. With `early_stopping` or a checkpoint, which need all points.
         """
         del classes
         solver, rule, callbacks, embedding = self._check_parameters()
@@ -456,7 +453,10 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         reset: bool = True,
         needed: tuple[str, str] | None = None,
     ) -> Sides:
-        """Check both sides, and subtract their means; those of an earlier fit may be kept."""
+        """Check both sides and subtract their means.
+
+        With `keep_means`, the means of an earlier fit are subtracted.
+        """
         means = (self.mean_, self._mean("query")) if keep_means else None
         how: dict[str, Any] = {"accept_sparse": "csr", "accept_sources": True}
         if reset:
@@ -554,29 +554,13 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         both = np.hstack([self.components_query_, -self.components_database_])
         return np.asarray(both.T @ both)
 
-    def _fingerprint_params(self, solver: Solver) -> dict[str, Any]:
-        """Return the parameters that the result depends on."""
-        incidental = {"verbose", "n_jobs", "callbacks", "warm_start", "preprocessor", "solver"}
-        names = sorted(set(self.get_params(deep=False)) - incidental)
-        chosen = solver.get_params()
-        chosen.pop("max_iter", None)
-        params = {name: getattr(self, name) for name in names}
-        return {**params, "solver": [type(solver).__name__, chosen]}
-
 
 class _TwoSidedProblem(Objective):
     """Minimise a regularizer and the loss of votes over the parameters of two embeddings."""
 
     smooth = False
-    refresh_every = 0
-    relative_steps = True
     learning_rate = 0.03
-    schedule = "cosine"
-    averages_batches = False
-    remedy = (
-        "bring the features to a spread of about 1, or lower learning_rate, C or the costs of "
-        "loss_matrix"
-    )
+    remedy = REMEDY
 
     def __init__(self, learner: AsymmetricSimilarity, data: Sides, start: list[Array]) -> None:
         embedding, own, n_jobs = learner.embedding_, data.database is None, learner.n_jobs
@@ -598,10 +582,6 @@ class _TwoSidedProblem(Objective):
         x0 = flat([array.astype(np.float64) for array in start])
         return VoteHistory(x0, rng, self, self._weight, self._tol, PATIENCE)
 
-    def runs(self, weight_decay: float) -> list[tuple[slice, float, float]]:
-        """Return adjacent parameters, with their weight decay and factor of the learning rate."""
-        return [(slice(None), float(weight_decay), 1.0)]
-
     def validation_error(self, validation: Sides, x: Vector) -> float:
         """Return the error of held-out queries."""
         arrays, k = self.preconditioner.arrays(x), int(self.loss.loss.n_neighbors)
@@ -612,7 +592,7 @@ class _TwoSidedProblem(Objective):
 
 
 def _less(X: Any, mean: Array, dtype: Any, share: float = SHARE) -> Any:
-    """Return points less a mean, which is zero where any are sparse; those of a source in parts."""
+    """Subtract a mean, which is zero for sparse points. Points of a source become chunks."""
     if isinstance(X, Source):
         return Chunked(Scaled(X, mean, dtype=dtype), share)
     X = X.astype(dtype, copy=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_choice, check_count, check_range
 from metricfast._core.initialize import as_given_map
+from metricfast._core.memory import refuse_beyond
 from metricfast._core.sources import Source, in_one_array
 from metricfast._core.types import Array, RandomState
 from metricfast.distances.inference import check_method
@@ -26,6 +28,7 @@ from metricfast.learners.votes.regularizers import REGULARIZERS, penalty
 from metricfast.learners.votes.stored_database import VotesOfDatabase
 from metricfast.learners.votes.training import (
     PATIENCE,
+    REMEDY,
     VoteHistory,
     check_feasible,
     select_best,
@@ -107,9 +110,9 @@ class GerrymanderingLearner(LinearLearner):
             return replace(found, init="identity")  # of as many rows as M
         return found
 
+    @abstractmethod
     def _loss(self, data: Dataset) -> Gerrymander:
         """Return the loss of votes."""
-        raise NotImplementedError
 
     def _problem(self, data: Dataset) -> LinearProblem:
         check_neighbors(self.n_neighbors, data.X.shape[0] - 1)
@@ -318,10 +321,7 @@ class VoteProblem(LinearProblem):
     smooth = False
     searches_scale = False
     learning_rate = 0.03
-    remedy = (
-        "bring the features to a spread of about 1, or lower learning_rate, C or the costs of "
-        "loss_matrix"
-    )
+    remedy = REMEDY
 
     def __init__(
         self, data: Dataset, loss: Gerrymander, C: float, regularizer: str | None, tol: float,
@@ -348,6 +348,12 @@ class VoteProblem(LinearProblem):
     def start_at(self, L: Array, *, selected: bool = False) -> Vector:
         if not np.any(L):
             raise ValueError(_ZERO_INIT)
+        given = self.all_data.given
+        if isinstance(given, Source):
+            refuse_beyond(
+                given.shape[0] * len(L) * given.dtype.itemsize,
+                "The embedded points, which vote,", "lower n_components",
+            )  # fmt: skip
         return self.vector(L)
 
     def vector(self, L: Array) -> Vector:

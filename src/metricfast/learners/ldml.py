@@ -99,7 +99,7 @@ class LDML(LinearLearner):
     array([ True, False])
     """
 
-    _selects_shortest = False  # a longer training serves pairs, and neighbours are not to suffer
+    _selects_shortest = False  # a longer training gives better answers for pairs
     _weights_neighbors = True
 
     def __init__(

@@ -26,12 +26,14 @@ from metricfast.training.callbacks import (
     as_callbacks,
     reports_to_sklearn,
 )
+from metricfast.training.chunks import why_in_memory
 from metricfast.training.dataset import (
     Dataset,
     as_classes,
     deduplicate_if_smaller,
     load_dataset,
 )
+from metricfast.training.fingerprint import params_of
 from metricfast.training.history import History, Vector
 from metricfast.training.initialization import Initialization
 from metricfast.training.linear_problem import LinearProblem
@@ -52,8 +54,6 @@ __all__ = [
 ]
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
-# Parameters that do not change the result, or only how long a training goes on.
-_INCIDENTAL = {"verbose", "n_jobs", "callbacks", "warm_start", "preprocessor", "max_iter"}
 
 
 def for_mini_batches(method: _Method) -> _Method:
@@ -86,6 +86,8 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     n_jobs: int | None = None
 
     _solver_names: tuple[str, ...] = ("lbfgs", "adam")
+    _accept_sparse: str | bool = "csr"
+    _keeps_points = False  # whether `Dataset.given` is needed
     _selects_shortest = True  # among settings that validation points cannot tell apart
     _min_class_size: int = 2  # points of a class that a training needs
     _weights_neighbors = False  # whether a duplicate is the same as a point of weight 2
@@ -151,15 +153,10 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     def _fit(
         self, data: Dataset, solver: Solver, rule: Any, callbacks: list[Any], warm: Array | None
     ) -> None:
-        settings = self._fingerprint_params(solver)
         checkpoint = OpenCheckpoint(
-            callbacks,
-            self.random_state,
-            data.X,
-            data.labels,
-            data.weight,
-            settings,
-        )
+            callbacks, self.random_state, data.X, data.labels, data.weight,
+            *params_of(self, solver, LinearProblem.schedule),
+        )  # fmt: skip
         rng, test = checkpoint.rng, None
         train_rows: Any = slice(None)
         if isinstance(rule, HeldOut):
@@ -187,6 +184,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
             error = partial(_validation_error, problem, validation)
             history.judge(error, int(rule.patience))
         checkpoint.restore(history, solver)
+        batches = problem.batches(history.rng, solver.batch_size) if solver.by_batches else None
 
         def run() -> None:
             if n_iter == 0:
@@ -194,7 +192,6 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
             else:
                 solver.minimize(problem, history, batches)  # type: ignore[arg-type]
 
-        batches = problem.batches(history.rng, solver.batch_size) if solver.by_batches else None
         diverged = train(
             problem, history, solver, self._observers(problem, history, callbacks, checkpoint),
             batches, run=run,
@@ -268,6 +265,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
             check_choice("init_scale", self.init_scale, ("auto",))
         check_bool("warm_start", self.warm_start)
         as_threads(self.n_jobs)
+        LBFGS(self.max_iter, self.tol).check()
         rule, solver = as_stopping_rule(self.early_stopping), self._solver()
         solver.check()
         by_default = isinstance(self.early_stopping, str)
@@ -279,26 +277,14 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
         """Return the solver."""
         return as_solver(self.solver, LBFGS(self.max_iter, self.tol), self._solver_names)
 
-    _accept_sparse: str | bool = "csr"
-    _keeps_points = False  # whether `Dataset.given` is needed
-
     def _load(
         self, X: Any, y: Any, sample_weight: Any, solver: Solver, exponent: int | None = None,
         *, validate: bool = False,
     ) -> Dataset:  # fmt: skip
-        needed = None
-        if validate:
-            needed = "validate=True needs in memory", "set validate=False"
-        elif not solver.by_batches:
-            needed = (
-                f"{type(self).__name__} needs in memory with solver={self.solver!r}",
-                "set solver='adam', which reads parts of it",
-            )
         data = load_dataset(
-            self, X, y, sample_weight, exponent=exponent, in_memory=needed,
-            keep=self._keeps_points,
-            accept_sparse=self._accept_sparse,
-            target=self._target,
+            self, X, y, sample_weight, exponent=exponent,
+            in_memory=why_in_memory(self, solver.by_batches, validate), keep=self._keeps_points,
+            accept_sparse=self._accept_sparse, target=self._target,
         )  # fmt: skip
         self._exponent = data.exponent
         return data
@@ -341,16 +327,6 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     def _finish(self, problem: LinearProblem, history: History) -> None:
         """Warn if the result is of no use."""
         warn_without_slope(problem, history)
-
-    def _fingerprint_params(self, solver: Solver) -> dict[str, Any]:
-        """Return the parameters that the result depends on."""
-        names = set(self.get_params(deep=False)) - _INCIDENTAL - {"solver"}
-        params = {name: getattr(self, name) for name in sorted(names)}
-        chosen = solver.get_params()
-        chosen.pop("max_iter", None)
-        if chosen.get("schedule") not in (None, "cosine"):
-            chosen.pop("max_epochs")
-        return {**params, "solver": [type(solver).__name__, chosen]}
 
 
 def refuse_partial(rule: Any, callbacks: list[Any]) -> None:

@@ -105,8 +105,7 @@ class OpenCheckpoint:
     def restore(self, history: History, solver: Any) -> None:
         """Continue from the file, if it exists."""
         if self._file is not None and "arrays" in self._found:
-            name = "max_epochs" if solver.by_batches else "max_iter"
-            self._file.restore(history, self._found, name, solver.n_iter)
+            self._file.restore(history, self._found, solver)
 
     def write(self, history: History) -> None:
         """Replace the file."""

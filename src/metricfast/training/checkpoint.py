@@ -80,11 +80,12 @@ class Checkpoint:
                 f"({type(error).__name__}: {error}): delete this file, or name another."
             ) from error
 
-    def restore(self, history: History, found: dict[str, Any], name: str, most: int) -> None:
-        """Make a training go on from what was read: up to `most` iterations, else ValueError."""
+    def restore(self, history: History, found: dict[str, Any], solver: Any) -> None:
+        """Make a training go on from what was read, with a solver that it fits, else ValueError."""
         with self.reading():
-            history.check(found["arrays"], found["numbers"])
-        n_done = len(found["arrays"]["curve"])
+            history.check(found["arrays"], found["numbers"], solver.n_moments)
+        n_done, most = len(found["arrays"]["curve"]), solver.n_iter
+        name = "max_epochs" if solver.by_batches else "max_iter"
         if n_done > most:
             raise ValueError(
                 f"checkpoint {self._path} holds {n_done} epochs, more than {name}={most}: "

@@ -31,11 +31,20 @@ POOL = 1 << 15
 _COPIES = 4
 
 
+def why_in_memory(learner: Any, by_batches: bool, validate: bool) -> tuple[str, str] | None:
+    """Return why a fit needs all points in memory, and the remedy; None if it does not."""
+    if validate:
+        return "validate=True needs in memory", "set validate=False"
+    if not by_batches:
+        reason = f"{type(learner).__name__} needs in memory with solver={learner.solver!r}"
+        return reason, "set solver='adam', which reads parts of it"
+    return None
+
+
 def hold(X: Any, needed: tuple[str, str] | None = None, name: str = "X") -> Any:
     """Return points of a source in memory; the source itself where they are too many.
 
-    `needed`: why they must be in memory, such as "validate=True needs in memory", and the remedy,
-    for the MemoryError that is raised otherwise.
+    `needed`: that of `why_in_memory`, for the MemoryError that is raised where they do not fit.
     """
     if not isinstance(X, Source):
         return X

@@ -53,16 +53,10 @@ class EmbeddingProblem(Objective):
         right.
     """
 
-    smooth = True
-    refresh_every = 0
     relative_steps = False
+    averages_batches = True
     learning_rate = 0.001
     schedule = "constant"
-    averages_batches = True
-    remedy = (
-        "rescale X, choose another `init`, lower learning_rate, or make sure that your own loss "
-        "and its gradient are finite"
-    )
 
     def __init__(
         self,

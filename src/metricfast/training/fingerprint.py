@@ -14,8 +14,11 @@ from sklearn.base import BaseEstimator
 
 from metricfast._core.sources import Source
 
-__all__ = ["fingerprint"]
+__all__ = ["fingerprint", "params_of"]
 
+# Parameters of learners that change no iteration, and those that say how many there are.
+_INCIDENTAL = {"verbose", "n_jobs", "callbacks", "warm_start", "preprocessor"}
+_COUNTS = ("max_iter", "max_epochs")
 # Of points that are not in memory: so many parts of so many rows.
 _BLOCKS, _ROWS = 64, 16
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic)
@@ -33,6 +36,21 @@ def fingerprint(*of: object) -> str:
     description = _Description()
     description.add(of)
     return description.digest.hexdigest()
+
+
+def params_of(learner: BaseEstimator, solver: Any, schedule: str) -> tuple[Any, ...]:
+    """Return the parameters that the iterations of a training depend on.
+
+    The number of iterations is none of them, unless the schedule is "cosine". `schedule` is that of
+    a solver that names none.
+    """
+    params, chosen = learner.get_params(deep=False), solver.get_params()
+    for name in _INCIDENTAL | {"solver", *_COUNTS}:
+        params.pop(name, None)
+    stretched = (getattr(solver, "schedule", None) or schedule) == "cosine"
+    for name in _COUNTS[:1] if stretched else _COUNTS:
+        chosen.pop(name, None)
+    return params, type(solver).__name__, chosen
 
 
 class _Description:

@@ -186,8 +186,11 @@ class History:
         numbers |= {"moments": len(self.moments), "rng": [kind, *rest]}
         return {**arrays, "rng": np.asarray(keys)}, numbers
 
-    def check(self, arrays: dict[str, Vector], numbers: dict[str, Any]) -> None:
-        """Raise an error for anything but a snapshot of a training like this one."""
+    def check(self, arrays: dict[str, Vector], numbers: dict[str, Any], n_moments: int) -> None:
+        """Raise an error for anything but a snapshot of a training like this one.
+
+        `n_moments` is how many the solver remembers.
+        """
         own, own_numbers = self.snapshot()
         moments = {f"moment{i}" for i in range(min(numbers["moments"], len(arrays)))}
         _demand(numbers.keys() == own_numbers.keys(), "numbers", sorted(numbers))
@@ -195,6 +198,7 @@ class History:
         for name in ("step", "ended", "moments"):
             number = numbers[name]
             _demand(type(number) is int and 0 <= number <= _MOST, name, number)
+        _demand(numbers["moments"] in (0, n_moments), "moments", numbers["moments"])
         for name in ("first", "best_value", "best_objective"):
             number = numbers[name]
             known = name == "first" or not math.isnan(number)

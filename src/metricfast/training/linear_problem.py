@@ -54,34 +54,14 @@ class LinearProblem(Objective):
         `data`, and the validation points if there are any.
     named_map : ndarray or None
         The map that `init` names, of points in `data`.
-    smooth : bool
-        Whether "lbfgs" is the solver of SciPy, or the one for sums of hinges.
-    refresh_every : int
-        Iterations between two calls of `refresh`; 0 for none.
     searches_scale : bool
         Whether mini-batches start at the scale at which the loss is lowest.
     standardizes : bool
         Whether the identity competes with a map of standardized features.
-    relative_steps : bool
-        Whether learning rates are relative to the size of the initial vector.
-    learning_rate, schedule : float, str
-        Those of solvers that name none.
-    remedy : str
-        What to do if the loss is not finite.
     """
 
-    smooth = True
-    refresh_every = 0
     searches_scale = True
     standardizes = True
-    relative_steps = True
-    learning_rate = 0.01
-    schedule = "cosine"
-    remedy = (
-        "rescale X, choose another `init`, lower learning_rate, or make sure that your own loss "
-        "and its gradient are finite"
-    )
-    averages_batches = False  # whether the objective of an epoch is the mean over its batches
 
     def __init__(
         self,
@@ -155,16 +135,9 @@ class LinearProblem(Objective):
         usual = min(_LARGEST_BATCH, max(_LEAST_BATCH, self.X.shape[0] // _BATCHES))
         return usual if batch_size is None else int(batch_size)
 
-    def runs(self, weight_decay: float) -> list[tuple[slice, float, float]]:
-        """Return adjacent parameters, with their weight decay and factor of the learning rate."""
-        return [(slice(None), float(weight_decay), 1.0)]
-
     def complete(self, batch: Batch) -> Batch:
         """Add to a batch of anchors what their loss needs."""
         return batch
-
-    def refresh(self, x: Vector) -> None:
-        """Bring what the loss keeps between iterations up to date with x."""
 
     def history(self, x0: Vector, rng: RandomState) -> History:
         """Return the history of a training from x0."""

@@ -120,7 +120,33 @@ class Objective:
     `penalty(arrays)` gives value and gradients by the parameters, of which a batch has its share;
     `C` is the weight of the loss. `tally(loss, value, batch)` is called after every look at the
     loss, with the objective.
+
+    Attributes
+    ----------
+    smooth : bool
+        Whether "lbfgs" is the solver of SciPy, or the one for sums of hinges.
+    refresh_every : int
+        Iterations between two calls of `refresh`; 0 for none.
+    relative_steps : bool
+        Whether learning rates are relative to the size of the initial vector.
+    averages_batches : bool
+        Whether the objective of an epoch is the mean over its batches, not the sum.
+    learning_rate, schedule : float, str
+        Those of solvers that name none.
+    remedy : str
+        What to do if the loss is not finite.
     """
+
+    smooth = True
+    refresh_every = 0
+    relative_steps = True
+    averages_batches = False
+    learning_rate = 0.01
+    schedule = "cosine"
+    remedy = (
+        "rescale X, choose another `init`, lower learning_rate, or make sure that your own loss "
+        "and its gradient are finite"
+    )
 
     def __init__(
         self,
@@ -216,6 +242,13 @@ class Objective:
         if found is None:
             return None
         return found[0], self.embedding.backward(arrays, cache, found[1], n_jobs=self.n_jobs)
+
+    def runs(self, weight_decay: float) -> list[tuple[slice, float, float]]:
+        """Return adjacent parameters, with their weight decay and factor of the learning rate."""
+        return [(slice(None), float(weight_decay), 1.0)]
+
+    def refresh(self, x: Array) -> None:
+        """Bring what the loss keeps between iterations up to date with x."""
 
     def local(self) -> Self:
         """Return what is evaluated in this process, whoever evaluates this."""

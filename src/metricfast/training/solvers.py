@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
@@ -61,6 +60,7 @@ class LBFGS(BaseEstimator):  # type: ignore[misc]
     """
 
     by_batches: ClassVar[bool] = False
+    n_moments: ClassVar[int] = 0
 
     def __init__(self, max_iter: int = 100, tol: float | None = None, min_iter: int = 0) -> None:
         self.max_iter = max_iter
@@ -142,7 +142,6 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
         self.schedule = schedule
         self.weight_decay = weight_decay
 
-    @abstractmethod
     def step(
         self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
     ) -> Vector:
@@ -163,6 +162,7 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
         -------
         ndarray of shape (n_parameters,)
         """
+        raise NotImplementedError(f"{type(self).__name__} must define step.")
 
     @property
     def n_iter(self) -> int:
@@ -260,12 +260,6 @@ class Adam(MiniBatchSolver):
         """Return the steps as a function."""
         return steps.Adam(relative=problem.relative_steps)
 
-    def step(
-        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
-    ) -> Vector:
-        """Return the parameters after the t-th step."""
-        return steps.Adam()(x, gradient, moments, rate, decay, t)
-
 
 class AdamW(MiniBatchSolver):
     """Adam with decoupled weight decay (Loshchilov and Hutter, ICLR 2019).
@@ -280,11 +274,10 @@ class AdamW(MiniBatchSolver):
 
     n_moments = 2
 
-    def step(
-        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
-    ) -> Vector:
-        """Return the parameters after the t-th step."""
-        return steps.Adam(decoupled=True)(x, gradient, moments, rate, decay, t)
+    def rule(self, problem: Any) -> Rule:
+        """Return the steps as a function."""
+        del problem
+        return steps.Adam(decoupled=True)
 
 
 class SGD(MiniBatchSolver):
@@ -321,11 +314,10 @@ class SGD(MiniBatchSolver):
     def _default_rate(self, problem: Any) -> float:
         return 10 * float(problem.learning_rate)
 
-    def step(
-        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
-    ) -> Vector:
-        """Return the parameters after the t-th step."""
-        return steps.Momentum(self.momentum)(x, gradient, moments, rate, decay, t)
+    def rule(self, problem: Any) -> Rule:
+        """Return the steps as a function."""
+        del problem
+        return steps.Momentum(self.momentum)
 
 
 class Subgradient(MiniBatchSolver):
@@ -350,7 +342,7 @@ class Subgradient(MiniBatchSolver):
         max_epochs: int = 50,
         power_t: float = 0.5,
     ) -> None:
-        super().__init__(learning_rate, batch_size, max_epochs)
+        super().__init__(learning_rate, batch_size, max_epochs, "constant")
         self.power_t = power_t
 
     def check(self) -> None:
@@ -364,12 +356,6 @@ class Subgradient(MiniBatchSolver):
         rate = problem.learning_rate if self.learning_rate is None else self.learning_rate
         rule = steps.Subgradient(self.power_t)
         return steps.Steps(rule, lambda epoch, step: float(rate), average=problem.averages_batches)
-
-    def step(
-        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
-    ) -> Vector:
-        """Return the parameters after the t-th step."""
-        return steps.Subgradient(self.power_t)(x, gradient, moments, rate, decay, t)
 
 
 Solver = LBFGS | MiniBatchSolver

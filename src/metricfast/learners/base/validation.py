@@ -117,7 +117,7 @@ def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validati
     trained = clone(learner)
     if hasattr(trained, "set_callbacks"):
         trained.set_callbacks()
-    unset = ("checkpoint", "callbacks", *(("preprocessor",) if on_points else ()))
+    unset = ("callbacks", *(("preprocessor",) if on_points else ()))
     known = trained.get_params(deep=False)
     trained.set_params(**{name: None for name in unset if name in known})
     params |= {name: values[train] for name, values in weights.items()}

@@ -11,7 +11,13 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._core.arguments import check_bool, check_random_state, check_range, check_verbose
+from metricfast._core.arguments import (
+    check_bool,
+    check_count,
+    check_random_state,
+    check_range,
+    check_verbose,
+)
 from metricfast._core.arrays import as_threads
 from metricfast._core.sources import Scaled, Source
 from metricfast._core.types import Array, RandomState
@@ -31,9 +37,9 @@ from metricfast.training.callbacks import (
     as_callbacks,
     reports_to_sklearn,
 )
-from metricfast.training.chunks import Chunked, mean_and_exponent, rows_of
+from metricfast.training.chunks import Chunked, mean_and_exponent, rows_of, why_in_memory
 from metricfast.training.embedding_problem import EmbeddingProblem
-from metricfast.training.fingerprint import fingerprint
+from metricfast.training.fingerprint import fingerprint, params_of
 from metricfast.training.history import History, Vector
 from metricfast.training.objective import is_continuous, is_learnable
 from metricfast.training.own_parts import initial_parameters
@@ -135,11 +141,12 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
     ) -> None:  # fmt: skip
         loss, embedding, sampler = parts
         said, given = self._said_label_distance, y
-        X, y, distance = load_points(self, X, y, loss, needed=self._needed(solver, validate))
+        needed = why_in_memory(self, solver.by_batches, validate)
+        X, y, distance = load_points(self, X, y, loss, needed=needed)
         depends_on = X, given if is_precomputed(said) else y, loss, embedding, sampler
         checkpoint = OpenCheckpoint(
             callbacks, self.random_state, *depends_on,
-            self._fingerprint_params(solver),
+            *params_of(self, solver, EmbeddingProblem.schedule),
         )  # fmt: skip
         rng = np.random.RandomState(checkpoint.rng.randint(2**31 - 1))
         share_label_distance(distance, loss, sampler, said)
@@ -284,6 +291,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         self,
     ) -> tuple[Solver, HeldOut | None, list[Any], tuple[Any, Embedding, Sampler]]:
         """Check the parameters; return solver, stopping rule, callbacks and copies of the parts."""
+        check_count("max_epochs", self.max_epochs)
         solver = self._solver()
         loss, embedding, sampler = self._parts()
         check_parts(
@@ -308,15 +316,6 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
             self.solver, LBFGS(self.max_epochs), self._solver_names, max_epochs=self.max_epochs,
             learning_rate=self.learning_rate, batch_size=self.batch_size,
         )  # fmt: skip
-
-    def _needed(self, solver: Solver, validate: bool) -> tuple[str, str] | None:
-        """Return why all points must be in memory, and what to do, if they must."""
-        if validate:
-            return "validate=True needs in memory", "set validate=False"
-        if not solver.by_batches:
-            reason = f"{type(self).__name__} needs in memory with solver={self.solver!r}"
-            return reason, "set solver='adam', which reads parts of it"
-        return None
 
     @property
     def _has_classes(self) -> bool:  # type: ignore[override]
@@ -432,16 +431,6 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         queries = embed(self.embedding_, arrays, X, n_jobs=self.n_jobs)
         database = embed(self.embedding_, arrays, X_database, "database", self.n_jobs)
         return self._retrieval_score(queries, y, database, y_database, label_distance=distance)
-
-    def _fingerprint_params(self, solver: Solver) -> dict[str, Any]:
-        """Return the parameters that the result depends on, in addition to the parts."""
-        names = ("early_stopping", "random_state", "database", "candidate_fraction")
-        params = {name: getattr(self, name) for name in (*names, "proxy_lr_factor")}
-        chosen = solver.get_params()
-        chosen.pop("max_iter", None)
-        if chosen.get("schedule") != "cosine":
-            chosen.pop("max_epochs", None)
-        return {**params, "solver": [type(solver).__name__, chosen]}
 
 
 def _mean(X: Any) -> Array:

@@ -23,6 +23,7 @@ from metricfast.training.objective import Objective
 
 __all__ = [
     "PATIENCE",
+    "REMEDY",
     "VoteHistory",
     "check_feasible",
     "select_best",
@@ -37,6 +38,11 @@ _QUANTITIES = ("objective", "surrogate", "vote_loss", "error", "infeasible")
 _SWAMPED = 10
 # Epochs without progress that end a training.
 PATIENCE = 10
+# What to do where the loss is not finite.
+REMEDY = (
+    "bring the features to a spread of about 1, or lower learning_rate, C or the costs of "
+    "loss_matrix"
+)
 
 
 class VoteHistory(History):
@@ -91,9 +97,9 @@ class VoteHistory(History):
         arrays, numbers = super().snapshot()
         return arrays, {**numbers, "history": self.history}
 
-    def check(self, arrays: dict[str, Array], numbers: dict[str, Any]) -> None:
+    def check(self, arrays: dict[str, Array], numbers: dict[str, Any], n_moments: int) -> None:
         """Raise an error for anything but a snapshot of a training like this one."""
-        super().check(arrays, numbers)
+        super().check(arrays, numbers, n_moments)
         history, n_done = numbers["history"], len(arrays["curve"])
         if tuple(history) != _QUANTITIES:
             raise ValueError(f"history cannot be of {list(history)}")
