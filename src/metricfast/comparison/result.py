@@ -12,7 +12,7 @@ __all__ = ["CONSTANT", "EUCLIDEAN", "HEADINGS", "SCALED", "Comparison", "Row", "
 
 EUCLIDEAN, SCALED = "Euclidean", "scaled Euclidean"
 CONSTANT = "one answer"  # the most frequent class, or the mean
-HEADINGS = ("", "score", "95 % interval", "difference", "p", "", "fit s")
+HEADINGS = ("", "score", "95 % interval", "difference", "adjusted p", "", "fit s")
 
 
 def p_text(p_value: float) -> str:
@@ -132,6 +132,8 @@ class Comparison:
         for word in ("better", "worse"):
             those = [row.learner for row in self.rows if row.change == word]
             lines.append(f"{word} than {self.baseline} beyond chance: {', '.join(those) or 'none'}")
+        if not any(row.change == "better" for row in self.rows):
+            lines[0] += f"; keep {self.baseline}, which costs nothing"
         best, expected = f"{self.best_score_:.4f}", f"{self.expected_score_:.4f}"
         n = sum(not math.isnan(row.score) for row in self.rows)
         lines.append(f"best: {self.best_name_} {best}")
