@@ -65,8 +65,8 @@ def install(extra, all_levels):
 
 
 def compilers(memory):
-    """Return the number of compilers to run at a time; each takes up to 2 GB."""
-    return max(1, int(min(os.cpu_count() or 1, memory / 2e9)))
+    """Return the number of compilers to run at a time; each takes up to 1 GB."""
+    return max(1, int(min(os.cpu_count() or 1, memory / 1e9)))
 
 
 def free_memory():

@@ -1,14 +1,11 @@
-# metricfast_flags: how this project compiles its own modules and tests. Users of metricfast::metricfast
+# metricfast_flags: how this project compiles its own modules and tests. Users of metricfast::headers
 # keep the flags that they chose.
 
 add_library(metricfast_flags INTERFACE)
 if(MSVC)
     target_compile_options(metricfast_flags INTERFACE /W3 /fp:precise /bigobj)
 else()
-    # Contraction stays off because the kernels spell out where a fused multiply-add belongs: the
-    # rest then rounds alike at every instruction set level.
-    target_compile_options(metricfast_flags INTERFACE -Wall -Wextra -fno-math-errno -fno-trapping-math
-                                                      -ffp-contract=off)
+    target_compile_options(metricfast_flags INTERFACE -Wall -Wextra -fno-math-errno -fno-trapping-math)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(metricfast_flags INTERFACE -Wpedantic -Wconversion -Wshadow)

@@ -12,9 +12,9 @@ write_basic_package_version_file("${config_version}" COMPATIBILITY SameMinorVers
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/src/cpp/include/metricfast" DESTINATION include)
 install(FILES "${PROJECT_SOURCE_DIR}/src/cpp/include/metricfast.h" DESTINATION include)
 install(FILES "${config}" "${config_version}" DESTINATION ${config_dir})
-install(TARGETS metricfast EXPORT metricfast-targets)
-if(METRICFAST_BUILD_C)
-    install(TARGETS metricfast_c EXPORT metricfast-targets LIBRARY DESTINATION lib RUNTIME DESTINATION lib
-                                                           ARCHIVE DESTINATION lib)
+install(TARGETS metricfast_headers EXPORT metricfast-targets)
+if(METRICFAST_BUILD_LIBRARY)
+    install(TARGETS metricfast EXPORT metricfast-targets LIBRARY DESTINATION lib RUNTIME DESTINATION lib
+                                                         ARCHIVE DESTINATION lib)
 endif()
 install(EXPORT metricfast-targets NAMESPACE metricfast:: DESTINATION ${config_dir})

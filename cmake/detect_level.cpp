@@ -1,7 +1,7 @@
 // Prints the best instruction set level that this machine runs.
 #include <iostream>
 
-#include "cpu/levels.hpp"
+#include "dispatch/supported.hpp"
 
 int main() {
     const auto levels = metricfast::supported_levels();

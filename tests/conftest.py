@@ -4,14 +4,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from metricfast._core.dispatch import X86_64_LEVELS, available_isas
+from metricfast import get_library_dir
+from metricfast._core.dispatch import available_isas
 
 # Which what starts the tests in the background may have had ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -35,7 +35,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "real_data" in getattr(item, "fixturenames", ()):
             item.add_marker("data")
-    if not all(find_spec(f"metricfast._kernels_{level}") for level in X86_64_LEVELS):
+    built = {file.stem for file in Path(get_library_dir()).iterdir()}
+    if not built.issuperset(f"libmetricfast_{level}" for level in ("v2", "v3", "v4")):
         config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker("levels")])
         items[:] = [i for i in items if not i.get_closest_marker("levels")]
 

@@ -84,7 +84,8 @@ def eigen_prefix() -> Path:
 
 
 def installed(source: Path, directory: Path, *definitions: str) -> str:
-    run("cmake", "-S", source, "-B", directory / "build", *definitions)
+    without = "-DMETRICFAST_BUILD_LIBRARY=OFF"
+    run("cmake", "-S", source, "-B", directory / "build", without, *definitions)
     run("cmake", "--install", directory / "build", "--prefix", directory / "prefix")
     # what is not beside cmeel-eigen is told of it
     return f"-DCMAKE_PREFIX_PATH={directory / 'prefix'};{eigen_prefix()}"
@@ -126,6 +127,7 @@ def test_cpp_tests_pass(family: str, tmp_path: Path) -> None:
         ROOT,
         tmp_path,
         "-DMETRICFAST_BUILD_TESTS=ON",
+        "-DMETRICFAST_BUILD_LIBRARY=OFF",
         "-DCMAKE_BUILD_TYPE=Release",
         # The default compiler's code is what users get.
         f"-DCMAKE_CXX_FLAGS_RELEASE=-O{3 if family == 'default' else 1} -DNDEBUG",
@@ -190,7 +192,8 @@ def test_consumer_program(use, threads: str, tmp_path: Path) -> None:
     """Each route says where the headers are, and one is built; that of the wheel is the page's."""
     theirs = "ON" if threads == "Eigen's" else "OFF"
     built = tmp_path / "consumer"
-    configure(CONSUMER, built, use(tmp_path), f"-DMETRICFAST_EIGEN_THREADS={theirs}")
+    without = "-DMETRICFAST_BUILD_LIBRARY=OFF"
+    configure(CONSUMER, built, use(tmp_path), without, f"-DMETRICFAST_EIGEN_THREADS={theirs}")
     commands = (built / "build.ninja").read_text()
     found = set(re.findall(r"-isystem (\S*(?:src/cpp|prefix)/include)\b", commands))
     assert any((Path(headers) / "metricfast" / "metricfast.hpp").exists() for headers in found)
@@ -209,9 +212,20 @@ def blocks(page: Path, section: str = "") -> dict[str, str]:
     return dict(reversed(found))
 
 
+def test_the_program_with_the_compiled_library(tmp_path: Path) -> None:
+    """It needs no Eigen, and prints what the page says."""
+    found = blocks(CPP_PAGE, "## The compiled library")
+    (tmp_path / "CMakeLists.txt").write_text(found["cmake"])
+    (tmp_path / "main.cpp").write_text(found["cpp"])
+    commands, program = found["sh"].rstrip().rsplit("\n", 1)
+    run_as_printed(f"{commands} -- -v", tmp_path)
+    assert "igen" not in (tmp_path / "build" / "build.ninja").read_text()
+    assert run(tmp_path / program, directory=tmp_path) == found["text"]
+
+
 def test_the_program_of_the_page(tmp_path: Path) -> None:
     """Its files and its commands, as a reader would type them."""
-    found = blocks(CPP_PAGE)
+    found = blocks(CPP_PAGE, "## With CMake")
     (tmp_path / "CMakeLists.txt").write_text(found["cmake"])
     (tmp_path / "main.cpp").write_text(found["cpp"])
     run_as_printed(found["sh"], tmp_path)
@@ -223,7 +237,7 @@ def test_the_program_of_the_page(tmp_path: Path) -> None:
 def test_the_command_without_cmake(tmp_path: Path) -> None:
     program = """
         #include <iostream>
-        #include <metricfast/distance.hpp>
+        #include <metricfast/distance/distance.hpp>
         #include <metricfast/version.hpp>
         int main() {
             const metricfast::RowMatrix<double> a{{0, 3}}, b{{4, 0}};
@@ -241,9 +255,10 @@ def test_the_program_of_the_page_on_models(tmp_path: Path, monkeypatch) -> None:
     names: dict[str, Any] = {}
     saving = re.search(r"^```python\n(.*?)^```$", MODELS_PAGE.read_text(), re.MULTILINE | re.DOTALL)
     exec(saving[1], names)
-    (tmp_path / "CMakeLists.txt").write_text(blocks(CPP_PAGE)["cmake"])
+    headers = blocks(CPP_PAGE, "## With CMake")
+    (tmp_path / "CMakeLists.txt").write_text(headers["cmake"])
     (tmp_path / "main.cpp").write_text(blocks(MODELS_PAGE)["cpp"])
-    run_as_printed(blocks(CPP_PAGE)["sh"], tmp_path)
+    run_as_printed(headers["sh"], tmp_path)
     output = run(tmp_path / "build" / "consumer", directory=tmp_path)
     flowers = np.array([[5.1, 3.5, 1.4, 0.2], [6.2, 2.9, 4.3, 1.3], [6.3, 3.3, 6.0, 2.5]])
     embedded = np.array(re.findall(r"-?\d+\.\d+", output)[:6], float).reshape(3, 2)

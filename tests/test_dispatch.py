@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,8 @@ import metricfast
 from metricfast._core import dispatch as _dispatch
 from metricfast._core.dispatch import get_kernels
 
-LEVELS = ["v2", "v3", "v4"]
+LIBRARIES = Path(metricfast.get_library_dir())
+BUILT = metricfast.build_info()
 REPORT_ISA = "import metricfast; print(metricfast.build_info()['isa'])"
 
 
@@ -58,66 +59,37 @@ def test_override_that_cannot_be_followed(isa: str) -> None:
     assert f"available: {available}\n" in result.stderr
 
 
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch):
-    """Pretend that some levels were built and that the machine supports some."""
-
-    def pretend(*, built: list[str], supported: list[str]) -> None:
-        monkeypatch.setattr(_dispatch, "_built_isas", lambda: built)
-        monkeypatch.setattr("metricfast._cpu.supported_levels", lambda: supported)
-        monkeypatch.setattr(
-            _dispatch, "importlib", type("", (), {"import_module": staticmethod(str)})
-        )
-
-    monkeypatch.delenv("METRICFAST_ISA", raising=False)
-    _dispatch.get_kernels.cache_clear()
-    yield pretend
-    _dispatch.get_kernels.cache_clear()
+def import_beside(folder: Path, levels: list[str], isa: str = "") -> str:
+    """Return what a copy of the module says that has files of these names beside it, or raises."""
+    (folder / "lib").mkdir()
+    module = Path(get_kernels().__file__)
+    shutil.copy(module, folder)
+    suffix = next(LIBRARIES.glob("libmetricfast_*")).suffix
+    for level in levels:
+        (folder / "lib" / f"libmetricfast_{level}{suffix}").write_text("no library")
+    code = f"import sys; sys.path.insert(0, {str(folder)!r}); import _kernels\n"
+    code += "print(_kernels.available_isas()); _kernels.load()"
+    found = in_new_process(code, isa)
+    return found.stdout + found.stderr
 
 
-@pytest.mark.parametrize(
-    ("built", "supported", "isa"),
-    [
-        (LEVELS, LEVELS, "v4"),
-        (LEVELS, ["v2", "v3"], "v3"),
-        (["v2", "v3"], LEVELS, "v3"),
-        (["base"], [], "base"),
-        (["v3"], LEVELS, "v3"),
-    ],
-)
-def test_choice(machine, built: list[str], supported: list[str], isa: str) -> None:
-    machine(built=built, supported=supported)
-    assert _dispatch.get_kernels() == f"metricfast._kernels_{isa}"
+def test_levels_are_files_beside_the_module(tmp_path: Path) -> None:
+    best = BUILT["available_isas"][-1]
+    said = import_beside(tmp_path, [best])
+    assert f"['{best}']" in said
+    # a broken file is not passed over
+    assert "ImportError" in said and f"libmetricfast_{best}" in said
 
 
-@pytest.mark.parametrize(
-    ("isa", "reason"),
-    [("v4", "this processor or operating system does not support"), ("v2", "was not built for")],
-)
-def test_levels_missing_or_unsupported(
-    machine, monkeypatch: pytest.MonkeyPatch, isa: str, reason: str
-) -> None:
-    machine(built=["v3", "v4"], supported=["v2", "v3"])
-    monkeypatch.setenv("METRICFAST_ISA", isa)
-    with pytest.raises(ImportError, match=f"METRICFAST_ISA is '{isa}'.*{reason}; available: v3$"):
-        _dispatch.get_kernels()
+@pytest.mark.parametrize(("built", "said"), [([], "none"), (["v2"], "v2")])
+def test_a_level_that_was_not_built(tmp_path: Path, built: list[str], said: str) -> None:
+    message = f"METRICFAST_ISA is 'v3', which this copy of metricfast was not built for; available: {said}"
+    assert f"ImportError: {message}" in import_beside(tmp_path, built, "v3")
 
 
-def test_machine_below_all_levels(machine) -> None:
-    machine(built=LEVELS, supported=[])
-    with pytest.raises(ImportError, match="built for v2, v3, v4, none of which"):
-        _dispatch.get_kernels()
-
-
-def test_broken_module_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    best = _dispatch.available_isas()[-1]
-    monkeypatch.delenv("METRICFAST_ISA", raising=False)
-    monkeypatch.setitem(sys.modules, f"metricfast._kernels_{best}", None)
-    monkeypatch.setattr(_dispatch, "_built_isas", lambda: ["v2", best])
-    _dispatch.get_kernels.cache_clear()
-    with pytest.raises(ImportError, match=f"_kernels_{best}"):
-        _dispatch.get_kernels()
-    _dispatch.get_kernels.cache_clear()
+def test_no_level_at_all(tmp_path: Path) -> None:
+    message = "metricfast was built for none, none of which this machine supports"
+    assert f"ImportError: {message}" in import_beside(tmp_path, [])
 
 
 @pytest.mark.levels
@@ -126,8 +98,8 @@ def test_broken_module_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> No
     [("v2", "xmm", "[yz]mm"), ("v3", "ymm", "zmm"), ("v4", "zmm", None)],
 )
 def test_registers_in_the_compiled_module(isa: str, present: str, absent: str | None) -> None:
-    # found, not imported: this processor may not have the level
-    path = find_spec(f"metricfast._kernels_{isa}").origin
+    # found, not loaded: this processor may not have the level
+    (path,) = LIBRARIES.glob(f"libmetricfast_{isa}.*")
     listing = subprocess.run(
         ["objdump", "--disassemble", path], capture_output=True, text=True, check=True
     ).stdout
@@ -135,7 +107,6 @@ def test_registers_in_the_compiled_module(isa: str, present: str, absent: str | 
     assert absent is None or not re.search(f"%{absent}", listing)
 
 
-BUILT = metricfast.build_info()
 TESTS = [
     *("test_distance.py", "test_neighbors.py", "test_losses.py", "test_softmax_losses.py"),
     *("test_database.py", "test_threads.py"),

@@ -156,7 +156,7 @@ print(errors, [info["prefix"] for info in threadpool_info() if info["user_api"] 
 
 def test_threads_load_names_and_kernels_at_once():
     run = subprocess.run([sys.executable, "-c", LOAD], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[] ['_kernels_']"
+    assert run.stdout.strip() == "[] ['_kernels']"
 
 
 def run_apart(code: str, *arguments: str) -> str:

@@ -83,7 +83,7 @@ TEST(bounds_of_integers_hold) {
     x.row(3) *= 1e3; // which the step does not reach
     const RowMatrix<double> q = random_points<double>(5, 19);
     const Points points(seen(x)), queries(seen(q));
-    const Frame frame = Frame::of(points, queries);
+    const Frame frame = frame_of(points, queries);
     const QuantizedDatabase database(points, frame, identity_order(200), {0}, {1, {}, {}});
     QuantizedQueries quantized;
     const auto ids = identity_order(5);

@@ -5,7 +5,7 @@
 #include <pybind11/pybind11.h>
 
 #include "gil.hpp"
-#include "metricfast/embeddings/linear.hpp"
+#include "kernels.hpp"
 
 namespace metricfast::python {
 
@@ -76,34 +76,17 @@ template <class F> auto by_precision(const py::array &a, F &&f) {
     return holds<float>(a) ? f(float{}) : f(double{});
 }
 
-/// U and V of a distance ||Ux - Vy||; the same object for a Mahalanobis distance, empty for none.
-struct Maps {
-    RowMatrix<double> query;
-    RowMatrix<double> database;
-    bool same = true;
+/// An array that owns a copy of the values.
+template <class T> py::array_t<T> copied(const std::vector<T> &values) {
+    return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
+}
 
-    Maps(const py::object &U, const py::object &V) {
-        if (U.is_none())
-            return;
-        query = to_double(points(py::cast<py::array>(U)));
-        same = U.is(V);
-        if (!same)
-            database = to_double(points(py::cast<py::array>(V)));
-    }
-    bool any() const { return query.size() != 0; }
-    const RowMatrix<double> &of_database() const { return same ? query : database; }
-};
-
-/// f(queries, database) with both sides embedded first where there are maps.
-template <class F>
-void with_embedded(const Points &x, const Points &y, const Maps &maps, const Control &control,
-                   F &&f) {
-    if (!maps.any()) {
-        f(x, y);
-        return;
-    }
-    const EmbeddedPair z(x, y, maps.query, maps.of_database(), control);
-    f(Points(view(z.queries)), Points(view(z.database)));
+/// U and V of a distance |U x - V y|; the same object for a Mahalanobis distance, None for none.
+inline Maps maps(const py::object &U, const py::object &V) {
+    if (U.is_none())
+        return {};
+    const Points query = points(py::cast<py::array>(U));
+    return U.is(V) ? Maps(query) : Maps(query, points(py::cast<py::array>(V)));
 }
 
 } // namespace metricfast::python

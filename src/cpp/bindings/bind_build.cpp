@@ -1,18 +1,24 @@
 #include <string>
 
-#include "common.hpp"
-#include "metricfast/core/parallel.hpp"
+#include <pybind11/stl.h>
 
-// Plain symbols, which threadpoolctl looks for in the shared library.
+#include "common.hpp"
+#include "kernels.hpp"
+
+// Plain symbols, which threadpoolctl looks for in the shared library. It learns of the library once
+// kernels are loaded.
 extern "C" {
 
-PYBIND11_EXPORT int metricfast_get_num_threads() { return metricfast::default_threads(); }
+PYBIND11_EXPORT int metricfast_get_num_threads() {
+    return metricfast::loaded().level->kernels.threads.default_threads();
+}
 
 /// As many as there would be anyway, or more: no limit.
 PYBIND11_EXPORT void metricfast_set_num_threads(int threads) {
-    metricfast::thread_limit = 0;
-    if (threads > 0 && threads < metricfast::default_threads())
-        metricfast::thread_limit = threads;
+    const metricfast::ThreadKernels &all = metricfast::loaded().level->kernels.threads;
+    all.set_limit(0);
+    if (threads > 0 && threads < all.default_threads())
+        all.set_limit(threads);
 }
 
 PYBIND11_EXPORT const char *metricfast_get_version() { return METRICFAST_VERSION; }
@@ -37,7 +43,7 @@ std::string compiler() {
 py::dict build_info() {
     py::dict info;
     info["version"] = METRICFAST_VERSION;
-    info["isa"] = METRICFAST_MODULE_ISA;
+    info["isa"] = loaded().name;
     info["compiler"] = compiler();
     info["eigen"] = METRICFAST_EIGEN_VERSION;
     return info;
@@ -45,6 +51,10 @@ py::dict build_info() {
 
 } // namespace
 
-void register_build(py::module_ &m) { m.def("build_info", &build_info); }
+void register_build(py::module_ &m) {
+    m.def("load", [] { kernels(); });
+    m.def("available_isas", &available_levels);
+    m.def("build_info", &build_info);
+}
 
 } // namespace metricfast::python

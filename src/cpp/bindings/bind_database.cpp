@@ -1,49 +1,38 @@
 #include <memory>
 #include <optional>
+#include <type_traits>
 
 #include "arrays.hpp"
 #include "common.hpp"
-#include "metricfast/distance/database.hpp"
 
 namespace metricfast::python {
 
 namespace {
 
-/// A database that keeps what it refers to, and memory for as many searches as there have been at
-/// a time.
+/// A database that keeps the arrays that it refers to.
 class SharedDatabase {
   public:
     SharedDatabase(py::array points_, const py::object &U, const py::object &V, bool integers,
                    int threads)
-        : source_(std::move(points_)), maps_(U, V) {
+        : source_(std::move(points_)) {
         const Points raw = points(source_);
+        const Maps given = maps(U, V);
         const Control run = control(threads);
         const Released release;
-        if (maps_.any()) {
-            origin_ = embedding_origin(raw, maps_.query, maps_.of_database());
-            embedded_ = embed_finite(raw, maps_.of_database(), origin_, run);
-        }
-        database_ = std::make_unique<Database>(maps_.any() ? Points(view(embedded_)) : raw,
-                                               DatabaseOptions{true, integers}, run);
+        database_ = kernels().points.prepare_database(raw, given, {true, integers}, run);
     }
 
     /// \param state what state() of an equal database was, kept for as long as this is.
     SharedDatabase(const py::object &U, const py::object &V, py::dict state)
-        : source_(state["points"]), maps_(U, V), state_(std::move(state)) {
+        : source_(state["points"]), state_(std::move(state)) {
         const auto numbers = of_state<double>("frame");
         require(numbers.size() == 3, "frame must have three numbers");
-        const auto centre = of_state<double>("centre"), origin = of_state<double>("origin");
-        require(origin.size() == maps_.query.cols() &&
-                    (!maps_.any() || points(source_).cols() == maps_.query.rows()),
-                "origin or embedded points do not fit the maps");
-        for (const double value : origin)
-            require(std::isfinite(value), "origin is not finite");
-        origin_.assign(origin.begin(), origin.end());
-        database_ = std::make_unique<Database>(
-            points(source_), DatabaseState{{{centre.begin(), centre.end()}, numbers[0], numbers[1]},
-                                           {numbers[2], of_state<std::uint8_t>("codes"),
-                                            of_state<std::int32_t>("start"),
-                                            of_state<float>("error"), of_state<float>("norm")}});
+        const auto centre = of_state<double>("centre");
+        database_ = kernels().points.restore_database(
+            points(source_), maps(U, V), of_state<double>("origin"),
+            {{{centre.begin(), centre.end()}, numbers[0], numbers[1]},
+             {numbers[2], of_state<std::uint8_t>("codes"), of_state<std::int32_t>("start"),
+              of_state<float>("error"), of_state<float>("norm")}});
     }
 
     /// Arrays that this owns, or None where it is as quick to make it ready again.
@@ -52,7 +41,7 @@ class SharedDatabase {
             return py::none();
         const DatabaseState state = database_->state();
         const auto array = [&](const auto &values) {
-            using T = std::decay_t<decltype(values[0])>;
+            using T = std::remove_const_t<std::remove_reference_t<decltype(values[0])>>;
             return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data(), self);
         };
         py::dict result;
@@ -60,7 +49,7 @@ class SharedDatabase {
         result["frame"] = py::array_t<double>(3, numbers.data());
         result["centre"] = py::array_t<double>(static_cast<py::ssize_t>(state.frame.centre.size()),
                                                state.frame.centre.data());
-        result["origin"] = array(origin_);
+        result["origin"] = array(database_->origin());
         result["codes"] = array(state.parts.data);
         result["start"] = array(state.parts.start);
         result["error"] = array(state.parts.error);
@@ -86,13 +75,7 @@ class SharedDatabase {
             std::optional<Released> release;
             if (!quick)
                 release.emplace();
-            RowMatrix<double> z;
-            if (maps_.any())
-                z = embed_finite(queries, maps_.query, origin_, run);
-            auto memory = borrow();
-            database_->search<T>(maps_.any() ? Points(view(z)) : queries, k, excluded, squared,
-                                 result, rows, *memory, run);
-            give_back(std::move(memory));
+            database_->search(queries, k, excluded, squared, result, rows, run);
         });
     }
 
@@ -106,12 +89,7 @@ class SharedDatabase {
             return "float32";
         }
     }
-    /// Of embedded points too, wherever they are.
-    std::size_t bytes() const {
-        const Points &points = database_->points();
-        const Index embedded = maps_.any() ? points.rows() * points.cols() : 0;
-        return database_->bytes() + sizeof(double) * static_cast<std::size_t>(embedded);
-    }
+    std::size_t bytes() const { return database_->bytes(); }
 
   private:
     /// Tells whether searching takes less than giving the interpreter away and waiting for it.
@@ -126,27 +104,9 @@ class SharedDatabase {
         return elements<T>(array, array.size(), name);
     }
 
-    std::unique_ptr<DatabaseMemory> borrow() const {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        if (memories_.empty())
-            return std::make_unique<DatabaseMemory>();
-        auto memory = std::move(memories_.back());
-        memories_.pop_back();
-        return memory;
-    }
-    void give_back(std::unique_ptr<DatabaseMemory> memory) const {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        memories_.push_back(std::move(memory));
-    }
-
     py::array source_;
-    Maps maps_;
-    std::vector<double> origin_;
-    RowMatrix<double> embedded_;
     py::dict state_;
-    std::unique_ptr<Database> database_;
-    mutable std::mutex mutex_;
-    mutable std::vector<std::unique_ptr<DatabaseMemory>> memories_;
+    std::unique_ptr<SearchDatabase> database_;
 };
 
 } // namespace
@@ -163,7 +123,7 @@ void register_database(py::module_ &m) {
                                  bool integers, int threads) {
         return std::make_unique<SharedDatabase>(std::move(points), U, V, integers, threads);
     });
-    m.def("has_int8", &has_int8);
+    m.def("has_int8", [] { return kernels().points.has_int8(); });
     m.def("restore_database", [](const py::object &U, const py::object &V, py::dict state) {
         return std::make_unique<SharedDatabase>(U, V, std::move(state));
     });

@@ -1,12 +1,6 @@
 #include "arrays.hpp"
 #include "common.hpp"
 
-#include "metricfast/embeddings/linear.hpp"
-#include "metricfast/embeddings/mlp.hpp"
-#include "metricfast/embeddings/normalize.hpp"
-#include "metricfast/embeddings/optimizer.hpp"
-#include "metricfast/embeddings/periodic.hpp"
-
 namespace metricfast::python {
 
 namespace {
@@ -18,22 +12,21 @@ void forward_linear(const py::array &x, const py::array &L, py::array z, int thr
         const View<T> result = writable<T>(z);
         const Control run = control(threads);
         const Released release;
-        linear_forward<T>(points, map, result, run);
+        kernels().of<T>().embeddings.linear_forward(points, map, result, run);
     });
 }
 
 py::array_t<double> backward_linear(const py::array &dz, const py::array &x, int threads) {
-    RowMatrix<double> gradient;
+    py::array_t<double> gradient({dz.shape(1), x.shape(1)});
+    const View<double> out = writable<double>(gradient);
     by_precision(x, [&](auto zero) {
         using T = decltype(zero);
         const auto upstream = matrix<T>(dz), points = matrix<T>(x);
         const Control run = control(threads);
         const Released release;
-        gradient = linear_backward<T>(upstream, points, run);
+        kernels().of<T>().embeddings.linear_backward(upstream, points, out, run);
     });
-    py::array_t<double> result({gradient.rows(), gradient.cols()});
-    std::copy(gradient.data(), gradient.data() + gradient.size(), result.mutable_data());
-    return result;
+    return gradient;
 }
 
 Activation activation_of(const std::string &name) {
@@ -77,7 +70,7 @@ void forward_layers(const py::object &x, const py::list &weights, const py::list
         const Activation f = activation_of(activation);
         const Control run = control(threads);
         const Released release;
-        layers_forward<T>(points, layers, f, out, run);
+        kernels().of<T>().embeddings.layers_forward(points, layers, f, out, run);
     });
 }
 
@@ -108,7 +101,7 @@ void backward_layers(const py::object &x, const py::list &weights, const py::lis
         const Activation f = activation_of(activation);
         const Control run = control(threads);
         const Released release;
-        layers_backward<T>(points, layers, f, seen, flow, gradients, run);
+        kernels().of<T>().embeddings.layers_backward(points, layers, f, seen, flow, gradients, run);
     });
 }
 
@@ -119,7 +112,7 @@ void forward_normalize(py::array z, py::array lengths, int threads) {
         const auto out = writable_elements<double>(lengths, rows.rows, "lengths");
         const Control run = control(threads);
         const Released release;
-        normalize_forward<T>(rows, out.data(), run);
+        kernels().of<T>().embeddings.normalize_forward(rows, out.data(), run);
     });
 }
 
@@ -132,7 +125,7 @@ void backward_normalize(const py::array &u, const py::array &lengths, py::array 
         const View<T> g = writable<T>(gradient);
         const Control run = control(threads);
         const Released release;
-        normalize_backward<T>(rows, sizes.data(), g, run);
+        kernels().of<T>().embeddings.normalize_backward(rows, sizes.data(), g, run);
     });
 }
 
@@ -153,7 +146,7 @@ void forward_periodic(const py::array &x, const py::list &parameters, py::array 
         const View<T> out = writable<T>(z);
         const Control run = control(threads);
         const Released release;
-        periodic_forward<T>(points, of, out, run);
+        kernels().of<T>().embeddings.periodic_forward(points, of, out, run);
     });
 }
 
@@ -171,7 +164,7 @@ void backward_periodic(const py::array &x, const py::list &parameters, const py:
             writable_elements<T>(shift, of.width(), "shift gradient").data(), writable<T>(map)};
         const Control run = control(threads);
         const Released release;
-        periodic_backward<T>(points, of, dz, into, run);
+        kernels().of<T>().embeddings.periodic_backward(points, of, dz, into, run);
     });
 }
 
@@ -180,9 +173,10 @@ void step_adam(const py::array &x, const py::array &gradient, py::array m, py::a
     by_precision(x, [&](auto zero) {
         using T = decltype(zero);
         const Index n = x.size();
-        adam_step<T>(n, elements<T>(x, n, "x").data(), elements<T>(gradient, n, "gradient").data(),
-                     writable_elements<T>(m, n, "m").data(), writable_elements<T>(v, n, "v").data(),
-                     writable_elements<T>(out, n, "out").data(), rate, decay, step, least);
+        kernels().of<T>().embeddings.adam_step(
+            n, elements<T>(x, n, "x").data(), elements<T>(gradient, n, "gradient").data(),
+            writable_elements<T>(m, n, "m").data(), writable_elements<T>(v, n, "v").data(),
+            writable_elements<T>(out, n, "out").data(), rate, decay, step, least);
     });
 }
 
@@ -191,10 +185,10 @@ void step_momentum(const py::array &x, const py::array &gradient, py::array v, p
     by_precision(x, [&](auto zero) {
         using T = decltype(zero);
         const Index n = x.size();
-        momentum_step<T>(n, elements<T>(x, n, "x").data(),
-                         elements<T>(gradient, n, "gradient").data(),
-                         writable_elements<T>(v, n, "v").data(),
-                         writable_elements<T>(out, n, "out").data(), rate, decay, momentum);
+        kernels().of<T>().embeddings.momentum_step(
+            n, elements<T>(x, n, "x").data(), elements<T>(gradient, n, "gradient").data(),
+            writable_elements<T>(v, n, "v").data(), writable_elements<T>(out, n, "out").data(),
+            rate, decay, momentum);
     });
 }
 

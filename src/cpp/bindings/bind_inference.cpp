@@ -1,6 +1,5 @@
 #include "arrays.hpp"
 #include "common.hpp"
-#include "metricfast/inference/batch.hpp"
 
 namespace metricfast::python {
 
@@ -63,13 +62,13 @@ void infer(const py::array &queries, const py::object &database, const py::objec
         by_precision(queries, [&](auto zero) {
             const auto distances = matrix<decltype(zero)>(queries);
             const Released release;
-            infer_from_distances(distances, problem, run);
+            kernels().of<decltype(zero)>().search.infer(distances, problem, run);
         });
         return;
     }
     const Points x = points(queries), y = points(py::cast<py::array>(database));
     const Released release;
-    InferenceSearch(x, y, problem).run(run);
+    kernels().points.infer(x, y, problem, run);
 }
 
 } // namespace

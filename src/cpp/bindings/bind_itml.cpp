@@ -1,6 +1,5 @@
 #include "arrays.hpp"
 #include "common.hpp"
-#include "metricfast/constrained/itml.hpp"
 
 namespace metricfast::python {
 
@@ -16,17 +15,18 @@ void itml(const py::array &x, const py::object &pairs, Index similar, py::array 
     const auto dual = writable_elements<double>(duals, count, "duals");
     const View<double> metric = writable<double>(M);
     const Control run = control(1);
-    Itml itml({points(x), index.data(), count, similar}, {upper, lower, gamma}, metric);
+    const auto solver = kernels().constraints.itml({points(x), index.data(), count, similar},
+                                                   {upper, lower, gamma}, metric);
     for (bool more = true; more;) {
         ItmlSweep result;
         try {
             const Released release;
-            result = itml.sweep(dual.data(), run);
+            result = solver->sweep(dual.data(), run);
         } catch (const Cancelled &) {
-            itml.read(metric);
+            solver->read(metric);
             throw;
         }
-        itml.read(metric);
+        solver->read(metric);
         more = call_python(after_sweep, result.moved, result.norm, result.held).cast<bool>();
     }
 }

@@ -1,21 +1,5 @@
 #include "common.hpp"
 #include "engine_call.hpp"
-#include "metricfast/losses/circle.hpp"
-#include "metricfast/losses/class_forms.hpp"
-#include "metricfast/losses/compiled.hpp"
-#include "metricfast/losses/contrastive.hpp"
-#include "metricfast/losses/cosent.hpp"
-#include "metricfast/losses/dense_triplet.hpp"
-#include "metricfast/losses/ldml.hpp"
-#include "metricfast/losses/lmnn.hpp"
-#include "metricfast/losses/log_ratio.hpp"
-#include "metricfast/losses/mcml.hpp"
-#include "metricfast/losses/mlkr.hpp"
-#include "metricfast/losses/nca.hpp"
-#include "metricfast/losses/ntxent.hpp"
-#include "metricfast/losses/rank_n_contrast.hpp"
-#include "metricfast/losses/soft_ranks.hpp"
-#include "metricfast/losses/triplet.hpp"
 
 namespace metricfast::python {
 
@@ -25,98 +9,92 @@ namespace {
 void register_all_pairs(py::module_ &m) {
     add_loss<bool, bool>(
         m, "nca",
-        [](Call &call, auto zero, bool log_form, bool squared) {
-            using Loss = NcaLoss<decltype(zero)>;
-            return Loss(log_form ? Loss::Form::log : Loss::Form::sum, call.classes(),
-                        call.column_weights(), squared);
+        [](const auto &of, Call &call, bool log_form, bool squared) {
+            return of.nca(call.classes(), call.column_weights(), log_form, squared);
         },
         "log_form", "squared");
-    add_loss(m, "mcml", [](Call &call, auto zero) {
-        return McmlLoss<decltype(zero)>(call.classes(), call.column_weights());
+    add_loss(m, "mcml", [](const auto &of, Call &call) {
+        return of.mcml(call.classes(), call.column_weights());
     });
     add_loss<bool>(
         m, "mlkr",
-        [](Call &call, auto zero, bool squared) {
+        [](const auto &of, Call &call, bool squared) {
             const auto [queries, database] = call.target_rows();
-            return MlkrLoss<decltype(zero)>(queries, database, call.column_weights(), squared);
+            return of.mlkr(queries, database, call.column_weights(), squared);
         },
         "squared");
     add_loss<double, py::array>(
         m, "ldml",
-        [](Call &call, auto zero, double bias, py::array gradient) {
-            return LdmlLoss<decltype(zero)>(
-                bias, writable_elements<double>(gradient, call.n(), "bias_gradient"),
-                call.classes(), call.column_weights());
+        [](const auto &of, Call &call, double bias, py::array gradient) {
+            return of.ldml(call.classes(), call.column_weights(), bias,
+                           writable_elements<double>(gradient, call.n(), "bias_gradient"));
         },
         "bias", "bias_gradient");
+}
+
+Mining mining_named(const std::string &name) {
+    require(name == "all" || name == "semihard" || name == "hardest",
+            "triplet: mining must be all, semihard or hardest");
+    return name == "all" ? Mining::all : name == "semihard" ? Mining::semihard : Mining::hardest;
 }
 
 void register_class_losses(py::module_ &m) {
     add_loss<double, std::string, bool>(
         m, "triplet",
-        [](Call &call, auto zero, double margin, const std::string &mining, bool squared) {
-            return TripletLoss<decltype(zero)>({margin, mining_named(mining), squared},
-                                               call.classes());
+        [](const auto &of, Call &call, double margin, const std::string &mining, bool squared) {
+            return of.triplet(call.classes(), {margin, mining_named(mining), squared});
         },
         "margin", "mining", "squared");
     // The mean over "all" or "active" pairs of each kind, or "" for sums.
     add_loss<double, double, bool, std::string>(
         m, "contrastive",
-        [](Call &call, auto zero, double positive, double negative, bool squared_hinge,
+        [](const auto &of, Call &call, double positive, double negative, bool squared_hinge,
            const std::string &mean) {
-            using T = decltype(zero);
-            ContrastiveLoss<T> loss({positive, negative, squared_hinge}, call.classes());
+            using T = typename std::decay_t<decltype(of)>::Precision;
             call.set_reduction("sum");
+            const ClassLabels labels = call.classes();
             const RowProblem<T> problem = call.problem<T>();
             const Control how = call.control();
             const Released release;
-            if (mean == "all")
-                loss.set_divisors(loss.all_pairs(problem));
-            else if (mean == "active")
-                loss.set_divisors(loss.active_pairs(problem, how));
-            return loss;
+            return of.contrastive(labels, {positive, negative, squared_hinge}, mean, problem, how);
         },
         "positive_margin", "negative_margin", "squared_hinge", "mean");
     add_loss<double, double, double, double, double, double>(
         m, "softplus_pairs",
-        [](Call &call, auto zero, double alpha, double base_positive, double f_positive,
+        [](const auto &of, Call &call, double alpha, double base_positive, double f_positive,
            double beta, double base_negative, double f_negative) {
-            return TwoSidedLoss<decltype(zero), SoftplusForm>(
-                {alpha, base_positive, f_positive, beta, base_negative, f_negative},
-                RowKind::inner_product, call.classes(), call.column_weights());
+            return of.softplus_pairs(
+                call.classes(), call.column_weights(),
+                {alpha, base_positive, f_positive, beta, base_negative, f_negative});
         },
         "alpha", "base_positive", "f_positive", "beta", "base_negative", "f_negative");
     add_loss<double>(
         m, "supcon",
-        [](Call &call, auto zero, double temperature) {
-            return TwoSidedLoss<decltype(zero), SupConForm>(SupConForm(temperature),
-                                                            RowKind::inner_product, call.classes());
+        [](const auto &of, Call &call, double temperature) {
+            return of.supcon(call.classes(), temperature);
         },
         "temperature");
     add_loss<double>(
         m, "ntxent",
-        [](Call &call, auto zero, double temperature) {
-            return NtxentLoss<decltype(zero)>(temperature, call.classes());
+        [](const auto &of, Call &call, double temperature) {
+            return of.ntxent(call.classes(), temperature);
         },
         "temperature");
     add_loss<double, double, bool>(
         m, "lifted",
-        [](Call &call, auto zero, double positive, double negative, bool squared) {
-            return TwoSidedLoss<decltype(zero), LiftedForm>(
-                {positive, negative}, squared ? RowKind::squared_distance : RowKind::distance,
-                call.classes());
+        [](const auto &of, Call &call, double positive, double negative, bool squared) {
+            return of.lifted(call.classes(), positive, negative, squared);
         },
         "positive_margin", "negative_margin", "squared");
     add_loss<double, double, py::array, py::object, py::object>(
         m, "lmnn",
-        [](Call &call, auto zero, double regularization, double margin, const py::array &targets,
-           const py::object &row_starts, const py::object &columns) {
+        [](const auto &of, Call &call, double regularization, double margin,
+           const py::array &targets, const py::object &row_starts, const py::object &columns) {
             require(targets.ndim() == 2, "targets must have two dimensions");
             const Index k = targets.shape(1);
             call.list(row_starts, columns);
-            return LmnnLoss<decltype(zero)>(regularization, margin,
-                                            call.held({targets, call.n() * k, "targets"}), k,
-                                            call.classes());
+            return of.lmnn(call.classes(), regularization, margin,
+                           call.held({targets, call.n() * k, "targets"}), k);
         },
         "regularization", "margin", "targets", "row_starts", "columns");
 }
@@ -124,22 +102,23 @@ void register_class_losses(py::module_ &m) {
 void register_retrieval_losses(py::module_ &m) {
     add_loss<double, double>(
         m, "circle",
-        [](Call &call, auto zero, double margin, double gamma) {
-            return CircleLoss<decltype(zero)>(margin, gamma, call.classes());
+        [](const auto &of, Call &call, double margin, double gamma) {
+            return of.circle(call.classes(), margin, gamma);
         },
         "margin", "gamma");
     add_loss<double>(
         m, "smooth_ap",
-        [](Call &call, auto zero, double temperature) {
-            return SoftRankLoss<decltype(zero), PrecisionForm>({}, temperature, call.classes());
+        [](const auto &of, Call &call, double temperature) {
+            return of.smooth_ap(call.classes(), temperature);
         },
         "temperature");
     add_loss<py::array, double, double>(
         m, "recall_at_k",
-        [](Call &call, auto zero, const py::array &k, double temperature, double rank_temperature) {
+        [](const auto &of, Call &call, const py::array &k, double temperature,
+           double rank_temperature) {
             const auto some = elements<double>(k, k.size(), "k");
-            return SoftRankLoss<decltype(zero), RecallForm>(
-                {{some.begin(), some.end()}, rank_temperature}, temperature, call.classes());
+            return of.recall_at_k(call.classes(), {some.begin(), some.end()}, temperature,
+                                  rank_temperature);
         },
         "k", "temperature", "rank_temperature");
 }
@@ -148,17 +127,16 @@ void register_retrieval_losses(py::module_ &m) {
 void register_compiled(py::module_ &m) {
     add_loss<std::uintptr_t, std::uintptr_t, std::string>(
         m, "compiled",
-        [](Call &call, auto zero, std::uintptr_t function, std::uintptr_t data,
+        [](const auto &of, Call &call, std::uintptr_t function, std::uintptr_t data,
            const std::string &metric) {
             const RowKind kind = metric == "sqeuclidean" ? RowKind::squared_distance
                                  : metric == "euclidean" ? RowKind::distance
                                                          : RowKind::inner_product;
             const auto loss = [&](auto labels) {
-                return CompiledLoss<decltype(zero)>(
-                    reinterpret_cast<metricfast_row_function>(function),
-                    reinterpret_cast<void *>(data), kind,
-                    {labels.queries.begin(), labels.queries.end()},
-                    {labels.database.begin(), labels.database.end()});
+                return of.compiled(reinterpret_cast<metricfast_row_function>(function),
+                                   reinterpret_cast<void *>(data), kind,
+                                   {labels.queries.begin(), labels.queries.end()},
+                                   {labels.database.begin(), labels.database.end()});
             };
             return call.kind() == "class" ? loss(call.classes()) : loss(call.targets());
         },
@@ -167,36 +145,35 @@ void register_compiled(py::module_ &m) {
 
 /// Losses of how far labels are apart.
 void register_label_losses(py::module_ &m) {
-    const auto add_ratio = [&m](const char *name, auto of) {
+    const auto add_ratio = [&m](const char *name, auto make) {
         add_loss<bool, bool, double, double>(
             m, name,
-            [of](Call &call, auto zero, bool squared, bool drop_ties, double eps_distance,
-                 double eps_log) {
-                return of(zero, RatioSettings{squared, drop_ties, eps_distance, eps_log},
-                          call.distances());
+            [make](const auto &of, Call &call, bool squared, bool drop_ties, double eps_distance,
+                   double eps_log) {
+                return make(of, call.distances(),
+                            RatioSettings{squared, drop_ties, eps_distance, eps_log});
             },
             "squared", "drop_ties", "eps_distance", "eps_log");
     };
-    add_ratio("log_ratio", [](auto zero, const RatioSettings &settings, LabelDistances labels) {
-        return LogRatioLoss<decltype(zero)>(settings, std::move(labels));
+    add_ratio("log_ratio", [](const auto &of, const auto &labels, const auto &settings) {
+        return of.log_ratio(labels, settings);
     });
-    add_ratio("plain_ratio", [](auto zero, const RatioSettings &settings, LabelDistances labels) {
-        return PlainRatioLoss<decltype(zero)>(settings, std::move(labels));
+    add_ratio("plain_ratio", [](const auto &of, const auto &labels, const auto &settings) {
+        return of.plain_ratio(labels, settings);
     });
-    add_ratio("bounded_ratio", [](auto zero, const RatioSettings &settings, LabelDistances labels) {
-        return BoundedRatioLoss<decltype(zero)>(settings, std::move(labels));
+    add_ratio("bounded_ratio", [](const auto &of, const auto &labels, const auto &settings) {
+        return of.bounded_ratio(labels, settings);
     });
     add_loss<double, std::string, bool>(
         m, "dense_triplet",
-        [](Call &call, auto zero, double margin, const std::string &mining, bool squared) {
-            return DenseTripletLoss<decltype(zero)>({margin, mining_named(mining), squared},
-                                                    call.distances());
+        [](const auto &of, Call &call, double margin, const std::string &mining, bool squared) {
+            return of.dense_triplet(call.distances(), {margin, mining_named(mining), squared});
         },
         "margin", "mining", "squared");
     add_loss<double>(
         m, "rank_n_contrast",
-        [](Call &call, auto zero, double temperature) {
-            return RankNContrastLoss<decltype(zero)>(temperature, call.distances());
+        [](const auto &of, Call &call, double temperature) {
+            return of.rank_n_contrast(call.distances(), temperature);
         },
         "temperature");
 }
@@ -211,7 +188,7 @@ py::tuple cosent_of(const py::array &similarities, const py::array &scores, doub
     double value = 0;
     {
         const Released release;
-        value = cosent(s.data(), y.data(), n, scale, w.data(), &terms, rounding);
+        value = kernels().losses.cosent(s, y, scale, w, terms, rounding);
     }
     return py::make_tuple(value, terms);
 }

@@ -1,9 +1,5 @@
 #include "arrays.hpp"
 #include "common.hpp"
-#include "metricfast/distance/impostors.hpp"
-#include "metricfast/distance/neighbors.hpp"
-#include "metricfast/distance/radius.hpp"
-#include "metricfast/engine/window.hpp"
 
 namespace metricfast::python {
 
@@ -12,7 +8,7 @@ namespace {
 void nearest(const py::array &x, const py::array &y, Index k, const py::object &U,
              const py::object &V, const py::object &exclude, const py::object &within, bool squared,
              py::array distances, py::array indices, int threads) {
-    const Maps maps(U, V);
+    const Maps given = maps(U, V);
     const Points queries = points(x), database = points(y);
     const Indices excluded(exclude, queries.rows(), "exclude");
     const auto most = elements<double>(within, queries.rows(), "within");
@@ -22,9 +18,8 @@ void nearest(const py::array &x, const py::array &y, Index k, const py::object &
         const View<T> result = writable<T>(distances);
         const Control run = control(threads);
         const Released release;
-        with_embedded(queries, database, maps, run, [&](const Points &q, const Points &d) {
-            kneighbors<T>(q, d, k, excluded, squared, result, rows, run, most);
-        });
+        kernels().of<T>().search.kneighbors(queries, database, k, given, excluded, squared, result,
+                                            rows, run, most);
     });
 }
 
@@ -32,7 +27,7 @@ void nearest_per_class(const py::array &x, const py::array &y, const py::object 
                        Index classes, Index k, const py::object &U, const py::object &V,
                        const py::object &exclude, bool squared, py::array distances,
                        py::array indices, int threads) {
-    const Maps maps(U, V);
+    const Maps given = maps(U, V);
     const Points queries = points(x), database = points(y);
     const Indices codes(labels, database.rows(), "labels");
     const Indices excluded(exclude, queries.rows(), "exclude");
@@ -43,10 +38,9 @@ void nearest_per_class(const py::array &x, const py::array &y, const py::object 
         const auto result = writable_elements<T>(distances, size, "distances");
         const Control run = control(threads);
         const Released release;
-        with_embedded(queries, database, maps, run, [&](const Points &q, const Points &d) {
-            kneighbors_per_class<T>(q, d, codes, classes, k, excluded, squared, result.data(),
-                                    rows.data(), run);
-        });
+        kernels().of<T>().search.kneighbors_per_class(queries, database, codes, classes, k, given,
+                                                      excluded, squared, result.data(), rows.data(),
+                                                      run);
     });
 }
 
@@ -60,14 +54,11 @@ py::object impostors(const py::array &x, const py::object &labels, Index classes
     {
         const Control run = control(threads);
         const Released release;
-        lists = find_impostors(all, codes, classes, reach, limit, run);
+        lists = kernels().points.find_impostors(all, codes, classes, reach, limit, run);
     }
     if (!lists.complete)
         return py::none();
-    const auto array = [](const std::vector<std::int64_t> &v) {
-        return py::array_t<std::int64_t>(static_cast<py::ssize_t>(v.size()), v.data());
-    };
-    return py::make_tuple(array(lists.row_starts), array(lists.columns));
+    return py::make_tuple(copied(lists.row_starts), copied(lists.columns));
 }
 
 /// An array that owns a vector's memory.
@@ -82,7 +73,7 @@ template <class T> py::array_t<T> owning(std::vector<T> values) {
 py::object within_radius(const py::array &x, const py::array &y, double radius, const py::object &U,
                          const py::object &V, const py::object &exclude, bool sorted, bool squared,
                          bool single, std::int64_t most, int threads) {
-    const Maps maps(U, V);
+    const Maps given = maps(U, V);
     const Points queries = points(x), database = points(y);
     const Indices excluded(exclude, queries.rows(), "exclude");
     const auto search = [&](auto zero) -> py::object {
@@ -90,10 +81,8 @@ py::object within_radius(const py::array &x, const py::array &y, double radius, 
         {
             const Control run = control(threads);
             const Released release;
-            with_embedded(queries, database, maps, run, [&](const Points &q, const Points &d) {
-                lists = radius_neighbors<decltype(zero)>(q, d, radius, excluded, sorted, run,
-                                                         squared, most);
-            });
+            lists = kernels().of<decltype(zero)>().search.radius_neighbors(
+                queries, database, radius, given, excluded, sorted, squared, run, most);
         }
         return py::make_tuple(owning(std::move(lists.distances)), owning(std::move(lists.indices)),
                               owning(std::move(lists.row_starts)), lists.pairs);

@@ -1,8 +1,6 @@
 #include "arrays.hpp"
 #include "common.hpp"
 
-#include "metricfast/constrained/oasis.hpp"
-
 namespace metricfast::python {
 
 namespace {
@@ -22,7 +20,8 @@ py::tuple oasis_pass(const py::array &x, const py::array &triplets, const py::ob
         const Control run = control(1);
         const Index length = order.size();
         const Released release;
-        totals = oasis<T>(points, rows.data(), count, weight, chosen.data(), length, C, map, run);
+        totals = kernels().of<T>().triplets.oasis(points, rows.data(), count, weight, chosen.data(),
+                                                  length, C, map, run);
     });
     return py::make_tuple(totals.loss, totals.updates);
 }

@@ -1,7 +1,5 @@
 #include "arrays.hpp"
 #include "common.hpp"
-#include "metricfast/constrained/lsml.hpp"
-#include "metricfast/constrained/mmc.hpp"
 
 namespace metricfast::python {
 
@@ -12,17 +10,17 @@ Indices tuple_indices(const py::array &index, Index size) {
     return {index, index.size(), "tuples"};
 }
 
-template <class F> py::tuple value_and_scatter(int threads, F &&f) {
-    ValueAndScatter result;
+/// (value, scatter) of f(scatter, control).
+template <class F> py::tuple value_and_scatter(Index rows, Index cols, int threads, F &&f) {
+    py::array_t<double> scatter({rows, cols});
+    const View<double> out = writable<double>(scatter);
     const Control run = control(threads);
+    double value = 0;
     {
         const Released release;
-        result = f(run);
+        value = f(out, run);
     }
-    py::array_t<double> scatter({result.scatter.rows(), result.scatter.cols()});
-    std::copy(result.scatter.data(), result.scatter.data() + result.scatter.size(),
-              scatter.mutable_data());
-    return py::make_tuple(result.value, scatter);
+    return py::make_tuple(value, scatter);
 }
 
 py::tuple comparison_loss(const py::array &x, const py::array &quadruplets,
@@ -32,8 +30,10 @@ py::tuple comparison_loss(const py::array &x, const py::array &quadruplets,
     const TupleList tuples{index.data(), quadruplets.shape(0), 4};
     const auto w = elements<double>(weights, tuples.count, "weights");
     const auto map = matrix<double>(L);
-    return value_and_scatter(
-        threads, [&](const Control &run) { return lsml_loss(all, tuples, w, map, run); });
+    const Index d = all.cols();
+    return value_and_scatter(d, d, threads, [&](View<double> scatter, const Control &run) {
+        return kernels().constraints.lsml_loss(all, tuples, w, map, scatter, run);
+    });
 }
 
 py::tuple distances_summed(const py::array &x, const py::array &pairs, const py::array &L,
@@ -42,9 +42,10 @@ py::tuple distances_summed(const py::array &x, const py::array &pairs, const py:
     const Indices index = tuple_indices(pairs, 2);
     const TupleList tuples{index.data(), pairs.shape(0), 2};
     const auto map = matrix<double>(L);
-    return value_and_scatter(threads, [&](const Control &run) {
-        return squared ? sum_of_squared_distances(all, tuples, map, diagonal, run)
-                       : sum_of_distances(all, tuples, map, diagonal, run);
+    const Index d = all.cols(), rows = diagonal ? 1 : d;
+    return value_and_scatter(rows, d, threads, [&](View<double> scatter, const Control &run) {
+        return kernels().constraints.sum_of_distances(all, tuples, map, diagonal, squared, scatter,
+                                                      run);
     });
 }
 

@@ -1,9 +1,6 @@
 #include "arrays.hpp"
 #include "common.hpp"
 
-#include "metricfast/constrained/local_scatter.hpp"
-#include "metricfast/constrained/scatter.hpp"
-
 namespace metricfast::python {
 
 namespace {
@@ -23,7 +20,7 @@ double group_sums_of(const py::array &x, const py::array &weights, const py::arr
     const View<double> out = writable<double>(sums);
     const Control run = control(threads);
     const Released release;
-    return group_sums(all, w, g, out, o, run);
+    return kernels().constraints.group_sums(all, w, g, out, o, run);
 }
 
 void group_scatter_of(const py::array &x, const py::array &weights, const py::array &group,
@@ -38,7 +35,7 @@ void group_scatter_of(const py::array &x, const py::array &weights, const py::ar
     const View<double> out = square(scatter, all.cols());
     const Control run = control(threads);
     const Released release;
-    out.eigen() = group_scatter(all, w, g, centres, s, run, o);
+    kernels().constraints.group_scatter(all, w, g, centres, s, o, out, run);
 }
 
 void local_scatter_of(const py::array &x, const py::array &weights, Index k, py::array scatter,
@@ -48,7 +45,7 @@ void local_scatter_of(const py::array &x, const py::array &weights, Index k, py:
     const View<double> out = square(scatter, all.cols);
     const Control run = control(threads);
     const Released release;
-    out.eigen() = local_scatter(all, w, k, run);
+    kernels().constraints.local_scatter(all, w, k, out, run);
 }
 
 } // namespace

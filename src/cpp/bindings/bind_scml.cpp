@@ -3,9 +3,6 @@
 #include "arrays.hpp"
 #include "common.hpp"
 
-#include "metricfast/constrained/scml.hpp"
-#include "metricfast/constrained/triplet_objective.hpp"
-
 namespace metricfast::python {
 
 namespace {
@@ -34,7 +31,8 @@ void scml(const py::array &x, const py::array &triplets, const py::array &basis,
             return {held->data(), iterations};
         };
         const Released release;
-        Scml<T>(points, rows.data(), count, bases, {beta, gamma, batch}).run(w.data(), run, next);
+        kernels().of<T>().triplets.scml(points, rows.data(), count, bases, {beta, gamma, batch},
+                                        w.data(), run, next);
     });
 }
 
@@ -46,10 +44,11 @@ std::pair<double, double> objective(const py::array &x, const py::array &L,
     const Indices rows(triplets, 3 * count, "triplets");
     const auto v = elements<double>(weights, count, "weights");
     const Points all = points(x);
-    const RowMatrix<double> map = matrix<double>(L).eigen();
+    const View<const double> map = matrix<double>(L);
     const Control run = control(threads);
     const Released release;
-    const auto found = triplet_objective(all, map, rows.data(), count, v, penalty, run);
+    const auto found =
+        kernels().constraints.triplet_objective(all, map, rows.data(), count, v, penalty, run);
     return {found.value, found.scale};
 }
 

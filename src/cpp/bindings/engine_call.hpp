@@ -3,48 +3,12 @@
 
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "arrays.hpp"
-#include "metricfast/engine/row_scratch.hpp"
-#include "metricfast/losses/label_distances.hpp"
-#include "metricfast/losses/labels.hpp"
 
 namespace metricfast::python {
-
-/// Memory that calls of a loss use one after the other. Calls at the same time have some each.
-class Workspace {
-  public:
-    template <class T> std::unique_ptr<RowScratch<T>> take() {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        auto &free = std::get<Pool<T>>(pools_);
-        if (free.empty())
-            return std::make_unique<RowScratch<T>>();
-        auto scratch = std::move(free.back());
-        free.pop_back();
-        return scratch;
-    }
-    template <class T> void give_back(std::unique_ptr<RowScratch<T>> scratch) {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        std::get<Pool<T>>(pools_).push_back(std::move(scratch));
-    }
-
-  private:
-    template <class T> using Pool = std::vector<std::unique_ptr<RowScratch<T>>>;
-    std::mutex mutex_;
-    std::tuple<Pool<float>, Pool<double>> pools_;
-};
-
-/// The engine is compiled once, in bind_engine.cpp, and not with each file of losses.
-RowTotals value_and_gradient(const RowProblem<float> &problem, const RowLoss<float> &loss,
-                             const Control &control, View<float> grad_queries,
-                             View<float> grad_database, RowScratch<float> *scratch);
-RowTotals value_and_gradient(const RowProblem<double> &problem, const RowLoss<double> &loss,
-                             const Control &control, View<double> grad_queries,
-                             View<double> grad_database, RowScratch<double> *scratch);
 
 /// What every loss is called with: the attributes of Python's `Call`.
 class Call {
@@ -81,15 +45,14 @@ class Call {
         };
         return {rows(labels_), rows(database_labels_)};
     }
-    LabelDistances distances() const {
-        using Metric = LabelDistances::Metric;
-        const auto given = matrix<double>(py::cast<py::array>(labels_));
+    LabelPairs distances() const {
+        const auto labels = matrix<double>(py::cast<py::array>(labels_));
         if (kind_ == "precomputed")
-            return LabelDistances(given);
-        return {kind_ == "sqeuclidean" ? Metric::sqeuclidean
-                : kind_ == "euclidean" ? Metric::euclidean
-                                       : Metric::cityblock,
-                given, matrix<double>(py::cast<py::array>(database_labels_))};
+            return {LabelMetric::precomputed, labels, {}};
+        return {kind_ == "sqeuclidean" ? LabelMetric::sqeuclidean
+                : kind_ == "euclidean" ? LabelMetric::euclidean
+                                       : LabelMetric::cityblock,
+                labels, matrix<double>(py::cast<py::array>(database_labels_))};
     }
     Weights column_weights() const {
         return elements<double>(column_weight_, m(), "sample_weight");
@@ -129,36 +92,35 @@ class Call {
         return problem;
     }
 
-    /// \param make make(T{}) makes the loss of the points' precision.
+    /// \param make make(kernels) makes a loss by the LossKernels of the points' precision.
     /// \return value, terms, anchors, skipped, dropped.
     template <class Make> py::tuple run(Make &&make) {
         return by_precision(queries_, [&](auto zero) {
             using T = decltype(zero);
-            const auto loss = make(zero);
-            const RowProblem<T> problem = this->problem<T>();
-            const View<T> grad = writable<T>(gradient_);
-            View<T> other;
-            if (!problem.symmetric) {
-                auto holder = py::cast<py::array>(database_gradient_);
-                other = writable<T>(holder);
-            }
-            RowTotals totals;
-            const metricfast::Control how = control();
-            auto *const workspace =
-                workspace_.is_none() ? nullptr : py::cast<Workspace *>(workspace_);
-            {
-                const Released release;
-                auto scratch = workspace == nullptr ? nullptr : workspace->take<T>();
-                totals = value_and_gradient(problem, loss, how, grad, other, scratch.get());
-                if (workspace != nullptr)
-                    workspace->give_back(std::move(scratch));
-            }
-            return py::make_tuple(totals.value, totals.terms, totals.anchors, totals.skipped,
-                                  totals.dropped);
+            const LossKernels<T> &of = kernels().of<T>().losses;
+            return run(of, *make(of));
         });
     }
 
   private:
+    template <class T> py::tuple run(const LossKernels<T> &of, const Loss<T> &loss) {
+        const RowProblem<T> problem = this->problem<T>();
+        const View<T> grad = writable<T>(gradient_);
+        View<T> other;
+        if (!problem.symmetric) {
+            auto holder = py::cast<py::array>(database_gradient_);
+            other = writable<T>(holder);
+        }
+        RowTotals totals;
+        const metricfast::Control how = control();
+        auto *const workspace = workspace_.is_none() ? nullptr : py::cast<Workspace *>(workspace_);
+        {
+            const Released release;
+            totals = of.value_and_gradient(problem, loss, grad, other, how, workspace);
+        }
+        return py::make_tuple(totals.value, totals.terms, totals.anchors, totals.skipped,
+                              totals.dropped);
+    }
     template <class L> Labels<L> labels() const {
         return {elements<L>(labels_, n(), "y"), elements<L>(database_labels_, m(), "y_database")};
     }
@@ -178,13 +140,13 @@ class Call {
     Candidates candidates_;
 };
 
-/// Adds ``name(call, *, parameters...)``. `make(call, T{}, parameters...)` makes the loss.
+/// Adds ``name(call, *, parameters...)``. `make(kernels, call, parameters...)` makes the loss.
 template <class... Parameters, class Make, class... Names>
 void add_loss(py::module_ &m, const char *name, Make make, Names... names) {
     static_assert(sizeof...(Names) == sizeof...(Parameters), "a name for each parameter");
     const auto run = [make](const py::object &given, Parameters... parameters) {
         Call call(given);
-        return call.run([&](auto zero) { return make(call, zero, parameters...); });
+        return call.run([&](const auto &of) { return make(of, call, parameters...); });
     };
     if constexpr (sizeof...(Parameters) > 0)
         m.def(name, run, py::arg("call"), py::kw_only(), py::arg(names)...);

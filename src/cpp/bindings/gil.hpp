@@ -12,8 +12,7 @@
 
 #include <pybind11/pybind11.h>
 
-#include "metricfast/core/parallel.hpp"
-#include "metricfast/simd/simd.hpp"
+#include "metricfast/core/control.hpp"
 
 namespace metricfast::python {
 
@@ -39,7 +38,7 @@ class Sleeper {
 };
 
 /// A function of its own: its callers may be destructors, through which nothing may unwind.
-METRICFAST_NOINLINE inline void take_gil(PyThreadState *state) {
+PYBIND11_NOINLINE void take_gil(PyThreadState *state) {
     Sleeper sleeper;
     PyEval_RestoreThread(state);
     sleeper.done();

@@ -1,7 +1,7 @@
 #include "common.hpp"
 
 // Nothing is shared among calls but what locks itself: no GIL is needed where Python has none.
-PYBIND11_MODULE(METRICFAST_MODULE_NAME, m, pybind11::mod_gil_not_used()) {
+PYBIND11_MODULE(_kernels, m, pybind11::mod_gil_not_used()) {
     using namespace metricfast::python;
     register_build(m);
     register_embeddings(m);

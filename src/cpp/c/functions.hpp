@@ -32,6 +32,3 @@ struct LevelFunctions {
 };
 
 } // namespace metricfast
-
-/// The one symbol of a level.
-#define METRICFAST_LEVEL_SYMBOL "metricfast_level_functions"

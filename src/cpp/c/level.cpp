@@ -1,15 +1,11 @@
 /// The functions of metricfast.h, compiled for one instruction set level.
-#include "functions.hpp"
+#include "c/functions.hpp"
 
 #include <cstdio>
 
+#include "lib/products.hpp"
+#include "metricfast/core/pool.hpp"
 #include "metricfast/model.hpp"
-
-#ifdef _WIN32
-#define METRICFAST_LEVEL_EXPORT __declspec(dllexport)
-#else
-#define METRICFAST_LEVEL_EXPORT __attribute__((visibility("default")))
-#endif
 
 using namespace metricfast;
 
@@ -17,28 +13,13 @@ struct metricfast_model {
     std::shared_ptr<const Model> model;
 };
 
-/// With memory for as many searches as there have been at a time.
 struct metricfast_database {
     std::shared_ptr<const Model> model;
     ModelDatabase points;
-    mutable std::mutex mutex;
-    mutable std::vector<std::unique_ptr<DatabaseMemory>> memories;
+    mutable Pool<DatabaseMemory> memories;
 
     metricfast_database(std::shared_ptr<const Model> model_, const Points &given, int n_threads)
         : model(std::move(model_)), points(*model, given, {}, {n_threads, {}, {}}) {}
-
-    std::unique_ptr<DatabaseMemory> borrow() const {
-        const std::lock_guard<std::mutex> lock(mutex);
-        if (memories.empty())
-            return std::make_unique<DatabaseMemory>();
-        auto memory = std::move(memories.back());
-        memories.pop_back();
-        return memory;
-    }
-    void give_back(std::unique_ptr<DatabaseMemory> memory) const {
-        const std::lock_guard<std::mutex> lock(mutex);
-        memories.push_back(std::move(memory));
-    }
 };
 
 namespace {
@@ -177,11 +158,10 @@ int database_search(const metricfast_database *database, const T *queries, std::
             matrix("queries", queries, n_queries, database->model->n_features());
         const View<T> found = matrix("distances", distances, n_queries, k);
         const View<std::int64_t> found_rows = matrix("rows", rows, n_queries, k);
-        auto memory = database->borrow();
+        const auto memory = database->memories.borrow();
         database->points.search(Points(points), k,
                                 exclude == nullptr ? Codes() : Codes(exclude, points.rows), found,
                                 found_rows, *memory, {n_threads, {}, {}});
-        database->give_back(std::move(memory));
     });
 }
 
@@ -200,6 +180,6 @@ constexpr LevelFunctions functions{METRICFAST_LEVEL_FUNCTIONS(METRICFAST_NAME)};
 
 } // namespace
 
-extern "C" METRICFAST_LEVEL_EXPORT const LevelFunctions *metricfast_level_functions() {
-    return &functions;
-}
+METRICFAST_NAMESPACE_BEGIN
+const LevelFunctions &c_functions() { return functions; }
+METRICFAST_NAMESPACE_END

@@ -20,11 +20,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(_WIN32) && defined(METRICFAST_C_EXPORTS)
+#if defined(_WIN32) && defined(METRICFAST_EXPORTS)
 #define METRICFAST_API __declspec(dllexport)
 #elif defined(_WIN32)
 #define METRICFAST_API __declspec(dllimport)
-#elif defined(METRICFAST_C_EXPORTS)
+#elif defined(METRICFAST_EXPORTS)
 #define METRICFAST_API __attribute__((visibility("default")))
 #else
 #define METRICFAST_API

@@ -1,11 +1,9 @@
-"""Picks the compiled kernels for this processor: the only file that imports compiled modules."""
+"""Loads the compiled kernels for this processor: the only file that imports a compiled module."""
 
 from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
-import os
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -13,46 +11,29 @@ if TYPE_CHECKING:
 
 __all__ = ["available_isas", "build_info", "get_kernels"]
 
-VARIABLE = "METRICFAST_ISA"
-X86_64_LEVELS = ("v2", "v3", "v4")
-ISAS = ("base", *X86_64_LEVELS)  # best last; "base" on other processors than x86-64
-
 
 @functools.cache
 def get_kernels() -> Kernels:
-    """Return the compiled kernels, which are chosen and imported at the first call.
+    """Return the compiled kernels, which are chosen and loaded at the first call.
 
     They are of the best instruction set level that was built and that the processor and the
     operating system support, or of the one that the environment variable ``METRICFAST_ISA`` names.
     ImportError if that is unknown, was not built, or is not supported; if no level that was built
     can run here.
     """
-    available = available_isas()
-    wanted = os.environ.get(VARIABLE)
-    if not wanted and not available:
-        raise ImportError(
-            f"metricfast was built for {_join(_built_isas())}, none of which this machine supports"
-        )
-    isa = wanted or available[-1]
-    if isa not in available:
-        if isa not in ISAS:
-            reason = "which is no instruction set level"
-        elif isa not in _built_isas():
-            reason = "which this copy of metricfast was not built for"
-        else:
-            reason = "which this processor or operating system does not support"
-        raise ImportError(f"{VARIABLE} is {isa!r}, {reason}; available: {_join(available)}")
-    kernels = importlib.import_module(_module_name(isa))
+    import metricfast._kernels as kernels
+
+    kernels.load()
     importlib.import_module("metricfast._core.threadpool")  # which makes them known, once
     return cast("Kernels", kernels)
 
 
 def available_isas() -> list[str]:
     """Return the instruction set levels that were built and can run here, best last."""
-    import metricfast._cpu as _cpu
+    import metricfast._kernels as kernels
 
-    supported = _cpu.supported_levels()
-    return [isa for isa in _built_isas() if isa in supported or isa not in X86_64_LEVELS]
+    found: list[str] = kernels.available_isas()
+    return found
 
 
 def build_info() -> dict[str, Any]:
@@ -82,16 +63,3 @@ def build_info() -> dict[str, Any]:
         "available_isas": available_isas(),
         "threads": kernels.default_threads(),
     }
-
-
-def _built_isas() -> list[str]:
-    # asks whether the file is there, so that a module that is there and broken raises on import
-    return [isa for isa in ISAS if importlib.util.find_spec(_module_name(isa)) is not None]
-
-
-def _module_name(isa: str) -> str:
-    return f"metricfast._kernels_{isa}"
-
-
-def _join(isas: list[str]) -> str:
-    return ", ".join(isas) or "none"

@@ -20,7 +20,7 @@ __all__ = ["one_blas_thread"]
 class _Controller(threadpoolctl.LibController):  # type: ignore[misc]
     user_api = "metricfast"
     internal_api = "metricfast"
-    filename_prefixes = ("_kernels_",)
+    filename_prefixes = ("_kernels",)
     check_symbols = (
         "metricfast_get_num_threads",
         "metricfast_set_num_threads",

@@ -4,24 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "metricfast/constrained/types.hpp"
 #include "metricfast/core/parallel.hpp"
+#include "metricfast/simd/product.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
-
-/// Tuples of rows of points; each holds `size / 2` pairs, one after the other.
-struct TupleList {
-    const std::int64_t *index = nullptr; ///< (count x size)
-    Index count = 0;
-    Index size = 2;
-
-    Index pairs() const { return size / 2; }
-
-    void check(const Points &points) const {
-        for (Index i = 0; i < count * size; ++i)
-            require(index[i] >= 0 && index[i] < points.rows(),
-                    "tuples hold an index outside the points");
-    }
-};
 
 /// What a kernel returns: sum_i value_i, and S = sum_i sum_v weight v v^T over its differences v.
 struct ValueAndScatter {
@@ -34,14 +21,14 @@ namespace detail {
 /// Distances under a map L, and the whole scatter matrix, of which the lower triangle is summed.
 class FullMetric {
   public:
-    explicit FullMetric(View<const double> L) : transposed_(L.eigen().transpose()) {}
+    explicit FullMetric(View<const double> L) : transposed_(eigen(L).transpose()) {}
     Index scatter_rows() const { return transposed_.rows(); }
     Index width() const { return transposed_.rows(); }
 
     template <class Norms>
     void norms(const RowMatrix<double> &v, RowMatrix<double> &scratch, Norms &out) const {
         renew(scratch, v.rows(), transposed_.cols());
-        scratch.noalias() = v * transposed_;
+        multiply<double>(view(v), view(transposed_), view(scratch));
         renew(out, v.rows());
         out = scratch.rowwise().norm();
     }
@@ -60,7 +47,7 @@ class FullMetric {
 /// The same for a diagonal L, given as a row: of the scatter only the diagonal.
 class DiagonalMetric {
   public:
-    explicit DiagonalMetric(View<const double> l) : scale_(l.eigen()) {}
+    explicit DiagonalMetric(View<const double> l) : scale_(eigen(l)) {}
     static Index scatter_rows() { return 1; }
     Index width() const { return scale_.cols(); }
 

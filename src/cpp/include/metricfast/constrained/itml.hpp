@@ -5,32 +5,11 @@
 #include <cmath>
 #include <limits>
 
+#include "metricfast/constrained/types.hpp"
 #include "metricfast/core/parallel.hpp"
 #include "metricfast/simd/simd.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
-
-/// Pairs of points; the first `similar` of them should be near, the others far.
-struct ItmlPairs {
-    Points points;
-    const std::int64_t *index; ///< (count x 2) rows of `points`
-    Index count;
-    Index similar;
-};
-
-/// Bounds on squared distances and the weight of keeping them against staying near the prior.
-struct ItmlBounds {
-    double similar;    ///< upper bound
-    double dissimilar; ///< lower bound
-    double gamma;      ///< infinity: no slack
-};
-
-/// What a sweep did.
-struct ItmlSweep {
-    double moved = 0; ///< sum of the absolute changes of the duals
-    double norm = 0;  ///< Euclidean, of the duals after it
-    Index held = 0;   ///< pairs whose step would have gone down into the rounding errors of M
-};
 
 namespace detail {
 

@@ -6,6 +6,7 @@
 #include <queue>
 
 #include "metricfast/distance/distance.hpp"
+#include "metricfast/simd/product.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -132,7 +133,7 @@ inline RowMatrix<double> local_scatter(View<const double> points, Weights weight
     }
     const Eigen::ArrayXd mass =
         (near > 0).select(Eigen::Map<const Eigen::ArrayXd>(weights.data(), n), 0.0);
-    const RowMatrix<double> weighted = mass.matrix().asDiagonal() * points.eigen();
+    const RowMatrix<double> weighted = mass.matrix().asDiagonal() * eigen(points);
     for_blocks(false, [&](Index l, Index first, RowMatrix<double> &block) {
         Lane &lane = sums[l];
         const Index count = block.rows(), rest = n - first;
@@ -147,16 +148,19 @@ inline RowMatrix<double> local_scatter(View<const double> points, Weights weight
             lane.degrees.tail(rest) += mass[i] * row;
         }
         renew(lane.product, count, d);
-        lane.product.noalias() = affinity * weighted.bottomRows(rest);
-        lane.cross.noalias() += weighted.middleRows(first, count).transpose() * lane.product;
+        const View<const double> all = view(weighted);
+        detail::multiply<double>(view(block).block(0, first, count, rest),
+                                 all.middle_rows(first, rest), view(lane.product));
+        detail::add_product_tn<double>(all.middle_rows(first, count), view(lane.product),
+                                       view(lane.cross));
     });
     for (Index l = 1; l < lanes; ++l) {
         sums[0].cross += sums[l].cross;
         sums[0].degrees += sums[l].degrees;
     }
     RowMatrix<double> scatter(d, d);
-    scatter.noalias() =
-        weighted.transpose() * sums[0].degrees.matrix().asDiagonal() * points.eigen();
+    const RowMatrix<double> by_degree = sums[0].degrees.matrix().asDiagonal() * weighted;
+    detail::multiply_tn<double>(view(by_degree), points, view(scatter));
     scatter -= sums[0].cross + sums[0].cross.transpose();
     return (scatter + scatter.transpose()) / 2;
 }

@@ -1,15 +1,10 @@
 /// Online passive-aggressive learning of a bilinear similarity a^T W b from triplets.
 #pragma once
 
+#include "metricfast/constrained/types.hpp"
 #include "metricfast/core/parallel.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
-
-/// What one pass over triplets has seen, each before its own update.
-struct OasisTotals {
-    double loss = 0;   ///< sum of v [1 - a^T W (b - c)]_+
-    Index updates = 0; ///< triplets of positive loss
-};
 
 /// For triplets t = order[0], order[1], ... of rows (a, b, c) in turn: W += tau a (b - c)^T with
 /// tau = min(C v, loss / (|a|^2 |b - c|^2)), v being the weight of the triplet.

@@ -74,10 +74,10 @@ inline double group_sums(const Points &points, Weights weights, Codes group, Vie
         largest[lane] = d > 0 ? most.maxCoeff() : 0;
     };
     parallel_blocks(all.lanes, control, run, all.blocks);
-    out.eigen().setZero();
+    eigen(out).setZero();
     for (const auto &sum : sums)
-        out.eigen() += sum;
-    if (!out.eigen().allFinite())
+        eigen(out) += sum;
+    if (!eigen(out).allFinite())
         require_finite(points, "group_sums: points must be finite");
     return largest.empty() ? 0 : *std::max_element(largest.begin(), largest.end());
 }

@@ -1,24 +1,15 @@
 /// Sparse compositional metric learning: M = sum_k w_k b_k b_k^T with sparse w >= 0, from triplets.
 #pragma once
 
+#include <functional>
 #include <numeric>
 #include <utility>
 
 #include "metricfast/constrained/quadratic_forms.hpp"
+#include "metricfast/constrained/types.hpp"
+#include "metricfast/simd/product.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
-
-struct ScmlSettings {
-    double beta = 0;  ///< weight of sum_k w_k
-    double gamma = 1; ///< strength of the proximal term: larger means smaller steps
-    Index batch = 1;  ///< triplets an iteration
-};
-
-/// Which triplets further iterations use.
-struct ScmlDraws {
-    const std::int64_t *triplets = nullptr; ///< iterations x batch
-    Index iterations = 0;
-};
 
 /// Regularised dual averaging with adaptive steps for
 ///
@@ -56,7 +47,7 @@ template <class T> class Scml {
     ///   exception.
     /// \param next called with the number of iterations done; gives the triplets of further ones,
     ///   and none to end.
-    template <class Next> void run(T *weights, const Control &control, Next &&next) {
+    void run(T *weights, const Control &control, const std::function<ScmlDraws(Index)> &next) {
         sum_ = squares_ = Array::Zero(basis_.rows);
         known_.assign(static_cast<std::size_t>(basis_.rows), 0);
         std::fill(weights, weights + basis_.rows, T(0));
@@ -152,7 +143,8 @@ template <class T> class Scml {
             for (const Side side : {near, far})
                 sides_[side].row(i) = difference(static_cast<Index>(drawn[i]), side);
         }
-        S_.noalias() = sides_[far].transpose() * sides_[far];
+        renew(S_, points_.cols, points_.cols);
+        detail::multiply_tn<T>(view(sides_[far]), view(sides_[far]), view(S_));
         find_form(worker);
         const T penalty = static_cast<T>(settings_.beta * double(done + 1));
         // Those of positive weight, or nearly so, come first, so that they share few panels.
@@ -191,9 +183,10 @@ template <class T> class Scml {
     void end_block(Index done, T *weights, Worker &worker) {
         if (static_cast<Index>(awake_.size()) < basis_.rows) {
             RowMatrix<T> hits = sides_[near](hits_, Eigen::all);
-            S_.noalias() = hits.transpose() * hits;
+            detail::multiply_tn<T>(view(hits), view(hits), view(S_));
             hits = sides_[far](hits_, Eigen::all);
-            S_.noalias() -= hits.transpose() * hits;
+            const RowMatrix<T> minus = -hits;
+            detail::add_product_tn<T>(view(minus), view(hits), view(S_));
             find_form(worker);
             sum_ += form_;
         }

@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "metricfast/constrained/types.hpp"
 #include "metricfast/embeddings/linear.hpp"
 #include "metricfast/simd/simd.hpp"
 
@@ -70,15 +71,6 @@ struct HingesOfScale {
 };
 } // namespace detail
 
-/// The lowest value over s > 0 of
-///
-///   s penalty + mean_t [1 + s |L (x_a - x_b)|^2 - s |L (x_a - x_c)|^2]_+, t = (a, b, c),
-///
-/// where a small s is better than none, else the value at s = 1.
-struct TripletObjective {
-    double value, scale;
-};
-
 namespace detail {
 /// |L (x_a - x_b)|^2 - |L (x_a - x_c)|^2 of each triplet, where points are in many: all are mapped.
 inline void excesses_of_points(const Points &x, const RowMatrix<double> &L,
@@ -123,7 +115,7 @@ inline void excesses_of_triplets(const Points &x, const RowMatrix<double> &L,
                 }
             }
         });
-        z.noalias() = sides * L.transpose();
+        multiply_nt<double>(view(sides), view(L), view(z));
         for (Index i = 0; i < count; ++i)
             e[first + i] = z.row(i).dot(z.row(count + i));
     });

@@ -20,6 +20,7 @@
 #include <cxxabi.h>
 #endif
 
+#include "metricfast/core/control.hpp"
 #include "metricfast/core/types.hpp"
 
 /// In front of a catch (...): a thread that ends within the block, as by pthread_exit(), unwinds
@@ -35,11 +36,6 @@
 #endif
 
 METRICFAST_NAMESPACE_BEGIN
-
-/// Thrown out of a kernel whose `Control::keep_going` returned false.
-struct Cancelled : std::runtime_error {
-    Cancelled() : std::runtime_error("metricfast: cancelled") {}
-};
 
 /// CPUs that this process may use (its affinity, not the machine's count).
 inline int available_cpus() {
@@ -71,24 +67,6 @@ inline int default_threads() {
         }
     return limited(available_cpus());
 }
-
-/// How a kernel runs. `keep_going` and `progress` are called on the calling thread alone, between
-/// blocks: `keep_going` at most every 20 ms (return false to cancel), `progress` with the share
-/// done.
-struct Control {
-    int threads = 0; ///< 0: default_threads()
-    std::function<bool()> keep_going;
-    std::function<void(double)> progress;
-    /// Has a thread of somebody else's run a task, now or later, as a pool's submit() does; none:
-    /// threads are started. A task that comes too late to help returns at once.
-    std::function<void(std::function<void()>)> executor = nullptr;
-
-    Control silent() const {
-        Control control(*this);
-        control.progress = nullptr;
-        return control;
-    }
-};
 
 /// How many threads work is divided among.
 inline int thread_count(const Control &control) {
@@ -254,13 +232,28 @@ class Worker {
     detail::Crew &crew_;
 };
 
+/// A reference to f(block, worker), which must outlive it.
+class BlockTask {
+  public:
+    template <class F, class = std::enable_if_t<!std::is_same_v<F, BlockTask>>>
+    BlockTask(const F &f)
+        : f_(&f), call_([](const void *what, Index block, Worker &worker) {
+              (*static_cast<const F *>(what))(block, worker);
+          }) {}
+    void operator()(Index block, Worker &worker) const { call_(f_, block, worker); }
+
+  private:
+    const void *f_;
+    void (*call_)(const void *, Index, Worker &);
+};
+
 /// Runs f(block, worker) for every block in [0, blocks). Which thread runs a block is not
 /// determined, so f's effects must not depend on it. The first exception of any block, or
 /// Cancelled, is rethrown after all threads have stopped.
 /// \param units where blocks are long, the number of times that they call worker.advance() in all;
 ///   0: each block is one unit.
-template <class F>
-void parallel_blocks(Index blocks, const Control &control, F &&f, Index units = 0) {
+inline void parallel_blocks(Index blocks, const Control &control, const BlockTask &f,
+                            Index units = 0) {
     if (blocks <= 0)
         return;
     const int threads = thread_count(control, blocks);

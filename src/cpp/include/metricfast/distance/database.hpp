@@ -3,23 +3,9 @@
 
 #include "metricfast/distance/kd_tree.hpp"
 #include "metricfast/distance/segment_search.hpp"
+#include "metricfast/distance/types.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
-
-/// How a search tells what is too far: by boxes, or by bounds in so many bits.
-enum class SearchRoute { tree, integers, floats };
-
-/// What a database may be made ready with, where that is faster.
-struct DatabaseOptions {
-    bool tree = true;     ///< of points with few coordinates
-    bool integers = true; ///< a copy in 8 bits
-};
-
-/// What a database is made ready with, apart from a tree: what may be kept in a file, and mapped.
-struct DatabaseState {
-    Frame frame;
-    QuantizedParts parts;
-};
 
 /// Memory that searches use again; of one caller at a time. Once it has grown, a search by one
 /// thread allocates nothing.
@@ -37,7 +23,7 @@ class Database {
                       const Control &control = {})
         : points_(points), route_(fastest(points, options)) {
         require(points_.cols() > 0, "the points of a database must have coordinates");
-        Frame frame = Frame::of(points_, points_);
+        Frame frame = frame_of(points_, points_);
         frame.fine = std::ldexp(frame.fine, -2 * reach);
         if (route_ == SearchRoute::tree)
             tree_ = std::make_unique<KdTree>(points_, frame.fine, control);
@@ -92,7 +78,7 @@ class Database {
             };
         };
         if (!within_reach(queries)) {
-            const PreparedDatabase fresh(points_, Frame::of(points_, queries),
+            const PreparedDatabase fresh(points_, frame_of(points_, queries),
                                          {identity_order(points_.rows()), {0}}, false, control);
             SegmentSearch(fresh, queries, k, exclude)
                 .run(control, memory.screened, emit(fresh.frame().fine));

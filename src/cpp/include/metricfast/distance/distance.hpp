@@ -32,7 +32,7 @@ inline double exact_squared_distance(const double *query, const Points &database
 template <class T> class AllPairs {
   public:
     AllPairs(const Points &queries, const Points &database, const Control &control)
-        : AllPairs(queries, database, Frame::of(database, queries), control) {}
+        : AllPairs(queries, database, frame_of(database, queries), control) {}
 
     /// \param frame that of all points, where these are some of them.
     AllPairs(const Points &queries, const Points &database, Frame frame, const Control &control)

@@ -5,15 +5,9 @@
 #include <numeric>
 
 #include "metricfast/distance/screen.hpp"
+#include "metricfast/distance/types.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
-
-/// Lists in compressed sparse rows.
-struct CandidateLists {
-    std::vector<std::int64_t> row_starts;
-    std::vector<std::int64_t> columns;
-    bool complete = true; ///< false: the lists would have exceeded the limit, and were dropped
-};
 
 /// For each point i every l with labels[l] != labels[i] and ||z_i - z_l|| <= radius[i], in
 /// ascending order; a few that lie beyond by rounding may be among them, none is missing.
@@ -38,7 +32,7 @@ inline CandidateLists find_impostors(const Points &points, Codes labels, Index c
     auto order = identity_order(n);
     std::stable_sort(order.begin(), order.end(),
                      [labels](std::int64_t a, std::int64_t b) { return labels[a] < labels[b]; });
-    const Frame frame = Frame::of(points, points);
+    const Frame frame = frame_of(points, points);
     const ScreenedDatabase<float> screen(points, frame, order, {starts.begin(), starts.end() - 1},
                                          control);
     const auto &packed = screen.packed();

@@ -38,7 +38,7 @@ void kneighbors_per_class(const Points &queries, const Points &database, Codes l
         require(label >= 0 && label < classes, "kneighbors_per_class: label out of range");
     Segments rows;
     rows.order = order_by_label(labels, classes, &rows.starts);
-    const PreparedDatabase prepared(database, Frame::of(database, queries), std::move(rows), true,
+    const PreparedDatabase prepared(database, frame_of(database, queries), std::move(rows), true,
                                     control);
     const double scale = prepared.frame().fine;
     SearchMemory memory;

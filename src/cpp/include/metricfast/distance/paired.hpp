@@ -1,38 +1,12 @@
 /// Distances between given pairs of rows, always from differences: nothing cancels.
 #pragma once
 
+#include "metricfast/distance/types.hpp"
 #include "metricfast/embeddings/linear.hpp"
 #include "metricfast/simd/packing.hpp"
+#include "metricfast/simd/product.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
-
-/// Which rows are paired: row i of x with row i of y, or x[pairs[2i]] with y[pairs[2i+1]].
-struct PairList {
-    const std::int64_t *pairs = nullptr; ///< (count x 2) or null
-    Index count = 0;
-
-    /// Row of the i-th pair's point among so many. Checked where it is read, and read once: others
-    /// who have the pairs may change them meanwhile.
-    Index left(Index i, Index rows) const { return pairs != nullptr ? row(2 * i, rows) : i; }
-    Index right(Index i, Index rows) const { return pairs != nullptr ? row(2 * i + 1, rows) : i; }
-
-    void check(const Points &x, const Points &y) const {
-        require(pairs != nullptr || (x.rows() == count && y.rows() == count),
-                "paired_distances: X and Y must have the same number of rows");
-        for (Index i = 0; i < count; ++i) {
-            left(i, x.rows());
-            right(i, y.rows());
-        }
-    }
-
-  private:
-    Index row(Index place, Index rows) const {
-        const std::int64_t found = static_cast<const volatile std::int64_t *>(pairs)[place];
-        require(found >= 0 && found < rows,
-                "paired_distances: pairs holds an index outside X or Y");
-        return static_cast<Index>(found);
-    }
-};
 
 namespace detail {
 inline constexpr Index pair_block = 256;
@@ -131,15 +105,20 @@ void paired_distances(const Points &x, const Points &y, const PairList &list,
         same_map ? difference_scale(x, y)
                  : magnitude_scale(std::max(Extremes(x).magnitude(), Extremes(y).magnitude()));
     detail::for_pair_blocks(list.count, control, [&](Index first, Index count) {
-        RowMatrix<double> a(count, x.cols()), b(count, y.cols()), z;
+        RowMatrix<double> a(count, x.cols()), b(count, y.cols()), z(count, U.rows());
         for (Index i = 0; i < count; ++i) {
             x.read_row(list.left(first + i, x.rows()), a.row(i).data());
             y.read_row(list.right(first + i, y.rows()), b.row(i).data());
         }
-        if (same_map)
-            z.noalias() = ((a - b) * scale) * U.transpose();
-        else
-            z.noalias() = (a * scale) * U.transpose() - (b * scale) * V.transpose();
+        if (same_map) {
+            a = (a - b) * scale;
+            detail::multiply_nt<double>(view(a), view(U), view(z));
+        } else {
+            a *= scale;
+            b *= -scale;
+            detail::multiply_nt<double>(view(a), view(U), view(z));
+            detail::add_product_nt<double>(view(b), view(V), view(z));
+        }
         for (Index i = 0; i < count; ++i)
             out[first + i] =
                 detail::length<T>(z.cols(), [&](Index c) { return z(i, c); }, scale, squared);

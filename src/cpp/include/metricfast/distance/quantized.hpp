@@ -13,6 +13,7 @@
 #include <functional>
 
 #include "metricfast/distance/rounding.hpp"
+#include "metricfast/distance/types.hpp"
 #include "metricfast/simd/int8.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -25,14 +26,6 @@ inline float float_above(double x) {
 }
 
 } // namespace detail
-
-/// What a QuantizedDatabase is made of, panel by panel; may be kept in a file.
-struct QuantizedParts {
-    double step = 1;                ///< s
-    Span<const std::uint8_t> data;  ///< u + 128
-    Span<const std::int32_t> start; ///< of each point, -|x|^2 / (2 s^2), rounded up
-    Span<const float> error, norm;  ///< of each panel, e and b
-};
 
 /// A database in panels of 8-bit coordinates.
 class QuantizedDatabase : public PanelLayout {

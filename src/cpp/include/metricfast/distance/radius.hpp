@@ -4,17 +4,9 @@
 #include <atomic>
 
 #include "metricfast/distance/neighbors.hpp"
+#include "metricfast/distance/types.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
-
-/// Neighbours of each query in compressed sparse rows: those of query i are at
-/// row_starts[i] .. row_starts[i + 1] - 1.
-template <class T> struct NeighborLists {
-    std::vector<std::int64_t> row_starts;
-    std::vector<std::int64_t> indices;
-    std::vector<T> distances;
-    std::int64_t pairs = 0; ///< that were found; beyond the most that may be kept none is
-};
 
 namespace detail {
 
@@ -27,7 +19,7 @@ class RadiusSearch {
     RadiusSearch(const Points &queries, const Points &database, double radius, Codes exclude,
                  bool sorted, std::int64_t most)
         : queries_(queries), database_(database), radius_(radius), exclude_(exclude),
-          sorted_(sorted), most_(most), frame_(Frame::of(database, queries)),
+          sorted_(sorted), most_(most), frame_(frame_of(database, queries)),
           reach_(radius * frame_.scale * (radius * frame_.scale)) {}
 
     Lists run(const Control &control) const {

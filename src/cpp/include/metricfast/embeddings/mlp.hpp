@@ -2,23 +2,10 @@
 #pragma once
 
 #include "metricfast/core/work.hpp"
+#include "metricfast/embeddings/types.hpp"
 #include "metricfast/simd/product.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
-
-enum class Activation { identity, relu, tanh };
-
-/// a = f(W x + b), with W (width, inputs). f is the identity in the last layer.
-template <class T> struct Layer {
-    View<const T> weight;
-    const T *bias = nullptr; ///< `width` values, or null: none
-};
-
-/// Where the gradient in a layer goes; a null bias for a layer without one.
-template <class T> struct LayerGradient {
-    View<T> weight;
-    T *bias = nullptr;
-};
 
 namespace detail {
 
@@ -99,7 +86,7 @@ void layers_forward(View<const T> x, const std::vector<Layer<T>> &layers, Activa
             if (in.data != nullptr)
                 detail::multiply_nt<T>(in.middle_rows(first, count), layers[l].weight, out);
             if (layers[l].bias != nullptr)
-                out.eigen().rowwise() +=
+                eigen(out).rowwise() +=
                     Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>>(layers[l].bias, out.cols);
             if (l + 1 < layers.size())
                 detail::activate(f, out);
@@ -190,7 +177,7 @@ void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activ
             product(first, std::min(detail::product_rows, n - first), view(part));
             sum += part.template cast<double>();
         }
-        out.eigen() = sum.template cast<T>();
+        eigen(out) = sum.template cast<T>();
     });
 }
 

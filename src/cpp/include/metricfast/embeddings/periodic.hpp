@@ -4,44 +4,12 @@
 #include <memory>
 
 #include "metricfast/core/work.hpp"
+#include "metricfast/embeddings/types.hpp"
 #include "metricfast/simd/packing.hpp"
+#include "metricfast/simd/product.hpp"
 #include "metricfast/simd/wave.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
-
-/// z = L [h_1, ..., h_d, rest] with h_f = relu(A [cos 2 pi c_f x_f, sin 2 pi c_f x_f] + a) for the
-/// first d features of a point; the rest of it is taken as it is.
-template <class T> struct PeriodicMap {
-    View<const T> frequencies; ///< c (d, m)
-    View<const T> mix;         ///< A (e, 2 m)
-    const T *shift = nullptr;  ///< a (e)
-    View<const T> map;         ///< L (p, d e + rest)
-
-    Index features() const { return frequencies.rows; }
-    Index waves() const { return frequencies.cols; }
-    Index width() const { return mix.rows; } ///< of a feature
-    Index rest() const { return map.cols - features() * width(); }
-
-    void check(View<const T> x) const {
-        require(features() > 0 && waves() > 0 && width() > 0 && mix.cols == 2 * waves() &&
-                    rest() >= 0 && x.cols == features() + rest(),
-                "periodic: shapes must be X (n,d+rest), c (d,m), A (e,2m), L (p,d*e+rest)");
-    }
-
-    double products(Index n) const {
-        const double of_feature = static_cast<double>(2 * waves() * (width() + 8));
-        return static_cast<double>(n) * (static_cast<double>(features()) * of_feature +
-                                         static_cast<double>(map.rows * map.cols));
-    }
-};
-
-/// Where the gradient goes, of the same shapes.
-template <class T> struct PeriodicGradient {
-    View<T> frequencies;
-    View<T> mix;
-    T *shift = nullptr;
-    View<T> map;
-};
 
 namespace detail {
 
@@ -82,7 +50,7 @@ template <class T> class PeriodicRoom {
                 fill_waves(f, j, 2 * of_.frequencies.row(first + f)[j], most);
         }
         const View<T> hidden = beside(hidden_, of_.width());
-        hidden.eigen().noalias() = of_.mix.eigen() * beside(waves_, 2 * of_.waves()).eigen();
+        multiply<T>(of_.mix, beside(waves_, 2 * of_.waves()), hidden);
         for (Index k = 0; k < hidden.rows; ++k)
             for (Index i = 0; i < hidden.cols; ++i) {
                 const T value = hidden.row(k)[i] + of_.shift[k];
@@ -120,11 +88,10 @@ template <class T> class PeriodicRoom {
             }
         }
         renew(product_, delta.rows, waves.rows);
-        product_.noalias() = delta.eigen() * waves.eigen().transpose();
+        multiply_nt<T>(delta, waves, view(product_));
         mix += product_.template cast<double>();
         upstream_.resize(waves_.size());
-        beside(upstream_, waves.rows).eigen().noalias() =
-            of_.mix.eigen().transpose() * delta.eigen();
+        multiply_tn<T>(of_.mix, delta, beside(upstream_, waves.rows));
         for (Index f = 0; f < features_; ++f)
             for (Index j = 0; j < of_.waves(); ++j)
                 frequencies(first_ + f, j) += turned(f, j);
@@ -182,14 +149,14 @@ template <class T> class PeriodicRoom {
 /// L with its columns in the order of `PeriodicRoom::hidden`, of a few features after the other.
 template <class T>
 RowMatrix<T> in_order_of_rooms(const PeriodicMap<T> &of, View<const T> map, Index most, bool back) {
-    RowMatrix<T> ordered = map.eigen();
+    RowMatrix<T> ordered = eigen(map);
     const Index e = of.width();
     for (Index first = 0; first < of.features(); first += most) {
         const Index count = std::min(most, of.features() - first);
         for (Index k = 0; k < e; ++k)
             for (Index f = 0; f < count; ++f) {
                 const Index plain = (first + f) * e + k, room = first * e + k * count + f;
-                ordered.col(back ? plain : room) = map.eigen().col(back ? room : plain);
+                ordered.col(back ? plain : room) = eigen(map).col(back ? room : plain);
             }
     }
     return ordered;
@@ -207,6 +174,11 @@ template <class F> void periodic_blocks(Index n, const Control &control, F &&vis
             }
         },
         blocks);
+}
+
+/// Some columns of a matrix.
+template <class Matrix> auto columns_of(Matrix &matrix, Index first, Index count) {
+    return view(matrix).block(0, first, matrix.rows(), count);
 }
 
 } // namespace detail
@@ -229,15 +201,16 @@ void periodic_forward(View<const T> x, const PeriodicMap<T> &of, View<T> z,
         for (Index f = 0; f < of.features(); f += most) {
             const Index some = std::min(most, of.features() - f);
             room->read(points, f, some);
-            out.noalias() +=
-                room->hidden().eigen().transpose() * map.middleCols(f * e, some * e).transpose();
+            detail::add_product_tt<T>(room->hidden(), detail::columns_of(map, f * e, some * e),
+                                      view(out));
         }
         if (of.rest() > 0) {
             RowMatrix<T> rest = RowMatrix<T>::Zero(detail::periodic_rows, of.rest());
-            rest.topRows(count) = points.eigen().rightCols(of.rest());
-            out.noalias() += rest * map.rightCols(of.rest()).transpose();
+            rest.topRows(count) = eigen(points).rightCols(of.rest());
+            detail::add_product_nt<T>(
+                view(rest), detail::columns_of(map, map.cols() - of.rest(), of.rest()), view(out));
         }
-        z.middle_rows(first, count).eigen() = out.topRows(count);
+        eigen(z.middle_rows(first, count)) = out.topRows(count);
     };
     detail::periodic_blocks(x.rows, worth_it(control, of.products(x.rows)), visit);
 }
@@ -281,20 +254,22 @@ void periodic_backward(View<const T> x, const PeriodicMap<T> &of, View<const T> 
             lane = std::make_unique<Lane>(of);
         const View<const T> points = x.middle_rows(first, count);
         RowMatrix<T> delta = RowMatrix<T>::Zero(detail::periodic_rows, upstream.cols);
-        delta.topRows(count) = upstream.middle_rows(first, count).eigen();
+        delta.topRows(count) = eigen(upstream.middle_rows(first, count));
         for (Index f = 0; f < of.features(); f += most) {
             const Index some = std::min(most, of.features() - f);
             lane->room.read(points, f, some);
-            lane->recent.middleCols(f * e, some * e).noalias() +=
-                delta.transpose() * lane->room.hidden().eigen().transpose();
-            lane->room.delta().eigen().noalias() =
-                map.middleCols(f * e, some * e).transpose() * delta.transpose();
+            detail::add_product_tt<T>(view(delta), lane->room.hidden(),
+                                      detail::columns_of(lane->recent, f * e, some * e));
+            detail::multiply_tt<T>(detail::columns_of(map, f * e, some * e), view(delta),
+                                   lane->room.delta());
             lane->room.pass_back(lane->mix, lane->shift, lane->frequencies);
         }
         if (of.rest() > 0) {
             RowMatrix<T> rest = RowMatrix<T>::Zero(detail::periodic_rows, of.rest());
-            rest.topRows(count) = points.eigen().rightCols(of.rest());
-            lane->recent.rightCols(of.rest()).noalias() += delta.transpose() * rest;
+            rest.topRows(count) = eigen(points).rightCols(of.rest());
+            detail::add_product_tn<T>(
+                view(delta), view(rest),
+                detail::columns_of(lane->recent, lane->recent.cols() - of.rest(), of.rest()));
         }
         if (++lane->blocks == most_recent)
             lane->flush();
@@ -311,11 +286,11 @@ void periodic_backward(View<const T> x, const PeriodicMap<T> &of, View<const T> 
                 total.shift[k] += lane->shift[k];
         }
     constexpr double turn = 6.283185307179586477;
-    gradient.frequencies.eigen() = (turn * total.frequencies).template cast<T>();
-    gradient.mix.eigen() = total.mix.template cast<T>();
+    eigen(gradient.frequencies) = (turn * total.frequencies).template cast<T>();
+    eigen(gradient.mix) = total.mix.template cast<T>();
     std::copy(total.shift.begin(), total.shift.end(), gradient.shift);
     const RowMatrix<T> ordered = total.map.template cast<T>();
-    gradient.map.eigen() = detail::in_order_of_rooms(
+    eigen(gradient.map) = detail::in_order_of_rooms(
         of, View<const T>(ordered.data(), ordered.rows(), ordered.cols()), most, true);
 }
 

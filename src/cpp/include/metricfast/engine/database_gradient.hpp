@@ -6,6 +6,7 @@
 
 #include "metricfast/engine/row_problem.hpp"
 #include "metricfast/simd/packing.hpp"
+#include "metricfast/simd/product.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -20,7 +21,7 @@ template <class T> class EmbeddedSides {
             origin = Eigen::Map<const Eigen::RowVectorXd>(middle(Points(problem.database)).data(),
                                                           origin.size());
         const auto centre = [&](View<const T> z, RowMatrix<T> &centred) {
-            centred = (z.eigen().template cast<double>().rowwise() - origin).template cast<T>();
+            centred = (eigen(z).template cast<double>().rowwise() - origin).template cast<T>();
         };
         centre(problem.database, database_);
         symmetric_ = problem.symmetric;
@@ -108,7 +109,9 @@ template <class T> class DatabaseShare {
         const auto queries = sides.queries().middleRows(first, weights.rows());
         if (recent_ == 0)
             product_.setZero(weights.cols(), queries.cols());
-        product_.noalias() += weights.transpose() * queries;
+        const View<const T> anchors(sides.queries().data() + first * queries.cols(), weights.rows(),
+                                    queries.cols());
+        detail::add_product_tn<T>(view(weights), anchors, view(product_));
         recent_ += weights.rows();
         if (sides.kind == RowKind::inner_product)
             return;

@@ -29,7 +29,7 @@ template <class T> class RowEngine {
                                          static_cast<double>(problem.queries.cols + 32))),
           query_points_(problem.queries), database_points_(problem.database),
           scratch_(scratch != nullptr ? *scratch : own_) {
-        problem.check(loss);
+        check(problem, loss);
         require_finite(query_points_, "coordinates must be finite");
         require_finite(database_points_, "coordinates must be finite");
     }
@@ -225,7 +225,7 @@ template <class T> class RowEngine {
             if (weight != T(0) && j != problem_.excluded(first + r))
                 lane.database.add(sides_, first + r, j, weight, desk.own.row(r).data());
         });
-        grad_queries.eigen().middleRows(first, count) = desk.own.template cast<T>();
+        eigen(grad_queries).middleRows(first, count) = desk.own.template cast<T>();
     }
 
     /// Those weights of a whole row that are not zero, one by one.
@@ -234,7 +234,7 @@ template <class T> class RowEngine {
         for (Index j = 0; j < m(); ++j)
             if (weights[j] != T(0))
                 lane.database.add(sides_, i, j, weights[j], desk.own.data());
-        grad_queries.eigen().row(i) = desk.own.row(0).template cast<T>();
+        eigen(grad_queries).row(i) = desk.own.row(0).template cast<T>();
     }
 
     /// Dense weights W of a block: dZq = 2 (diag(W 1) Zq - W Zd), dZd = 2 (diag(1 W) Zd - W^T Zq);
@@ -251,9 +251,9 @@ template <class T> class RowEngine {
         detail::multiply<T>(view(desk.values), view(sides_.database()), view(own));
         for (Index r = 0; r < count; ++r) {
             const double sum = sum_of(desk.values.row(r).data(), m());
-            out.eigen().row(r) = (2.0 * (sum * queries.row(r).template cast<double>() -
-                                         own.row(r).template cast<double>()))
-                                     .template cast<T>();
+            eigen(out).row(r) = (2.0 * (sum * queries.row(r).template cast<double>() -
+                                        own.row(r).template cast<double>()))
+                                    .template cast<T>();
         }
     }
 
@@ -265,14 +265,14 @@ template <class T> class RowEngine {
         std::vector<const DatabaseShare<T> *> shares;
         for (const Lane &lane : lanes)
             shares.push_back(&lane.database);
-        grad_queries.eigen() *= factor;
+        eigen(grad_queries) *= factor;
         sum_shares<T>(
             sides_, shares, silent(), scratch_.sorted, [&](Index j, const Eigen::RowVectorXd &sum) {
                 const auto scaled = (static_cast<double>(factor) * sum).template cast<T>();
                 if (problem_.symmetric)
-                    grad_queries.eigen().row(j) += scaled;
+                    eigen(grad_queries).row(j) += scaled;
                 else
-                    grad_database.eigen().row(j) = scaled;
+                    eigen(grad_database).row(j) = scaled;
             });
     }
 

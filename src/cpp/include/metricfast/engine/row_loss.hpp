@@ -4,19 +4,9 @@
 #include <limits>
 
 #include "metricfast/core/types.hpp"
+#include "metricfast/engine/types.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
-
-/// What a loss is a function of.
-enum class RowKind { squared_distance, distance, inner_product };
-
-/// What one anchor contributes.
-struct RowValue {
-    double value = 0;
-    Index terms = 0;      ///< active terms, for the reduction mean_nonzero
-    Index dropped = 0;    ///< neighbours left out, for example because their labels are tied
-    bool skipped = false; ///< the anchor has no part in the loss (no neighbour it could use)
-};
 
 /// One anchor's row, as a loss sees it.
 template <class T> struct Row {
@@ -45,9 +35,8 @@ template <class T> struct Row {
 
 /// The one call through which the engine, compiled once per precision, reaches every loss. Weights
 /// of anchors are the engine's matter.
-template <class T> class RowLoss {
+template <class T> class RowLoss : public Loss<T> {
   public:
-    virtual ~RowLoss() = default;
     /// Throws std::invalid_argument unless the loss is one of so many queries and database points.
     virtual void check(Index /*queries*/, Index /*database*/) const {}
     virtual RowKind kind() const { return RowKind::squared_distance; }

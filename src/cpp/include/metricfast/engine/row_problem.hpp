@@ -1,104 +1,31 @@
-/// What the row engine runs on, and what comes out.
+/// What the row engine requires of its problem.
 #pragma once
 
 #include "metricfast/engine/row_loss.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
-enum class Reduction { sum, mean, mean_nonzero };
-
-/// Columns that a row needs, in compressed sparse rows; null members: all columns.
-struct Candidates {
-    Codes row_starts; ///< queries + 1 entries
-    Codes columns;
-
-    void check(Index n, Index m) const {
-        require(row_starts.size() == n + 1,
-                "row engine: candidate lists must have queries + 1 starts");
-        require(row_starts[0] == 0, "row engine: candidate lists must start at 0");
-        for (Index i = 0; i < n; ++i)
-            require(row_starts[i] <= row_starts[i + 1], "row engine: candidate lists must ascend");
-        require(row_starts[n] == columns.size(),
-                "row engine: candidate lists must end where their columns do");
-        for (const std::int64_t column : columns)
-            require(column >= 0 && column < m, "row engine: a candidate is outside the database");
-    }
-};
-
-/// Queries and database are embedded points, (n x p) and (m x p).
-template <class T> struct RowProblem {
-    View<const T> queries;
-    View<const T> database;
-    bool symmetric = false; ///< both are the same points: gradients of both roles are added
-    Index first = 0;        ///< the database row that query 0 is, where queries are some of these
-    Codes exclude;          ///< per query a database row to leave out, -1: none
-    Weights weights;        ///< per query; none: 1
-    Candidates candidates;
-    Reduction reduction = Reduction::sum;
-    std::size_t memory_budget = std::size_t(1) << 30; ///< bytes of working memory, all threads
-    Index lanes = 0; ///< shares of the work, at most; 0: as many as serve
-
-    Index excluded(Index i) const { return exclude != nullptr ? exclude[i] : -1; }
-    double weight(Index i) const { return weights != nullptr ? weights[i] : 1.0; }
-    bool listed() const { return candidates.row_starts != nullptr; }
-
-    void check(const RowLoss<T> &loss) const {
-        const Index n = queries.rows, m = database.rows;
-        require(queries.cols == database.cols, "row engine: queries and database differ in width");
-        const bool same =
-            queries.data == database.data && n == m && queries.stride == database.stride;
-        require(!symmetric || same, "row engine: symmetric problems have one set of points: "
-                                    "queries and database must be the same view");
-        require(!listed() || loss.sparse(),
-                "row engine: candidate lists need a loss with sparse weights");
-        require(!listed() || loss.kind() != RowKind::inner_product,
-                "row engine: candidate lists need a loss of distances");
-        require(std::max(n, m) < std::numeric_limits<std::int32_t>::max() / 2,
-                "row engine: more than 2^30 points");
-        require_each(weights, n, "row engine: weights must have one entry a query");
-        require_each(exclude, n, "row engine: exclude must have one entry a query");
-        for (const std::int64_t row : exclude)
-            require(row < m, "row engine: exclude holds an index outside the database");
-        if (listed())
-            candidates.check(n, m);
-        loss.check(n, m);
-    }
-};
-
-struct RowTotals {
-    double value = 0;
-    Index terms = 0;
-    Index anchors = 0; ///< anchors that took part
-    Index skipped = 0;
-    Index dropped = 0;
-    double weight = 0;         ///< sum of the weights of the anchors that took part
-    double weighted_terms = 0; ///< terms, each times its anchor's weight
-
-    void add(const RowValue &row, double by) {
-        value += by > 0 ? by * row.value : 0.0;
-        terms += by > 0 ? row.terms : 0;
-        skipped += row.skipped;
-        dropped += row.dropped;
-        weighted_terms += by * static_cast<double>(row.terms);
-        weight += row.skipped ? 0.0 : by;
-    }
-
-    void add(const RowTotals &other) {
-        value += other.value;
-        terms += other.terms;
-        skipped += other.skipped;
-        dropped += other.dropped;
-        weight += other.weight;
-        weighted_terms += other.weighted_terms;
-    }
-
-    /// What sums are multiplied with.
-    double factor(Reduction reduction) const {
-        const double by = reduction == Reduction::sum    ? 1.0
-                          : reduction == Reduction::mean ? weight
-                                                         : weighted_terms;
-        return by > 0 ? 1.0 / by : 1.0;
-    }
-};
+/// Throws std::invalid_argument unless the problem is one, and the loss is of it.
+template <class T> void check(const RowProblem<T> &problem, const RowLoss<T> &loss) {
+    const View<const T> queries = problem.queries, database = problem.database;
+    const Index n = queries.rows, m = database.rows;
+    require(queries.cols == database.cols, "row engine: queries and database differ in width");
+    const bool same = queries.data == database.data && n == m && queries.stride == database.stride;
+    require(!problem.symmetric || same, "row engine: symmetric problems have one set of points: "
+                                        "queries and database must be the same view");
+    require(!problem.listed() || loss.sparse(),
+            "row engine: candidate lists need a loss with sparse weights");
+    require(!problem.listed() || loss.kind() != RowKind::inner_product,
+            "row engine: candidate lists need a loss of distances");
+    require(std::max(n, m) < std::numeric_limits<std::int32_t>::max() / 2,
+            "row engine: more than 2^30 points");
+    require_each(problem.weights, n, "row engine: weights must have one entry a query");
+    require_each(problem.exclude, n, "row engine: exclude must have one entry a query");
+    for (const std::int64_t row : problem.exclude)
+        require(row < m, "row engine: exclude holds an index outside the database");
+    if (problem.listed())
+        problem.candidates.check(n, m);
+    loss.check(n, m);
+}
 
 METRICFAST_NAMESPACE_END

@@ -25,7 +25,7 @@ class WindowSearch {
     /// \param window every j with D_ij <= min_l D_il + window is listed (squared distances).
     WindowSearch(const Points &queries, const Points &database, Codes exclude, double window,
                  const Control &control)
-        : queries_(queries), exclude_(exclude), frame_(Frame::of(database, queries)),
+        : queries_(queries), exclude_(exclude), frame_(frame_of(database, queries)),
           screen_(database, frame_, identity_order(database.rows()), {0}, control),
           window_(window * frame_.scale * frame_.scale) {}
 

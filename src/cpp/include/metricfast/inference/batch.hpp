@@ -21,7 +21,7 @@ class InferenceSearch {
   public:
     InferenceSearch(const Points &queries, const Points &database, const InferenceProblem &problem)
         : queries_(queries), database_(database), problem_(problem),
-          frame_(Frame::of(database, queries)) {
+          frame_(frame_of(database, queries)) {
         require(queries.cols() == database.cols(),
                 "inference: queries and database differ in width");
         require(database.rows() <= std::numeric_limits<std::int32_t>::max() / 2,
@@ -323,7 +323,7 @@ class InferenceSearch {
             }
             std::sort(candidates.begin(), candidates.end());
             SetSolver solver(problem_.options);
-            problem_.solve(solver, id, candidates);
+            solve_query(problem_, solver, id, candidates);
         });
     }
 
@@ -365,7 +365,7 @@ class InferenceSearch {
             if (targeted || augmented)
                 take_below(everything, bound);
         }
-        problem_.solve(solver, id, candidates);
+        solve_query(problem_, solver, id, candidates);
         return true;
     }
 

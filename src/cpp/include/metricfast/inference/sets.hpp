@@ -14,34 +14,9 @@
 #include <limits>
 
 #include "metricfast/core/types.hpp"
+#include "metricfast/inference/types.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
-
-/// Who wins among the classes T of most votes: the one that costs most, or least, the lowest class,
-/// or the class of the nearest member of the set that is in T.
-enum class Ties { pessimistic, optimistic, label, nearest };
-
-/// What it costs to answer r where y is right: a matrix (classes x classes), or 1 unless r = y.
-struct VoteLoss {
-    const double *matrix = nullptr;
-    Index classes = 0;
-
-    double operator()(Index y, Index r) const {
-        return matrix != nullptr ? matrix[y * classes + r] : (y == r ? 0.0 : 1.0);
-    }
-    double largest(Index y) const {
-        if (matrix == nullptr)
-            return classes > 1 ? 1.0 : 0.0;
-        return *std::max_element(matrix + y * classes, matrix + (y + 1) * classes);
-    }
-};
-
-struct InferenceOptions {
-    Index k = 1;
-    VoteLoss loss;
-    Ties ties = Ties::pessimistic;
-    bool greedy = false; ///< the heuristic of the literature in place of exact inference
-};
 
 /// A database point that may be in a set. Ordered by (D, row).
 struct Candidate {

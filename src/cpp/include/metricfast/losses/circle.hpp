@@ -23,10 +23,10 @@ struct ProductForm {
 
 /// The product form with x_p = -gamma [1 + m - s_p]_+ (s_p - 1 + m) and x_n = gamma [s_n + m]_+
 /// (s_n - m) of inner products s.
-template <class T> class CircleLoss : public TwoSidedLoss<T, ProductForm> {
+template <class T> class CircleLoss : public TwoSidedLoss<T> {
   public:
     CircleLoss(double margin, double gamma, ClassLabels labels)
-        : TwoSidedLoss<T, ProductForm>({}, RowKind::inner_product, labels),
+        : TwoSidedLoss<T>(ProductForm{}, RowKind::inner_product, labels),
           margin_(static_cast<T>(margin)), gamma_(static_cast<T>(gamma)), labels_(labels) {}
 
     RowValue evaluate(Row<T> &row) const override {
@@ -38,7 +38,7 @@ template <class T> class CircleLoss : public TwoSidedLoss<T, ProductForm> {
             row.values[j] = active ? gamma_ * (s + margin_) * (s - margin_) : T(0);
             slopes[j] = active ? 2 * gamma_ * (own ? -s : s) : T(0);
         }
-        const RowValue result = TwoSidedLoss<T, ProductForm>::evaluate(row);
+        const RowValue result = TwoSidedLoss<T>::evaluate(row);
         for (Index j = 0; j < row.count; ++j)
             row.values[j] *= slopes[j];
         return result;

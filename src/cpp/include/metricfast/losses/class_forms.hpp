@@ -13,10 +13,10 @@ struct SoftplusForm {
     Side positive, negative;
     double factor_positive, factor_negative;
 
-    SoftplusForm(double alpha, double base_positive, double f_positive, double beta,
-                 double base_negative, double f_negative)
-        : positive{-alpha, alpha * base_positive}, negative{beta, -beta * base_negative},
-          factor_positive(f_positive), factor_negative(f_negative) {}
+    explicit SoftplusForm(const SoftplusSettings &s)
+        : positive{-s.alpha, s.alpha * s.base_positive},
+          negative{s.beta, -s.beta * s.base_negative}, factor_positive(s.f_positive),
+          factor_negative(s.f_negative) {}
 
     TwoSidedValue operator()(const TwoSides &sides) const {
         TwoSidedValue result;

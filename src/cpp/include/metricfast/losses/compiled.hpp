@@ -7,17 +7,6 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-extern "C" {
-/// Returns the anchor's loss. \param values distances, or inner products, of the n database points;
-/// the left-out one's is infinite. \param derivatives out: by each of them. \param labels of the
-/// database points: class codes or numbers. \param excluded the point that is left out, or -1.
-/// \param label the anchor's. \param data what the loss was made with.
-typedef double (*metricfast_row_function)(const double *values, double *derivatives,
-                                          const double *labels, std::ptrdiff_t n,
-                                          std::ptrdiff_t anchor, std::ptrdiff_t excluded,
-                                          double label, void *data);
-}
-
 /// Calls the function from several threads at once.
 template <class T> class CompiledLoss : public RowLoss<T> {
   public:

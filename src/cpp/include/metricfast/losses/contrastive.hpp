@@ -9,12 +9,6 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-struct ContrastiveSettings {
-    double positive_margin = 0;
-    double negative_margin = 1;
-    bool squared_hinge = false;
-};
-
 /// f_p sum_p h(d - positive margin) + f_n sum_n h(negative margin - d) of plain distances d, where
 /// h(x) = [x]_+ or its square.
 template <class T> class ContrastiveLoss : public RowLoss<T> {

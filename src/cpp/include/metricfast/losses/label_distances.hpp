@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "metricfast/losses/types.hpp"
 #include "metricfast/simd/simd.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -20,9 +21,12 @@ class LabelDistances {
     /// Database labels: distance from the anchor's, column.
     using Order = std::vector<std::pair<double, Index>>;
 
-    enum class Metric { sqeuclidean, euclidean, cityblock };
+    explicit LabelDistances(const LabelPairs &labels)
+        : LabelDistances(labels.metric == LabelMetric::precomputed
+                             ? LabelDistances(labels.queries)
+                             : LabelDistances(labels.metric, labels.queries, labels.database)) {}
 
-    LabelDistances(Metric metric, View<const double> queries, View<const double> database)
+    LabelDistances(LabelMetric metric, View<const double> queries, View<const double> database)
         : metric_(metric), queries_(queries), database_(database) {
         require(queries.cols == database.cols, "y and y_database differ in width");
         for (const auto &labels : {queries, database})
@@ -62,10 +66,10 @@ class LabelDistances {
         t /= largest;
         if (given_.data != nullptr)
             return 0.0;
-        const bool squared = metric_ != Metric::cityblock;
+        const bool squared = metric_ != LabelMetric::cityblock;
         const double rounding = rounding_ / (squared ? std::sqrt(largest) : largest);
         t = (t <= (squared ? rounding * rounding : rounding)).select(0.0, t);
-        if (metric_ == Metric::euclidean)
+        if (metric_ == LabelMetric::euclidean)
             square_roots(t.data(), m);
         return rounding;
     }
@@ -97,7 +101,7 @@ class LabelDistances {
     bool tied(double a, double b, double rounding) const {
         if (given_.data != nullptr)
             return b - a <= unit * b;
-        if (metric_ != Metric::sqeuclidean)
+        if (metric_ != LabelMetric::sqeuclidean)
             return b - a <= rounding;
         return b - a <= 2 * rounding && b - a <= rounding * (std::sqrt(a) + std::sqrt(b));
     }
@@ -105,7 +109,7 @@ class LabelDistances {
     void add(Index c, double y, std::vector<double> &out) const {
         const double *labels = database_.data + c;
         const Index m = database_.rows, stride = database_.stride;
-        if (metric_ == Metric::cityblock)
+        if (metric_ == LabelMetric::cityblock)
             for (Index j = 0; j < m; ++j)
                 out[j] += std::abs(y - labels[j * stride]);
         else
@@ -115,7 +119,7 @@ class LabelDistances {
             }
     }
 
-    Metric metric_ = Metric::sqeuclidean;
+    LabelMetric metric_ = LabelMetric::sqeuclidean;
     View<const double> queries_;
     View<const double> database_;
     View<const double> given_;

@@ -2,23 +2,10 @@
 #pragma once
 
 #include "metricfast/engine/row_loss.hpp"
+#include "metricfast/losses/types.hpp"
 #include "metricfast/simd/simd.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
-
-/// One for each point; what they refer to must outlive the loss.
-template <class L> struct Labels {
-    Span<const L> queries;
-    Span<const L> database;
-
-    void check(Index n, Index m) const {
-        require(queries.size() == n && database.size() == m,
-                "there must be one label for each query and each database point");
-    }
-};
-
-using ClassLabels = Labels<std::int64_t>; ///< codes of classes, from 0 on
-using Targets = Labels<double>;           ///< numbers
 
 /// Values of database points (labels, targets, weights) as T, with room for a last partial
 /// register.

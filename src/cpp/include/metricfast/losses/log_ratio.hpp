@@ -6,14 +6,6 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// How embedded distances enter: delta = D + eps_distance, or its root; log(delta + eps_log).
-struct RatioSettings {
-    bool squared = true;
-    bool drop_ties = true; ///< else eps_log times the row's mean is added to label distances
-    double eps_distance = 0;
-    double eps_log = 0;
-};
-
 /// What the losses share: the neighbours that an anchor uses.
 template <class T> class RatioLoss : public RowLoss<T> {
   public:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <functional>
 
 #include "metricfast/losses/labels.hpp"
 
@@ -42,12 +43,15 @@ struct RecallForm {
     }
 };
 
+/// Called once for each point of the anchor's class.
+using RankForm = std::function<RankValue(double own, double others, Index positives)>;
+
 /// 1 - mean over the points p of the anchor's class of form(sum_q g(s_q - s_p), sum_n g(s_n -
 /// s_p)), with g(x) = 1 / (1 + exp(-x / temperature)), q over the others of the class and n over
 /// other classes, of inner products s. O(m) for each p.
-template <class T, class Form> class SoftRankLoss : public RowLoss<T> {
+template <class T> class SoftRankLoss : public RowLoss<T> {
   public:
-    SoftRankLoss(Form form, double temperature, ClassLabels labels)
+    SoftRankLoss(RankForm form, double temperature, ClassLabels labels)
         : form_(std::move(form)), temperature_(static_cast<T>(temperature)), members_(labels) {}
 
     RowKind kind() const override { return RowKind::inner_product; }
@@ -90,7 +94,7 @@ template <class T, class Form> class SoftRankLoss : public RowLoss<T> {
     }
 
   private:
-    Form form_;
+    RankForm form_;
     T temperature_;
     ClassMembers members_;
 };

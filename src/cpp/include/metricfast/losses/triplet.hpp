@@ -8,22 +8,6 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Which triplets of an anchor count: all with d_near + margin > d_far; of those the semi-hard
-/// ones, d_far > d_near; or the one with the farthest near and the nearest far point.
-enum class Mining { all, semihard, hardest };
-
-inline Mining mining_named(const std::string &name) {
-    require(name == "all" || name == "semihard" || name == "hardest",
-            "triplet: mining must be all, semihard or hardest");
-    return name == "all" ? Mining::all : name == "semihard" ? Mining::semihard : Mining::hardest;
-}
-
-struct TripletSettings {
-    double margin = 0.2;
-    Mining mining = Mining::all;
-    bool squared = true;
-};
-
 /// What triplet losses of either kind of labels share.
 template <class T> class TripletBase : public RowLoss<T> {
   public:

@@ -1,6 +1,7 @@
 /// Losses of a log-sum-exp over the anchor's class and one over the others.
 #pragma once
 
+#include <functional>
 #include <utility>
 
 #include "metricfast/losses/softmax.hpp"
@@ -38,11 +39,22 @@ inline std::pair<double, double> softplus(double x) {
     return {std::max(x, 0.0) + std::log1p(e), x > 0 ? 1 / (1 + e) : e / (1 + e)};
 }
 
-/// \tparam Form has `Side positive, negative` and `TwoSidedValue operator()(const TwoSides &)`.
-template <class T, class Form> class TwoSidedLoss : public RowLoss<T> {
+/// A loss as a function of both sides, called once a row.
+struct TwoSidedForm {
+    /// \param form has `Side positive, negative` and `TwoSidedValue operator()(const TwoSides &)`.
+    template <class Form>
+    TwoSidedForm(Form form)
+        : positive(form.positive), negative(form.negative), value(std::move(form)) {}
+
+    Side positive, negative;
+    std::function<TwoSidedValue(const TwoSides &)> value;
+};
+
+template <class T> class TwoSidedLoss : public RowLoss<T> {
   public:
     /// \param column_weights c_j; null: 1.
-    TwoSidedLoss(Form form, RowKind kind, ClassLabels labels, Weights column_weights = nullptr)
+    TwoSidedLoss(TwoSidedForm form, RowKind kind, ClassLabels labels,
+                 Weights column_weights = nullptr)
         : form_(std::move(form)), kind_(kind), labels_(labels), members_(labels),
           database_labels_(padded<T>(labels.database)), columns_(column_weights) {}
 
@@ -85,7 +97,7 @@ template <class T, class Form> class TwoSidedLoss : public RowLoss<T> {
         sides.positive = most_p > nowhere ? most_p + std::log(sum_p) : none;
         sides.negative = most_n > nowhere ? most_n + std::log(sum_n) : none;
 
-        const TwoSidedValue loss = form_(sides);
+        const TwoSidedValue loss = form_.value(sides);
         if (loss.skipped)
             return row.skip();
         RowValue result;
@@ -214,7 +226,7 @@ template <class T, class Form> class TwoSidedLoss : public RowLoss<T> {
         }
     }
 
-    Form form_;
+    TwoSidedForm form_;
     RowKind kind_;
     ClassLabels labels_;
     ClassMembers members_;

@@ -61,11 +61,11 @@ template <class T> struct SideMap {
         RowMatrix<T> centred;
         if (!mean.empty()) {
             const Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>> middle(mean.data(), x.cols);
-            centred = x.eigen().rowwise() - middle;
+            centred = eigen(x).rowwise() - middle;
             x = view(centred);
         }
         if (layers.empty()) {
-            z.eigen() = x.eigen();
+            eigen(z) = eigen(x);
             return;
         }
         if (waves)
@@ -100,7 +100,7 @@ template <class T> struct SideMap {
     static void shrink(View<T> z) {
         constexpr double many = 1e140; // its square, times any width, is finite
         for (Index i = 0; i < z.rows; ++i) {
-            auto row = z.eigen().row(i);
+            auto row = eigen(z).row(i);
             const double largest = static_cast<double>(row.cwiseAbs().maxCoeff());
             if (largest >= many && std::isfinite(largest))
                 row *= static_cast<T>(1 / largest);

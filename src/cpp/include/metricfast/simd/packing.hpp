@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "metricfast/core/work.hpp"
+#include "metricfast/distance/types.hpp"
 #include "metricfast/simd/extremes.hpp"
 #include "metricfast/simd/tile.hpp"
 
@@ -72,33 +73,21 @@ inline std::vector<double> middle(const Points &points) {
     return result;
 }
 
-/// A translation and a power-of-two scale that leave distances as they are, up to the scale.
-/// Distances in the frame are `scale` times the real ones.
-struct Frame {
-    std::vector<double> centre;
-    double scale = 1.0;
-    /// As large as neither coordinates nor squared distances overflow: where some points are far
-    /// away, differences of the others are small, and their squares may not vanish.
-    double fine = 1.0;
+/// Centred in `centre`, at a scale.
+inline Frame frame_at(std::vector<double> centre, double scale) {
+    Frame frame{std::move(centre), scale};
+    double largest = 0;
+    for (const double c : frame.centre)
+        largest = std::max(largest, std::abs(c));
+    frame.fine = std::min(std::min(frame.scale, std::ldexp(1.0, 500)) * std::ldexp(1.0, 500),
+                          std::ldexp(1.0, 1000) / detail::power_of_two_above(largest));
+    return frame;
+}
 
-    /// Centred in the middle of `database`; no centred coordinate exceeds 2.
-    static Frame of(const Points &database, const Points &queries) {
-        return at(middle(database), difference_scale(queries, database));
-    }
-
-    static Frame at(std::vector<double> centre, double scale) {
-        Frame frame{std::move(centre), scale};
-        double largest = 0;
-        for (const double c : frame.centre)
-            largest = std::max(largest, std::abs(c));
-        frame.fine = std::min(std::min(frame.scale, std::ldexp(1.0, 500)) * std::ldexp(1.0, 500),
-                              std::ldexp(1.0, 1000) / detail::power_of_two_above(largest));
-        return frame;
-    }
-
-    /// Scaled before the difference, which cannot overflow then; powers of two round nothing.
-    double apply(double x, Index c) const { return x * scale - centre[c] * scale; }
-};
+/// Centred in the middle of `database`; no centred coordinate exceeds 2.
+inline Frame frame_of(const Points &database, const Points &queries) {
+    return frame_at(middle(database), difference_scale(queries, database));
+}
 
 /// In double, in several partial sums.
 template <class T> double squared_norm(const T *x, Index count) {

@@ -21,17 +21,37 @@ template <class A, class B, class Out> void multiply_eigen(const A &a, const B &
 
 /// out = a b
 template <class T> void multiply(View<const T> a, View<const T> b, View<T> out) {
-    multiply_eigen(a.eigen(), b.eigen(), out.eigen());
+    multiply_eigen(eigen(a), eigen(b), eigen(out));
 }
 
 /// out = a b^T
 template <class T> void multiply_nt(View<const T> a, View<const T> b, View<T> out) {
-    multiply_eigen(a.eigen(), b.eigen().transpose(), out.eigen());
+    multiply_eigen(eigen(a), eigen(b).transpose(), eigen(out));
 }
 
 /// out = a^T b
 template <class T> void multiply_tn(View<const T> a, View<const T> b, View<T> out) {
-    multiply_eigen(a.eigen().transpose(), b.eigen(), out.eigen());
+    multiply_eigen(eigen(a).transpose(), eigen(b), eigen(out));
+}
+
+/// out = a^T b^T
+template <class T> void multiply_tt(View<const T> a, View<const T> b, View<T> out) {
+    multiply_eigen(eigen(a).transpose(), eigen(b).transpose(), eigen(out));
+}
+
+/// out += a b^T
+template <class T> void add_product_nt(View<const T> a, View<const T> b, View<T> out) {
+    eigen(out).noalias() += eigen(a) * eigen(b).transpose();
+}
+
+/// out += a^T b
+template <class T> void add_product_tn(View<const T> a, View<const T> b, View<T> out) {
+    eigen(out).noalias() += eigen(a).transpose() * eigen(b);
+}
+
+/// out += a^T b^T
+template <class T> void add_product_tt(View<const T> a, View<const T> b, View<T> out) {
+    eigen(out).noalias() += eigen(a).transpose() * eigen(b).transpose();
 }
 
 } // namespace detail

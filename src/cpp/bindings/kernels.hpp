@@ -1,0 +1,18 @@
+/// The kernels of the level in use, which are loaded when they are first asked for.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include "dispatch/loaded.hpp"
+
+namespace metricfast::python {
+
+/// Throws ImportError where no level can be loaded.
+inline const Kernels &kernels() {
+    const Loaded &found = loaded();
+    if (found.level == nullptr)
+        throw pybind11::import_error(found.error);
+    return found.level->kernels;
+}
+
+} // namespace metricfast::python

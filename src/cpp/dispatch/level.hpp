@@ -1,0 +1,24 @@
+/// Between code that runs on any processor and the library of one instruction set level.
+#pragma once
+
+#include "c/functions.hpp"
+#include "metricfast/library.hpp"
+
+#ifdef _WIN32
+#define METRICFAST_LEVEL_EXPORT __declspec(dllexport)
+#else
+#define METRICFAST_LEVEL_EXPORT __attribute__((visibility("default")))
+#endif
+
+namespace metricfast {
+
+/// What a level offers.
+struct Level {
+    const Kernels &kernels;
+    const LevelFunctions &functions; ///< of metricfast.h
+};
+
+/// The one symbol of a level's library.
+#define METRICFAST_LEVEL_SYMBOL "metricfast_level"
+
+} // namespace metricfast

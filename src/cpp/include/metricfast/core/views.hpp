@@ -1,0 +1,131 @@
+/// Views of memory that somebody else owns: what every kernel takes, and no owning type. They are
+/// the same types in code for every instruction set, and need no Eigen.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace metricfast {
+
+using Index = std::ptrdiff_t;
+
+/// A row-major matrix somebody else owns: `rows` x `cols`, consecutive rows `stride` elements
+/// apart.
+template <class T> struct View {
+    T *data = nullptr;
+    Index rows = 0;
+    Index cols = 0;
+    Index stride = 0;
+
+    View() = default;
+    View(T *data_, Index rows_, Index cols_) : View(data_, rows_, cols_, cols_) {}
+    View(T *data_, Index rows_, Index cols_, Index stride_)
+        : data(data_), rows(rows_), cols(cols_), stride(stride_) {}
+    /// A view of const elements can be made from a view of mutable ones.
+    template <class U, class = std::enable_if_t<std::is_same_v<const U, T>>>
+    View(const View<U> &other) : View(other.data, other.rows, other.cols, other.stride) {}
+
+    T *row(Index i) const { return data + i * stride; }
+
+    View block(Index row_, Index col, Index height, Index width) const {
+        return {row(row_) + col, height, width, stride};
+    }
+    View middle_rows(Index first, Index count) const { return block(first, 0, count, cols); }
+};
+
+/// Consecutive values that somebody else owns, and how many; null where a kernel may do without.
+template <class T> class Span {
+  public:
+    Span() = default;
+    Span(std::nullptr_t) {}
+    Span(T *data, Index size) : data_(data), size_(size) {}
+    template <std::size_t N> Span(T (&values)[N]) : Span(values, static_cast<Index>(N)) {}
+    Span(std::vector<std::remove_const_t<T>> &values)
+        : Span(values.data(), static_cast<Index>(values.size())) {}
+    Span(const std::vector<std::remove_const_t<T>> &values)
+        : Span(values.data(), static_cast<Index>(values.size())) {}
+    Span(const std::vector<std::remove_const_t<T>> &&) = delete;
+
+    T &operator[](Index i) const { return data_[i]; }
+    T *data() const { return data_; }
+    Index size() const { return size_; }
+    T *begin() const { return data_; }
+    T *end() const { return data_ + size_; }
+
+    friend bool operator==(Span a, std::nullptr_t) { return a.data_ == nullptr; }
+    friend bool operator!=(Span a, std::nullptr_t) { return a.data_ != nullptr; }
+
+  private:
+    T *data_ = nullptr;
+    Index size_ = 0;
+};
+
+/// Labels or rows of points, and weights.
+using Codes = Span<const std::int64_t>;
+using Weights = Span<const double>;
+
+/// Points of either precision, read row by row in double: the reference that results are exact to.
+class Points {
+  public:
+    Points(View<const float> v) : single_(v), is_double_(false), rows_(v.rows), cols_(v.cols) {}
+    Points(View<const double> v) : double_(v), is_double_(true), rows_(v.rows), cols_(v.cols) {}
+    Points(View<float> v) : Points(View<const float>(v)) {}
+    Points(View<double> v) : Points(View<const double>(v)) {}
+
+    Index rows() const { return rows_; }
+    Index cols() const { return cols_; }
+    bool is_double() const { return is_double_; }
+
+    /// Calls `f` with the typed view.
+    template <class F> decltype(auto) visit(F &&f) const {
+        return is_double_ ? f(double_) : f(single_);
+    }
+
+    void read_row(Index i, double *out) const {
+        visit([&](auto v) {
+            const auto *x = v.row(i);
+            for (Index c = 0; c < v.cols; ++c)
+                out[c] = static_cast<double>(x[c]);
+        });
+    }
+
+    /// Whether these are the same points in memory.
+    bool is(const Points &other) const {
+        return visit([&](auto v) {
+            return other.visit([&](auto w) {
+                return static_cast<const void *>(v.data) == static_cast<const void *>(w.data) &&
+                       v.rows == w.rows && v.cols == w.cols && v.stride == w.stride &&
+                       is_double_ == other.is_double_;
+            });
+        });
+    }
+
+  private:
+    View<const float> single_;
+    View<const double> double_;
+    bool is_double_;
+    Index rows_;
+    Index cols_;
+};
+
+/// Throws std::invalid_argument with `message` unless `condition` holds.
+inline void require(bool condition, const char *message) {
+    if (!condition)
+        throw std::invalid_argument(message);
+}
+
+inline void require(bool condition, const std::string &message) {
+    if (!condition)
+        throw std::invalid_argument(message);
+}
+
+/// Throws unless there is one value for each of so many, or where there need be none, none at all.
+template <class T> void require_each(Span<T> values, Index count, const char *message) {
+    require(values == nullptr || values.size() == count, message);
+}
+
+} // namespace metricfast

@@ -1,4 +1,0 @@
-/// Where it was: distance/distance.hpp.
-#pragma once
-
-#include "metricfast/distance/distance.hpp"

@@ -1,0 +1,88 @@
+/// What searches are asked, and what they answer.
+#pragma once
+
+#include "metricfast/core/views.hpp"
+
+namespace metricfast {
+
+/// Which rows are paired: row i of x with row i of y, or x[pairs[2i]] with y[pairs[2i+1]].
+struct PairList {
+    const std::int64_t *pairs = nullptr; ///< (count x 2) or null
+    Index count = 0;
+
+    /// Row of the i-th pair's point among so many. Checked where it is read, and read once: others
+    /// who have the pairs may change them meanwhile.
+    Index left(Index i, Index rows) const { return pairs != nullptr ? row(2 * i, rows) : i; }
+    Index right(Index i, Index rows) const { return pairs != nullptr ? row(2 * i + 1, rows) : i; }
+
+    void check(const Points &x, const Points &y) const {
+        require(pairs != nullptr || (x.rows() == count && y.rows() == count),
+                "paired_distances: X and Y must have the same number of rows");
+        for (Index i = 0; i < count; ++i) {
+            left(i, x.rows());
+            right(i, y.rows());
+        }
+    }
+
+  private:
+    Index row(Index place, Index rows) const {
+        const std::int64_t found = static_cast<const volatile std::int64_t *>(pairs)[place];
+        require(found >= 0 && found < rows,
+                "paired_distances: pairs holds an index outside X or Y");
+        return static_cast<Index>(found);
+    }
+};
+
+/// Neighbours of each query in compressed sparse rows: those of query i are at
+/// row_starts[i] .. row_starts[i + 1] - 1.
+template <class T> struct NeighborLists {
+    std::vector<std::int64_t> row_starts;
+    std::vector<std::int64_t> indices;
+    std::vector<T> distances;
+    std::int64_t pairs = 0; ///< that were found; beyond the most that may be kept none is
+};
+
+/// Lists in compressed sparse rows.
+struct CandidateLists {
+    std::vector<std::int64_t> row_starts;
+    std::vector<std::int64_t> columns;
+    bool complete = true; ///< false: the lists would have exceeded the limit, and were dropped
+};
+
+/// A translation and a power-of-two scale that leave distances as they are, up to the scale.
+/// Distances in the frame are `scale` times the real ones.
+struct Frame {
+    std::vector<double> centre;
+    double scale = 1.0;
+    /// As large as neither coordinates nor squared distances overflow: where some points are far
+    /// away, differences of the others are small, and their squares may not vanish.
+    double fine = 1.0;
+
+    /// Scaled before the difference, which cannot overflow then; powers of two round nothing.
+    double apply(double x, Index c) const { return x * scale - centre[c] * scale; }
+};
+
+/// What a QuantizedDatabase is made of, panel by panel; may be kept in a file.
+struct QuantizedParts {
+    double step = 1;                ///< s
+    Span<const std::uint8_t> data;  ///< u + 128
+    Span<const std::int32_t> start; ///< of each point, -|x|^2 / (2 s^2), rounded up
+    Span<const float> error, norm;  ///< of each panel, e and b
+};
+
+/// How a search tells what is too far: by boxes, or by bounds in so many bits.
+enum class SearchRoute { tree, integers, floats };
+
+/// What a database may be made ready with, where that is faster.
+struct DatabaseOptions {
+    bool tree = true;     ///< of points with few coordinates
+    bool integers = true; ///< a copy in 8 bits
+};
+
+/// What a database is made ready with, apart from a tree: what may be kept in a file, and mapped.
+struct DatabaseState {
+    Frame frame;
+    QuantizedParts parts;
+};
+
+} // namespace metricfast

@@ -1,0 +1,56 @@
+/// Layers of embeddings, and where their gradients go.
+#pragma once
+
+#include "metricfast/core/views.hpp"
+
+namespace metricfast {
+
+enum class Activation { identity, relu, tanh };
+
+/// a = f(W x + b), with W (width, inputs). f is the identity in the last layer.
+template <class T> struct Layer {
+    View<const T> weight;
+    const T *bias = nullptr; ///< `width` values, or null: none
+};
+
+/// Where the gradient in a layer goes; a null bias for a layer without one.
+template <class T> struct LayerGradient {
+    View<T> weight;
+    T *bias = nullptr;
+};
+
+/// z = L [h_1, ..., h_d, rest] with h_f = relu(A [cos 2 pi c_f x_f, sin 2 pi c_f x_f] + a) for the
+/// first d features of a point; the rest of it is taken as it is.
+template <class T> struct PeriodicMap {
+    View<const T> frequencies; ///< c (d, m)
+    View<const T> mix;         ///< A (e, 2 m)
+    const T *shift = nullptr;  ///< a (e)
+    View<const T> map;         ///< L (p, d e + rest)
+
+    Index features() const { return frequencies.rows; }
+    Index waves() const { return frequencies.cols; }
+    Index width() const { return mix.rows; } ///< of a feature
+    Index rest() const { return map.cols - features() * width(); }
+
+    void check(View<const T> x) const {
+        require(features() > 0 && waves() > 0 && width() > 0 && mix.cols == 2 * waves() &&
+                    rest() >= 0 && x.cols == features() + rest(),
+                "periodic: shapes must be X (n,d+rest), c (d,m), A (e,2m), L (p,d*e+rest)");
+    }
+
+    double products(Index n) const {
+        const double of_feature = static_cast<double>(2 * waves() * (width() + 8));
+        return static_cast<double>(n) * (static_cast<double>(features()) * of_feature +
+                                         static_cast<double>(map.rows * map.cols));
+    }
+};
+
+/// Where the gradient goes, of the same shapes.
+template <class T> struct PeriodicGradient {
+    View<T> frequencies;
+    View<T> mix;
+    T *shift = nullptr;
+    View<T> map;
+};
+
+} // namespace metricfast

@@ -1,4 +1,0 @@
-/// Where it was: inference/sets.hpp.
-#pragma once
-
-#include "metricfast/inference/sets.hpp"

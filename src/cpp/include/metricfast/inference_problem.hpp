@@ -1,4 +1,0 @@
-/// Where it was: inference/problem.hpp.
-#pragma once
-
-#include "metricfast/inference/problem.hpp"

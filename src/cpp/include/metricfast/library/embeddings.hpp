@@ -1,0 +1,44 @@
+/// Embeddings, forward and backward, and steps of solvers, as the compiled library offers them.
+#pragma once
+
+#include <vector>
+
+#include "metricfast/core/control.hpp"
+#include "metricfast/embeddings/types.hpp"
+
+namespace metricfast {
+
+template <class T> class EmbeddingKernels {
+  public:
+    virtual ~EmbeddingKernels() = default;
+
+    /// z = x L^T.
+    virtual void linear_forward(View<const T> x, View<const T> L, View<T> z,
+                                const Control &control = {}) const = 0;
+    /// gradient = dz^T x.
+    virtual void linear_backward(View<const T> dz, View<const T> x, View<double> gradient,
+                                 const Control &control = {}) const = 0;
+    virtual void layers_forward(View<const T> x, const std::vector<Layer<T>> &layers,
+                                Activation activation, const std::vector<View<T>> &outputs,
+                                const Control &control = {}) const = 0;
+    virtual void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers,
+                                 Activation activation, const std::vector<View<const T>> &outputs,
+                                 const std::vector<View<T>> &deltas,
+                                 const std::vector<LayerGradient<T>> &gradients,
+                                 const Control &control = {}) const = 0;
+    virtual void normalize_forward(View<T> z, double *lengths,
+                                   const Control &control = {}) const = 0;
+    virtual void normalize_backward(View<const T> u, const double *lengths, View<T> gradient,
+                                    const Control &control = {}) const = 0;
+    virtual void periodic_forward(View<const T> x, const PeriodicMap<T> &map, View<T> z,
+                                  const Control &control = {}) const = 0;
+    virtual void periodic_backward(View<const T> x, const PeriodicMap<T> &map,
+                                   View<const T> upstream, const PeriodicGradient<T> &gradient,
+                                   const Control &control = {}) const = 0;
+    virtual void adam_step(Index size, const T *x, const T *gradient, T *m, T *v, T *out,
+                           double rate, double decay, double step, double least) const = 0;
+    virtual void momentum_step(Index size, const T *x, const T *gradient, T *v, T *out, double rate,
+                               double decay, double momentum) const = 0;
+};
+
+} // namespace metricfast

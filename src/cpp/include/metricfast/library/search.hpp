@@ -1,0 +1,130 @@
+/// Distances, neighbours and inference, as the compiled library offers them.
+#pragma once
+
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "metricfast/core/control.hpp"
+#include "metricfast/distance/types.hpp"
+#include "metricfast/inference/types.hpp"
+
+namespace metricfast {
+
+/// U and V of a distance |U x - V y|, of either precision; without rows: the points themselves.
+struct Maps {
+    Points query = View<const double>();
+    Points database = View<const double>(); ///< not read where both are the same
+    bool same = true; ///< one map, a Mahalanobis distance: differences are formed before products
+
+    Maps() = default;
+    explicit Maps(const Points &L) : query(L) {}
+    Maps(const Points &U, const Points &V) : query(U), database(V), same(false) {}
+
+    bool any() const { return query.rows() > 0; }
+};
+
+/// A database that is searched many times. It refers to its points, unless it maps them. Any number
+/// of threads may search at a time.
+class SearchDatabase {
+  public:
+    virtual ~SearchDatabase() = default;
+
+    /// The k nearest points of each query, nearest first, ties by the lower row.
+    /// \param exclude for each query a row to leave out, -1 for none, or null.
+    /// \param distances, indices (queries x k), written.
+    virtual void search(const Points &queries, Index k, Codes exclude, bool squared,
+                        View<float> distances, View<std::int64_t> indices,
+                        const Control &control = {}) const = 0;
+    virtual void search(const Points &queries, Index k, Codes exclude, bool squared,
+                        View<double> distances, View<std::int64_t> indices,
+                        const Control &control = {}) const = 0;
+
+    /// The points as they are searched: after the map, if there is one.
+    virtual const Points &points() const = 0;
+    virtual SearchRoute route() const = 0;
+    /// Memory that it holds, without the points that it refers to.
+    virtual std::size_t bytes() const = 0;
+    /// What restore_database() takes; of the route `integers` alone. Refers to this object.
+    virtual DatabaseState state() const = 0;
+    /// What is subtracted from points before they are mapped.
+    virtual Span<const double> origin() const = 0;
+};
+
+/// What does not depend on the precision of results.
+class PointKernels {
+  public:
+    virtual ~PointKernels() = default;
+
+    virtual bool all_finite(const Points &points) const = 0;
+    /// The largest coordinate and the largest offset from a point, both times `unit`.
+    virtual std::pair<double, double> extent(const Points &points, Span<const double> from,
+                                             double unit) const = 0;
+    /// \param some points of the database.
+    virtual Frame frame(const Points &some, double unit, double spread) const = 0;
+    /// What to subtract from points before embed(): nothing is rounded by that.
+    virtual std::vector<double> embedding_origin(const Points &points) const = 0;
+    /// out = (x - origin) L^T.
+    virtual void embed(const Points &x, const Points &L, Span<const double> origin,
+                       View<double> out, const Control &control = {}) const = 0;
+    /// For each point those of other classes within its radius. \param limit of all lists together.
+    virtual CandidateLists find_impostors(const Points &points, Codes labels, Index classes,
+                                          Weights radius, std::size_t limit,
+                                          const Control &control = {}) const = 0;
+    virtual std::unique_ptr<SearchDatabase> prepare_database(const Points &points,
+                                                             const Maps &maps = {},
+                                                             DatabaseOptions options = {},
+                                                             const Control &control = {}) const = 0;
+    /// \param points as they are searched. \param state must outlive the result.
+    virtual std::unique_ptr<SearchDatabase> restore_database(const Points &points, const Maps &maps,
+                                                             Span<const double> origin,
+                                                             const DatabaseState &state) const = 0;
+    /// Whether the processor multiplies 8-bit integers in registers.
+    virtual bool has_int8() const = 0;
+    virtual void infer(const Points &queries, const Points &database,
+                       const InferenceProblem &problem, const Control &control = {}) const = 0;
+};
+
+/// \tparam T the precision of results.
+template <class T> class SearchKernels {
+  public:
+    virtual ~SearchKernels() = default;
+
+    /// out(i, j) is the distance from query i to database row j.
+    virtual void pairwise_distances(const Points &queries, const Points &database, const Maps &maps,
+                                    bool squared, View<T> out,
+                                    const Control &control = {}) const = 0;
+    /// The same for a part of a database of `columns` points, whose frame is that of all. \param
+    ///   cancelled for each `pairwise_block()` queries a count that is added up over the parts.
+    virtual void pairwise_distances_of_part(const Points &queries, const Points &part,
+                                            const Frame &frame, Index columns, bool squared,
+                                            View<T> out, Span<std::int64_t> cancelled,
+                                            const Control &control = {}) const = 0;
+    virtual Index pairwise_block() const = 0;
+    virtual Index most_cancelled(Index rows, Index columns) const = 0;
+
+    virtual void paired_distances(const Points &x, const Points &y, const PairList &pairs,
+                                  const Maps &maps, bool squared, T *out,
+                                  const Control &control = {}) const = 0;
+    /// The k nearest database rows of each query, nearest first, ties by the lower row.
+    /// \param within null, or squared distances beyond which a query needs no neighbours.
+    virtual void kneighbors(const Points &queries, const Points &database, Index k,
+                            const Maps &maps, Codes exclude, bool squared, View<T> distances,
+                            View<std::int64_t> indices, const Control &control = {},
+                            Span<const double> within = nullptr) const = 0;
+    /// (queries, classes, k), padded with inf and -1 where a class has fewer than k points.
+    virtual void kneighbors_per_class(const Points &queries, const Points &database, Codes labels,
+                                      Index classes, Index k, const Maps &maps, Codes exclude,
+                                      bool squared, T *distances, std::int64_t *indices,
+                                      const Control &control = {}) const = 0;
+    /// \param most pairs to keep: where there are more, none is.
+    virtual NeighborLists<T>
+    radius_neighbors(const Points &queries, const Points &database, double radius, const Maps &maps,
+                     Codes exclude, bool sorted, bool squared, const Control &control = {},
+                     std::int64_t most = std::numeric_limits<std::int64_t>::max()) const = 0;
+    /// \param distances squared, (queries x database).
+    virtual void infer(View<const T> distances, const InferenceProblem &problem,
+                       const Control &control = {}) const = 0;
+};
+
+} // namespace metricfast

@@ -1,0 +1,75 @@
+/// Labels and settings of losses.
+#pragma once
+
+#include "metricfast/core/views.hpp"
+
+extern "C" {
+/// Returns the anchor's loss. \param values distances, or inner products, of the n database points;
+/// the left-out one's is infinite. \param derivatives out: by each of them. \param labels of the
+/// database points: class codes or numbers. \param excluded the point that is left out, or -1.
+/// \param label the anchor's. \param data what the loss was made with.
+typedef double (*metricfast_row_function)(const double *values, double *derivatives,
+                                          const double *labels, std::ptrdiff_t n,
+                                          std::ptrdiff_t anchor, std::ptrdiff_t excluded,
+                                          double label, void *data);
+}
+
+namespace metricfast {
+
+/// One for each point; what they refer to must outlive the loss.
+template <class L> struct Labels {
+    Span<const L> queries;
+    Span<const L> database;
+
+    void check(Index n, Index m) const {
+        require(queries.size() == n && database.size() == m,
+                "there must be one label for each query and each database point");
+    }
+};
+
+using ClassLabels = Labels<std::int64_t>; ///< codes of classes, from 0 on
+
+using Targets = Labels<double>; ///< numbers
+
+/// Which triplets of an anchor count: all with d_near + margin > d_far; of those the semi-hard
+/// ones, d_far > d_near; or the one with the farthest near and the nearest far point.
+enum class Mining { all, semihard, hardest };
+
+struct TripletSettings {
+    double margin = 0.2;
+    Mining mining = Mining::all;
+    bool squared = true;
+};
+
+struct ContrastiveSettings {
+    double positive_margin = 0;
+    double negative_margin = 1;
+    bool squared_hinge = false;
+};
+
+/// How embedded distances enter: delta = D + eps_distance, or its root; log(delta + eps_log).
+struct RatioSettings {
+    bool squared = true;
+    bool drop_ties = true; ///< else eps_log times the row's mean is added to label distances
+    double eps_distance = 0;
+    double eps_log = 0;
+};
+
+/// f_p log(1 + sum_p exp(-alpha (s - base_p))) + f_n log(1 + sum_n exp(beta (s - base_n))) of inner
+/// products s.
+struct SoftplusSettings {
+    double alpha, base_positive, f_positive;
+    double beta, base_negative, f_negative;
+};
+
+/// How far continuous labels are apart; `precomputed`: as a matrix says.
+enum class LabelMetric { sqeuclidean, euclidean, cityblock, precomputed };
+
+/// Continuous labels of queries and of database points, one row each.
+struct LabelPairs {
+    LabelMetric metric = LabelMetric::sqeuclidean;
+    View<const double> queries; ///< where distances are precomputed, these (queries x database)
+    View<const double> database;
+};
+
+} // namespace metricfast

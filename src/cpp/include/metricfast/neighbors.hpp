@@ -1,4 +1,0 @@
-/// Where it was: distance/neighbors.hpp.
-#pragma once
-
-#include "metricfast/distance/neighbors.hpp"

@@ -1,4 +1,0 @@
-/// Where it was: embeddings/optimizer.hpp.
-#pragma once
-
-#include "metricfast/embeddings/optimizer.hpp"

@@ -1,0 +1,72 @@
+/// Embeddings and steps of solvers.
+#include "areas.hpp"
+#include "metricfast/embeddings/linear.hpp"
+#include "metricfast/embeddings/mlp.hpp"
+#include "metricfast/embeddings/normalize.hpp"
+#include "metricfast/embeddings/optimizer.hpp"
+#include "metricfast/embeddings/periodic.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+namespace {
+
+template <class T> class LevelEmbeddings final : public EmbeddingKernels<T> {
+  public:
+    void linear_forward(View<const T> x, View<const T> L, View<T> z,
+                        const Control &control) const override {
+        metricfast::linear_forward<T>(x, L, z, control);
+    }
+    void linear_backward(View<const T> dz, View<const T> x, View<double> gradient,
+                         const Control &control) const override {
+        require(gradient.rows == dz.cols && gradient.cols == x.cols,
+                "linear_backward: the gradient must have the map's shape");
+        eigen(gradient) = metricfast::linear_backward<T>(dz, x, control);
+    }
+    void layers_forward(View<const T> x, const std::vector<Layer<T>> &layers, Activation activation,
+                        const std::vector<View<T>> &outputs,
+                        const Control &control) const override {
+        metricfast::layers_forward<T>(x, layers, activation, outputs, control);
+    }
+    void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers,
+                         Activation activation, const std::vector<View<const T>> &outputs,
+                         const std::vector<View<T>> &deltas,
+                         const std::vector<LayerGradient<T>> &gradients,
+                         const Control &control) const override {
+        metricfast::layers_backward<T>(x, layers, activation, outputs, deltas, gradients, control);
+    }
+    void normalize_forward(View<T> z, double *lengths, const Control &control) const override {
+        metricfast::normalize_forward<T>(z, lengths, control);
+    }
+    void normalize_backward(View<const T> u, const double *lengths, View<T> gradient,
+                            const Control &control) const override {
+        metricfast::normalize_backward<T>(u, lengths, gradient, control);
+    }
+    void periodic_forward(View<const T> x, const PeriodicMap<T> &map, View<T> z,
+                          const Control &control) const override {
+        metricfast::periodic_forward<T>(x, map, z, control);
+    }
+    void periodic_backward(View<const T> x, const PeriodicMap<T> &map, View<const T> upstream,
+                           const PeriodicGradient<T> &gradient,
+                           const Control &control) const override {
+        metricfast::periodic_backward<T>(x, map, upstream, gradient, control);
+    }
+    void adam_step(Index size, const T *x, const T *gradient, T *m, T *v, T *out, double rate,
+                   double decay, double step, double least) const override {
+        metricfast::adam_step<T>(size, x, gradient, m, v, out, rate, decay, step, least);
+    }
+    void momentum_step(Index size, const T *x, const T *gradient, T *v, T *out, double rate,
+                       double decay, double momentum) const override {
+        metricfast::momentum_step<T>(size, x, gradient, v, out, rate, decay, momentum);
+    }
+};
+
+} // namespace
+
+template <class T> const EmbeddingKernels<T> &embedding_kernels() {
+    static const LevelEmbeddings<T> kernels;
+    return kernels;
+}
+template const EmbeddingKernels<float> &embedding_kernels();
+template const EmbeddingKernels<double> &embedding_kernels();
+
+METRICFAST_NAMESPACE_END

@@ -1,0 +1,44 @@
+/// The row engine, which every loss runs on.
+#include "areas.hpp"
+#include "metricfast/core/pool.hpp"
+#include "metricfast/engine/row_engine.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+namespace {
+
+class Pools final : public Workspace {
+  public:
+    template <class T> Pool<RowScratch<T>> &of() {
+        if constexpr (std::is_same_v<T, float>)
+            return single_;
+        else
+            return double_;
+    }
+
+  private:
+    Pool<RowScratch<float>> single_;
+    Pool<RowScratch<double>> double_;
+};
+
+} // namespace
+
+std::unique_ptr<Workspace> make_workspace() { return std::make_unique<Pools>(); }
+
+template <class T>
+RowTotals run_engine(const RowProblem<T> &problem, const Loss<T> &loss, View<T> gradient,
+                     View<T> database_gradient, const Control &control, Workspace *workspace) {
+    const auto run = [&](RowScratch<T> *scratch) {
+        return RowEngine<T>(problem, static_cast<const RowLoss<T> &>(loss), control, scratch)
+            .value_and_gradient(gradient, database_gradient);
+    };
+    if (workspace == nullptr)
+        return run(nullptr);
+    return run(static_cast<Pools *>(workspace)->of<T>().borrow().get());
+}
+template RowTotals run_engine(const RowProblem<float> &, const Loss<float> &, View<float>,
+                              View<float>, const Control &, Workspace *);
+template RowTotals run_engine(const RowProblem<double> &, const Loss<double> &, View<double>,
+                              View<double>, const Control &, Workspace *);
+
+METRICFAST_NAMESPACE_END

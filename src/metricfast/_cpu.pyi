@@ -1,3 +1,0 @@
-"""What the processor can do."""
-
-def supported_levels() -> list[str]: ...
