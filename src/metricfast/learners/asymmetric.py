@@ -506,7 +506,6 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         return largest_cost(vote_loss(self, len(self.classes_)))
 
     def _problem(self, data: Sides, start: list[Array]) -> _TwoSidedProblem:
-        data.refuse_many_voters(self.n_components_)
         return _TwoSidedProblem(self, data, start)
 
     def _set_database(self, data: Sides) -> None:

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_choice, check_count, check_range
 from metricfast._core.initialize import as_given_map
-from metricfast._core.memory import refuse_beyond
 from metricfast._core.sources import Source, in_one_array
 from metricfast._core.types import Array, RandomState
 from metricfast.distances.inference import check_method
@@ -348,12 +347,6 @@ class VoteProblem(LinearProblem):
     def start_at(self, L: Array, *, selected: bool = False) -> Vector:
         if not np.any(L):
             raise ValueError(_ZERO_INIT)
-        given = self.all_data.given
-        if isinstance(given, Source):
-            refuse_beyond(
-                given.shape[0] * len(L) * given.dtype.itemsize,
-                "The embedded points, which vote,", "lower n_components",
-            )  # fmt: skip
         return self.vector(L)
 
     def vector(self, L: Array) -> Vector:

@@ -10,15 +10,12 @@ from numpy.typing import ArrayLike
 from metricfast._core.arguments import take_parameters
 from metricfast._core.arrays import as_numbers
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.memory import refuse_beyond
 from metricfast._core.types import Floats
 from metricfast.losses._call import Call, Loss, Totals, as_positive
 from metricfast.losses._labels import Labels, SaidDistance
 
 __all__ = ["CoSENT"]
 
-# Bytes that a pair takes, with its place in the order.
-_PAIR = 24
 # Distances of labels may differ by so much of the largest label and be ties, in each dimension.
 _ROUNDING = 8 * np.finfo(np.float64).eps
 
@@ -98,8 +95,6 @@ class CoSENT(Loss):
         return totals
 
     def _all_pairs(self, call: Call) -> Totals:
-        n = len(call.queries)
-        refuse_beyond(_PAIR * n * (n - 1) // 2, f"CoSENT of all pairs of {n} points", "give fewer")
         points = call.queries.astype(np.float64)
         rounding = 0.0
         if call.kind != "precomputed":

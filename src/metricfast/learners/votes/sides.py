@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricfast._core.memory import refuse_beyond
 from metricfast._core.sources import Source, in_one_array, parts, take
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 from metricfast.learners.embedding.metric import embed
 from metricfast.learners.votes.regularizers import penalty
 from metricfast.learners.votes.training import unit_scale
-from metricfast.training.both_chunks import is_beyond
 from metricfast.training.chunks import Chunked, rows_of
 from metricfast.training.objective import finite
 
@@ -93,13 +91,6 @@ class Sides:
         """Return the database, embedded."""
         arrays = [np.ascontiguousarray(array, self.X.dtype) for array in parameters]
         return in_one_array(self.points, lambda X: embed(embedding, arrays, X, "database", n_jobs))
-
-    def refuse_many_voters(self, n_components: int) -> None:
-        """Raise MemoryError where the embedded points that are kept would take too much."""
-        if is_beyond(self.points):
-            n, row = self.points.shape[0], n_components * self.points.dtype.itemsize
-            needed = n * row * (1 + (self.database is None))
-            refuse_beyond(needed, "The embedded points, which vote,", "lower n_components")
 
 
 def initial_maps(
