@@ -25,7 +25,6 @@ from metricfast.learners.embedding.base import BaseEmbeddingLearner
 from metricfast.learners.linear import LinearLearner
 from metricfast.metrics import RetrievalReport
 from metricfast.metrics._wanted import label_distance_of
-from metricfast.training.objective import evaluated_by
 
 __all__ = ["DistributedLearner"]
 
@@ -190,8 +189,11 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
             if others[1] is not None:
                 params["sample_weight"] = others[1]
             del blocks
-            with evaluated_by(ByParts(workers, self.n_parts)):
+            learner._evaluator = ByParts(workers, self.n_parts)
+            try:
                 learner.fit(points, *labels, **params)  # type: ignore[arg-type]
+            finally:
+                del learner._evaluator
         self.learner_ = learner
         return self
 

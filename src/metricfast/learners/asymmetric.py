@@ -30,7 +30,6 @@ from metricfast._core.types import Array, RandomState
 from metricfast.distances.inference import check_method
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.embeddings import Asymmetric, Embedding, Linear
-from metricfast.learners.base.callers import refuse_passed_on
 from metricfast.learners.base.validation import naming_held_out
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.linear import for_mini_batches, forget_on_error, refuse_partial
@@ -170,6 +169,7 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
     """
 
     _requires_y = True
+    _evaluator: Any = None  # of the loss on a cluster, while a distributed fit runs
     _training: Any = None  # where `partial_fit` continues
 
     def __init__(
@@ -220,8 +220,9 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         y : array-like of shape (n_samples,)
             Their classes.
         X_database : {array-like, sparse matrix} of shape (n_database, n_features), optional
-            By default the queries, each left out of its own neighbours. In pipelines, searches and
-            cross-validation, `FixedDatabase` holds it.
+            By default the queries, each left out of its own neighbours. For pipelines, searches and
+            cross-validation, use `FixedDatabase`: scikit-learn does not transform `X_database`, and
+            splits it like `X` if it is as long.
         y_database : array-like of shape (n_database,), optional
             Given with `X_database`: at least the classes of `y`.
         sample_weight : array-like of shape (n_samples,), optional
@@ -250,7 +251,6 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             If training diverged: the best maps are kept. With "lbfgs": if it ended before
             convergence.
         """
-        refuse_passed_on(self, X, X_database)
         solver, rule, callbacks, embedding = self._check_parameters()
         kept = self.parameters_ if self.warm_start and hasattr(self, "parameters_") else None
         self._training = None
@@ -287,6 +287,7 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             with naming_held_out(test, len(data.y)):
                 check_neighbors(self.n_neighbors, len(part.y) - 1)
         problem = self._problem(part, start)
+        problem.evaluator = self._evaluator
         history = problem.history(start, rng)
         if rule is not None:
             validation = data.judged(np.sort(test), part)

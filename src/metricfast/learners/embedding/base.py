@@ -80,6 +80,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
     verbose: bool | int = False
     n_jobs: int | None = None
 
+    _evaluator: Any = None  # of the loss on a cluster, while a distributed fit runs
     _training: History | None = None  # where `partial_fit` continues
 
     @abstractmethod
@@ -161,6 +162,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
             held_out, X, y = (X[test], y[test]), rows_of(X, train_rows), y[train_rows]
         start = self._initialize(X, y, loss, embedding, rng, kept and kept[0])
         problem = self._problem(X, y, loss, start)
+        problem.evaluator = self._evaluator
         with naming_held_out(test, n):
             problem.check_size(solver.by_batches)
         history = History(flat(start), rng=rng)

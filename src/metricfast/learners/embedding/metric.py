@@ -18,7 +18,6 @@ from metricfast._labels.distance import LabelDistance
 from metricfast.distances.neighbors import kneighbors, paired_distances
 from metricfast.embeddings import Embedding
 from metricfast.embeddings._base import check_side
-from metricfast.learners.base.callers import refuse_passed_on
 from metricfast.learners.base.learner import DistanceMixin
 from metricfast.metrics import mean_label_distance_at_k, precision_at_1
 
@@ -265,7 +264,6 @@ class EmbeddedMetricMixin(DistanceMixin):
         return bind_labels("euclidean", y, y_database, sizes=sizes)
 
     def _both_sides(self, X: Any, X_database: Any) -> tuple[Array, Array, NDArray[np.int64] | None]:
-        refuse_passed_on(self, X, X_database)
         X = self._points(X)
         queries = self._embed(X)
         if X_database is None:
