@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 __all__ = ["block_rows", "in_caller_memory", "working_memory"]
@@ -32,11 +31,17 @@ def in_caller_memory(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that has the caller's working memory in other threads and processes."""
     from sklearn import get_config
 
-    return partial(_with_memory, get_config()["working_memory"], function)
+    return _WithMemory(function, get_config()["working_memory"])
 
 
-def _with_memory(memory: float, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    from sklearn import config_context
+class _WithMemory:
+    """A function with a working memory of its own; it can be pickled, and keeps its name."""
 
-    with config_context(working_memory=memory):
-        return function(*args, **named)
+    def __init__(self, function: Callable[..., Any], memory: float) -> None:
+        self._function, self._memory, self.__name__ = function, memory, function.__name__
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        from sklearn import config_context
+
+        with config_context(working_memory=self._memory):
+            return self._function(*args, **named)

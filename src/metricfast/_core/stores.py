@@ -289,7 +289,8 @@ def as_source(X: Any, name: str = "X") -> Source | None:
 def in_memory(X: Any, what: str, instead: str) -> Any:
     """Return all points of a source as an array; other points as they are.
 
-    Where they do not fit, the MemoryError says `what` needs them, and what to do `instead`.
+    Raises MemoryError if they do not fit into memory, which names `what` needs them, and what to do
+    `instead`.
     """
     source = as_source(X, what)
     if source is None or isinstance(X, np.memmap):  # which is an array, of pages that come and go

@@ -69,9 +69,6 @@ def kneighbors(
     ValueError
         As :func:`metricfast.kneighbors`, when they are computed. If a client is given that is not
         to compute them, or there is none. With `compute`, if there are no queries.
-    MemoryError
-        When they are computed, if the database is beyond the limit of
-        :func:`metricfast.set_config`.
     RuntimeError
         With `compute`, if no worker is left.
 

@@ -86,8 +86,6 @@ class Database:
     ------
     ValueError
         If an array has the wrong shape, is empty, or holds NaN or infinity; the message names it.
-    MemoryError
-        If what is held is beyond the limit of :func:`metricfast.set_config`.
 
     Notes
     -----

@@ -38,7 +38,7 @@ from metricfast.learners.votes.sides import (
     Sides,
     initial_maps,
     is_linear,
-    mean_of_points,
+    mean_of_any,
     mean_of_queries,
     penalty_of,
 )
@@ -52,7 +52,8 @@ from metricfast.learners.votes.training import (
     vote_batches,
     warn_of_penalty,
 )
-from metricfast.learners.votes.voting import largest_cost, vote_error, vote_loss
+from metricfast.learners.votes.voting import largest_cost, vote_loss
+from metricfast.metrics._neighbor_error import neighbor_error
 from metricfast.training.both_chunks import is_beyond
 from metricfast.training.callbacks import (
     CallbackMixin,
@@ -196,7 +197,26 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         n_jobs: int | None = None,
         callbacks: Any = None,
     ) -> None:
-        self._take(locals())
+        self.n_neighbors = n_neighbors
+        self.n_components = n_components
+        self.tied = tied
+        self.query = query
+        self.database = database
+        self.loss_matrix = loss_matrix
+        self.ties = ties
+        self.inference = inference
+        self.C = C
+        self.regularizer = regularizer
+        self.init = init
+        self.solver = solver
+        self.tol = tol
+        self.early_stopping = early_stopping
+        self.warm_start = warm_start
+        self.preprocessor = preprocessor
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.callbacks = callbacks
 
     @reports_to_sklearn
     def fit(
@@ -487,7 +507,7 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             self.mean_ = self.mean_query_ = np.zeros(X.shape[1], dtype)
         else:
             if means is None or means[0].shape != (X.shape[1],):
-                means = (mean_of_points(database),) * 2
+                means = (mean_of_any(database),) * 2
                 if X_database is not None and not self.tied:
                     means = means[0], mean_of_queries(X, codes, weight, database, labels)
             # Else the distance that was learned depends on them.
@@ -586,9 +606,8 @@ class _TwoSidedProblem(Objective):
         """Return the error of held-out queries."""
         arrays, k = self.preconditioner.arrays(x), int(self.loss.loss.n_neighbors)
         queries, database = validation.embedded(self.embedding, arrays, self.n_jobs)
-        return vote_error(
-            queries, validation.y, database, validation.database_labels, k, self.n_jobs
-        )
+        labels = validation.database_labels
+        return neighbor_error(database, labels, queries, validation.y, False, k, self.n_jobs)
 
 
 def _less(X: Any, mean: Array, dtype: Any, share: float = SHARE) -> Any:

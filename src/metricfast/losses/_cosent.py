@@ -7,7 +7,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import take_parameters
 from metricfast._core.arrays import as_numbers
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.types import Floats
@@ -66,7 +65,8 @@ class CoSENT(Loss):
     of_inner_products = True
 
     def __init__(self, scale: float = 20.0, label_distance: SaidDistance | None = None) -> None:
-        take_parameters(self, locals())
+        self.scale = scale
+        self.label_distance = label_distance
 
     def _bound_labels(
         self, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None

@@ -19,7 +19,6 @@ from metricfast._core.arguments import (
     check_random_state,
     check_range,
     check_verbose,
-    take_parameters,
 )
 from metricfast._core.arrays import as_threads
 from metricfast._core.types import Array, Floats, Integers
@@ -69,9 +68,6 @@ class SoftNeighbors(
     verbose: bool | int
 
     _values: Any  # what votes are the mean of, for each point that has a weight
-
-    def _take(self, given: dict[str, Any]) -> None:
-        take_parameters(self, given)
 
     def _task(
         self, E: Array, rows: Integers, weight: Floats | None

@@ -19,6 +19,7 @@ from metricfast._core.arguments import (
     check_verbose,
 )
 from metricfast._core.arrays import as_threads
+from metricfast._core.scaling import mean_of_points
 from metricfast._core.sources import Scaled, Source
 from metricfast._core.types import Array, RandomState
 from metricfast._core.warn import warn_user
@@ -436,10 +437,10 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
 
 
 def _mean(X: Any) -> Array:
-    """Return the mean, relative to a point, so that rounding is not taken for a spread."""
+    """Return the mean of points in their dtype."""
     if isinstance(X, Source):
         return mean_and_exponent(X)[0].astype(X.dtype)
-    return np.asarray(X[0] + (X - X[0]).mean(axis=0, dtype=np.float64), X.dtype)
+    return mean_of_points(X).astype(X.dtype)
 
 
 def _check_continuation(

@@ -133,7 +133,16 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         preprocessor: Any = None,
         random_state: int | RandomState | None = None,
     ) -> None:
-        self._take(locals())
+        self.learner = learner
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_components = n_components
+        self.method = method
+        self.preprocessor = preprocessor
+        self.random_state = random_state
 
     @property
     def _tuple_size(self) -> int | None:  # type: ignore[override]

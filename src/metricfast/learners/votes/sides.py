@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metricfast._core.scaling import mean_of_points
 from metricfast._core.sources import Source, in_one_array, parts, take
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 from metricfast.learners.embedding.metric import embed
@@ -16,7 +17,7 @@ from metricfast.learners.votes.training import unit_scale
 from metricfast.training.chunks import Chunked, rows_of
 from metricfast.training.objective import finite
 
-__all__ = ["Sides", "initial_maps", "is_linear", "mean_of_points", "mean_of_queries", "penalty_of"]
+__all__ = ["Sides", "initial_maps", "is_linear", "mean_of_any", "mean_of_queries", "penalty_of"]
 
 Array = NDArray[Any]
 
@@ -156,17 +157,15 @@ def penalty_of(
     return total, gradients
 
 
-def mean_of_points(X: Any, weight: NDArray[np.float64] | None = None) -> Array:
-    """Return a mean, computed relative to a point, so that large values keep their digits."""
-    if isinstance(X, Source):
-        weight = np.ones(len(X)) if weight is None else weight
-        origin, moved = X[0].astype(np.float64), np.zeros(X.shape[1])
-        for rows, block in parts(X):
-            moved += weight[rows] @ (block - origin)
-        return np.asarray(origin + moved / weight.sum())
-    if weight is None:
-        return np.asarray(X[0] + (X - X[0]).mean(axis=0, dtype=np.float64))
-    return np.asarray(X[0] + weight @ (X - X[0]) / weight.sum())
+def mean_of_any(X: Any, weight: NDArray[np.float64] | None = None) -> Array:
+    """Return the mean of an array, or of a source, which is read once."""
+    if not isinstance(X, Source):
+        return mean_of_points(X, weight)
+    weight = np.ones(len(X)) if weight is None else weight
+    origin, total = X[0].astype(np.float64), np.zeros(X.shape[1])
+    for rows, block in parts(X):
+        total += weight[rows] @ (block - origin)
+    return np.asarray(origin + total / weight.sum())
 
 
 def mean_of_queries(
@@ -184,9 +183,9 @@ def mean_of_queries(
     own = np.bincount(y, weight, y_database.max() + 1)
     known = own > 0
     shares = np.divide(np.bincount(y_database), own, out=np.zeros(len(own)), where=known)[y]
-    mean = mean_of_points(X, shares if weight is None else shares * weight)
+    mean = mean_of_any(X, shares if weight is None else shares * weight)
     if not known.all():
-        mean += mean_of_points(database) - mean_of_points(take(database, known[y_database]))
+        mean += mean_of_any(database) - mean_of_any(take(database, known[y_database]))
     return mean
 
 
