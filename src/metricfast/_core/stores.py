@@ -289,7 +289,7 @@ def as_source(X: Any, name: str = "X") -> Source | None:
 def in_memory(X: Any, what: str, instead: str) -> Any:
     """Return all points of a source as an array; other points as they are.
 
-    Raises MemoryError if they do not fit into memory, which names `what` needs them, and what to do
+    Raises MemoryError if they do not fit. The message begins with `what` and ends with what to do
     `instead`.
     """
     source = as_source(X, what)

@@ -28,7 +28,7 @@ TryFolds = Callable[[Judge, Any, Any, Array, Folds], list[Trial]]
 
 
 class Course:
-    """Trials, one after another; or by `try_folds`, those of a learner at the same time."""
+    """Trials of learners, fold by fold; `try_folds` tries all folds of a learner at once."""
 
     def __init__(
         self,

@@ -33,8 +33,9 @@ _FEW = 64
 # So many queries leave threads waiting for each other in a block: some blocks are then searched at
 # a time, of up to and at least so many bytes.
 _FEW_QUERIES, _AT_ONCE, _LEAST = 2048, 16 << 20, 2 << 20
-# Bytes that a search makes of each number of a block, and of some nine more for each point.
-_TREE = 16
+# Largest number of bytes that a search needs for a number of a block. A point counts as nine
+# numbers more.
+_SEARCH = 16
 
 T = TypeVar("T")
 
@@ -84,7 +85,7 @@ class Queries(NamedTuple):
 
 
 def on_disk(*points: Points) -> bool:
-    """Tell whether any of these points are read by blocks."""
+    """Return whether any of the points are read by blocks."""
     return any(isinstance(each, Source) for each in points)
 
 
@@ -131,7 +132,7 @@ def search_by_blocks(
         exponent = exponent if abs(exponent) > _ORDINARY else 0
     memory = working_memory()
     size = max(1, memory // 2 // (row_bytes(queries) + found))
-    most = memory // 4 // (_TREE * (database.shape[1] + 9))
+    most = memory // 4 // (_SEARCH * (database.shape[1] + 9))
     at_once, n_rows = 1, block_rows(row_bytes(database))
     if not isinstance(database, Source):
         n_rows = block_rows(row_bytes(database), most=memory)  # there is nothing to read

@@ -39,9 +39,10 @@ def why_in_memory(learner: Any, by_batches: bool, validate: bool) -> tuple[str, 
 
 
 def hold(X: Any, needed: tuple[str, str] | None = None, name: str = "X") -> Any:
-    """Return points of a source in memory; the source itself where they are too many.
+    """Return the points of a source as an array, or the source if they take too much memory.
 
-    `needed`: that of `why_in_memory`, for the MemoryError that is raised where they do not fit.
+    That is more than half of the working memory. With `needed`, which `why_in_memory` returns, all
+    points are read, and a MemoryError says why.
     """
     if not isinstance(X, Source):
         return X
