@@ -28,7 +28,7 @@ ROW = 4 * WIDTH  # bytes
 GIGABYTES, SMALL = 10_240_000_000 // ROW, 204_800_000 // ROW
 QUERIES, K = 1000, 10
 BATCH, ROWS = 1000, 16  # of NCA
-MEMORY = "500 MB"
+MEMORY = 500  # MiB of working memory
 CHECKED = 200_000  # points
 
 

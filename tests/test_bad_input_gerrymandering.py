@@ -9,9 +9,6 @@ import pytest
 from bad_input import changed, check, read_table
 from scipy.sparse import csr_array
 from sklearn.datasets import load_digits, load_iris
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from trained import configured
 
 from metricfast import AsymmetricSimilarity, NeighborhoodGerrymandering
@@ -70,12 +67,6 @@ CASES = {
     "database-nan": lambda learner: fit(learner, X, Y, changed(np.nan, X), Y),
     "database-labels-nan": lambda learner: fit(learner, X, Y, X, np.where(Y == 0, np.nan, Y)),
     "database-one-class": lambda learner: fit(learner, X[:50], Y[:50], X[:50], Y[:50]),
-    "database-pipeline": lambda learner: make_pipeline(StandardScaler(), learner()).fit(
-        X, Y, asymmetricsimilarity__X_database=X, asymmetricsimilarity__y_database=Y
-    ),
-    "database-search": lambda learner: cross_val_score(
-        learner(), X, Y, cv=3, params={"X_database": X, "y_database": Y}, error_score="raise"
-    ),
     "class-unseen": lambda learner: fit(learner, X, Y, X[:99], Y[:99]),
     "class-type": lambda learner: fit(learner, X, Y, X, NAMES),
     "predict-unfitted": lambda learner: learner().predict(X),

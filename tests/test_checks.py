@@ -137,7 +137,7 @@ def test_sparse_points_become_arrays_or_are_kept_sparse():
     for form in (csr_array, csc_matrix, coo_array):
         np.testing.assert_array_equal(points(form(POINTS), order="C"), POINTS)
     wide = csr_array((10, 10**12))
-    with pytest.raises(MemoryError, match=r"X, a sparse matrix of shape \(10, 1000000000000\), as"):
+    with pytest.raises(MemoryError, match=r"X, a sparse matrix of shape \(10, 10+\), does"):
         points(wide)
     kept = points(csr_array(POINTS), accept_sparse=("csr", "csc"))
     np.testing.assert_array_equal(kept.toarray(), POINTS)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.base import clone
 from trained import configured
 
@@ -20,6 +21,7 @@ pytest.importorskip("distributed")
 import dask
 from dask_cases import CHUNKS, LEARNERS, MARKS, ORDER, SAME, X, Y, cluster, cut, learned
 
+from metricfast._core.memory import in_caller_memory
 from metricfast.dask import (
     DistributedLearner,
     _workers,
@@ -247,17 +249,17 @@ def test_callbacks_are_told_of_averages_by_the_client(name: str, client: Any) ->
     np.testing.assert_array_equal(states[1][3], learned(found))
 
 
-def limit_there(item: Any, threads: int) -> Any:
-    return mf.get_config()["memory_limit"]
+def memory_there(item: Any, threads: int) -> Any:
+    return sklearn.get_config()["working_memory"]
 
 
-def test_tasks_keep_to_the_limit_of_the_client(client: Any) -> None:
-    workers, default = _workers.Workers(client), mf.get_config()["memory_limit"]
-    with mf.config_context(memory_limit="2 kB"):
-        assert workers.run(limit_there, range(3)) == [2000] * 3
-        later = dask.delayed(_workers.under_limit(limit_there))(0, 1)
-    assert workers.run(limit_there, range(3)) == [default] * 3
-    assert later.compute() == 2000
+def test_tasks_have_the_working_memory_of_the_client(client: Any) -> None:
+    workers, default = _workers.Workers(client), sklearn.get_config()["working_memory"]
+    with sklearn.config_context(working_memory=2):
+        assert workers.run(memory_there, range(3)) == [2] * 3
+        later = dask.delayed(in_caller_memory(memory_there))(0, 1)
+    assert workers.run(memory_there, range(3)) == [default] * 3
+    assert later.compute() == 2
 
 
 def test_learners_are_compared_on_workers(client: Any) -> None:

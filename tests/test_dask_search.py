@@ -135,11 +135,6 @@ def test_a_search_is_dealt_out_to_threads() -> None:
     assert sorted(ran.values()) == [2, 4]
 
 
-def test_a_database_beyond_the_limit_is_refused(client: Any) -> None:
-    with mf.config_context(memory_limit="1 kB"), pytest.raises(MemoryError, match="each worker"):
-        kneighbors(cut(X), cut(X, 50), compute=True)
-
-
 def test_maps_are_those_of_the_call(client: Any) -> None:
     L = np.eye(4)
     found = kneighbors(cut(X), n_neighbors=2, L=L)[0]

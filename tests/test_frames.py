@@ -10,6 +10,7 @@ import pytest
 from registry import POINTS, entry_of, make, of_points
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from working_memory import working_memory
 
 import metricfast as mf
 from metricfast import embeddings, losses, metrics, sources
@@ -362,7 +363,7 @@ def test_frames_of_single_precision_stay_so(frame):
 def test_tables_of_arrow_stay_where_they_are():
     table = pa.table({"a": np.arange(5000.0), "b": np.arange(5000.0) % 7})
     expected = mf.kneighbors(np.asarray(table), n_neighbors=2)[1]
-    with mf.config_context(memory_limit=400_000):
+    with working_memory(400_000):
         np.testing.assert_array_equal(mf.kneighbors(table, n_neighbors=2)[1], expected)
     with pytest.raises(ValueError, match="data must hold numbers; its column 'c' holds text"):
         sources.Columns(pa.table({"a": [1.0], "c": ["x"]}))

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import sysconfig
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Barrier, Event, Thread
@@ -21,7 +20,6 @@ from threadpoolctl import ThreadpoolController
 import metricfast as mf
 from metricfast import losses, metrics, neighbors, sources
 from metricfast._core.threadpool import one_blas_thread
-from metricfast._core.warn import unwarned, warn_user
 
 THREADS = 8
 X, Y = load_iris(return_X_y=True)
@@ -103,26 +101,6 @@ def test_a_thread_that_ends_leaves_the_others_their_one_blas_thread():
         other.join()
         assert set(blas_threads()) == {1}
     assert blas_threads() == limits
-
-
-def test_a_thread_that_holds_warnings_back_leaves_those_of_others():
-    begun, end = Event(), Event()
-
-    def work():
-        with unwarned():
-            begun.set()
-            end.wait()
-            warn_user("held back")
-
-    other = Thread(target=work)
-    other.start()
-    begun.wait()
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        warn_user("heard")
-        end.set()
-        other.join()
-    assert [str(each.message) for each in told] == ["heard"]
 
 
 LOAD = f"""

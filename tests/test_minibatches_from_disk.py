@@ -28,6 +28,7 @@ from minibatch_cases import (
 )
 from sklearn.base import clone
 from trained import configured
+from working_memory import working_memory
 
 import metricfast as mf
 from metricfast import losses, sources
@@ -48,9 +49,9 @@ def no_thread_survives() -> Iterator[None]:
 def test_points_beyond_memory_are_learned_from_in_chunks(learner: Any) -> None:
     y, source = labels_of(learner), Counted(X)
     inside = clone(learner).fit(X, y)
-    with mf.config_context(memory_limit="1 GB"):  # one chunk holds all
+    with working_memory(1_000_000_000):  # one chunk holds all
         np.testing.assert_array_equal(parameters(clone(learner).fit(source, y)), parameters(inside))
-    with mf.config_context(memory_limit=LIMIT):
+    with working_memory(LIMIT):
         source = Counted(X)
         outside = clone(learner).fit(source, y)
         again = clone(learner).fit(Counted(X), y)
@@ -61,7 +62,7 @@ def test_points_beyond_memory_are_learned_from_in_chunks(learner: Any) -> None:
 
 
 def test_two_chunks_are_held_at_most_and_rows_of_all_are_given_once() -> None:
-    with mf.config_context(memory_limit=LIMIT):
+    with working_memory(LIMIT):
         chunked = Chunked(Counted(X))
     alive: list[weakref.ref[Array]] = []
     given, starts = [], []
@@ -85,7 +86,7 @@ def test_targets_of_points_on_disk_are_those_of_all(
 ) -> None:
     monkeypatch.setattr("metricfast.learners.lmnn_targets._CANDIDATES", most)
     L = np.random.RandomState(0).randn(3, WIDTH)
-    with mf.config_context(memory_limit=LIMIT):
+    with working_memory(LIMIT):
         found = [targets_of_all(Counted(X), Y, 3, map_) for map_ in (None, L)]
     for targets, Z in zip(found, (X, X @ L.T), strict=True):
         assert (Y[targets] == Y[:, None]).all() and (targets != np.arange(N)[:, None]).all()
@@ -99,7 +100,7 @@ def test_lmnn_learns_from_a_memory_map_as_from_an_array(params: Any, tmp_path: A
     np.save(tmp_path / "X.npy", X)
     source = np.load(tmp_path / "X.npy", mmap_mode="r")
     lmnn = mf.LMNN(**SGD, **params)
-    with mf.config_context(memory_limit=LIMIT):
+    with working_memory(LIMIT):
         outside = clone(lmnn).fit(source, Y)
         again = clone(lmnn).fit(source, Y)
         part = clone(lmnn).set_params(early_stopping=False).partial_fit(source, Y)
@@ -119,7 +120,7 @@ def test_starts_are_of_all_points(init: str, weighted: bool) -> None:
         learner = configured(given, max_epochs=1, learning_rate=1e-12)
         weights = {} if weight is None else {"sample_weight": weight}
         inside = parameters(clone(learner).fit(X[order], Y[order], **weights))
-        with mf.config_context(memory_limit=LIMIT):
+        with working_memory(LIMIT):
             found = parameters(clone(learner).fit(Counted(X[order]), Y[order], **weights))
         found, inside = found / np.linalg.norm(found), inside / np.linalg.norm(inside)
         np.testing.assert_allclose(found, inside, atol=1e-5)
@@ -133,7 +134,7 @@ def test_an_iterator_is_gone_through_in_its_order() -> None:
         yield from np.array_split(X, 31)
 
     source = sources.Batches(make)
-    with mf.config_context(memory_limit=LIMIT):
+    with working_memory(LIMIT):
         mf.NCA(**SGD).fit(source, Y)
     # To count, for the mean (its first block, all), for the components that it starts with, for a
     # sample, for its scale, and each epoch.
@@ -144,7 +145,7 @@ def test_an_iterator_is_gone_through_in_its_order() -> None:
 def test_mean_and_exponent_are_those_of_all_points(scale: float, shift: float) -> None:
     points = X.astype(np.float64) * scale + shift
     expected = mf._core.scaling.center_and_rescale(points)
-    with mf.config_context(memory_limit=LIMIT):
+    with working_memory(LIMIT):
         mean, exponent = mean_and_exponent(Counted(points))
     assert exponent == expected[1]
     np.testing.assert_allclose(
@@ -152,48 +153,27 @@ def test_mean_and_exponent_are_those_of_all_points(scale: float, shift: float) -
     )
 
 
+class TooLarge(sources.Source):
+    shape, dtype = (1000, 4), np.dtype(np.float32)
+
+    def read(self, start: int, stop: int) -> Array:
+        raise MemoryError
+
+
 def test_a_solver_of_all_points_says_which_one_takes_parts() -> None:
-    for learner, other in ((mf.NCA(), "adam"), (mf.TripletLearner(solver="lbfgs"), "adam")):
-        with (
-            mf.config_context(memory_limit=LIMIT),
-            pytest.raises(MemoryError, match=f"solver='lbfgs', would take .* set solver='{other}'"),
-        ):
-            learner.fit(Counted(X), Y)
-    for learner in (LEARNERS[0], LEARNERS[-3]):  # before it is trained
-        with (
-            mf.config_context(memory_limit=LIMIT),
-            pytest.raises(MemoryError, match="validate=True needs in memory"),
-        ):
-            clone(learner).fit(Counted(X), Y, validate=True)
-
-
-def test_what_needs_all_points_is_refused_with_what_it_takes(tmp_path: Any) -> None:
-    np.save(tmp_path / "X.npy", X)
-    for points in (np.load(tmp_path / "X.npy", mmap_mode="r"), Counted(X)):
-        with mf.config_context(memory_limit=LIMIT - 1):
-            for side in ({}, {"X_database": points, "y_database": Y}):
-                with pytest.raises(MemoryError, match=r"which vote, would take [\d,]+ bytes"):
-                    mf.AsymmetricSimilarity().fit(points, Y, **side)
-            with pytest.raises(MemoryError, match=r"which vote, would take [\d,]+ bytes"):
-                mf.NeighborhoodGerrymandering(callbacks=[pytest.fail]).fit(points, Y)
-            learner = mf.AsymmetricSimilarity(solver="lbfgs")
-            with pytest.raises(
-                MemoryError, match=r"^X_database, which AsymmetricSimilarity needs in memory with"
-            ):
-                learner.fit(X[:100], Y[:100], points, Y)
+    for learner in (mf.NCA(), mf.TripletLearner(solver="lbfgs")):
+        with pytest.raises(MemoryError, match=r"solver='lbfgs', does not .* set solver='adam'"):
+            learner.fit(TooLarge(), np.arange(1000) % 2)
 
 
 def test_database_of_all_points_is_refused() -> None:
     learner = mf.EmbeddingLearner(losses.NCA(), database="all")
-    with mf.config_context(memory_limit=LIMIT), pytest.raises(ValueError, match="database must be"):
+    with working_memory(LIMIT), pytest.raises(ValueError, match="database must be"):
         learner.fit(Counted(X), Y)
 
 
 def test_classes_too_small_to_meet_are_refused() -> None:
-    many = np.arange(N) % (N // 5)
-    with mf.config_context(memory_limit=LIMIT):
-        with pytest.raises(MemoryError, match="4 points of each of 1200 classes"):
-            mf.LMNN(**SGD).fit(Counted(X), many)
+    with working_memory(LIMIT):
         none = batches_of(Chunked(Counted(X)), lambda rows: [], np.random.RandomState(0), 10)
         with pytest.raises(ValueError, match="too small"):  # for a sampler of one's own
             list(none())
@@ -206,7 +186,7 @@ def test_lmnn_learns_from_blocks_as_from_an_array(share: float, real_data: Any) 
     points, y, test = data["X"].astype(np.float32), data["y"], data["split"] == 1
     train, learner = points[~test], mf.LMNN(solver=mf.solvers.Adam(max_epochs=10), random_state=0)
     inside = clone(learner).fit(train, y[~test])
-    with mf.config_context(memory_limit=int(share * train.nbytes)):
+    with working_memory(int(share * train.nbytes)):
         outside = learner.fit(Counted(train), y[~test])
     for k in (1, 3):
         judge = mf.KNeighborsClassifier(k)
@@ -230,7 +210,7 @@ def test_what_fails_while_reading_or_learning_ends_the_reader(
     def interrupt(*_: Any) -> Array:
         raise KeyboardInterrupt
 
-    with mf.config_context(memory_limit=LIMIT):
+    with working_memory(LIMIT):
         with pytest.raises(ValueError, match=f"NaN or infinity in rows .* {N - 1}"):
             clone(learner).fit(Counted(bad), Y)
         with pytest.raises(OSError, match="the disk is gone") as error:
@@ -250,7 +230,7 @@ def test_a_training_is_gone_on_from_its_checkpoint(learner: Any, tmp_path: Any) 
     def kill(state: Any) -> None:
         raise KeyboardInterrupt
 
-    with mf.config_context(memory_limit=LIMIT):
+    with working_memory(LIMIT):
         expected = configured(learner, max_epochs=3).fit(Counted(X), Y)
         learner = configured(learner, max_epochs=3, checkpoint=tmp_path / "training")
         with pytest.raises(KeyboardInterrupt):
@@ -262,9 +242,9 @@ def test_a_training_is_gone_on_from_its_checkpoint(learner: Any, tmp_path: Any) 
 
 
 KILLED = """
-import os, sys, numpy as np, metricfast as mf
+import os, sys, numpy as np, metricfast as mf, sklearn
 X = np.load(sys.argv[1] + "/X.npy", mmap_mode="r")
-mf.set_config(memory_limit=int(sys.argv[2]))
+sklearn.set_config(working_memory=int(sys.argv[2]) / 2**20)
 checkpoint = mf.callbacks.Checkpoint(sys.argv[1] + "/training")
 lmnn = mf.LMNN(solver=mf.solvers.Adam(max_epochs=4), random_state=0)
 lmnn.callbacks = [checkpoint, lambda state: state.iteration > 2 and os.kill(os.getpid(), 9)]
@@ -282,7 +262,7 @@ def test_a_training_that_was_killed_loses_no_more_than_its_last_step(tmp_path: A
     )
     assert ended.returncode == -9, ended.stderr.decode()
     source, seen = np.load(tmp_path / "X.npy", mmap_mode="r"), []
-    with mf.config_context(memory_limit=LIMIT):
+    with working_memory(LIMIT):
         whole = mf.LMNN(**SGD).fit(source, Y)
         resumed = mf.LMNN(
             **SGD, callbacks=[mf.callbacks.Checkpoint(tmp_path / "training"), seen.append]
@@ -293,7 +273,7 @@ def test_a_training_that_was_killed_loses_no_more_than_its_last_step(tmp_path: A
 
 
 HELD = """
-import resource, sys, numpy as np, metricfast as mf
+import resource, sys, numpy as np, metricfast as mf, sklearn
 X, y = np.load(sys.argv[1] + "/X.npy", mmap_mode="r"), np.load(sys.argv[1] + "/y.npy")
 learner = getattr(mf, sys.argv[2])(
     solver=mf.solvers.Adam(max_epochs=1), n_components=8, random_state=0
@@ -301,10 +281,10 @@ learner = getattr(mf, sys.argv[2])(
 def peak():
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-with mf.config_context(memory_limit=4_000_000):
+with sklearn.config_context(working_memory=4):
     learner.fit(X[:20000], y[:20000])  # what is loaded once, and the threads
 before = peak()
-with mf.config_context(memory_limit=int(sys.argv[3])):
+with sklearn.config_context(working_memory=int(sys.argv[3]) / 2**20):
     learner.fit(X, y)
 print(peak() - before)
 """
@@ -332,7 +312,7 @@ def test_points_are_held_out_and_weighed(learner: Any) -> None:
     y, weight = labels_of(learner), (np.arange(N) % 3 > 0).astype(float)
     learner = configured(learner, early_stopping=True, patience=1)
     weights = {} if hasattr(learner, "_parts") else {"sample_weight": weight}
-    with mf.config_context(memory_limit=LIMIT):
+    with working_memory(LIMIT):
         found = learner.fit(Counted(X), y, **weights)
     assert len(found.validation_scores_) == found.n_iter_
     assert np.isfinite(parameters(found)).all() and np.isfinite(found.validation_scores_).all()

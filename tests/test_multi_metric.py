@@ -7,8 +7,9 @@ import pytest
 from scipy.optimize import check_grad
 from sklearn.datasets import load_iris
 from sklearn.utils.estimator_checks import check_estimator
+from working_memory import working_memory
 
-from metricfast import LMNN, KNeighborsClassifier, config_context, losses
+from metricfast import LMNN, KNeighborsClassifier, losses
 from metricfast.neighbors import MultiMetricLMNN
 from metricfast.predictors.local_objective import LocalObjective
 
@@ -42,7 +43,7 @@ def test_loss_and_gradient():
         maps.ravel(),
     )
     assert error < 1e-4 * np.linalg.norm(gradient)
-    with config_context(memory_limit=30000):  # some anchors at a time
+    with working_memory(30000):  # some anchors at a time
         np.testing.assert_allclose(objective(maps)[1], gradient, rtol=1e-12, atol=1e-12)
     same = np.tile(maps[0], (3, 1, 1))
     expected, _ = losses.LMNN(regularization=0.3)(points @ maps[0].T, codes, targets=targets)

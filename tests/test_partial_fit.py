@@ -10,6 +10,7 @@ import pytest
 from minibatch_cases import LEARNERS, LIMIT, Counted, N, X, Y, error, labels_of
 from sklearn.base import clone
 from trained import configured
+from working_memory import working_memory
 
 import metricfast as mf
 from metricfast import losses
@@ -24,7 +25,7 @@ def test_partial_fit_goes_over_the_chunks_of_a_part(learner: Any) -> None:
     if hasattr(learner, "early_stopping"):
         learner.set_params(early_stopping=False)
     halves, labels = np.array_split(X, 2), np.array_split(Y, 2)
-    with mf.config_context(memory_limit=LIMIT // 2):
+    with working_memory(LIMIT // 2):
         for _ in range(2):
             for half, y in zip(halves, labels, strict=True):
                 learner.partial_fit(Counted(half), y)

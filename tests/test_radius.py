@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 from reference import squared_distances
 from scipy.sparse import csr_array
 from sklearn.neighbors import NearestNeighbors
+from working_memory import working_memory
 
 import metricfast as mf
 from metricfast._core.dispatch import get_kernels
@@ -122,7 +121,7 @@ def test_a_distance_that_was_returned_reaches_its_neighbour(dtype, scale, tmp_pa
         for i, (far, last) in enumerate(zip(distances[:, 4], near[:, 4], strict=True)):
             found = mf.radius_neighbors(X[i : i + 1], X, far, **maps)
             assert last in found[1] and found[0].max() <= far
-            with mf.config_context(memory_limit=20_000):
+            with working_memory(20_000):
                 by_blocks = mf.radius_neighbors(X[i : i + 1], file, far, **maps)
             for one, other in zip(found, by_blocks, strict=True):
                 np.testing.assert_array_equal(one, other)
@@ -158,8 +157,8 @@ def test_an_infinite_radius_reaches_all_points(dtype, sort, scale):
     np.testing.assert_array_equal(distances.reshape(5, 4), expected_distances)
     if not sort or np.isfinite(distances).all():
         np.testing.assert_array_equal(indices.reshape(5, 4), expected)
-    with mf.config_context(memory_limit=4000):
-        by_blocks = mf.radius_neighbors(X, radius=np.inf, sort_results=sort)
+    with working_memory(4000):
+        by_blocks = mf.radius_neighbors(mf.sources.Rows(X), radius=np.inf, sort_results=sort)
         for one, other in zip(by_blocks, found, strict=True):
             np.testing.assert_array_equal(one, other)
 
@@ -191,49 +190,3 @@ def test_the_kernel_checks_once_more():
             get_kernels().radius_neighbors(
                 X, y, radius, None, None, exclude, False, False, False, 9, 1
             )
-
-
-@pytest.mark.parametrize("in_memory", [True, False])
-@pytest.mark.parametrize("sort_results", [True, False])
-def test_pairs_beyond_the_memory_limit_are_counted_alone(in_memory, sort_results):
-    X = points(900, 300, np.float64)
-    X[:, 4:] = 0  # long points, which are read by blocks
-    n_pairs = sum(len(row) for row in expected(X, X, 1.5))
-    how = {"radius": 1.5, "exclude": np.full(900, -1), "sort_results": sort_results}
-    source = X if in_memory else Read(X)
-    limit, told = 1_000_000, []
-    while True:
-        try:
-            with mf.config_context(memory_limit=limit):
-                found = mf.radius_neighbors(X, source, **how)
-            break
-        except MemoryError as error:
-            count, limit = re.search(r"radius, ([\d,]+) nei.*_limit=(\d+)\)", str(error)).groups()
-            limit = int(limit)
-            told.append(int(count.replace(",", "")))
-            # Of pairs just outside some may be counted, where those blocks do not tell them apart.
-            assert n_pairs <= told[-1] <= 1.001 * n_pairs
-            # A third more where points are searched by blocks.
-            assert limit == -(-4 * 64 * (told[-1] + 900) // 3)
-    assert 1 <= len(told) <= 2
-    for one, other in zip(found, mf.radius_neighbors(X, X, **how), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-class Read(mf.sources.Source):
-    """Points that are read."""
-
-    def __init__(self, X):
-        self.X, self.shape, self.dtype = X, X.shape, X.dtype
-
-    def read(self, start, stop):
-        return self.X[start:stop].copy()
-
-
-def test_queries_without_neighbors_count_as_well():
-    queries = np.arange(100_000.0)[:, None] + 1
-    with (
-        mf.config_context(memory_limit="1 MB"),
-        pytest.raises(MemoryError, match=r"0 neighbors of 100,000 queries.*limit=6400156\)"),
-    ):
-        mf.radius_neighbors(queries, [[0.0]], 0.5)

@@ -11,6 +11,7 @@ from sklearn import config_context
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from working_memory import working_memory
 
 import metricfast as mf
 
@@ -36,7 +37,7 @@ def test_relevance_is_the_diagonal_of_m_in_spreads():
     np.testing.assert_allclose(relevance, own / own.sum())
     np.testing.assert_allclose(learner.feature_relevance(csr_array(X)), relevance)
     np.testing.assert_allclose(learner.feature_relevance(X + 100), relevance)
-    with mf.config_context(memory_limit=8 * 7 * X[0].nbytes):  # blocks of 7 points
+    with working_memory(8 * 7 * X[0].nbytes):  # blocks of 7 points
         by_blocks = learner.feature_relevance(mf.sources.Rows(X + 100))
     np.testing.assert_allclose(by_blocks, relevance)
     turn, _ = np.linalg.qr(RNG.normal(size=(3, 3)))

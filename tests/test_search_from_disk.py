@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 import warnings
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sklearn.datasets import load_iris
+from working_memory import working_memory
 
 import metricfast as mf
 from metricfast import metrics, sources
@@ -22,7 +22,6 @@ Array = NDArray[Any]
 RNG = np.random.RandomState(0)
 N, D, QUERIES, K = 300, 128, 60, 30
 BASE = RNG.randn(N, D)
-SOFT = mf.NCAClassifier(max_epochs=1, random_state=0)
 COPIES = BASE[RNG.randint(0, 40, N)]
 POINTS: dict[str, Array] = {
     "ordinary": BASE,
@@ -94,11 +93,9 @@ def test_results_are_those_of_points_in_memory(points: str, dtype: type, maps: s
     Q = X[np.random.RandomState(1).permutation(N)[:QUERIES]]
     radius = float(np.median(mf.kneighbors(Q, X, K, **how)[0])) or 1e-3
     for name, call in CALLS.items():
-        # Of more queries the limit does not hold what is within the radius.
-        some = Q[:8] if name in ("radius_neighbors", "by distance") else Q
-        expected = call(some, X, how, radius)
-        for queries, database in ((Stored(some), Stored(X)), (some, Stored(X)), (some, X)):
-            with mf.config_context(memory_limit="150 kB"):  # blocks of 18 points, or fewer
+        expected = call(Q, X, how, radius)
+        for queries, database in ((Stored(Q), Stored(X)), (Q, Stored(X)), (Stored(Q), X)):
+            with working_memory(150_000):  # blocks of 18 points, or fewer
                 found = call(queries, database, how, radius)
             for a, b in zip(as_tuple(expected), as_tuple(found), strict=True):
                 assert a.dtype == b.dtype
@@ -110,7 +107,7 @@ def test_what_earlier_blocks_have_found_bounds_later_ones(unit: float) -> None:
     X = unit * np.random.RandomState(0).randint(0, 3, (54_000, 64))  # many of which are as near
     X = X.astype(np.float32 if unit == 1 else np.float64)
     expected = mf.kneighbors(X[-100:], X, 5, exclude=np.arange(53_900, 54_000))
-    with mf.config_context(memory_limit=8 * X.nbytes // 3):
+    with working_memory(8 * X.nbytes // 3):
         found = mf.kneighbors(X[-100:], Stored(X), 5, exclude=np.arange(53_900, 54_000))
     np.testing.assert_array_equal(found, expected)
 
@@ -119,7 +116,7 @@ def test_points_after_zeros_show_the_unit_of_all() -> None:
     X = 1e-180 * RNG.randn(3000, 3)
     X[:70] = 0
     expected = mf.kneighbors(X[:100], X, n_neighbors=3)
-    with mf.config_context(memory_limit="40 kB"):
+    with working_memory(40_000):
         found = mf.kneighbors(X[:100], sources.Rows(X), n_neighbors=3)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -128,7 +125,7 @@ def test_points_after_zeros_show_the_unit_of_all() -> None:
 def test_a_database_is_read_once_for_a_block_of_queries() -> None:
     X = BASE.astype(np.float32)
     stored = Stored(X)
-    with mf.config_context(memory_limit="100 kB"):
+    with working_memory(100_000):
         mf.kneighbors(X[:50], stored, 5)
         assert stored.rows_read == N
         # The first block tells that no point need be shifted before it is embedded.
@@ -139,7 +136,7 @@ def test_a_database_is_read_once_for_a_block_of_queries() -> None:
 def test_bad_values_are_found_while_they_are_read() -> None:
     X = BASE.copy()
     X[200, 3] = np.nan
-    with mf.config_context(memory_limit="100 kB"):
+    with working_memory(100_000):
         for call in (mf.kneighbors, mf.pairwise_distances, mf.radius_neighbors):
             with pytest.raises(ValueError, match=r"(database|Y) contains NaN or infinity in rows"):
                 call(BASE[:5], Stored(X))
@@ -149,52 +146,6 @@ def test_bad_values_are_found_while_they_are_read() -> None:
             )
         with pytest.raises(ValueError, match="database must have 3 columns"):
             mf.kneighbors([[1.0, 2.0, 3.0]], Stored(X))
-
-
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (mf.pairwise_distances, "480,000 bytes.*give out="),
-        (lambda X: mf.kneighbors(X, n_neighbors=100), "480,000 bytes.*give fewer queries"),
-        (lambda X: mf.kneighbors_per_class(X, X, LABELS, 50), "720,000 bytes.*give fewer queries"),
-        (lambda X: mf.Database(X[:50]).kneighbors(X, 40), "144,000 bytes.*give fewer queries"),
-        (mf.Database, r"[\d,]{7} bytes.*metricfast\.kneighbors"),
-        (lambda X: mf.Database(X[:100], L=np.eye(300, D)), r"[\d,]{7} bytes.*kneighbors"),
-        (lambda X: mf.KNeighborsClassifier().fit(Stored(X), LABELS), "307,200 bytes"),
-    ],
-)
-def test_what_memory_cannot_hold_is_refused(call: Callable[[Array], object], text: str) -> None:
-    with mf.config_context(memory_limit="100 kB"), pytest.raises(MemoryError, match=text):
-        call(BASE.astype(np.float32))
-
-
-def test_votes_that_are_refused_tell_what_they_take() -> None:
-    X, y = BASE.astype(np.float32), np.arange(N) % 2
-    voters = mf.KNeighborsClassifier(9).fit(X, y)
-    text = f"votes of 9 neighbors of each of {N} queries would take {792 * N:,} bytes"
-    with mf.config_context(memory_limit=792 * N - 1), pytest.raises(MemoryError, match=text):
-        voters.predict(X)
-    with mf.config_context(memory_limit=792 * N):
-        assert len(voters.predict(X)) == N
-
-
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (lambda X: mf.metric_gradient(X, weights=np.ones((N, N)), L=np.eye(D)), "metric_gradient"),
-        (lambda X: mf.losses.CoSENT()(X, X[:, 0]), "CoSENT of all pairs"),
-        (lambda X: SOFT.fit(X, np.arange(N) % 2).votes(X), "shares of votes"),
-    ],
-)
-def test_what_is_refused_is_done_at_the_number_that_is_told(
-    call: Callable[[Array], object], text: str
-) -> None:
-    limit = 160_000
-    with mf.config_context(memory_limit=limit), pytest.raises(MemoryError, match=text) as told:
-        call(BASE)
-    (needed,) = re.findall(r"memory_limit=(\d+)", str(told.value))
-    with mf.config_context(memory_limit=int(needed)):
-        call(BASE)
 
 
 def test_learners_predictors_and_metrics() -> None:
@@ -227,11 +178,9 @@ def test_learners_predictors_and_metrics() -> None:
             metrics.cross_validate_retrieval(mf.LFDA(), X_, y, folds=HALVES, metrics="recall_at_k")
         ),
     }
-    # Of all neighbours that vote.
-    limits = {"predict": "400 kB", "predict_proba": "20 MB"}
     for name, call in calls.items():
         expected = call(X)
-        with mf.config_context(memory_limit=limits.get(name, "110 kB")):
+        with working_memory(110_000):
             found = call(Stored(X))
         np.testing.assert_allclose(found, expected, rtol=1e-8, err_msg=name)
 
@@ -245,7 +194,7 @@ def means(report: metrics.RetrievalReport) -> list[float]:
 
 def test_queries_that_are_in_the_database_are_told_of() -> None:
     X, database = BASE.astype(np.float32), Stored(BASE.astype(np.float32))
-    with mf.config_context(memory_limit="100 kB"):
+    with working_memory(100_000):
         with pytest.warns(UserWarning, match="each query finds itself"):
             metrics.recall_at_k(X[:50], LABELS[:50], database, LABELS, k=2)
         with warnings.catch_warnings():
@@ -257,6 +206,7 @@ PROGRAM = """
 import resource, sys
 import numpy as np
 import metricfast as mf
+import sklearn
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -269,7 +219,7 @@ for start in range(0, len(X), 4096):
     X[start:start + 4096] = np.random.default_rng(start).normal(size=(4096, 64))
     X._mmap.madvise(4)  # MADV_DONTNEED
 X, out = np.load(f"{sys.argv[1]}/X.npy", mmap_mode="r"), stored("out", 1024, len(X) >> 4)
-mf.set_config(memory_limit="12 MB")
+sklearn.set_config(working_memory=12)
 few = np.ones((999, 64), np.float32)
 mf.pairwise_distances(few[:99], mf.kneighbors(few, few, 64)[0])
 before = peak()

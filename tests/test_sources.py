@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from working_memory import working_memory
 
 import metricfast as mf
 from metricfast import sources
-from metricfast._core import memory
 from metricfast._core.memory import block_rows
 from metricfast._core.sources import Part, Scaled, parts
 from metricfast._core.stores import as_source
@@ -230,8 +230,7 @@ def test_threads_make_sources_of_one_iterator() -> None:
     assert {source.shape for source in made} == {X.shape}
 
 
-@pytest.mark.parametrize("concurrent", [False, True])
-def test_blocks_are_read_ahead_as_the_source_and_the_limit_allow(concurrent: bool) -> None:
+def test_one_block_is_read_ahead_with_the_working_memory_of_the_caller() -> None:
     X = np.arange(40_000.0).reshape(-1, 4)
 
     class Slow(sources.Source):
@@ -243,14 +242,13 @@ def test_blocks_are_read_ahead_as_the_source_and_the_limit_allow(concurrent: boo
             Slow.most = max(Slow.most, Slow.reading)
             time.sleep(0.01)
             Slow.reading -= 1
+            assert block_rows(1) == 45_000
             return X[start:stop].copy()
 
-    Slow.concurrent = concurrent
-    n_rows = 500  # 16 kB, of which the reading ahead may take 60
-    with mf.config_context(memory_limit=360_000):
-        for rows, block in parts(Slow(), n_rows):
+    with working_memory(360_000):
+        for rows, block in parts(Slow(), 500):
             np.testing.assert_array_equal(block, X[rows])
-    assert Slow.most == (3 if concurrent else 1)
+    assert Slow.most == 1
 
 
 @pytest.mark.parametrize(
@@ -280,7 +278,6 @@ def test_blocks_are_read_ahead_as_the_source_and_the_limit_allow(concurrent: boo
         (lambda: mf.Covariance().fit(sources.Rows(np.eye(1))), ValueError, "minimum of 2"),
         (lambda: mf.NCA().fit(sources.Rows(np.eye(3)), [0, 1]), ValueError, "inconsistent"),
         (lambda: mf.NCA().fit(sources.Rows(np.eye(3)), ""), ValueError, "y should be a 1d array"),
-        (lambda: mf.set_config(memory_limit="lots"), ValueError, "memory_limit must be"),
     ],
 )
 def test_bad_stores(make: Callable[[], object], error: type[Exception], text: str) -> None:
@@ -288,49 +285,13 @@ def test_bad_stores(make: Callable[[], object], error: type[Exception], text: st
         make()
 
 
-def test_memory_limit() -> None:
-    default = mf.get_config()["memory_limit"]
-    assert default > 1e8
-    with mf.config_context(memory_limit="1 MiB"):
-        assert mf.get_config() == {"memory_limit": 1 << 20}
-        assert block_rows(1024) == 128
-        with mf.config_context():
-            assert mf.get_config() == {"memory_limit": 1 << 20}
-        big = sources.Rows(np.broadcast_to(np.float32(0), (10**6, 100)))
-        with pytest.raises(MemoryError, match="800,000,000 bytes"):
-            mf.NCA().fit(big, np.arange(10**6) % 2)
-        with pytest.raises(MemoryError, match="give fewer queries"):
-            mf.kneighbors(big)
-    assert mf.get_config()["memory_limit"] == default
-
-
-@pytest.mark.parametrize(
-    ("own", "files", "limits"),
-    [
-        ("0::/a/b", {"a/memory.max": "4000", "a/b/memory.max": "max", "c/memory.max": "7"}, [4000]),
-        ("0::/", {"memory.max": "5000"}, [5000]),  # as in a container
-        (
-            "5:cpu,cpuacct:/a\n4:memory:/a/b\n0::/x",
-            {
-                "memory/a/b/memory.limit_in_bytes": "3000",
-                "memory/memory.limit_in_bytes": "9223372036854771712",
-                "cpu/a/memory.limit_in_bytes": "7",
-            },
-            [3000, 9223372036854771712],
-        ),
-        ("1:name=systemd:/", {}, []),
-    ],
-)
-def test_limits_of_control_groups(
-    own: str, files: dict[str, str], limits: list[int], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    (tmp_path / "own").write_text(own + "\n")
-    for name, text in files.items():
-        (tmp_path / "groups" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "groups" / name).write_text(text + "\n")
-    monkeypatch.setattr(memory, "_OWN_GROUPS", tmp_path / "own")
-    monkeypatch.setattr(memory, "_GROUPS", tmp_path / "groups")
-    assert list(memory._of_control_groups()) == limits
-    if limits:
-        assert memory.usable_memory.__wrapped__() == 0.75 * min(limits)
+def test_pages_of_a_memory_map_are_let_go(tmp_path: Path) -> None:
+    X = np.arange(200_000.0).reshape(-1, 2)
+    for mode, offset in (("r", 0), ("r+", 1000), ("c", 0)):
+        np.save(tmp_path / "X.npy", X)
+        view = np.load(tmp_path / "X.npy", mmap_mode=mode)[offset:]
+        if mode != "r":
+            view[7] = -1  # also what is in no file yet is read, twice
+        for _ in range(2):
+            for part in (view, view[::-3], view[:, 1:], view[:, ::-1], view[3:4][::-1]):
+                np.testing.assert_array_equal(sources.Rows(part)[:], np.array(part))

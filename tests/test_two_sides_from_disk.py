@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from minibatch_cases import LIMIT, WIDTH, Array, Counted, N, X, Y, parameters
+from working_memory import working_memory
 
 import metricfast as mf
 from metricfast.embeddings import MLP
@@ -47,8 +48,8 @@ def no_thread_survives() -> Iterator[None]:
 def test_either_side_may_be_beyond_memory(which: str, tied: bool) -> None:
     inside = fit(learner(tied=tied), QUERIES[Q], X[D])
     sides = [make(A) for make, A in zip(SIDES[which], (QUERIES[Q], X[D]), strict=True)]
-    limit = 300_000  # 4 times a side that is in memory, and not 5 times one that may be
-    with mf.config_context(memory_limit=limit):
+    limit = 120_000  # less than twice a side
+    with working_memory(limit):
         found = [fit(learner(tied=tied), *sides) for _ in range(2)]
     np.testing.assert_array_equal(parameters(found[0]), parameters(found[1]))
     for side in sides:
@@ -66,7 +67,7 @@ def test_queries_beyond_memory_are_their_own_database(tied: bool) -> None:
     params: dict[str, Any] = {"n_components": 4, "tied": tied}
     inside = learner(**params).fit(X[~TEST], Y[~TEST])
     source = Counted(X[~TEST])
-    with mf.config_context(memory_limit=LIMIT):
+    with working_memory(LIMIT):
         found = learner(**params).fit(source, Y[~TEST])
         again = learner(**params).fit(Counted(X[~TEST]), Y[~TEST])
     np.testing.assert_array_equal(parameters(found), parameters(again))
@@ -101,7 +102,7 @@ def test_every_kind_of_store_is_learned_from(tmp_path: Path) -> None:
             zarr.create_array(str(tmp_path / str(i)), data=np.array(A), chunks=(100, WIDTH))
             for i, A in enumerate(maps)
         ])  # fmt: skip
-    with mf.config_context(memory_limit=LIMIT // 3):
+    with working_memory(LIMIT // 3):
         found = [parameters(fit(learner(), *store)) for store in stores]
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
@@ -110,7 +111,7 @@ def test_every_kind_of_store_is_learned_from(tmp_path: Path) -> None:
 def test_other_maps_weights_dtypes_and_held_out_queries() -> None:
     weight = (np.arange(N)[Q] % 2).astype(float)
     model = learner(query=MLP((6,), 4), database=MLP((6,), 4), early_stopping=True)
-    with mf.config_context(memory_limit=LIMIT // 3):
+    with working_memory(LIMIT // 3):
         database = Counted(X[D].astype(np.float64))
         found = fit(model, Counted(QUERIES[Q]), database, sample_weight=weight)
         part = learner(n_components=4).partial_fit(Counted(QUERIES[Q]), Y[Q], database, Y[D])
@@ -123,14 +124,14 @@ def test_other_maps_weights_dtypes_and_held_out_queries() -> None:
 def test_a_class_without_queries_is_where_the_database_has_it() -> None:
     some = Q & (Y > 0)
     inside = learner().fit(QUERIES[some], Y[some], X[D], Y[D])
-    with mf.config_context(memory_limit=LIMIT // 3):
+    with working_memory(LIMIT // 3):
         found = learner().fit(Counted(QUERIES[some]), Y[some], Counted(X[D]), Y[D])
     np.testing.assert_allclose(found.mean_query_, inside.mean_query_, atol=1e-6)
 
 
 @pytest.mark.parametrize("n_queries", [40, N])
 def test_an_epoch_has_each_query_once_and_meets_the_whole_database(n_queries: int) -> None:
-    with mf.config_context(memory_limit=LIMIT):
+    with working_memory(LIMIT):
         database = Chunked(Counted(X))
         queries = Chunked(Counted(X[:n_queries])) if n_queries == N else X[:n_queries]
     batches = list(batches_of_both(queries, database, np.random.RandomState(0), 100)())
@@ -147,7 +148,7 @@ def test_what_fails_while_reading_either_side_ends_the_readers() -> None:
     bad[-3, 0] = np.nan
     gone = Counted(QUERIES[Q])
     gone.fail_after = 3.5 * len(gone)
-    with mf.config_context(memory_limit=LIMIT // 3):
+    with working_memory(LIMIT // 3):
         with pytest.raises(ValueError, match="X_database contains NaN or infinity"):
             fit(learner(), Counted(QUERIES[Q]), Counted(bad))
         with pytest.raises(OSError, match="the disk is gone"):
@@ -172,7 +173,7 @@ def test_the_error_is_that_of_points_in_memory(own: bool, real_data: Any) -> Non
             n_components=8, random_state=seed, solver=mf.solvers.Adam(max_epochs=12)
         )
         scores[0] += model.fit(*sides).score(queries[test], y[test]) / 2
-        with mf.config_context(memory_limit=int(1.9 * sides[0].nbytes)):
+        with working_memory(int(1.9 * sides[0].nbytes)):
             model.fit(*sources)
         scores[1] += model.score(queries[test], y[test]) / 2
     assert scores[1] > scores[0] - 0.005

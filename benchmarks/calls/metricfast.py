@@ -32,6 +32,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import sklearn
 
 import metricfast
 from benchmarks.calls import (
@@ -100,9 +101,16 @@ def clients(data: Data, threads: int, k: int, clients: int) -> Call:
     return Call(run, found)
 
 
-def search_file(data: Data, threads: int, k: int, memory: str) -> Call:
+def set_working_memory(memory: int) -> None:
+    """Set the size of blocks, in MiB, also of revisions that have a setting of their own."""
+    sklearn.set_config(working_memory=memory)
+    if hasattr(metricfast, "set_config"):
+        metricfast.set_config(memory_limit=memory << 20)
+
+
+def search_file(data: Data, threads: int, k: int, memory: int) -> Call:
     """Time a search of points on disk."""
-    metricfast.set_config(memory_limit=memory)
+    set_working_memory(memory)
 
     def run() -> Any:
         points = np.load(on_disk(data), mmap_mode="r")
@@ -130,10 +138,10 @@ def made(name: str, **params: Any) -> Any:
 
 
 def fit_file(
-    data: Data, threads: int, learner: str, memory: str, labels: bool = False, **params: Any
+    data: Data, threads: int, learner: str, memory: int, labels: bool = False, **params: Any
 ) -> Call:
     """Time `fit` to points on disk."""
-    metricfast.set_config(memory_limit=memory)
+    set_working_memory(memory)
     fitted = made(learner, **params)
     if "n_jobs" in fitted.get_params():
         fitted.set_params(n_jobs=threads)

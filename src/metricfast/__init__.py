@@ -14,7 +14,6 @@ from typing import Any
 # What each module has to offer here.
 _NAMES = {
     "_core.dispatch": "build_info",
-    "_core.memory": "config_context get_config set_config",
     "_paths": "get_cmake_dir get_include get_library_dir",
     "comparison.run": "compare",
     "constraints": "Constraints",

@@ -20,9 +20,6 @@ from metricfast import sources as sources
 from metricfast import stopping as stopping
 from metricfast import torch as torch
 from metricfast._core.dispatch import build_info as build_info
-from metricfast._core.memory import config_context as config_context
-from metricfast._core.memory import get_config as get_config
-from metricfast._core.memory import set_config as set_config
 from metricfast._paths import get_cmake_dir as get_cmake_dir
 from metricfast._paths import get_include as get_include
 from metricfast._paths import get_library_dir as get_library_dir

@@ -26,7 +26,6 @@ from metricfast._core.arguments import (
     check_choice,
     check_count,
     check_random_state,
-    take_parameters,
 )
 from metricfast._core.arrays import as_labels
 from metricfast._core.targets import as_label_array, by_appearance, encode
@@ -124,7 +123,7 @@ class Uniform(Sampler):
     """
 
     def __init__(self, batch_size: int = 128) -> None:
-        take_parameters(self, locals())
+        self.batch_size = batch_size
 
     def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
         n = len(y)  # type: ignore[arg-type]
@@ -160,7 +159,8 @@ class ClassBalanced(Sampler):
     """
 
     def __init__(self, m_per_class: int = 8, batch_size: int = 128) -> None:
-        take_parameters(self, locals())
+        self.m_per_class = m_per_class
+        self.batch_size = batch_size
 
     def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
         labels = as_label_array(y, "y")
@@ -232,7 +232,12 @@ class DenseTriplet(Sampler):
         ties: str = "keep",
         label_distance: SaidDistance | None = None,
     ) -> None:
-        take_parameters(self, locals())
+        self.n_neighbors = n_neighbors
+        self.batch_size = batch_size
+        self.n_anchors = n_anchors
+        self.all_anchors = all_anchors
+        self.ties = ties
+        self.label_distance = label_distance
 
     def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
         if self.label_distance is None:

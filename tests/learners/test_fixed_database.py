@@ -13,9 +13,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cros
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from metricfast import NCA, AsymmetricSimilarity, EmbeddingLearner, FixedDatabase
-from metricfast.embeddings import Linear
-from metricfast.losses import Triplet
+from metricfast import NCA, AsymmetricSimilarity, FixedDatabase
 from metricfast.solvers import Adam
 
 RNG = np.random.default_rng(0)
@@ -86,58 +84,13 @@ def test_frames_weights_and_cached_steps(tmp_path):
     np.testing.assert_array_equal(lone.predict(X), clone(LEARNER).fit(X, Y, **BOTH).predict(X))
 
 
-def test_a_pipeline_does_not_leave_the_database_as_it_is():
-    steps = clone(STEPS)
-    with pytest.raises(ValueError, match=r"through a Pipeline, .* transformed X alone: give Fixed"):
-        steps.fit(X, Y, **{f"asymmetricsimilarity__{name}": BOTH[name] for name in BOTH})
-    steps.fit(X, Y)
-    for method in (steps.predict, steps.predict_proba):
-        with pytest.raises(ValueError, match="through a Pipeline"):
-            method(X, **BOTH)
-    inside = make_pipeline(StandardScaler(), FixedDatabase(LEARNER, **BOTH))
-    with pytest.raises(ValueError, match="FixedDatabase must hold the whole pipeline"):
-        inside.fit(X, Y)
-    search = GridSearchCV(
-        FixedDatabase(LEARNER, **BOTH), {"estimator__C": [1]}, error_score="raise"
-    )
-    with pytest.raises(ValueError, match="FixedDatabase must hold the whole pipeline"):
-        make_pipeline(StandardScaler(), search).fit(X, Y)
-
-
-def test_a_search_does_not_cut_the_database():
-    search = GridSearchCV(LEARNER, {"C": [1]}, cv=3, error_score="raise")
-    with pytest.raises(
-        ValueError, match=r"as many points as X, 60, .* rows of a split: give Fixed"
-    ):
-        search.fit(X, Y, **BOTH)
-    with pytest.raises(ValueError, match="as many points as X"):
-        cross_val_score(LEARNER, X, Y, cv=3, params=BOTH)
-    # Of another length it is left whole.
-    longer = {"X_database": np.r_[DATABASE, X[:1]], "y_database": np.r_[Y_DATABASE, Y[0]]}
-    found = cross_val_score(LEARNER, X, Y, cv=3, params=longer)
-    expected = cross_val_score(FixedDatabase(LEARNER, **longer), X, Y, cv=3)
-    np.testing.assert_array_equal(found, expected)
-
-
 def test_routing():
     with sklearn.config_context(enable_metadata_routing=True):
         learner = clone(LEARNER).set_fit_request(X_database=True, y_database=True)
-        learner.set_predict_request(X_database=True, y_database=True)
         steps = [("scale", StandardScaler()), ("learner", learner)]
-        with pytest.raises(ValueError, match="through a Pipeline"):
-            Pipeline(steps).fit(X, Y, **BOTH)
         model = Pipeline(steps, transform_input=["X_database"]).fit(X, Y, **BOTH)
         fixed = FixedDatabase(make_pipeline(StandardScaler(), LEARNER), **BOTH).fit(X, Y)
         np.testing.assert_array_equal(model.predict(X), fixed.predict(X))
-        with pytest.raises(ValueError, match="through a Pipeline"):
-            model.predict(X, **BOTH)
-        search = GridSearchCV(model, {"learner__C": [1]}, error_score="raise")
-        with pytest.raises(ValueError, match="as many points as X"):
-            search.fit(X, Y, **BOTH)
-        embedding = EmbeddingLearner(Triplet(), Linear(2), max_epochs=1)
-        embedding.set_score_request(X_database=True, y_database=True)
-        with pytest.raises(ValueError, match="as many points as X"):
-            cross_val_score(embedding, X, Y, params=BOTH, cv=3, error_score="raise")
 
 
 def test_bad_input():

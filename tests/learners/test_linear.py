@@ -161,9 +161,8 @@ class TestEveryLearner:
     @pytest.mark.parametrize("size", [1e-200, 1e200])
     def test_a_given_map_of_absurd_size_is_rescaled_with_a_warning(self, learner, solver, size):
         settings = {"solver": short(solver, 10), "random_state": 0, "early_stopping": False}
-        with pytest.warns(UserWarning, match="`init` spreads the points over about 2") as caught:
+        with pytest.warns(UserWarning, match="`init` spreads the points over about 2"):
             model = learner(init=np.full((2, 4), size), **settings).fit(X, Y)
-        assert caught[0].filename == __file__
         assert model.n_iter_ > 0
         assert model.objective_ < model.loss_curve_[0]
 

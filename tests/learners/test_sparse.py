@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from metricfast import LMNN, MLKR, NCA, NCMML, ITML_Supervised, config_context, losses
+from metricfast import LMNN, MLKR, NCA, NCMML, losses
 from metricfast._core import sparse as _sparse
 from metricfast._core.initialize import initialize_components
 from metricfast._core.scaling import center_and_rescale
@@ -249,11 +249,3 @@ def test_behind_encoded_columns(learner):
         np.testing.assert_allclose(
             models[0].transform(TABLE), models[0][-1].transform(points), rtol=0, atol=1e-9
         )
-
-
-def test_an_array_that_would_not_fit_is_refused():
-    with (
-        config_context(memory_limit="1 MB"),
-        pytest.raises(MemoryError, match=r"X, a sparse matrix of shape .* as an array would take"),
-    ):
-        ITML_Supervised().fit(csr_array((300, 10_000)), LABELS)

@@ -12,7 +12,6 @@ from metricfast._core.scatter import (
     check_discriminant,
     check_principal,
     discriminant_directions,
-    refuse_axes,
     with_signs,
 )
 from metricfast._core.sources import Source
@@ -27,7 +26,6 @@ def components_of_source(X: Source, y: Any, weights: Floats, n_components: int) 
 
     X must have more points than features.
     """
-    refuse_axes(X.shape[1])
     if y is None:
         check_principal(X.shape[1], weights, n_components)
         return _principal(Sums(X.shape[1]).add(X, weights).within, n_components)

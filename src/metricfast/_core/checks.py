@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,6 @@ from sklearn.utils.validation import check_array, check_consistent_length, valid
 
 from metricfast._core.arguments import as_array
 from metricfast._core.frames import as_readable, naming_column, plain_frame
-from metricfast._core.memory import nbytes, refuse_beyond
 from metricfast._core.preprocessors import Preprocessor, form
 from metricfast._core.sources import Source
 from metricfast._core.sparse import check_structure, made_dense
@@ -29,7 +27,6 @@ __all__ = [
     "check_pair_labels",
     "check_points",
     "check_tuples",
-    "refuse_too_large",
 ]
 
 # The first is what everything that is in neither becomes.
@@ -67,8 +64,6 @@ def check_points(
             return _checked_source(estimator, source, y, reset, **params)
         if source is not None:
             needing = f"{name}, which {type(estimator).__name__} needs in memory,"
-            if isinstance(X, np.memmap):  # an array, but what is made of it is not on disk
-                refuse_beyond(len(source) * source.row_bytes, needing, "give fewer points")
             X = _with_names(in_memory(X, needing, "give fewer points"), source)
         X = _formed(_with_shape(X), 2, "points", preprocessor, estimator)
         if not params.get("accept_sparse"):
@@ -80,8 +75,6 @@ def check_points(
         single = not hasattr(X, "dtype") and _dtype(X) == np.float32
         params = {"dtype": np.float32 if single else _FLOATS, **params}
         checked = validate_data(estimator, X, y, reset=reset, **params)
-    if reset:
-        refuse_too_large(estimator, checked[0] if isinstance(checked, tuple) else checked)
     if not isinstance(checked, tuple):
         return _as_native(checked)
     return _as_native(checked[0]), checked[1]
@@ -110,8 +103,6 @@ def _checked_source(
             f"Found array with 0 feature(s) (shape={source.shape}) while a minimum of 1 is "
             f"required by {type(estimator).__name__}."
         )
-    if reset:
-        refuse_too_large(estimator, source)
     if y is None or (isinstance(y, str) and y == "no_validation"):
         return source
     y = check_labels(y)
@@ -123,19 +114,6 @@ def _checked_source(
     )  # fmt: skip
     check_consistent_length(source, checked)
     return source, checked
-
-
-def refuse_too_large(
-    estimator: BaseEstimator, X: Any, what: str = "points", most_copies: float = math.inf
-) -> None:
-    """Raise MemoryError where a learner would take more than it may to learn from points."""
-    needed: float = 8 * X.shape[1] ** 2 * getattr(estimator, "_matrices", 0)
-    if isinstance(X, Source):
-        needed *= 2  # of which half is for blocks of points
-    else:
-        needed += nbytes(X) * min(most_copies, getattr(estimator, "_copies", 0))
-    what = f"{type(estimator).__name__} of {X.shape[0]} {what} of {X.shape[1]} features"
-    refuse_beyond(math.ceil(needed), what, "give fewer points or features")
 
 
 def _with_names(X: Array, source: Source) -> Any:

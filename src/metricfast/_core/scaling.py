@@ -13,6 +13,7 @@ __all__ = [
     "ORDINARY",
     "center_and_rescale",
     "log2_spread",
+    "mean_of_points",
     "moderate",
     "rescale_targets",
     "times_power_of_two",
@@ -59,6 +60,16 @@ def log2_spread(X: Array) -> tuple[int, float] | None:
     return exponent + math.floor(log), log - math.floor(log)
 
 
+def mean_of_points(X: Array, weight: Floats | None = None) -> Array:
+    """Return the mean in float64, of weighted points if there are weights.
+
+    It is computed relative to a point, so that rounding of large values is not taken for a spread.
+    """
+    if weight is None:
+        return np.asarray(X[0] + (X - X[0]).mean(axis=0, dtype=np.float64))
+    return np.asarray(X[0] + weight @ (X - X[0]) / weight.sum())
+
+
 def center_and_rescale(X: Array) -> tuple[Array, int]:
     """Subtract the mean, and bring data of unusual units to a spread of about 1.
 
@@ -72,9 +83,7 @@ def center_and_rescale(X: Array) -> tuple[Array, int]:
     exponent = _HEADROOM if huge else 0
     if huge:
         X = times_power_of_two(X, -exponent)
-    # Relative to a point, so that rounding of large values is not taken for a spread.
-    mean = X[0] + (X - X[0]).mean(axis=0, dtype=np.float64)
-    X = X - mean.astype(X.dtype)
+    X = X - mean_of_points(X).astype(X.dtype)
     spread = log2_spread(X)
     if spread is None or abs(exponent + sum(spread)) <= ORDINARY:
         return X, exponent

@@ -10,7 +10,7 @@ from scipy.linalg import eigh, qr, svd
 
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.memory import block_rows, refuse_beyond
+from metricfast._core.memory import block_rows
 from metricfast._core.sources import Source, parts, row_bytes, take
 from metricfast._core.sparse import dense, is_wide, principal_axes
 from metricfast._core.types import Array, Floats, Integers
@@ -27,7 +27,6 @@ __all__ = [
     "pieces",
     "principal_components",
     "readings",
-    "refuse_axes",
     "repetitions",
     "scatter_matrix",
     "scatters_of_all_pairs",
@@ -36,10 +35,6 @@ __all__ = [
     "with_signs",
     "within_scatter",
 ]
-
-# Square matrices that eigenvectors of one take, with it.
-_OF_AXES = 5
-
 
 # Doubles held at a time, so that they stay in the cache and float32 data are never copied whole.
 _BLOCK_SIZE = 1 << 18
@@ -323,16 +318,9 @@ def _axes(
             deviations /= scale
         _, sizes, axes = svd(deviations, full_matrices=False)
         return sizes**2, axes
-    refuse_axes(n_features)
     scatter = scatter_matrix(X, weights, group, means, scale=scale)
     values, vectors = eigh(scatter, overwrite_a=True)
     return np.maximum(values[::-1], 0), vectors.T[::-1]
-
-
-def refuse_axes(n_features: int) -> None:
-    """Raise MemoryError where the eigenvectors of a scatter matrix take more than they may."""
-    what = f"The main axes of points of {n_features} features, which an init like 'pca' needs,"
-    refuse_beyond(8 * _OF_AXES * n_features**2, what, "set init='random'")
 
 
 def with_signs(axes: Floats) -> Floats:

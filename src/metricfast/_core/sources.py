@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
-from itertools import islice
+from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.memory import block_rows, memory_limit, refuse_beyond
+from metricfast._core.memory import block_rows, in_caller_memory
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.types import Array, Integers
 
@@ -31,9 +29,6 @@ __all__ = [
 
 # Rows nearer to each other than this are read together with what lies between them.
 _GAP = 64
-# Bytes, and blocks, that are read ahead at a time, where more is read faster; of the memory that
-# there is, no more than a sixth.
-_AHEAD, _READERS = 64 << 20, 8
 
 
 class Source(ABC):
@@ -56,8 +51,6 @@ class Source(ABC):
     by_row : bool
         Whether a single row is read in little more than its share of a block, as from a memory map.
         `LMNN` then reads targets wherever they are, where it else holds points to be targets.
-    concurrent : bool
-        Whether several threads may read at a time: several blocks are then read ahead.
 
     Examples
     --------
@@ -78,7 +71,6 @@ class Source(ABC):
     feature_names: list[str] | None = None
     in_order = False
     by_row = False
-    concurrent = False
     ndim = 2
     _name = "X"
 
@@ -86,7 +78,7 @@ class Source(ABC):
     def read(self, start: int, stop: int) -> Array:
         """Return rows from `start` up to `stop`, as an array of `dtype` that nobody else has.
 
-        One thread reads at a time, unless it is `concurrent`.
+        One thread reads at a time.
         """
 
     @property
@@ -97,7 +89,7 @@ class Source(ABC):
     def _like(self, other: Source) -> None:
         """Be of the kind of another source, whose rows this one has."""
         self.shape, self.dtype, self.feature_names = other.shape, other.dtype, other.feature_names
-        self.in_order, self.by_row, self.concurrent = other.in_order, other.by_row, other.concurrent
+        self.in_order, self.by_row = other.in_order, other.by_row
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -131,7 +123,6 @@ class Source(ABC):
         """Return all points, where they may be held: what knows no sources takes an array."""
         if copy is False:
             raise ValueError("Points that are not in memory are copied to be an array.")
-        refuse_beyond(len(self) * self.row_bytes, self._name, "give fewer points")
         return np.asarray(self[:], self.dtype if dtype is None else dtype)
 
     def _checked(self, start: int, stop: int) -> Array:
@@ -251,31 +242,20 @@ def take(X: Any, rows: Any) -> Any:
 def parts(X: Any, n_rows: int | None = None) -> Iterator[tuple[slice, Array]]:
     """Return the rows of X block by block, with where they are.
 
-    The next block of a source is read while the last one is in use, or the next few.
+    The next block of a source is read while the last one is in use.
     """
     size = block_rows(row_bytes(X)) if n_rows is None else n_rows
     rows = [slice(start, min(start + size, X.shape[0])) for start in range(0, X.shape[0], size)]
     if not isinstance(X, Source) or len(rows) < 2:
         yield from ((part, X[part]) for part in rows)
         return
-    ahead = 1
-    if X.concurrent:
-        most = min(_AHEAD, memory_limit() // 6) // (size * row_bytes(X))
-        ahead = max(1, min(most, _READERS))
-    waiting, context = iter(rows), copy_context()  # readers have the memory_limit of their caller
-    coming: deque[tuple[slice, Future[Array]]] = deque()
-    with ThreadPoolExecutor(ahead, thread_name_prefix="metricfast-reads") as readers:
-
-        def read(n_blocks: int) -> None:
-            for part in islice(waiting, n_blocks):
-                run = context.copy().run
-                coming.append((part, readers.submit(run, X.__getitem__, part)))
-
-        read(ahead)
-        while coming:
-            part, future = coming.popleft()
-            block = future.result()
-            read(1)
+    read = in_caller_memory(X.__getitem__)
+    with ThreadPoolExecutor(1, thread_name_prefix="metricfast-reads") as reader:
+        following = reader.submit(read, rows[0])
+        for part, next_part in zip_longest(rows, rows[1:]):
+            block = following.result()
+            if next_part is not None:
+                following = reader.submit(read, next_part)
             yield part, block
 
 
@@ -292,10 +272,7 @@ def in_one_array(X: Any, make: Callable[[Array], Array]) -> Array:
     for rows, block in parts(X):
         made = make(block)
         if found is None:
-            shape = X.shape[0], *made.shape[1:]
-            needed = X.shape[0] * made.nbytes // len(made)
-            refuse_beyond(needed, f"an array of shape {shape}", "give fewer points")
-            found = np.empty(shape, made.dtype)
+            found = np.empty((X.shape[0], *made.shape[1:]), made.dtype)
         found[rows] = made
     return make(X[:]) if found is None else found
 

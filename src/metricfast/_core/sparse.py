@@ -15,7 +15,6 @@ from scipy.sparse.linalg import LinearOperator, svds
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from metricfast._core.memory import refuse_beyond
 from metricfast._core.scaling import ORDINARY, times_power_of_two
 from metricfast._core.types import Array, Floats, Integers
 
@@ -33,7 +32,6 @@ __all__ = [
 
 # From here on, matrices of n_features x n_features, or of dense points, are avoided.
 _WIDE = 2000
-_NARROWER = "give fewer points or features, or reduce them by TruncatedSVD first"
 
 
 def check_structure(X: Any, name: str = "X") -> None:
@@ -80,9 +78,13 @@ def made_dense(X: Any, name: str = "X") -> Any:
     if not issparse(X):
         return X
     check_structure(X, name)
-    needed = math.prod(X.shape) * X.dtype.itemsize
-    refuse_beyond(needed, f"{name}, a sparse matrix of shape {X.shape}, as an array", _NARROWER)
-    return X.toarray()
+    try:
+        return X.toarray()
+    except (MemoryError, ValueError) as error:  # ValueError: more entries than an array can have
+        raise MemoryError(
+            f"{name}, a sparse matrix of shape {X.shape}, does not fit into memory as an array: "
+            "give fewer points or features, or reduce them by TruncatedSVD first."
+        ) from error
 
 
 def dense(X: Any) -> Array:

@@ -12,8 +12,8 @@ import numpy as np
 
 from metricfast._core.arguments import as_real
 from metricfast._core.frames import arrow_table, columns_of, refuse_column
-from metricfast._core.mapped import MappedFile, Recycled, release
-from metricfast._core.memory import memory_limit, refuse_beyond
+from metricfast._core.memory import working_memory
+from metricfast._core.pages import release_pages
 from metricfast._core.sources import Named, Source
 from metricfast._core.targets import join_labels
 from metricfast._core.types import Array, Integers
@@ -62,30 +62,12 @@ class Rows(Source):
         self.shape = int(shape[0]), int(shape[1])
         self.dtype = _real(dtype)
         self.by_row = isinstance(table, np.ndarray)
-        self._start()
-
-    def _start(self) -> None:
-        table = self._table
-        mapped = isinstance(table, np.memmap) and table.dtype == self.dtype and len(table) > 0
-        self._file = MappedFile.of(table) if mapped else None
-        self._memory, self.concurrent = Recycled(), self._file is not None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what belongs to the process."""
-        return {**self.__dict__, "_file": None, "_memory": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._start()
 
     def read(self, start: int, stop: int) -> Array:
-        """Return rows; of a memory map, without keeping its pages in memory."""
-        shape = stop - start, self.shape[1]
-        if self._file is not None:
-            return self._file.read(start, stop, self._memory).view(self.dtype).reshape(shape)
-        found = self._memory.empty(shape, self.dtype)
-        found[...] = self._table[start:stop]
-        release(self._table, start, stop)
+        """Return rows; those of a memory map leave none of its pages in memory."""
+        rows = self._table[start:stop]
+        found = np.array(rows, self.dtype, order="C", subok=False)
+        release_pages(rows)
         return found
 
     def _gather(self, rows: Integers) -> Array:
@@ -93,11 +75,11 @@ class Rows(Source):
             return super()._gather(rows)
         found = np.empty((len(rows), self.shape[1]), self.dtype)
         order, ascending = self._ascending(rows)
-        most = max(1, min(_SCATTERED, memory_limit() // (_SHARE * _AROUND)))
+        most = max(1, min(_SCATTERED, working_memory() // (_SHARE * _AROUND)))
         for first in range(0, len(rows), most):
             some = ascending[first : first + most]
             found[order[first : first + most]] = self._table[some]
-            release(self._table, int(some[0]), int(some[-1]) + 1)
+            release_pages(self._table[int(some[0]) : int(some[-1]) + 1])
         if len(rows):
             self._check_finite(found, int(ascending[0]), int(ascending[-1]) + 1)
         return found
@@ -305,15 +287,18 @@ def as_source(X: Any, name: str = "X") -> Source | None:
 
 
 def in_memory(X: Any, what: str, instead: str) -> Any:
-    """Return all points of a source, where they may be held; other points as they are.
+    """Return all points of a source as an array; other points as they are.
 
-    `what` needs them, and errors say what to do `instead`.
+    Raises MemoryError if they do not fit. The message begins with `what` and ends with what to do
+    `instead`.
     """
     source = as_source(X, what)
     if source is None or isinstance(X, np.memmap):  # which is an array, of pages that come and go
         return X
-    refuse_beyond(2 * source.shape[0] * source.shape[1] * source.dtype.itemsize, what, instead)
-    return Named(source, what.partition(",")[0])[:]
+    try:
+        return Named(source, what.partition(",")[0])[:]
+    except MemoryError as error:
+        raise MemoryError(f"{what} does not fit into memory: {instead}.") from error
 
 
 def _real(dtype: Any) -> np.dtype[Any]:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from metricfast._core.in_threads import in_threads
-from metricfast._core.memory import refuse_beyond
 from metricfast._core.scaling import ORDINARY, center_and_rescale, times_power_of_two
 from metricfast._core.scatter import group_sums, readings, scatter_matrix
 from metricfast._core.sources import Scaled, Source
@@ -23,8 +22,6 @@ __all__ = ["Sums", "centered"]
 _ORDINARY = 200
 # Squares of numbers up to this, and of their inverses, are far from overflowing float64.
 _MOST = 2.0**_ORDINARY
-# Times that scatters of groups are held while others are added to them.
-_MERGED = 4
 # Points among which one is sought that is amid all.
 _FEW = 9
 
@@ -212,7 +209,6 @@ class Sums:
             found = self._of(block, weights, group, unit, n_jobs)
             found.origin = X[0] - times_power_of_two(block[0].astype(np.float64), unit)
             return found
-        self._refuse(len(groups))
         found = Sums(X.shape[1], per_group=self.per_group)
         found.groups, found.dtype = groups, X.dtype
         found.exponent, found.origin = exponent or 0, origin
@@ -242,19 +238,12 @@ class Sums:
             known, (rows, _) = encode_together([self.groups, groups], "y")
         if len(known) == len(self.groups):
             return
-        self._refuse(len(known))
         for name in ("weights", "means", *(("scatters",) if self.per_group else ())):
             old = getattr(self, name)
             new = np.zeros((len(known), *old.shape[1:]))
             new[rows] = old
             setattr(self, name, new)
         self.groups = known
-
-    def _refuse(self, n_groups: int) -> None:
-        """Raise MemoryError where the sums of so many groups, being merged, take too much."""
-        d = len(self.origin)
-        needed = 8 * n_groups * d * (_MERGED * (d + 1) if self.per_group else 1)
-        refuse_beyond(needed, f"The sums of {n_groups} groups of points", "give fewer groups")
 
     def _to_one_unit(self, other: Sums) -> Floats:
         """Take a unit in which nothing overflows; return what the origins are apart in it."""

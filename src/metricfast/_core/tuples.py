@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length
 
-from metricfast._core.checks import check_labels, check_pair_labels, check_tuples, refuse_too_large
+from metricfast._core.checks import check_labels, check_pair_labels, check_tuples
 from metricfast._core.preprocessors import ArrayIndexer, Preprocessor
 from metricfast._core.scatter import pair_scatter, repetitions
 from metricfast._core.sources import Source
@@ -122,8 +122,6 @@ def index_tuples(
         )
         index = np.arange(formed.shape[0] * formed.shape[1]).reshape(formed.shape[:2])
         points = formed.reshape(index.size, -1)
-    if reset:
-        refuse_too_large(estimator, points, "points in tuples", most_copies=2)
     if y is None:
         return TupleSet(points, index)
     labels = as_column(check_labels(y), "y")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import as_array, as_real
-from metricfast._core.memory import memory_limit
+from metricfast._core.memory import working_memory
 from metricfast._core.types import Array, Floats, Integers
 
 __all__ = ["LabelDistance", "Labels", "Table", "block_rows", "label_array", "subset"]
@@ -22,7 +22,7 @@ _MEMORY, _ENTRY = 2**27, 32
 
 def block_rows(width: int) -> int:
     """Return how many rows of a block fit into memory, each of so many entries."""
-    return max(1, min(_MEMORY, memory_limit() // 4) // (_ENTRY * max(width, 1)))
+    return max(1, min(_MEMORY, working_memory() // 4) // (_ENTRY * max(width, 1)))
 
 
 class LabelDistance:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -21,27 +19,16 @@ from metricfast.comparison.statistics import adjusted, expected_of_the_best, pai
 from metricfast.comparison.trial import Judge, Trial, group_count, try_learner
 from metricfast.metrics._score import Score
 
-__all__ = ["Course", "Folds", "tried_by"]
+__all__ = ["Course", "Folds", "TryFolds"]
 
 _LEVEL = 0.05
 Folds = list[tuple[Integers, Integers]]
-# What tries a predictor on folds in place of this process.
-Elsewhere = Callable[[Judge, Any, Any, Array, Folds], list[Trial]]
-_elsewhere: ContextVar[Elsewhere | None] = ContextVar("elsewhere", default=None)
-
-
-@contextmanager
-def tried_by(elsewhere: Elsewhere) -> Iterator[None]:
-    """Let another try learners, on all folds at the same time, in this thread's comparisons."""
-    token = _elsewhere.set(elsewhere)
-    try:
-        yield
-    finally:
-        _elsewhere.reset(token)
+# Tries a predictor on several folds at the same time, on a cluster for example.
+TryFolds = Callable[[Judge, Any, Any, Array, Folds], list[Trial]]
 
 
 class Course:
-    """Trials, one after another."""
+    """Trials of learners, fold by fold; `try_folds` tries all folds of a learner at once."""
 
     def __init__(
         self,
@@ -52,11 +39,12 @@ class Course:
         record: Record,
         callbacks: tuple[Callable[[Row], object], ...],
         time_limit: float | None,
+        try_folds: TryFolds | None = None,
     ) -> None:
         self.judge, self.X, self.y, self.folds = judge, X, y, folds
         self.record, self.callbacks = record, callbacks
         self.left = math.inf if time_limit is None else time_limit
-        self.elsewhere = _elsewhere.get()
+        self.try_folds = try_folds
         self.predictors: dict[str, Any] = {}
         self.keys: dict[str, Any] = {}
         self.rows: dict[str, Row] = {}
@@ -68,10 +56,10 @@ class Course:
         stop = False
         for name, scale in ((EUCLIDEAN, False), (SCALED, True)):
             self._enter(name, "euclidean", scale)
-            if self.elsewhere is None:
+            if self.try_folds is None:
                 trials = [self._trial(name, i, None) for i in range(len(self.folds))]
             else:
-                trials = self._all_folds_of(name, self.elsewhere)
+                trials = self._all_folds_of(name, self.try_folds)
             for trial in trials:
                 if trial.values is None:
                     raise ValueError(f"X: the {EUCLIDEAN} distance cannot be tried: {trial.note}")
@@ -98,11 +86,11 @@ class Course:
 
     def _folds_of(self, name: str) -> list[Trial]:
         """Try a learner on every fold, as long as there is time for all."""
-        if self.elsewhere is not None:
+        if self.try_folds is not None:
             if self.left <= 0:
                 return [Trial(None, 0, "no time left")]
             start = time.perf_counter()
-            trials = self._all_folds_of(name, self.elsewhere)
+            trials = self._all_folds_of(name, self.try_folds)
             self.left = max(0, self.left - (time.perf_counter() - start))
             return trials
         trials = []
@@ -113,13 +101,13 @@ class Course:
                 break
         return trials
 
-    def _all_folds_of(self, name: str, elsewhere: Elsewhere) -> list[Trial]:
+    def _all_folds_of(self, name: str, try_folds: TryFolds) -> list[Trial]:
         """Try a learner on all folds that are not known yet, at the same time."""
         predictor, of = self.predictors[name], range(len(self.folds))
         found = {i: self._known(predictor, i) for i in of}
         unknown = [i for i in of if found[i] is None]
         some = [self.folds[i] for i in unknown]
-        tried = elsewhere(self.judge, predictor, self.X, self.y, some)
+        tried = try_folds(self.judge, predictor, self.X, self.y, some)
         for i, trial in zip(unknown, tried, strict=True):
             found[i] = trial
             if trial.values is not None:

@@ -26,7 +26,7 @@ from metricfast._core.arrays import as_points, as_threads
 from metricfast._core.frames import as_table, column_of, columns_of
 from metricfast._core.sparse import made_dense
 from metricfast.comparison.candidates import as_learners
-from metricfast.comparison.course import Course
+from metricfast.comparison.course import Course, TryFolds
 from metricfast.comparison.labels import Labels
 from metricfast.comparison.record import Record
 from metricfast.comparison.result import CONSTANT, EUCLIDEAN, SCALED, Comparison, Row
@@ -54,6 +54,7 @@ def compare(
     random_state: Any = None,
     n_jobs: int | None = None,
     verbose: bool | int = False,
+    _try_folds: TryFolds | None = None,
 ) -> Comparison:
     """Compare learners with each other and with the Euclidean distance: which suits these data?
 
@@ -95,9 +96,10 @@ def compare(
         Whether learners are given standardised features. "auto" asks the Euclidean neighbours of
         the training points of each fold.
     time_limit : float, optional
-        Seconds. A learner whose folds would take more than what is left is stopped, and the next
-        one tried. The baselines and the last fit to all points are not counted. Learners are
-        stopped in the middle of a fit in the main thread only.
+        Seconds for all learners, without the baselines and the last fit to all points. The time is
+        checked between folds. Learners with the parameter `callbacks` check it after each iteration
+        too, and stop if one fold takes more than its share of the time that is left. Other learners
+        finish the fold that they have begun.
     checkpoint : path-like, optional
         A file that is replaced after each fold, and that the same call goes on from; others of the
         same data may have more learners or more time. Needs the extra ``metricfast[io]``.
@@ -198,7 +200,7 @@ def compare(
     plain = scoring in (None, "r2" if continuous else "accuracy")
     scorer = None if plain else get_scorer(scoring)
     judge = Judge(n_neighbors, labels.variances, scorer, preprocessing, scale, n_jobs)
-    run = Course(judge, X, labels.values, cv, record, told, time_limit)
+    run = Course(judge, X, labels.values, cv, record, told, time_limit, _try_folds)
     interrupted = run.all_of(_seeded(found, record.seed))
     score = labels.score if plain else str(scoring)
     size = f"{len(labels.values)} points, {labels}, {len(cv)} folds"

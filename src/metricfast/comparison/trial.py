@@ -17,12 +17,12 @@ from sklearn.utils import _safe_indexing
 
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array, Floats, Integers
-from metricfast.comparison.deadline import OutOfTimeError, stopped_after
 from metricfast.comparison.labels import shares
 from metricfast.comparison.units import ChosenUnits
 from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.predictors.classifiers import KNeighborsClassifier
 from metricfast.predictors.regressors import KNeighborsRegressor
+from metricfast.training.history import SolverState
 
 __all__ = ["Judge", "Trial", "group_count", "grouped_scores", "try_learner"]
 
@@ -65,6 +65,10 @@ class Judge:
         return Pipeline([("preprocessing", first), ("units", units), ("predictor", learner)])
 
 
+class OutOfTimeError(Exception):
+    """The time of a trial is over."""
+
+
 @dataclass(frozen=True)
 class Trial:
     """What came of a learner on a fold.
@@ -88,17 +92,31 @@ def try_learner(
     fold: tuple[Integers, Integers],
     seconds: float | None = None,
 ) -> Trial:
-    """Fit to a part of the points, and judge by the other; stop after so many seconds.
+    """Fit to a part of the points, and judge by the other.
 
-    A pure function of its arguments, which may be pickled, but for the time it takes. Errors become
-    notes.
+    After so many seconds a learner that takes callbacks ends with its iteration. A pure function of
+    its arguments, which may be pickled, but for the time it takes. Errors become notes.
     """
     train, test = fold
     start = time.perf_counter()
+
+    def stop_in_time(state: SolverState) -> None:
+        if seconds is not None and time.perf_counter() - start > seconds:
+            raise OutOfTimeError
+
+    predictor = clone(predictor)
+    if seconds is not None:
+        predictor.set_params(
+            **{
+                name: [*(value or ()), stop_in_time]
+                for name, value in predictor.get_params().items()
+                if name.rpartition("__")[2] == "callbacks"
+            }
+        )
     try:
-        with stopped_after(seconds), one_blas_thread(), warnings.catch_warnings():
+        with one_blas_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # advice: the table shows the result
-            fitted = clone(predictor).fit(_safe_indexing(X, train), y[train])
+            fitted = predictor.fit(_safe_indexing(X, train), y[train])
             elapsed = time.perf_counter() - start
             values = _values(judge, fitted, _safe_indexing(X, test), y[test])
     except OutOfTimeError:

@@ -8,7 +8,7 @@ from dask import is_dask_collection
 from sklearn.base import clone
 
 import metricfast
-from metricfast.comparison.course import Folds, tried_by
+from metricfast.comparison.course import Folds
 from metricfast.comparison.result import Comparison
 from metricfast.comparison.trial import Judge, Trial, try_learner
 from metricfast.dask._rows import joined, row_blocks
@@ -54,8 +54,7 @@ def compare(X: Any, y: Any, *, client: Any = None, **options: Any) -> Comparison
         found: list[Trial] = workers.run(_tried, folds, *shared, judge=judge, predictor=predictor)
         return found
 
-    with tried_by(on_workers):
-        return metricfast.compare(X, y, **options)
+    return metricfast.compare(X, y, **options, _try_folds=on_workers)
 
 
 def _tried(fold: Any, points: tuple[Any, Any], judge: Judge, predictor: Any, threads: int) -> Trial:

@@ -12,19 +12,19 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import check_choice, check_count
+from metricfast._core.memory import in_caller_memory
 from metricfast.dask._divided import fit_divided, is_divided
 from metricfast.dask._epochs import fit_by_epochs
 from metricfast.dask._objective import ByParts
 from metricfast.dask._rows import blocks_of, joined, row_blocks
 from metricfast.dask._search import kneighbors, retrieval_report
 from metricfast.dask._sums import fit_by_sums, is_exact
-from metricfast.dask._workers import Workers, under_limit
+from metricfast.dask._workers import Workers
 from metricfast.learners.asymmetric import AsymmetricSimilarity
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
 from metricfast.learners.linear import LinearLearner
 from metricfast.metrics import RetrievalReport
 from metricfast.metrics._wanted import label_distance_of
-from metricfast.training.objective import evaluated_by
 
 __all__ = ["DistributedLearner"]
 
@@ -189,8 +189,11 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
             if others[1] is not None:
                 params["sample_weight"] = others[1]
             del blocks
-            with evaluated_by(ByParts(workers, self.n_parts)):
+            learner._evaluator = ByParts(workers, self.n_parts)
+            try:
                 learner.fit(points, *labels, **params)  # type: ignore[arg-type]
+            finally:
+                del learner._evaluator
         self.learner_ = learner
         return self
 
@@ -216,7 +219,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         single = getattr(X, "dtype", None) == np.float32
         dtype = np.dtype(np.float32 if single else np.float64)
         width, shared = len(learner.get_feature_names_out()), delayed(learner)
-        embed = delayed(under_limit(_embedded))
+        embed = delayed(in_caller_memory(_embedded))
         return da.concatenate(
             [
                 da.from_delayed(embed(block, shared, width, dtype, how), (size, width), dtype)

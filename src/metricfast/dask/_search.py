@@ -14,11 +14,11 @@ from dask import delayed, optimize
 
 from metricfast._core.arguments import check_bool
 from metricfast._core.arrays import as_points
-from metricfast._core.memory import refuse_beyond
+from metricfast._core.memory import in_caller_memory
 from metricfast._core.types import Integers
 from metricfast._labels.binding import is_precomputed
 from metricfast.dask._rows import array_of, blocks_of, joined, row_blocks, starts_of
-from metricfast.dask._workers import Workers, under_limit
+from metricfast.dask._workers import Workers
 from metricfast.distances.database import Database
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.metrics import RetrievalReport
@@ -69,9 +69,6 @@ def kneighbors(
     ValueError
         As :func:`metricfast.kneighbors`, when they are computed. If a client is given that is not
         to compute them, or there is none. With `compute`, if there are no queries.
-    MemoryError
-        When they are computed, if the database is beyond the limit of
-        :func:`metricfast.set_config`.
     RuntimeError
         With `compute`, if no worker is left.
 
@@ -105,9 +102,9 @@ def kneighbors(
     keys = [(name, i) for i in range(of_queries.numblocks[0])]
     with workers.dealt(keys) if workers else nullcontext():
         found = da.blockwise(
-            under_limit(_nearest), "i", of_queries, "ij", of_database, "mj", *which, ready=ready,
-            k=n_neighbors, precision=dtype, starts=starts, squared=squared, concatenate=None,
-            align_arrays=False, dtype=object, meta=np.empty(0, object), name=name,
+            in_caller_memory(_nearest), "i", of_queries, "ij", of_database, "mj", *which,
+            ready=ready, k=n_neighbors, precision=dtype, starts=starts, squared=squared,
+            concatenate=None, align_arrays=False, dtype=object, meta=np.empty(0, object), name=name,
         )  # fmt: skip
     if workers:
         sides = zip(*workers.computed(list(found.to_delayed(optimize_graph=False))), strict=True)
@@ -170,7 +167,7 @@ def retrieval_report(
     )
     starts = starts_of([block[0] for block in blocks]) if own else None
     choose = delayed(_chosen)(options.pop("metrics", None), blocks, k, options)
-    judge = delayed(under_limit(_judged))
+    judge = delayed(in_caller_memory(_judged))
     wanted, *found = workers.computed(
         [choose]
         + [judge(block, references, starts, i, choose, options) for i, block in enumerate(blocks)]
@@ -209,8 +206,6 @@ class _Ready:
         with self._lock:
             if self._database is None:
                 name, maps = self._of
-                needed = sum(np.asarray(block).nbytes for block in blocks)
-                refuse_beyond(needed, f"{name}, which each worker holds,", "give fewer points")
                 points = as_points(np.asarray(joined(blocks)), name)
                 self._database = Database._of(points, **maps, n_jobs=1)
             return self._database

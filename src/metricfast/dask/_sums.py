@@ -10,10 +10,11 @@ from dask import delayed
 from sklearn.base import clone
 
 from metricfast._core.checks import check_points
+from metricfast._core.memory import in_caller_memory
 from metricfast._core.sums import Sums
 from metricfast._core.targets import check_sample_weight
 from metricfast.dask._rows import row_blocks
-from metricfast.dask._workers import Workers, under_limit
+from metricfast.dask._workers import Workers
 from metricfast.learners.base.constraints import ConstraintLearner
 from metricfast.learners.base.one_pass import OnePass
 
@@ -33,7 +34,7 @@ def fit_by_sums(learner: OnePass, workers: Workers, X: Any, y: Any, weight: Any)
     if isinstance(learner, ConstraintLearner):
         learner._checked()
     blocks = row_blocks(X, y=y, sample_weight=weight)
-    parts = [delayed(under_limit(_summed))(learner, block) for block in blocks]
+    parts = [delayed(in_caller_memory(_summed))(learner, block) for block in blocks]
     while len(parts) > 1:  # neighbours, so that no worker ever has more than two
         pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
         parts = [delayed(_merged)(*pair) if len(pair) > 1 else pair[0] for pair in pairs]
@@ -45,7 +46,7 @@ def fit_by_sums(learner: OnePass, workers: Workers, X: Any, y: Any, weight: Any)
     fitted._learn_sums(tuple(each.counted() for each in sums))
     fitted._sums = sums
     if fitted._tuple_size is not None:
-        judged = [delayed(under_limit(_judged))(fitted, block) for block in blocks]
+        judged = [delayed(in_caller_memory(_judged))(fitted, block) for block in blocks]
         columns = [np.concatenate(column) for column in zip(*workers.computed(judged), strict=True)]
         fitted._calibrate(*columns)
     return fitted

@@ -14,9 +14,9 @@ from typing import Any
 import distributed
 from dask import annotate, get_annotations
 
-from metricfast._core.memory import config_context, given_limit
+from metricfast._core.memory import in_caller_memory
 
-__all__ = ["Shared", "Workers", "threads_here", "under_limit"]
+__all__ = ["Shared", "Workers", "threads_here"]
 
 # Seconds between two looks at whether there is a worker, and without any until that is an error.
 _LOOK, _PATIENCE = 2.0, 30.0
@@ -89,7 +89,7 @@ class Workers:
             try:
                 of_shared = [[self._sent(each)] * len(items) for each in shared]
                 futures = self.client.map(
-                    under_limit(function), items, *of_shared, pure=False,
+                    in_caller_memory(function), items, *of_shared, pure=False,
                     threads=max(1, self.n_threads // max(1, len(items))), **common,
                 )  # fmt: skip
                 return self.results(futures)
@@ -210,14 +210,3 @@ def threads_here(threads: int) -> int:
         return max(1, min(threads, int(distributed.get_worker().state.nthreads)))
     except ValueError:  # no worker
         return 1
-
-
-def under_limit(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that keeps to the `memory_limit` that is set here, wherever it runs."""
-    limit = given_limit()
-    return function if limit is None else partial(_limited, function, limit)
-
-
-def _limited(function: Callable[..., Any], limit: int, *args: Any, **named: Any) -> Any:
-    with config_context(memory_limit=limit):
-        return function(*args, **named)

@@ -1,4 +1,4 @@
-"""Searches by blocks: of points that are not in memory, or whose search would not fit into it.
+"""Searches by blocks, of points that are not in memory.
 
 What they find is what a search of all points at once finds, to the last bit: points are embedded
 by the same arithmetic, and what the blocks have is merged by squared distances in float64, which
@@ -14,14 +14,14 @@ import numpy as np
 
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.in_threads import in_threads
-from metricfast._core.memory import block_rows, memory_limit
+from metricfast._core.memory import block_rows, working_memory
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.sources import Source, parts, row_bytes
 from metricfast._core.types import Array, Floats, Integers
 
 __all__ = [
-    "Block", "Embedded", "Maps", "Nearest", "Queries", "each_block", "embedded", "made_bytes",
-    "nearest_in_part", "search_by_blocks", "search_bytes", "width_of", "write_distances",
+    "Block", "Embedded", "Maps", "Nearest", "Points", "Queries", "each_block", "embedded",
+    "nearest_in_part", "on_disk", "search_by_blocks", "write_distances",
 ]  # fmt: skip
 
 Points = Array | Source
@@ -33,6 +33,9 @@ _FEW = 64
 # So many queries leave threads waiting for each other in a block: some blocks are then searched at
 # a time, of up to and at least so many bytes.
 _FEW_QUERIES, _AT_ONCE, _LEAST = 2048, 16 << 20, 2 << 20
+# Largest number of bytes that a search needs for a number of a block. A point counts as nine
+# numbers more.
+_SEARCH = 16
 
 T = TypeVar("T")
 
@@ -81,29 +84,9 @@ class Queries(NamedTuple):
     threads: int  # of each
 
 
-def made_bytes(queries: Points, database: Points, maps: Maps, of_point: int) -> float:
-    """Return the bytes of what is made of all points at once; inf unless they are in memory.
-
-    `of_point`: of a point of the database, beside its image.
-    """
-    if isinstance(queries, Source) or isinstance(database, Source):
-        return np.inf
-    images = 0 if maps[0] is None else 8 * (len(queries) + len(database)) * len(maps[0])
-    return images + of_point * len(database)
-
-
-def width_of(database: Points, maps: Maps) -> int:
-    """Return how many numbers an embedded point has."""
-    return database.shape[1] if maps[1] is None else len(maps[1])
-
-
-def search_bytes(width: int) -> int:
-    """Return the bytes that a search makes of a point of the database, at most.
-
-    Beside some for each point, each number takes 20 of a tree while it is made, 1 of bounds in 8
-    bits, 4 of those in float32, 8 in float64; one gives way to the next where it leaves too many.
-    """
-    return 16 * width + 140
+def on_disk(*points: Points) -> bool:
+    """Return whether any of the points are read by blocks."""
+    return any(isinstance(each, Source) for each in points)
 
 
 def embedded(queries: Points, database: Points, maps: Maps, threads: int) -> tuple[Points, Points]:
@@ -147,13 +130,14 @@ def search_by_blocks(
         largest = max(map(_size, (queries, database)))
         exponent = int(np.frexp(largest)[1])
         exponent = exponent if abs(exponent) > _ORDINARY else 0
-    size = max(1, memory_limit() // 2 // (row_bytes(queries) + found))
-    most = memory_limit() // 4 // search_bytes(database.shape[1])
+    memory = working_memory()
+    size = max(1, memory // 2 // (row_bytes(queries) + found))
+    most = memory // 4 // (_SEARCH * (database.shape[1] + 9))
     at_once, n_rows = 1, block_rows(row_bytes(database))
     if not isinstance(database, Source):
-        n_rows = block_rows(row_bytes(database), most=memory_limit())  # there is nothing to read
+        n_rows = block_rows(row_bytes(database), most=memory)  # there is nothing to read
     elif min(size, len(queries)) <= _FEW_QUERIES:
-        at_once = max(1, min(threads, memory_limit() // (8 * _LEAST)))
+        at_once = max(1, min(threads, memory // (8 * _LEAST)))
         if at_once > 1:
             n_rows = block_rows(at_once * row_bytes(database), most=at_once * _AT_ONCE)
     n_rows = max(1, min(n_rows, most // at_once))

@@ -22,10 +22,10 @@ from metricfast._core.arrays import (
 )
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.files import map_tensors, write_tensors
-from metricfast._core.memory import block_rows, refuse_beyond
+from metricfast._core.memory import block_rows
 from metricfast._core.sources import Source, parts, row_bytes
 from metricfast._core.types import Array
-from metricfast.distances.neighbors import check_neighbors, room_for_neighbors
+from metricfast.distances.neighbors import check_neighbors
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -36,7 +36,6 @@ __all__ = ["Database"]
 
 _FORMAT = "metricfast.database"
 _LAST = 2**62  # next id of a file: there is room for points that follow
-_INSTEAD = "search X by metricfast.kneighbors, which goes over it in blocks"
 
 
 class _Held(NamedTuple):
@@ -87,8 +86,6 @@ class Database:
     ------
     ValueError
         If an array has the wrong shape, is empty, or holds NaN or infinity; the message names it.
-    MemoryError
-        If what is held is beyond the limit of :func:`metricfast.set_config`.
 
     Notes
     -----
@@ -128,7 +125,6 @@ class Database:
         # L stands for both maps: of one object there is one copy.
         self._begin(deepcopy(as_maps(L, U, V, points.shape[1])), precision)
         if _may_change(points):
-            self._refuse(len(points), points.shape[1], points.nbytes)
             points = points.copy()
         self._hold(points, np.arange(len(points)), len(points), n_jobs)
 
@@ -156,7 +152,6 @@ class Database:
     ) -> None:
         points.flags.writeable = ids.flags.writeable = False
         kernels = get_kernels()
-        self._refuse(len(points), points.shape[1], 0)
         if ready and kernels.has_int8():
             prepared = kernels.restore_database(*self._maps, {"points": points, **ready})
         else:
@@ -164,13 +159,6 @@ class Database:
                 points, *self._maps, self._precision == "auto", as_threads(n_jobs)
             )
         self._held = _Held(points, ids, following, prepared)
-
-    def _refuse(self, n: int, width: int, copied: int) -> None:
-        """Refuse n points where they, of which `copied` bytes are made, do not fit when ready."""
-        V = self._maps[1]
-        images, width = (0, width) if V is None else (8 * len(V), len(V))
-        needed = copied + (images + _ready_bytes(width, self._precision)) * n
-        refuse_beyond(needed, f"a database of {n} points", _INSTEAD)
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self._maps, self._precision, *self._held[:3]
@@ -241,8 +229,6 @@ class Database:
         ValueError
             If ``n_neighbors`` exceeds the number of points to choose from, or an array is not as
             above.
-        MemoryError
-            If distances and ids are beyond the limit of :func:`metricfast.set_config`.
         """
         check_bool("squared", squared)
         held = self._held
@@ -251,9 +237,8 @@ class Database:
         if left_out is not None:
             left_out = _rows(left_out, held.ids)
         n_neighbors = check_neighbors(n_neighbors, len(held.points), left_out)
-        shape, dtype = (len(query), n_neighbors), common_precision(query, held.points)
-        made = np.inf if isinstance(query, Source) else 0
-        distances, rows, _ = room_for_neighbors(shape, dtype, "n_neighbors", made)
+        distances = np.empty((len(query), n_neighbors), common_precision(query, held.points))
+        rows = np.empty(distances.shape, np.int64)
         threads = as_threads(n_jobs)
         images = 0 if self._maps[0] is None else 8 * len(self._maps[0])
         at_once = not images and not isinstance(query, Source)
@@ -355,8 +340,6 @@ class Database:
         added = as_points(X, "X", width=self.points_.shape[1])
         with self._changing:
             points, ids, following, _ = self._held
-            n, width = len(points) + len(added), points.shape[1]
-            self._refuse(n, width, n * width * np.result_type(points, added).itemsize)
             new = np.arange(following, following + len(added))
             self._hold(
                 np.concatenate([points, added]),
@@ -397,7 +380,6 @@ class Database:
             kept[rows] = False
             if not kept.any():
                 raise ValueError("ids must leave a point in the database; found all of them.")
-            self._refuse(len(points), points.shape[1], points.nbytes)
             self._hold(points[kept], known[kept], following, n_jobs)
 
 
@@ -417,14 +399,6 @@ def _check_points(points: Array, ids: Array, following: int) -> None:
         raise ValueError("ids must ascend from 0 or more.")
     if not ids[-1] < following <= _LAST:
         raise ValueError(f"next must be from {ids[-1] + 1} to {_LAST}; found {following}.")
-
-
-def _ready_bytes(width: int, precision: str) -> int:
-    """Return the bytes by which a point is made ready, and that it takes until it is."""
-    if width <= 5:
-        return 20 * width + 32
-    quantized = precision == "auto" and 20 <= width <= 8192 and get_kernels().has_int8()
-    return (width if quantized else 4 * width) + 36
 
 
 def _may_change(array: NDArray[Any]) -> bool:

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.arrays import as_maps, as_points, as_real, as_threads, common_precision
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.memory import refuse_beyond
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.sparse import check_structure
 from metricfast._core.types import Array, Integers
@@ -92,10 +91,6 @@ def metric_gradient(
     # holds them all.
     of_weights, of_maps = _exponent(values), _exponent(*maps)
     values = _divided(values, of_weights, dtype)
-    both, rows = len(points) + len(other), sum(map(len, maps)) or width
-    numbers = 2 * both * (width + rows) + 6 * rows * width
-    what = f"metric_gradient of {both} points of {width} features"
-    refuse_beyond(numbers * np.dtype(dtype).itemsize, what, "give fewer")
     kernels = get_kernels()
 
     def embed(x: Array, components: Array | None) -> Array:

@@ -25,7 +25,6 @@ from metricfast._core.arrays import (
     common_precision,
 )
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.memory import beside, fits_at_once
 from metricfast._core.sources import Source
 from metricfast._core.types import Array
 from metricfast.distances.blocks import (
@@ -33,11 +32,9 @@ from metricfast.distances.blocks import (
     Nearest,
     Points,
     each_block,
-    made_bytes,
     nearest_in_part,
+    on_disk,
     search_by_blocks,
-    search_bytes,
-    width_of,
     write_distances,
 )
 from metricfast.distances.tiles import paired_by_blocks, pairwise_by_blocks
@@ -88,8 +85,6 @@ def pairwise_distances(
     ------
     ValueError
         If an array has the wrong shape, is empty, or holds NaN or infinity; the message names it.
-    MemoryError
-        If the result is beyond the limit of :func:`metricfast.set_config`, without `out`.
 
     Examples
     --------
@@ -106,20 +101,14 @@ def pairwise_distances(
     maps, threads = as_maps(L, U, V, queries.shape[1]), as_threads(n_jobs)
     shape = (len(queries), len(database))
     dtype = common_precision(queries, database)
-    packed = dtype().itemsize * width_of(database, maps)
-    made = made_bytes(queries, database, maps, packed)
-    taken = 0 if out is not None else math.prod(shape) * dtype().itemsize
-    what = f"the distances of {shape[0]} points to {shape[1]}"
-    at_once = fits_at_once(taken, made, what, "give out=, an np.memmap for instance")
     if out is None:
         out = aligned_empty(shape, dtype)
     else:
         _check_out(out, shape, (queries, database))
-    if at_once and not isinstance(out, np.memmap):  # whose pages blocks let go
-        get_kernels().pairwise_distances(queries, database, *maps, squared, out, threads)
+    if on_disk(queries, database) or isinstance(out, np.memmap):
+        pairwise_by_blocks(queries, database, maps, squared, out, threads)
     else:
-        with beside(taken):
-            pairwise_by_blocks(queries, database, maps, squared, out, threads)
+        get_kernels().pairwise_distances(queries, database, *maps, squared, out, threads)
     return out
 
 
@@ -186,16 +175,11 @@ def paired_distances(
         raise ValueError(
             f"X and Y must have the same number of rows; found {len(left)} and {len(right)}."
         )
-    n_pairs, dtype = len(left) if index is None else len(index), common_precision(left, right)
-    taken = n_pairs * dtype().itemsize
-    what = f"the distances of {n_pairs} pairs"
-    at_once = fits_at_once(taken, made_bytes(left, right, maps, 0), what, "give fewer")
-    out = np.empty(n_pairs, dtype)
-    if at_once:
-        get_kernels().paired_distances(left, right, index, *maps, squared, out, threads)
+    out = np.empty(len(left if index is None else index), common_precision(left, right))
+    if on_disk(left, right):
+        paired_by_blocks(left, right, index, maps, squared, out, threads)
     else:
-        with beside(taken):
-            paired_by_blocks(left, right, index, maps, squared, out, threads)
+        get_kernels().paired_distances(left, right, index, *maps, squared, out, threads)
     return out
 
 
@@ -236,8 +220,8 @@ def kneighbors(
     queries : array-like or source of shape (n, d)
     database : array-like or source of shape (m, d), optional
         By default the queries themselves, each point left out of its own neighbours by index. One
-        that is not in memory is read once for as many queries as memory holds; what is found is
-        the same.
+        that is not in memory is read once for as many queries as half of scikit-learn's
+        `working_memory` holds; the neighbours are the same.
     n_neighbors : int, default=5
     L, U, V, squared, n_jobs
         As for :func:`pairwise_distances`.
@@ -257,8 +241,6 @@ def kneighbors(
     ------
     ValueError
         If ``n_neighbors`` exceeds the number of points to choose from, or an array is not as above.
-    MemoryError
-        If the result is beyond the limit of :func:`metricfast.set_config`.
 
     Examples
     --------
@@ -271,28 +253,24 @@ def kneighbors(
     query, base, left_out = _search_arguments(queries, database, exclude)
     n_neighbors = check_neighbors(n_neighbors, len(base), left_out)
     maps, threads = as_maps(L, U, V, query.shape[1]), as_threads(n_jobs)
-    shape, dtype = (len(query), n_neighbors), common_precision(query, base)
-    of_point = search_bytes(width_of(base, maps))
-    distances, indices, at_once = room_for_neighbors(
-        shape, dtype, "n_neighbors", made_bytes(query, base, maps, of_point)
-    )
-    if at_once:
+    distances = np.empty((len(query), n_neighbors), common_precision(query, base))
+    indices = np.empty(distances.shape, np.int64)
+    if not on_disk(query, base):
         get_kernels().kneighbors(
             query, base, n_neighbors, *maps, left_out, None, squared, distances, indices, threads
         )
         return distances, indices
-    with beside(distances.nbytes + indices.nbytes):
-        for part in search_by_blocks(query, base, maps, left_out, 64 * n_neighbors, threads):
-            best = Nearest(n_neighbors)
-            for some in each_block(part, partial(nearest_in_part, best)):
-                best.add(*some)
-            keys, indices[part.rows] = best.found()
-            if np.isinf(keys).any():
-                raise ValueError(
-                    "squared distances overflow: some points are 1e150 times as far away as the "
-                    "first. Divide all by a number that makes their spread about 1."
-                )
-            write_distances(distances[part.rows], keys, part.exponent, squared)
+    for part in search_by_blocks(query, base, maps, left_out, 64 * n_neighbors, threads):
+        best = Nearest(n_neighbors)
+        for some in each_block(part, partial(nearest_in_part, best)):
+            best.add(*some)
+        keys, indices[part.rows] = best.found()
+        if np.isinf(keys).any():
+            raise ValueError(
+                "squared distances overflow: some points are 1e150 times as far away as the "
+                "first. Divide all by a number that makes their spread about 1."
+            )
+        write_distances(distances[part.rows], keys, part.exponent, squared)
     return distances, indices
 
 
@@ -339,13 +317,10 @@ def kneighbors_per_class(
     classes, codes = as_codes(labels, "labels", len(base))
     maps, threads = as_maps(L, U, V, query.shape[1]), as_threads(n_jobs)
     shape = (len(query), len(classes), n_neighbors)
-    of_point = search_bytes(width_of(base, maps))
-    distances, indices, at_once = room_for_neighbors(
-        shape, common_precision(query, base), "n_neighbors or classes",
-        made_bytes(query, base, maps, of_point),
-    )  # fmt: skip
+    distances = np.empty(shape, common_precision(query, base))
+    indices = np.empty(shape, np.int64)
     size, search = shape[1:], get_kernels().kneighbors_per_class
-    if at_once:
+    if not on_disk(query, base):
         search(query, base, codes, *size, *maps, left_out, squared, distances, indices, threads)
         return distances, indices
 
@@ -359,27 +334,13 @@ def kneighbors_per_class(
         rows[rows >= 0] += block.rows.start
         return keys, rows
 
-    with beside(distances.nbytes + indices.nbytes):
-        for part in search_by_blocks(query, base, maps, left_out, 64 * math.prod(size), threads):
-            best = Nearest(n_neighbors)
-            for some in each_block(part, of_block):
-                best.add(*some)
-            keys, indices[part.rows] = best.found()
-            write_distances(distances[part.rows], keys, part.exponent, squared)
+    for part in search_by_blocks(query, base, maps, left_out, 64 * math.prod(size), threads):
+        best = Nearest(n_neighbors)
+        for some in each_block(part, of_block):
+            best.add(*some)
+        keys, indices[part.rows] = best.found()
+        write_distances(distances[part.rows], keys, part.exponent, squared)
     return distances, indices
-
-
-def room_for_neighbors(
-    shape: tuple[int, ...], dtype: Any, less: str, made: float
-) -> tuple[Array, NDArray[np.int64], bool]:
-    """Return memory for distances and indices, where it may hold so many.
-
-    `made`: bytes of what a search of all at once makes; also returns whether they fit beside.
-    """
-    needed = math.prod(shape) * (np.dtype(dtype).itemsize + 8)
-    instead = f"give fewer queries, or less {less}"
-    at_once = fits_at_once(needed, made, f"neighbors of shape {shape}", instead)
-    return np.empty(shape, dtype), np.empty(shape, np.int64), at_once
 
 
 def _search_arguments(

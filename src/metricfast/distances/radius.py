@@ -12,15 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from metricfast._core.arguments import check_bool
 from metricfast._core.arrays import as_maps, as_threads, common_precision
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.memory import beside, fits_at_once, memory_limit
 from metricfast._core.types import Array, Integers
 from metricfast.distances.blocks import (
     Block,
     each_block,
-    made_bytes,
+    on_disk,
     search_by_blocks,
-    search_bytes,
-    width_of,
     write_distances,
 )
 from metricfast.distances.neighbors import _search_arguments
@@ -29,10 +26,8 @@ __all__ = ["check_radius", "radius_neighbors"]
 
 Found = tuple[Array, Integers, Integers]
 
-# Bytes for each query, and for each pair that is found: in lists, in the result, and what they are
-# put in order by.
-_EACH = 64
 _LARGEST = float(np.finfo(np.float64).max)
+_ALL = 2**62  # pairs: the kernel only counts those beyond
 
 
 def radius_neighbors(
@@ -72,16 +67,12 @@ def radius_neighbors(
         what :class:`scipy.sparse.csr_array` is made of. The distance that decides is the one in
         float64, of differences of the points, or of the embedded points, as for
         :func:`kneighbors`; it is rounded where distances are float32, and infinite
-        beyond the range of the dtype. Memory grows with what is found, not with n m: 64 bytes for
-        each query and each neighbour are counted, a third more where points are searched by blocks.
+        beyond the range of the dtype. Memory grows with the neighbours, not with n m.
 
     Raises
     ------
     ValueError
         If `radius` is no number from 0, or an array is not as above.
-    MemoryError
-        If these bytes are beyond the limit of :func:`metricfast.set_config`. Beyond it neighbours
-        are counted alone.
 
     Examples
     --------
@@ -121,56 +112,35 @@ def _search(
     dtype = common_precision(query, base)
     search = get_kernels().radius_neighbors
     reach = _reach(radius, dtype)
-    made = made_bytes(query, base, maps, search_bytes(width_of(base, maps)))
-    n = len(query)
-
-    def fit(n_pairs: int) -> bool:
-        what = f"What is within radius, {n_pairs:,} neighbors of {n:,} queries,"
-        instead = "give a smaller radius, or fewer queries"
-        return fits_at_once(_EACH * (n_pairs + n), made, what, instead)
-
-    if fit(0):
-        most = (memory_limit() - int(made)) // _EACH - n
-        distances, indices, row_starts, n_pairs = search(
-            query, base, reach, *maps, left_out, sort_results, False, dtype is np.float32, most,
+    if not on_disk(query, base):
+        distances, indices, row_starts, _ = search(
+            query, base, reach, *maps, left_out, sort_results, False, dtype is np.float32, _ALL,
             threads,
         )  # fmt: skip
-        if fit(n_pairs):
-            return distances, indices, row_starts
+        return distances, indices, row_starts
 
-    room = memory_limit() * 3 // 4  # blocks have the rest
-    most = room // _EACH - n
     found: list[Found] = []
-    sizes: list[int] = []
-    with beside(room):
-        for part in search_by_blocks(query, base, maps, left_out, 0, threads):
-            with np.errstate(over="ignore"):
-                limit = min(float(np.ldexp(reach, -part.exponent)), _LARGEST)
+    for part in search_by_blocks(query, base, maps, left_out, 0, threads):
+        with np.errstate(over="ignore"):
+            limit = min(float(np.ldexp(reach, -part.exponent)), _LARGEST)
 
-            def of_block(block: Block, threads: int, limit: float = limit) -> Found:
-                squared, near, starts, n_pairs = search(
-                    block.queries, block.points, limit, None, None, block.exclude, False, True,
-                    False, max(0, most - sum(sizes)), threads,
-                )  # fmt: skip
-                sizes.append(n_pairs)
-                of_query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-                return squared, near + block.rows.start, of_query
+        def of_block(block: Block, threads: int, limit: float = limit) -> Found:
+            squared, near, starts, _ = search(
+                block.queries, block.points, limit, None, None, block.exclude, False, True, False,
+                _ALL, threads,
+            )  # fmt: skip
+            of_query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+            return squared, near + block.rows.start, of_query
 
-            blocks = list(each_block(part, of_block))
-            if sum(sizes) > most:  # what is left is counted alone
-                found.clear()
-                continue
-            key, near, of_query = (np.concatenate(each) for each in zip(*blocks, strict=True))
-            del blocks
-            # Both are stable: what they leave equal stays in the order of the indices.
-            order = (
-                np.lexsort((key, of_query)) if sort_results else np.argsort(of_query, kind="stable")
-            )
-            distances = np.empty(len(key), dtype)
-            write_distances(distances, key[order], part.exponent, squared=False)
-            counts = np.bincount(of_query, minlength=part.rows.stop - part.rows.start)
-            found.append((distances, near[order], counts))
-    fit(sum(sizes))
+        blocks = list(each_block(part, of_block))
+        key, near, of_query = (np.concatenate(each) for each in zip(*blocks, strict=True))
+        del blocks
+        # Both are stable: what they leave equal stays in the order of the indices.
+        order = np.lexsort((key, of_query)) if sort_results else np.argsort(of_query, kind="stable")
+        distances = np.empty(len(key), dtype)
+        write_distances(distances, key[order], part.exponent, squared=False)
+        counts = np.bincount(of_query, minlength=part.rows.stop - part.rows.start)
+        found.append((distances, near[order], counts))
     distances, indices, counts = (np.concatenate(each) for each in zip(*found, strict=True))
     return distances, indices, np.concatenate([[0], np.cumsum(counts)])
 

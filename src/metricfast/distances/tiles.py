@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.mapped import release
-from metricfast._core.memory import block_rows, memory_limit
+from metricfast._core.memory import block_rows, working_memory
+from metricfast._core.pages import release_pages
 from metricfast._core.sources import Source, parts, row_bytes
 from metricfast._core.types import Array, Integers
 from metricfast.distances.blocks import Maps, Points, embedded
@@ -33,7 +33,7 @@ def pairwise_by_blocks(
     frame = _frame(queries, database)
     together = kernels.pairwise_rows(out)
     columns = block_rows(row_bytes(database))
-    most = memory_limit() // 8 // (out.itemsize * min(columns, len(database)))
+    most = working_memory() // 8 // (out.itemsize * min(columns, len(database)))
     n_rows = max(1, min(block_rows(row_bytes(queries)), most) // together) * together
 
     def write(points: Array, first: int, cancelled: Integers | None) -> None:
@@ -42,7 +42,7 @@ def pairwise_by_blocks(
             kernels.pairwise_distances_of_part(
                 points, block, *frame, len(database), squared, tile, cancelled, threads
             )
-            release(out, first, first + len(points))
+            release_pages(out[first : first + len(points)])
 
     for start in range(0, len(queries), n_rows):
         points = queries[start : start + n_rows]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from metricfast._core.arguments import check_random_state, take_parameters
+from metricfast._core.arguments import check_random_state
 from metricfast._core.types import Array, RandomState
 from metricfast.embeddings._base import (
     Cache,
@@ -58,7 +58,8 @@ class Asymmetric(CheckedEmbedding):
     database: Embedding
 
     def __init__(self, query: Embedding, database: Embedding) -> None:
-        take_parameters(self, locals())
+        self.query = query
+        self.database = database
 
     def initialize(
         self, X: Any, y: Array | None = None, random_state: int | RandomState | None = None

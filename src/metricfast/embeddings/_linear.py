@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from metricfast._core.arguments import check_bool, check_count, check_random_state, take_parameters
+from metricfast._core.arguments import check_bool, check_count, check_random_state
 from metricfast._core.initialize import as_given_map, initialize_components
 from metricfast._core.sources import Source
 from metricfast._core.types import Array, RandomState
@@ -55,7 +55,9 @@ class Linear(LayeredEmbedding):
     def __init__(
         self, n_components: int | None = None, init: str | Array = "auto", normalize: bool = False
     ) -> None:
-        take_parameters(self, locals())
+        self.n_components = n_components
+        self.init = init
+        self.normalize = normalize
 
     def initialize(
         self, X: Any, y: Array | None = None, random_state: int | RandomState | None = None

@@ -14,7 +14,6 @@ from metricfast._core.arguments import (
     check_count,
     check_random_state,
     check_range,
-    take_parameters,
 )
 from metricfast._core.types import Array, RandomState
 from metricfast.embeddings._base import LayeredEmbedding, Parameters, check_start
@@ -76,7 +75,11 @@ class MLP(LayeredEmbedding):
         normalize: bool = False,
         weight_decay: float | None = None,
     ) -> None:
-        take_parameters(self, locals())
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.n_components = n_components
+        self.activation = activation
+        self.normalize = normalize
+        self.weight_decay = weight_decay
 
     def initialize(
         self, X: Any, y: Array | None = None, random_state: int | RandomState | None = None

@@ -12,7 +12,6 @@ from metricfast._core.arguments import (
     check_count,
     check_random_state,
     check_range,
-    take_parameters,
 )
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.types import Array, RandomState
@@ -99,7 +98,13 @@ class Periodic(CompiledEmbedding):
         normalize: bool = False,
         weight_decay: float | None = None,
     ) -> None:
-        take_parameters(self, locals())
+        self.n_components = n_components
+        self.n_frequencies = n_frequencies
+        self.n_embedding = n_embedding
+        self.scale = scale
+        self.n_passthrough = n_passthrough
+        self.normalize = normalize
+        self.weight_decay = weight_decay
 
     def initialize(
         self, X: Any, y: Array | None = None, random_state: int | RandomState | None = None

@@ -30,7 +30,6 @@ from metricfast._core.types import Array, RandomState
 from metricfast.distances.inference import check_method
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.embeddings import Asymmetric, Embedding, Linear
-from metricfast.learners.base.callers import refuse_passed_on
 from metricfast.learners.base.validation import naming_held_out
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.linear import for_mini_batches, forget_on_error, refuse_partial
@@ -39,7 +38,7 @@ from metricfast.learners.votes.sides import (
     Sides,
     initial_maps,
     is_linear,
-    mean_of_points,
+    mean_of_any,
     mean_of_queries,
     penalty_of,
 )
@@ -53,7 +52,8 @@ from metricfast.learners.votes.training import (
     vote_batches,
     warn_of_penalty,
 )
-from metricfast.learners.votes.voting import largest_cost, vote_error, vote_loss
+from metricfast.learners.votes.voting import largest_cost, vote_loss
+from metricfast.metrics._neighbor_error import neighbor_error
 from metricfast.training.both_chunks import is_beyond
 from metricfast.training.callbacks import (
     CallbackMixin,
@@ -170,6 +170,7 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
     """
 
     _requires_y = True
+    _evaluator: Any = None  # of the loss on a cluster, while a distributed fit runs
     _training: Any = None  # where `partial_fit` continues
 
     def __init__(
@@ -196,7 +197,26 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         n_jobs: int | None = None,
         callbacks: Any = None,
     ) -> None:
-        self._take(locals())
+        self.n_neighbors = n_neighbors
+        self.n_components = n_components
+        self.tied = tied
+        self.query = query
+        self.database = database
+        self.loss_matrix = loss_matrix
+        self.ties = ties
+        self.inference = inference
+        self.C = C
+        self.regularizer = regularizer
+        self.init = init
+        self.solver = solver
+        self.tol = tol
+        self.early_stopping = early_stopping
+        self.warm_start = warm_start
+        self.preprocessor = preprocessor
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.callbacks = callbacks
 
     @reports_to_sklearn
     def fit(
@@ -220,8 +240,9 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         y : array-like of shape (n_samples,)
             Their classes.
         X_database : {array-like, sparse matrix} of shape (n_database, n_features), optional
-            By default the queries, each left out of its own neighbours. In pipelines, searches and
-            cross-validation, `FixedDatabase` holds it.
+            By default the queries, each left out of its own neighbours. For pipelines, searches and
+            cross-validation, use `FixedDatabase`: scikit-learn does not transform `X_database`, and
+            splits it like `X` if it is as long.
         y_database : array-like of shape (n_database,), optional
             Given with `X_database`: at least the classes of `y`.
         sample_weight : array-like of shape (n_samples,), optional
@@ -250,7 +271,6 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             If training diverged: the best maps are kept. With "lbfgs": if it ended before
             convergence.
         """
-        refuse_passed_on(self, X, X_database)
         solver, rule, callbacks, embedding = self._check_parameters()
         kept = self.parameters_ if self.warm_start and hasattr(self, "parameters_") else None
         self._training = None
@@ -287,6 +307,7 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             with naming_held_out(test, len(data.y)):
                 check_neighbors(self.n_neighbors, len(part.y) - 1)
         problem = self._problem(part, start)
+        problem.evaluator = self._evaluator
         history = problem.history(start, rng)
         if rule is not None:
             validation = data.judged(np.sort(test), part)
@@ -486,7 +507,7 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             self.mean_ = self.mean_query_ = np.zeros(X.shape[1], dtype)
         else:
             if means is None or means[0].shape != (X.shape[1],):
-                means = (mean_of_points(database),) * 2
+                means = (mean_of_any(database),) * 2
                 if X_database is not None and not self.tied:
                     means = means[0], mean_of_queries(X, codes, weight, database, labels)
             # Else the distance that was learned depends on them.
@@ -506,7 +527,6 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         return largest_cost(vote_loss(self, len(self.classes_)))
 
     def _problem(self, data: Sides, start: list[Array]) -> _TwoSidedProblem:
-        data.refuse_many_voters(self.n_components_)
         return _TwoSidedProblem(self, data, start)
 
     def _set_database(self, data: Sides) -> None:
@@ -586,9 +606,8 @@ class _TwoSidedProblem(Objective):
         """Return the error of held-out queries."""
         arrays, k = self.preconditioner.arrays(x), int(self.loss.loss.n_neighbors)
         queries, database = validation.embedded(self.embedding, arrays, self.n_jobs)
-        return vote_error(
-            queries, validation.y, database, validation.database_labels, k, self.n_jobs
-        )
+        labels = validation.database_labels
+        return neighbor_error(database, labels, queries, validation.y, False, k, self.n_jobs)
 
 
 def _less(X: Any, mean: Array, dtype: Any, share: float = SHARE) -> Any:

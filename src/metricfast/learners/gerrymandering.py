@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_choice, check_count, check_range
 from metricfast._core.initialize import as_given_map
-from metricfast._core.memory import refuse_beyond
 from metricfast._core.sources import Source, in_one_array
 from metricfast._core.types import Array, RandomState
 from metricfast.distances.inference import check_method
@@ -36,8 +35,9 @@ from metricfast.learners.votes.training import (
     vote_batches,
     warn_of_penalty,
 )
-from metricfast.learners.votes.voting import largest_cost, vote_error, vote_loss
+from metricfast.learners.votes.voting import largest_cost, vote_loss
 from metricfast.losses import Gerrymander
+from metricfast.metrics._neighbor_error import neighbor_error
 from metricfast.samplers import Batch
 from metricfast.training.chunks import Chunked
 from metricfast.training.dataset import Dataset
@@ -291,7 +291,24 @@ class NeighborhoodGerrymandering(VotesOfDatabase, GerrymanderingLearner):
         n_jobs: int | None = None,
         callbacks: Any = None,
     ) -> None:
-        self._take(locals())
+        self.n_neighbors = n_neighbors
+        self.n_components = n_components
+        self.parameterization = parameterization
+        self.loss_matrix = loss_matrix
+        self.ties = ties
+        self.inference = inference
+        self.C = C
+        self.regularizer = regularizer
+        self.init = init
+        self.solver = solver
+        self.tol = tol
+        self.early_stopping = early_stopping
+        self.warm_start = warm_start
+        self.preprocessor = preprocessor
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.callbacks = callbacks
 
     def _loss(self, data: Dataset) -> Gerrymander:
         return vote_loss(self, len(data.classes))
@@ -348,12 +365,6 @@ class VoteProblem(LinearProblem):
     def start_at(self, L: Array, *, selected: bool = False) -> Vector:
         if not np.any(L):
             raise ValueError(_ZERO_INIT)
-        given = self.all_data.given
-        if isinstance(given, Source):
-            refuse_beyond(
-                given.shape[0] * len(L) * given.dtype.itemsize,
-                "The embedded points, which vote,", "lower n_components",
-            )  # fmt: skip
         return self.vector(L)
 
     def vector(self, L: Array) -> Vector:
@@ -375,7 +386,7 @@ class VoteProblem(LinearProblem):
         # Mapped together: sparse points are centred where they are mapped to.
         Z, y = map_points(data.X, self.map(x), self.n_jobs), data.labels
         k = int(self.loss.loss.n_neighbors)
-        return vote_error(Z[test], y[test], Z[train], y[train], k, self.n_jobs)
+        return neighbor_error(Z[train], y[train], Z[test], y[test], False, k, self.n_jobs)
 
 
 class _MatrixProblem(VoteProblem):

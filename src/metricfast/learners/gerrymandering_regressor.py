@@ -97,7 +97,24 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
         n_jobs: int | None = None,
         callbacks: Any = None,
     ) -> None:
-        self._take(locals())
+        self.n_neighbors = n_neighbors
+        self.n_components = n_components
+        self.n_bins = n_bins
+        self.parameterization = parameterization
+        self.ties = ties
+        self.inference = inference
+        self.C = C
+        self.regularizer = regularizer
+        self.init = init
+        self.solver = solver
+        self.tol = tol
+        self.early_stopping = early_stopping
+        self.warm_start = warm_start
+        self.preprocessor = preprocessor
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.callbacks = callbacks
 
     def _check_parameters(self) -> Any:
         check_count("n_bins", self.n_bins, least=2)

@@ -92,6 +92,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     _min_class_size: int = 2  # points of a class that a training needs
     _weights_neighbors = False  # whether a duplicate is the same as a point of weight 2
     _selects_batches = False  # whether "auto" chooses by folds for mini-batches too
+    _evaluator: Any = None  # of the loss on a cluster, while a distributed fit runs
     _training: Any = None  # where `partial_fit` continues
     _exponent: int = 0
 
@@ -176,6 +177,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
                 )
             problem = self._problem(part)
             problem.all_data, problem.named_map = data, L
+            problem.evaluator = self._evaluator
             x0 = initialization.start(problem, L, rng, start)
         history = problem.history(x0, rng)
         history.most = n_iter

@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 
 import metricfast.losses as losses
 from metricfast._core.arguments import check_count, check_range
-from metricfast._core.deprecation import DEPRECATED
+from metricfast._core.deprecation import DEPRECATED, take_renamed
 from metricfast._core.scatter import blocks
 from metricfast._core.sparse import dense, nearest_of_class
 from metricfast._core.types import Array, Floats, Integers, RandomState
@@ -144,7 +144,25 @@ class LMNN(LinearLearner):
         callbacks: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self._take(locals())
+        self.init = init
+        self.n_neighbors = n_neighbors
+        self.min_iter = min_iter
+        self.max_iter = max_iter
+        self.learn_rate = learn_rate
+        self.regularization = regularization
+        self.convergence_tol = convergence_tol
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.n_components = n_components
+        self.random_state = random_state
+        self.k = k
+        self.solver = solver
+        self.target_refresh = target_refresh
+        self.early_stopping = early_stopping
+        self.warm_start = warm_start
+        self.callbacks = callbacks
+        self.n_jobs = n_jobs
+        take_renamed(self, "k", "n_neighbors")
 
     def _check_parameters(self) -> Any:
         check_count("n_neighbors", self._k)

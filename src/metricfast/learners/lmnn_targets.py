@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from metricfast._core.memory import memory_limit, refuse_beyond
+from metricfast._core.memory import working_memory
 from metricfast._core.sources import Source, parts
 from metricfast._core.types import Array, Integers
 from metricfast.distances.neighbors import kneighbors
@@ -33,12 +31,7 @@ def targets_in_chunks(
         X.hold_with(targets)
         return targets
     row, sizes = X.dtype.itemsize * X.shape[1], np.bincount(labels)
-    least = int(np.minimum(sizes, k + 1).sum())
-    refuse_beyond(
-        math.ceil(row * least / _HELD), f"{k + 1} points of each of {len(sizes)} classes, with "
-        "what it takes to learn from them,", "lower n_neighbors, or leave small classes out",
-    )  # fmt: skip
-    most = _evenly(sizes, int(memory_limit() * _HELD) // row)
+    most = max(k + 1, _evenly(sizes, int(working_memory() * _HELD) // row))
     X.hold(np.sort(np.concatenate(_candidates(labels, most))))
     return targets_of_all(X, labels, k, L, n_jobs, most)
 
@@ -59,9 +52,8 @@ def targets_of_all(
     """
     n, row = len(X), X.dtype.itemsize * (X.shape[1] + (0 if L is None else len(L)))
     dtype = np.dtype(np.int32 if n < 2**31 else np.int64)
-    refuse_beyond(2 * n * k * dtype.itemsize, f"targets of {n} points", "lower n_neighbors")
     found: Integers = np.empty((n, k), dtype)
-    room = memory_limit() // (8 * row)
+    room = working_memory() // (8 * row)
     candidates = _candidates(labels, max(k + 1, min(most, _CANDIDATES, room)))
     ends = np.cumsum([0, *map(len, candidates)])
     first = 0
@@ -85,7 +77,7 @@ def _find(
     """Set the targets of some classes, whose candidates are held together, in one pass."""
     row = X.dtype.itemsize * (X.shape[1] + (0 if L is None else len(L)))
     held = {code: X[candidates[code]] for code in codes}
-    for part, block in parts(X, max(1, memory_limit() // (32 * row))):
+    for part, block in parts(X, max(1, working_memory() // (32 * row))):
         own = labels[part]
         for code, points in held.items():
             rows, near = np.flatnonzero(own == code), candidates[code]

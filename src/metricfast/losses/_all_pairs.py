@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from metricfast._core.arguments import check_bool, check_choice, take_parameters
+from metricfast._core.arguments import check_bool, check_choice
 from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import Call, Loss, Totals, as_finite
 
@@ -54,7 +54,7 @@ class LDML(AllPairsLoss):
     """
 
     def __init__(self, bias: float = 1.0) -> None:
-        take_parameters(self, locals())
+        self.bias = bias
 
     def _run(self, call: Call) -> Totals:
         gradient = np.empty(len(call.queries))
@@ -96,7 +96,7 @@ class MCML(AllPairsLoss):
     """
 
     def __init__(self, reduction: str = "sum") -> None:
-        take_parameters(self, locals())
+        self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
         return get_kernels().mcml(call)
@@ -142,7 +142,8 @@ class MLKR(AllPairsLoss):
     _outputs = True
 
     def __init__(self, reduction: str = "sum", squared: bool = True) -> None:
-        take_parameters(self, locals())
+        self.reduction = reduction
+        self.squared = squared
 
     def _run(self, call: Call) -> Totals:
         check_bool("squared", self.squared)
@@ -192,7 +193,9 @@ class NCA(AllPairsLoss):
     """
 
     def __init__(self, form: str = "sum", reduction: str = "sum", squared: bool = True) -> None:
-        take_parameters(self, locals())
+        self.form = form
+        self.reduction = reduction
+        self.squared = squared
 
     def _run(self, call: Call) -> Totals:
         check_choice("form", self.form, ("sum", "log"))

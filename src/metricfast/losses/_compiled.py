@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from metricfast._core.arguments import check_choice, take_parameters
+from metricfast._core.arguments import check_choice
 from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import Call, Loss, Totals
 
@@ -91,7 +91,11 @@ class Compiled(Loss):
         reduction: str = "mean",
     ) -> None:
         function = _address(function)
-        take_parameters(self, locals())
+        self.function = function
+        self.metric = metric
+        self.labels = labels
+        self.data = data
+        self.reduction = reduction
 
     @property
     def of_inner_products(self) -> bool:  # type: ignore[override]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any
 
-from metricfast._core.arguments import check_bool, check_choice, take_parameters
+from metricfast._core.arguments import check_bool, check_choice
 from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import Call, Loss, Totals, as_positive
 from metricfast.losses._labels import SaidDistance
@@ -58,7 +58,12 @@ class _OfRatios(Loss):
         eps_log: float = 1e-6,
         reduction: str = "mean",
     ) -> None:
-        take_parameters(self, locals())
+        self.squared = squared
+        self.label_distance = label_distance
+        self.ties = ties
+        self.eps_distance = eps_distance
+        self.eps_log = eps_log
+        self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
         check_choice("ties", self.ties, ("drop", "epsilon"))
@@ -216,7 +221,9 @@ class RankNContrast(Loss):
         label_distance: SaidDistance | None = None,
         reduction: str = "mean",
     ) -> None:
-        take_parameters(self, locals())
+        self.temperature = temperature
+        self.label_distance = label_distance
+        self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
         temperature = as_positive(self.temperature, "temperature")

@@ -7,18 +7,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import take_parameters
 from metricfast._core.arrays import as_numbers
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.memory import refuse_beyond
 from metricfast._core.types import Floats
 from metricfast.losses._call import Call, Loss, Totals, as_positive
 from metricfast.losses._labels import Labels, SaidDistance
 
 __all__ = ["CoSENT"]
 
-# Bytes that a pair takes, with its place in the order.
-_PAIR = 24
 # Distances of labels may differ by so much of the largest label and be ties, in each dimension.
 _ROUNDING = 8 * np.finfo(np.float64).eps
 
@@ -69,7 +65,8 @@ class CoSENT(Loss):
     of_inner_products = True
 
     def __init__(self, scale: float = 20.0, label_distance: SaidDistance | None = None) -> None:
-        take_parameters(self, locals())
+        self.scale = scale
+        self.label_distance = label_distance
 
     def _bound_labels(
         self, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
@@ -98,8 +95,6 @@ class CoSENT(Loss):
         return totals
 
     def _all_pairs(self, call: Call) -> Totals:
-        n = len(call.queries)
-        refuse_beyond(_PAIR * n * (n - 1) // 2, f"CoSENT of all pairs of {n} points", "give fewer")
         points = call.queries.astype(np.float64)
         rounding = 0.0
         if call.kind != "precomputed":

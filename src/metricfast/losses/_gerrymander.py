@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
-from metricfast._core.arguments import called_like, take_parameters
+from metricfast._core.arguments import called_like
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.types import Floats, Integers
 from metricfast.distances.inference import (
@@ -85,7 +85,11 @@ class Gerrymander(Loss):
         inference: str = "exact",
         reduction: str = "sum",
     ) -> None:
-        take_parameters(self, locals())
+        self.n_neighbors = n_neighbors
+        self.loss_matrix = loss_matrix
+        self.ties = ties
+        self.inference = inference
+        self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
         value, weights = self.of_distances(call)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import as_array, check_count, take_parameters
+from metricfast._core.arguments import as_array, check_count
 from metricfast._core.arrays import as_codes, as_points, as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.types import Array, Integers
@@ -56,7 +56,10 @@ class LMNN(Loss):
         margin: float = 1.0,
         reduction: str = "sum",
     ) -> None:
-        take_parameters(self, locals())
+        self.n_neighbors = n_neighbors
+        self.regularization = regularization
+        self.margin = margin
+        self.reduction = reduction
 
     def __call__(
         self,

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import check_bool, check_choice, take_parameters
+from metricfast._core.arguments import check_bool, check_choice
 from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import Call, Loss, Totals, as_finite, as_positive
 from metricfast.losses._labels import Labels, SaidDistance
@@ -65,7 +65,10 @@ class Contrastive(Loss):
         power: int = 1,
         reduction: str = "mean_nonzero",
     ) -> None:
-        take_parameters(self, locals())
+        self.pos_margin = pos_margin
+        self.neg_margin = neg_margin
+        self.power = power
+        self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
         check_choice("power", self.power, (1, 2))
@@ -124,7 +127,10 @@ class GeneralizedLifted(Loss):
         squared: bool = False,
         reduction: str = "mean",
     ) -> None:
-        take_parameters(self, locals())
+        self.neg_margin = neg_margin
+        self.pos_margin = pos_margin
+        self.squared = squared
+        self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
         check_bool("squared", self.squared)
@@ -201,7 +207,12 @@ class Triplet(Loss):
         reduction: str = "mean_nonzero",
         label_distance: SaidDistance | None = None,
     ) -> None:
-        take_parameters(self, locals())
+        self.margin = margin
+        self.mining = mining
+        self.labels = labels
+        self.squared = squared
+        self.reduction = reduction
+        self.label_distance = label_distance
 
     def _bound_labels(
         self, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from metricfast._core.arguments import take_parameters
 from metricfast._core.dispatch import get_kernels
 from metricfast.losses._all_pairs import NCA
 from metricfast.losses._call import Call, Loss, Totals, as_finite, as_positive
@@ -58,7 +57,8 @@ class ProxyNCA(Loss):
     learnable_database = True
 
     def __init__(self, scale: float = 1.0, reduction: str = "mean") -> None:
-        take_parameters(self, locals())
+        self.scale = scale
+        self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
         root = math.sqrt(as_positive(self.scale, "scale"))
@@ -113,7 +113,8 @@ class ProxyAnchor(Loss):
     _weighed_by: ClassVar[dict[str, str]] = {}  # a sum over proxies
 
     def __init__(self, margin: float = 0.1, alpha: float = 32.0) -> None:
-        take_parameters(self, locals())
+        self.margin = margin
+        self.alpha = alpha
 
     def _run(self, call: Call) -> Totals:
         if call.exclude is not None and (call.exclude >= 0).any():

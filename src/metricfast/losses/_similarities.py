@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from metricfast._core.arguments import check_count, take_parameters
+from metricfast._core.arguments import check_count
 from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import Call, Loss, Totals, as_finite, as_positive
 
@@ -56,7 +56,9 @@ class Circle(Loss):
     of_inner_products = True
 
     def __init__(self, margin: float = 0.25, gamma: float = 256.0, reduction: str = "mean") -> None:
-        take_parameters(self, locals())
+        self.margin = margin
+        self.gamma = gamma
+        self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
         margin, gamma = as_finite(self.margin, "margin"), as_positive(self.gamma, "gamma")
@@ -107,7 +109,10 @@ class MultiSimilarity(Loss):
     def __init__(
         self, alpha: float = 2.0, beta: float = 50.0, base: float = 0.5, reduction: str = "mean"
     ) -> None:
-        take_parameters(self, locals())
+        self.alpha = alpha
+        self.beta = beta
+        self.base = base
+        self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
         alpha, beta = as_positive(self.alpha, "alpha"), as_positive(self.beta, "beta")
@@ -159,7 +164,8 @@ class SupCon(Loss):
     of_inner_products = True
 
     def __init__(self, temperature: float = 0.1, reduction: str = "mean") -> None:
-        take_parameters(self, locals())
+        self.temperature = temperature
+        self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
         return get_kernels().supcon(call, temperature=as_positive(self.temperature, "temperature"))
@@ -208,7 +214,8 @@ class NTXent(Loss):
     _reductions = ("mean_nonzero", "mean", "sum")
 
     def __init__(self, temperature: float = 0.07, reduction: str = "mean_nonzero") -> None:
-        take_parameters(self, locals())
+        self.temperature = temperature
+        self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
         return get_kernels().ntxent(call, temperature=as_positive(self.temperature, "temperature"))
@@ -255,7 +262,8 @@ class SmoothAP(Loss):
     of_inner_products = True
 
     def __init__(self, temperature: float = 0.01, reduction: str = "mean") -> None:
-        take_parameters(self, locals())
+        self.temperature = temperature
+        self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
         return get_kernels().smooth_ap(
@@ -313,7 +321,10 @@ class RecallAtK(Loss):
         rank_temperature: float = 1.0,
         reduction: str = "mean",
     ) -> None:
-        take_parameters(self, locals())
+        self.k = k
+        self.temperature = temperature
+        self.rank_temperature = rank_temperature
+        self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
         several = self.k if isinstance(self.k, Sequence) and len(self.k) else [self.k]

@@ -16,10 +16,17 @@ _VOTERS, _NEIGHBORS = 3, 5
 
 
 def neighbor_error(
-    database: Array, y_database: Any, queries: Array, y: Any, numeric: bool
+    database: Array,
+    y_database: Any,
+    queries: Array,
+    y: Any,
+    numeric: bool,
+    n_neighbors: int = _VOTERS,
+    n_jobs: int | None = None,
 ) -> float:
-    """Return the error of the 3 nearest neighbours; of numbers, the mean squared one."""
-    nearest = kneighbors(queries, database, min(_VOTERS, len(database)))[1]
+    """Return the error of the nearest neighbours; of numbers, the mean squared one."""
+    k = min(n_neighbors, len(database))
+    nearest = kneighbors(queries, database, k, n_jobs=n_jobs)[1]
     return mean_error(y_database[nearest], y, numeric)
 
 

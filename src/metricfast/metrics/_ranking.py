@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from metricfast._core.memory import beside, memory_limit
+from metricfast._core.memory import working_memory
 from metricfast._core.progress import Progress
 from metricfast._core.sources import Source
 from metricfast._core.types import Array, Integers
@@ -58,7 +57,7 @@ class Search:
         out = np.full(n, -1) if self.exclude is None else self.exclude
         step, done, ready = block_rows(width), 0, self._made_ready()
         if ready is None:  # the database is gone over once for each block
-            step = max(step, memory_limit() // (_ENTRY * width))
+            step = max(step, working_memory() // (_ENTRY * width))
         find = partial(self._find, ready)
         with Progress("retrieval", n, "queries", shown=self.verbose) as progress:
             for leaves_out in (False, True):
@@ -77,14 +76,12 @@ class Search:
                     progress(done, done)
 
     def _made_ready(self) -> Database | None:
-        """Return the database ready to be searched, where half of the limit has room for that."""
+        """Return the database ready to be searched, if it is in memory."""
         if isinstance(self.database, Source):
             return None
         # Read-only, so that no copy is made.
         points = np.asarray(self.database.data.toreadonly())
-        with suppress(MemoryError), beside(memory_limit() // 2):
-            return Database(points, **self.options)
-        return None
+        return Database(points, **self.options)
 
     def _find(self, ready: Database | None, queries: Array, **how: Any) -> tuple[Array, Integers]:
         if ready is not None:

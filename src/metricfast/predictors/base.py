@@ -12,13 +12,12 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import check_bool, check_choice, check_count
-from metricfast._core.memory import refuse_beyond
 from metricfast._core.types import Array, Integers
 from metricfast.distances.database import Database
 from metricfast.distances.radius import check_radius, radius_neighbors
 from metricfast.learners.base.html import LearnedReprMixin
 from metricfast.predictors.metric import Metric, is_learner, resolve
-from metricfast.predictors.neighborhoods import VOTE, Neighborhoods
+from metricfast.predictors.neighborhoods import Neighborhoods
 
 __all__ = ["KNeighborsMixin", "NeighborsBase", "RadiusNeighborsMixin"]
 
@@ -152,10 +151,7 @@ class KNeighborsMixin:
 
     def _found(self: Any, X: Any) -> Neighborhoods:
         """Return the neighbours that decide."""
-        distances, indices = self._nearest(X, self.n_neighbors)
-        what = f"The votes of {self.n_neighbors} neighbors of each of {len(indices)} queries"
-        refuse_beyond(VOTE * indices.size, what, "give fewer queries")
-        return Neighborhoods.of_k(distances, indices)
+        return Neighborhoods.of_k(*self._nearest(X, self.n_neighbors))
 
     def kneighbors(
         self: Any, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True
@@ -216,8 +212,6 @@ class RadiusNeighborsMixin:
     def _found(self: Any, X: Any) -> Neighborhoods:
         """Return the neighbours that decide."""
         found: Neighborhoods = self._within(X, self.radius)
-        what = f"The votes of {len(found.indices):,} neighbors within radius"
-        refuse_beyond(VOTE * len(found.indices), what, "give fewer queries")
         return found
 
     def radius_neighbors(

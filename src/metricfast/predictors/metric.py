@@ -18,7 +18,6 @@ from metricfast._core.frames import as_table
 from metricfast._core.mahalanobis import MahalanobisMetric
 from metricfast._core.sparse import made_dense
 from metricfast._core.types import Array
-from metricfast.learners.base.callers import refuse_pipeline
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.votes.fixed_database import FixedDatabase
@@ -169,8 +168,6 @@ def _fitted(estimator: Any, metric: Any, X: Any, y: Any) -> Any:
             f"metric must be a learner that can transform points, got {metric!r}, which has no "
             "distance."
         )
-    if isinstance(metric, FixedDatabase):
-        refuse_pipeline(estimator)
     if _is_fitted(metric):
         return metric
     if getattr(metric, "_tuple_size", None) is not None:

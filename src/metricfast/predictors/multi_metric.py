@@ -16,7 +16,6 @@ from metricfast._core.arguments import (
     check_random_state,
     check_range,
     check_verbose,
-    take_parameters,
 )
 from metricfast._core.checks import check_points
 from metricfast._core.progress import Progress
@@ -110,7 +109,15 @@ class MultiMetricLMNN(KNeighborsMixin, Votes):
         n_jobs: int | None = None,
         verbose: bool | int = False,
     ) -> None:
-        take_parameters(self, locals())
+        self.n_neighbors = n_neighbors
+        self.n_components = n_components
+        self.weights = weights
+        self.regularization = regularization
+        self.max_iter = max_iter
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -10,13 +10,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from metricfast._core.memory import refuse_beyond
 from metricfast._core.types import Array, Floats, Integers
 
-__all__ = ["VOTE", "Neighborhoods", "Weights", "check_weights"]
+__all__ = ["Neighborhoods", "Weights", "check_weights"]
 
-# Bytes that a neighbour takes while it votes, and a share of a class, or a mean, until it is known.
-VOTE, _ENTRY = 88, 16
 # Weights beyond are scaled: their sums, and products with values, might overflow.
 _LARGE = 2.0**500
 Weights = str | Callable[[Array], Any] | None
@@ -79,9 +76,6 @@ class Neighborhoods:
         shape = (len(self.row_starts) - 1, n_database)
         small = max(len(self.indices), *shape) < 2**31
         dtype = np.int32 if small else np.int64
-        made = np.dtype(dtype).itemsize + (8 if values is None else 0)
-        needed = self.distances.nbytes + self.indices.nbytes + made * len(self.indices)
-        refuse_beyond(needed, f"a graph of {len(self.indices):,} neighbors", "give fewer queries")
         data = np.ones(len(self.indices)) if values is None else values
         return csr_matrix(
             (data, self.indices.astype(dtype), self.row_starts.astype(dtype)), shape=shape
@@ -161,9 +155,6 @@ class Neighborhoods:
     def votes(self, weight: Floats, codes: Integers, n_classes: int) -> Floats:
         """Return the share of each class, of shape (n_queries, n_classes); 0 without neighbours."""
         n = len(self.row_starts) - 1
-        what = f"the shares of {n_classes:,} classes for {n:,} queries"
-        needed = VOTE * len(self.indices) + _ENTRY * n * n_classes
-        refuse_beyond(needed, what, "give fewer queries")
         places = self.rows * n_classes + codes[self.indices]
         counts = _sums(places, weight, n * n_classes).reshape(n, n_classes)
         total = counts.sum(axis=1, keepdims=True)
@@ -175,11 +166,6 @@ class Neighborhoods:
 
         It is NaN for queries without neighbours.
         """
-        n, width = len(self.row_starts) - 1, values.shape[1]
-        needed = VOTE * len(self.indices) + _ENTRY * n * width
-        refuse_beyond(
-            needed, f"the means of {width:,} outputs for {n:,} queries", "give fewer queries"
-        )
         total = self.sum(weight)
         sums = np.column_stack([self.sum(weight * column[self.indices]) for column in values.T])
         none = np.full_like(sums, np.nan)

@@ -165,7 +165,26 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         n_jobs: int | None = None,
         verbose: bool | int = False,
     ) -> None:
-        self._take(locals())
+        self.n_components = n_components
+        self.periodic = periodic
+        self.n_frequencies = n_frequencies
+        self.n_embedding = n_embedding
+        self.scale = scale
+        self.candidate_fraction = candidate_fraction
+        self.n_estimators = n_estimators
+        self.categorical_features = categorical_features
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @reports_to_sklearn
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NCAClassifier:
@@ -371,7 +390,25 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
         n_jobs: int | None = None,
         verbose: bool | int = False,
     ) -> None:
-        self._take(locals())
+        self.n_components = n_components
+        self.periodic = periodic
+        self.n_frequencies = n_frequencies
+        self.n_embedding = n_embedding
+        self.scale = scale
+        self.candidate_fraction = candidate_fraction
+        self.n_estimators = n_estimators
+        self.categorical_features = categorical_features
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @reports_to_sklearn
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NCARegressor:

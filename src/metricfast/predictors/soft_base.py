@@ -19,10 +19,8 @@ from metricfast._core.arguments import (
     check_random_state,
     check_range,
     check_verbose,
-    take_parameters,
 )
 from metricfast._core.arrays import as_threads
-from metricfast._core.memory import memory_limit, refuse_beyond
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.distances.database import Database
@@ -35,8 +33,6 @@ from metricfast.training.callbacks import CallbackMixin
 
 __all__ = ["SoftNeighbors"]
 
-# Bytes that a share takes until all are in order.
-_SHARE = 48
 # Spreads of frequencies to choose among, in turns for each standard deviation of a column.
 _SCALES = (0.03, 0.1, 0.3, 1.0)
 _Self = TypeVar("_Self", bound="SoftNeighbors")
@@ -72,9 +68,6 @@ class SoftNeighbors(
     verbose: bool | int
 
     _values: Any  # what votes are the mean of, for each point that has a weight
-
-    def _take(self, given: dict[str, Any]) -> None:
-        take_parameters(self, given)
 
     def _task(
         self, E: Array, rows: Integers, weight: Floats | None
@@ -236,13 +229,7 @@ class SoftNeighbors(
         queries, exclude = self._queries(X)
         total: Any = 0
         for voters, Z in zip(self._voters, queries, strict=True):
-            found, n_shares = [], 0
-            for rows, share in voters.shares(Z, exclude, self.n_jobs):
-                n_shares += share.size
-                if n_shares * _SHARE <= memory_limit():
-                    found.append((rows, share))
-            needed = n_shares * _SHARE
-            refuse_beyond(needed, f"{n_shares} shares of votes", "give fewer queries")
+            found = list(voters.shares(Z, exclude, self.n_jobs))
             order = np.argsort(np.concatenate([rows for rows, _ in found]))
             shares = vstack([csr_matrix(share) for _, share in found], format="csr")[order]
             total = total + shares / len(self._voters)

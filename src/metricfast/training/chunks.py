@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from threading import Event, Lock
 from typing import Any
 
 import numpy as np
 
-from metricfast._core.memory import block_rows, memory_limit
+from metricfast._core.memory import block_rows, in_caller_memory, working_memory
 from metricfast._core.scaling import ORDINARY, center_and_rescale, times_power_of_two
 from metricfast._core.scatter import pieces
 from metricfast._core.sources import Part, Source
@@ -27,8 +26,6 @@ _BLOCK = 1 << 20
 SHARE, _LEAST_BLOCKS = 1 / 8, 16
 # Points that one is compared with where that takes a search among them.
 POOL = 1 << 15
-# Copies of the points that mini-batches take, if they are in memory.
-_COPIES = 4
 
 
 def why_in_memory(learner: Any, by_batches: bool, validate: bool) -> tuple[str, str] | None:
@@ -42,16 +39,17 @@ def why_in_memory(learner: Any, by_batches: bool, validate: bool) -> tuple[str, 
 
 
 def hold(X: Any, needed: tuple[str, str] | None = None, name: str = "X") -> Any:
-    """Return points of a source in memory; the source itself where they are too many.
+    """Return the points of a source as an array, or the source if they take too much memory.
 
-    `needed`: that of `why_in_memory`, for the MemoryError that is raised where they do not fit.
+    That is more than half of the working memory. With `needed`, which `why_in_memory` returns, all
+    points are read, and a MemoryError says why.
     """
     if not isinstance(X, Source):
         return X
     if needed is not None:
         reason, remedy = needed
         return in_memory(X, f"{name}, which {reason},", remedy)
-    if (1 + _COPIES) * len(X) * X.row_bytes > memory_limit():
+    if 2 * len(X) * X.row_bytes > working_memory():
         return X
     return in_memory(X, name, "read parts of it")
 
@@ -90,7 +88,7 @@ class Chunked(Source):
 
     def __init__(self, source: Source, share: float = SHARE) -> None:
         self._like(source)
-        self.share, self.concurrent = share, False
+        self.share = share
         self._source, self._lock = source, Lock()
         self._rows, self._points = np.empty(0, np.int64), np.empty((0, self.shape[1]), self.dtype)
         self._held: tuple[Integers, Array] = self._rows, self._points
@@ -112,7 +110,7 @@ class Chunked(Source):
     def _divide(self, n_rows: int) -> None:
         """Choose blocks and chunks, so many rows being held for each row of a chunk."""
         row = self.dtype.itemsize * self.shape[1] * n_rows
-        most = max(row, int((memory_limit() - self._held[1].nbytes) * self.share))
+        most = max(row, int((working_memory() - self._held[1].nbytes) * self.share))
         self._size = max(1, min(_BLOCK, most // _LEAST_BLOCKS) // row)
         self._n_blocks = -(-self.shape[0] // self._size)
         self.n_chunks = -(-self._n_blocks // max(2, most // (row * self._size)))
@@ -148,14 +146,14 @@ class Chunked(Source):
             order = rng.permutation(order)
         chunks = [np.sort(blocks) for blocks in np.array_split(order, self.n_chunks)]
         self._rows, self._points = self._rows[:0], self._points[:0].copy()
-        ended = Event()
+        ended, read = Event(), in_caller_memory(self._chunk)
         with ThreadPoolExecutor(1, thread_name_prefix="metricfast-reads") as reader:
             try:
-                coming = reader.submit(copy_context().run, self._chunk, chunks[0], ended)
+                coming = reader.submit(read, chunks[0], ended)
                 for following in [*chunks[1:], None]:
                     given, self._rows, self._points = coming.result()
                     if following is not None:
-                        coming = reader.submit(copy_context().run, self._chunk, following, ended)
+                        coming = reader.submit(read, following, ended)
                     yield given
             finally:
                 ended.set()
@@ -229,8 +227,8 @@ class _Epoch:
         if none:
             raise ValueError(
                 "Classes are too small: of none there are enough points among those that are in "
-                "memory at a time. Sort X by class, or raise the limit by metricfast.set_config("
-                f"memory_limit=...), which is {memory_limit()}."
+                "memory at a time. Sort X by class, or raise scikit-learn's working_memory by "
+                "sklearn.set_config(working_memory=...)."
             )
 
     def _pools(self, rows: Integers) -> Iterator[Integers]:

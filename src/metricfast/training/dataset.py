@@ -104,10 +104,11 @@ class Dataset:
         """Turn a map of `X` into a map of the points as given."""
         return undo_scale(L, self.exponent, self.X.dtype)
 
-    def rescale_map(self, L: Array) -> Array:
+    def rescale_map(self, L: Array, *, quiet: bool = False) -> Array:
         """Turn a map of the points as given into a map of `X`.
 
-        A map under which no loss has a slope is multiplied by a power of two, with a warning.
+        A map under which no loss has a slope is multiplied by a power of two, with a warning
+        unless it is `quiet`.
         """
         size = math.frexp(float(np.abs(L).max()))[1]
         unit = times_power_of_two(L.astype(np.float64), -size)
@@ -116,10 +117,12 @@ class Dataset:
         shift = size + self.exponent
         if spread is not None and abs(shift + sum(spread)) > _USUAL_START:
             shift = -spread[0]
-            warn_user(
-                f"`init` spreads the points over about 2^{spread[0] + size + self.exponent}, where "
-                f"no loss has a slope: it was multiplied by 2^{shift - size - self.exponent}."
-            )
+            if not quiet:
+                warn_user(
+                    f"`init` spreads the points over about 2^{spread[0] + size + self.exponent}, "
+                    f"where no loss has a slope: it was multiplied by "
+                    f"2^{shift - size - self.exponent}."
+                )
         return times_power_of_two(unit, shift)
 
     def _with_points(self, X: Any, rows: Any) -> Dataset:

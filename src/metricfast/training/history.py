@@ -77,6 +77,8 @@ class History:
         Relative decrease that counts as progress.
     rng : RandomState, optional
         What batches are drawn by.
+    quiet : bool, default=False
+        Whether solvers give no warnings.
 
     Attributes
     ----------
@@ -116,7 +118,9 @@ class History:
         patience: int | None = None,
         tol: float = 0.0,
         rng: np.random.RandomState | None = None,
+        quiet: bool = False,
     ) -> None:
+        self.quiet = quiet
         self.observer, self.cost, self._patience, self._tol = observer, cost, patience, tol
         self.rng = np.random.RandomState(0) if rng is None else rng
         self.curve: list[float] = []

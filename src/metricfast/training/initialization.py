@@ -84,8 +84,11 @@ class Initialization:
         discriminant = self.discriminant is not None and self.has_classes and n_features <= _WIDE
         return [STANDARDIZED] * standardize + [DISCRIMINANT] * discriminant
 
-    def named(self, data: Dataset, rng: RandomState) -> Array:
-        """Return the map of `data.X` that `init`, or an earlier fit, names."""
+    def named(self, data: Dataset, rng: RandomState, *, quiet: bool = False) -> Array:
+        """Return the map of `data.X` that `init`, or an earlier fit, names.
+
+        `quiet`: without a warning about its size.
+        """
         init = as_given_map(self.init)
         L = initialize_components(
             data.X,
@@ -97,7 +100,7 @@ class Initialization:
             sample_weight=data.weight,
         )
         if self.warm is None:
-            return data.rescale_map(L) if isinstance(init, np.ndarray) else L
+            return data.rescale_map(L, quiet=quiet) if isinstance(init, np.ndarray) else L
         if self.warm.shape[1] != L.shape[1]:
             raise ValueError(
                 f"warm_start needs points of {self.warm.shape[1]} features as in the fit before, "
@@ -108,7 +111,7 @@ class Initialization:
                 f"warm_start needs a map of the same shape as in the fit before, "
                 f"{self.warm.shape}, got {L.shape}: set warm_start=False."
             )
-        return data.rescale_map(self.warm)
+        return data.rescale_map(self.warm, quiet=quiet)
 
     def start(
         self, problem: LinearProblem, L: Array, rng: RandomState, name: str | None = None

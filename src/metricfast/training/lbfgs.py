@@ -61,7 +61,7 @@ def minimize_smooth(
         reason = "without convergence"
         if result.nit < max_iter:
             reason, remedy = "as its line search found no lower objective", "rescale the points"
-        _warn(f"L-BFGS stopped after {result.nit} iterations {reason}: {remedy}.")
+        _warn(history, f"L-BFGS stopped after {result.nit} iterations {reason}: {remedy}.")
 
 
 def minimize_hinge(
@@ -118,7 +118,10 @@ def minimize_hinge(
                 pairs.clear()
                 continue
             if not converged():
-                _warn("The line search failed twice: rescale the data, or raise the tolerance.")
+                _warn(
+                    history,
+                    "The line search failed twice: rescale the data, or raise the tolerance.",
+                )
             break
         iteration += 1
         step, value, new_gradient = found
@@ -142,7 +145,7 @@ def minimize_hinge(
     if math.isinf(history.best_objective):
         history.settle(value, x)
     if iteration == max_iter:
-        _warn(f"No convergence in {max_iter} iterations: raise max_iter or the tolerance.")
+        _warn(history, f"No convergence in {max_iter} iterations: raise max_iter or the tolerance.")
 
 
 class _Pair(NamedTuple):
@@ -199,5 +202,6 @@ def _weak_wolfe(
     return found
 
 
-def _warn(message: str) -> None:
-    warn_user(message, ConvergenceWarning)
+def _warn(history: History, message: str) -> None:
+    if not history.quiet:
+        warn_user(message, ConvergenceWarning)

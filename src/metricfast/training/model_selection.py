@@ -18,7 +18,6 @@ from metricfast._core.scatter import repetitions
 from metricfast._core.targets import by_appearance
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array, Floats, Integers
-from metricfast._core.warn import unwarned
 from metricfast.training.chunks import Chunked
 from metricfast.training.dataset import Dataset, deduplicate
 from metricfast.training.history import DivergedError, History
@@ -110,9 +109,9 @@ class _Fold:
         """Return the cost of each validation point, before training and after each iteration."""
         rng, weight = np.random.RandomState(0), self.weight
         # Training on all points gives the warnings.
-        with unwarned(), np.errstate(all="ignore"), one_blas_thread():
+        with np.errstate(all="ignore"), one_blas_thread():
             part = self.data.take(train)
-            L = self.initialization.named(part, rng)
+            L = self.initialization.named(part, rng, quiet=True)
             problem = self.learner._problem(part)
             x0 = self.initialization.start(problem, L, rng, start)
             problem = problem.local()
@@ -122,7 +121,7 @@ class _Fold:
                 costs.append(problem.validation_costs(x, self.data, train, test, weight))
                 return float(_means(costs[-1], weight[test]))
 
-            history = History(x0, cost=mean_cost, patience=self.patience)
+            history = History(x0, cost=mean_cost, patience=self.patience, quiet=True)
             batches = None
             if self.solver.by_batches:
                 batches = problem.batches(history.rng, self.solver.batch_size)

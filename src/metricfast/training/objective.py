@@ -8,8 +8,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = [
     "LinearMap",
     "Objective",
-    "evaluated_by",
     "finite",
     "is_continuous",
     "is_learnable",
@@ -41,21 +38,10 @@ __all__ = [
 
 Array = NDArray[Any]
 Penalty = Callable[[list[Array]], tuple[float, list[Array]]]
-# Of an objective, parameters and a batch: what evaluates losses of points in place of this process.
+# Evaluates the loss of an objective at parameters, on a batch or all points: on a cluster.
 Evaluator = Callable[["Objective", list[Array], Batch | None], tuple[float, list[Array]]]
-_evaluator: ContextVar[Evaluator | None] = ContextVar("evaluator", default=None)
 # With gradients of fewer points than this share, a gradient by a map looks at these alone.
 _FEW = 0.5
-
-
-@contextmanager
-def evaluated_by(evaluator: Evaluator) -> Iterator[None]:
-    """Make objectives whose losses and gradients another evaluates, in this thread alone."""
-    token = _evaluator.set(evaluator)
-    try:
-        yield
-    finally:
-        _evaluator.reset(token)
 
 
 def is_continuous(loss: Any) -> bool:
@@ -123,6 +109,8 @@ class Objective:
 
     Attributes
     ----------
+    evaluator : callable or None
+        Evaluates the loss in place of this process.
     smooth : bool
         Whether "lbfgs" is the solver of SciPy, or the one for sums of hinges.
     refresh_every : int
@@ -164,7 +152,7 @@ class Objective:
         self.X, self.embedding, self.loss, self.preconditioner = X, embedding, loss, preconditioner
         self.database, self.penalty, self.C = database, penalty, C
         self.tally, self.n_jobs = tally, n_jobs
-        self.evaluator = _evaluator.get()
+        self.evaluator: Evaluator | None = None
         self._of_parts = False
         self._kept: tuple[Array, Any] | None = None
 

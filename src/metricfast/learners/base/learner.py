@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +18,6 @@ from metricfast._core.deprecation import FORMER_NAMES, renamed, take_renamed
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import components_from_metric
 from metricfast._core.mahalanobis import MahalanobisMetric
-from metricfast._core.memory import refuse_beyond
 from metricfast._core.preprocessors import check_preprocessor
 from metricfast._core.sources import Source, in_one_array
 from metricfast._core.tuples import TupleSet, index_tuples
@@ -71,10 +69,6 @@ class BaseMetricLearner(LearnedReprMixin, BaseEstimator, ABC):  # type: ignore[m
     _has_classes: bool = True  # whether labels of points are classes, not numbers
     _partial_labels: bool = False  # whether labels below 0 mean that the class is unknown
     _on_chunks: bool = False  # whether labels are those of chunks, of which classes have many
-    # What learning takes at most beside its input, where it trains no parameters: matrices of
-    # n_features x n_features float64 numbers, and points in memory so often.
-    _matrices: float = 0
-    _copies: float = 0
 
     # Those of the parameters that many learners have. Which ones, `__init__` tells.
     preprocessor: Any = None
@@ -278,9 +272,6 @@ class DistanceMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
         """Embed checked points, block by block where they are not in memory."""
         if isinstance(X, Source):
             return in_one_array(X, lambda block: self._embed(block, side))
-        shape = X.shape[0], self._n_features_out
-        needed = math.prod(shape) * X.dtype.itemsize
-        refuse_beyond(needed, f"an array of shape {shape}", "give fewer points")
         with np.errstate(over="ignore", invalid="ignore"):
             embedded = self._embed_or_overflow(X, side)
         if not get_kernels().all_finite(embedded):

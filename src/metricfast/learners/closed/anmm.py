@@ -77,8 +77,6 @@ class ANMM(ClosedFormOfClasses):
     (150, 2)
     """
 
-    _matrices, _copies = 9, 4
-
     n_friends: int
     n_enemies: int
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.arrays import as_threads
 from metricfast._core.initialize import check_n_components
-from metricfast._core.memory import memory_limit
+from metricfast._core.memory import working_memory
 from metricfast._core.scaling import center_and_rescale, undo_scale
 from metricfast._core.scatter import pair_scatter, repetitions
 from metricfast._core.sources import Part, Source, take
@@ -102,7 +102,7 @@ def classes_in_turn(X: Any, codes: Integers) -> Iterator[tuple[int, Integers, Ar
             yield label, order[start:end], X[order[start:end]]
         return
     row_bytes = X.dtype.itemsize * X.shape[1]
-    most, first = memory_limit() // (4 * row_bytes), 0
+    most, first = working_memory() // (4 * row_bytes), 0
     while first < len(ends):
         last = max(first + 1, int(np.searchsorted(ends, starts[first] + most, side="right")))
         rows = np.sort(order[starts[first] : ends[last - 1]])

@@ -67,7 +67,6 @@ class Covariance(OnePass, ClosedFormLearner):
            [0.    , 0.1875]])
     """
 
-    _matrices, _copies = 7, 2
     _exact_in_parts = True
 
     def __init__(self, preprocessor: Any = None, *, n_components: int | None = None) -> None:

@@ -80,8 +80,6 @@ class DMLMJ(ClosedFormOfClasses):
     (150, 2)
     """
 
-    _matrices, _copies = 12, 4
-
     n_neighbors: int
     reg: float
 

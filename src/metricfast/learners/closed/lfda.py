@@ -146,8 +146,6 @@ class LFDA(ClosedFormOfClasses):
     (150, 2)
     """
 
-    _matrices, _copies = 18, 4
-
     k: int | None
     embedding_type: str
     shrinkage: float | str

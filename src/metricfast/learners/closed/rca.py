@@ -99,7 +99,6 @@ class RCA(ConstraintLearner, OnePass, ClosedFormLearner):
     (5, 2)
     """
 
-    _matrices, _copies = 12, 2
     _requires_y = True
     _partial_labels = True
     _on_chunks = True
@@ -338,7 +337,6 @@ class RCA_Supervised(OnePassOfClasses, RCA):  # noqa: N801
     (150, 4)
     """
 
-    _matrices = 21  # its "auto" shrinkage is judged by points
     _on_chunks = _exact_in_parts = False
     _no_difference = (
         "No chunk that was drawn holds two different points. If the classes do, set another "

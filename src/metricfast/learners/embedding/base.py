@@ -19,6 +19,7 @@ from metricfast._core.arguments import (
     check_verbose,
 )
 from metricfast._core.arrays import as_threads
+from metricfast._core.scaling import mean_of_points
 from metricfast._core.sources import Scaled, Source
 from metricfast._core.types import Array, RandomState
 from metricfast._core.warn import warn_user
@@ -80,6 +81,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
     verbose: bool | int = False
     n_jobs: int | None = None
 
+    _evaluator: Any = None  # of the loss on a cluster, while a distributed fit runs
     _training: History | None = None  # where `partial_fit` continues
 
     @abstractmethod
@@ -161,6 +163,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
             held_out, X, y = (X[test], y[test]), rows_of(X, train_rows), y[train_rows]
         start = self._initialize(X, y, loss, embedding, rng, kept and kept[0])
         problem = self._problem(X, y, loss, start)
+        problem.evaluator = self._evaluator
         with naming_held_out(test, n):
             problem.check_size(solver.by_batches)
         history = History(flat(start), rng=rng)
@@ -434,10 +437,10 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
 
 
 def _mean(X: Any) -> Array:
-    """Return the mean, relative to a point, so that rounding is not taken for a spread."""
+    """Return the mean of points in their dtype."""
     if isinstance(X, Source):
         return mean_and_exponent(X)[0].astype(X.dtype)
-    return np.asarray(X[0] + (X - X[0]).mean(axis=0, dtype=np.float64), X.dtype)
+    return mean_of_points(X).astype(X.dtype)
 
 
 def _check_continuation(

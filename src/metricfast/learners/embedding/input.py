@@ -131,8 +131,8 @@ def load_points(
     X = csr_array(X) if issparse(X) else hold(X, needed)
     if isinstance(X, Source) and learner.database == "all":
         raise ValueError(
-            "database must be 'batch' for points of which there are more than memory_limit "
-            "allows, or raise that by metricfast.set_config."
+            "database must be 'batch' for points that are read in chunks: set it, or raise "
+            "scikit-learn's working_memory to twice the size of the points."
         )
     if continuous:
         if not apart:

@@ -147,7 +147,24 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         random_state: int | RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self._take(locals())
+        self.loss = loss
+        self.embedding = embedding
+        self.sampler = sampler
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.early_stopping = early_stopping
+        self.database = database
+        self.candidate_fraction = candidate_fraction
+        self.proxy_lr_factor = proxy_lr_factor
+        self.label_distance = label_distance
+        self.warm_start = warm_start
+        self.callbacks = callbacks
+        self.preprocessor = preprocessor
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         default = Uniform() if is_continuous(self.loss) else ClassBalanced()

@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.mahalanobis import as_vectors, finite_between
-from metricfast._core.memory import memory_limit
+from metricfast._core.memory import working_memory
 from metricfast._core.sources import by_blocks
 from metricfast._core.targets import as_label_array, check_class_labels, check_comparable
 from metricfast._labels.binding import bind_labels, is_precomputed
@@ -18,7 +18,6 @@ from metricfast._labels.distance import LabelDistance
 from metricfast.distances.neighbors import kneighbors, paired_distances
 from metricfast.embeddings import Embedding
 from metricfast.embeddings._base import check_side
-from metricfast.learners.base.callers import refuse_passed_on
 from metricfast.learners.base.learner import DistanceMixin
 from metricfast.metrics import mean_label_distance_at_k, precision_at_1
 
@@ -90,8 +89,8 @@ class EmbeddedMetricMixin(DistanceMixin):
         parameters = [array.astype(X.dtype, copy=False) for array in self.parameters_]
         mean = self._mean(side).astype(X.dtype, copy=False)
         layers = sum(array.shape[0] for array in parameters if array.ndim == 2)
-        left = memory_limit() - X.dtype.itemsize * X.shape[0] * self.n_components_
-        most = max(_LEAST, left // (4 * X.dtype.itemsize * (X.shape[1] + layers)))
+        row_bytes = 4 * X.dtype.itemsize * (X.shape[1] + layers)
+        most = max(_LEAST, working_memory() // row_bytes)
         if issparse(X) and mean.any():  # to centre them all would fill them
             most = min(most, _BLOCK)
 
@@ -265,7 +264,6 @@ class EmbeddedMetricMixin(DistanceMixin):
         return bind_labels("euclidean", y, y_database, sizes=sizes)
 
     def _both_sides(self, X: Any, X_database: Any) -> tuple[Array, Array, NDArray[np.int64] | None]:
-        refuse_passed_on(self, X, X_database)
         X = self._points(X)
         queries = self._embed(X)
         if X_database is None:

@@ -97,7 +97,24 @@ class LogRatioLearner(_Preset):
         n_jobs: int | None = None,
         label_distance: SaidDistance | None = None,
     ) -> None:
-        self._take(locals())
+        self.n_components = n_components
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.normalize = normalize
+        self.n_neighbors = n_neighbors
+        self.n_anchors = n_anchors
+        self.batch_size = batch_size
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.max_epochs = max_epochs
+        self.early_stopping = early_stopping
+        self.database = database
+        self.warm_start = warm_start
+        self.callbacks = callbacks
+        self.preprocessor = preprocessor
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.label_distance = label_distance
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         sampler = DenseTriplet(self.n_neighbors, n_anchors=self.n_anchors, ties="drop")
@@ -171,7 +188,24 @@ class TripletLearner(_Preset):
         random_state: int | RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self._take(locals())
+        self.n_components = n_components
+        self.margin = margin
+        self.mining = mining
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.normalize = normalize
+        self.m_per_class = m_per_class
+        self.batch_size = batch_size
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.max_epochs = max_epochs
+        self.early_stopping = early_stopping
+        self.database = database
+        self.warm_start = warm_start
+        self.callbacks = callbacks
+        self.preprocessor = preprocessor
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         sampler = ClassBalanced(self.m_per_class)
@@ -242,7 +276,22 @@ class ProxyNCALearner(_Preset):
         random_state: int | RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self._take(locals())
+        self.n_components = n_components
+        self.scale = scale
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.normalize = normalize
+        self.proxy_lr_factor = proxy_lr_factor
+        self.batch_size = batch_size
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.max_epochs = max_epochs
+        self.early_stopping = early_stopping
+        self.warm_start = warm_start
+        self.callbacks = callbacks
+        self.preprocessor = preprocessor
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         return losses.ProxyNCA(self.scale), self._embedding(), Uniform()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,6 @@ from sklearn.decomposition import KernelPCA
 from sklearn.kernel_approximation import Nystroem
 
 from metricfast._core.mahalanobis import as_vectors, finite_between
-from metricfast._core.memory import refuse_beyond
 from metricfast._core.types import Array
 
 __all__ = ["KernelizedMetric", "fit_kernel_map", "map_points", "origin_of"]
@@ -123,10 +121,7 @@ def map_points(kernel_map: Nystroem | KernelPCA, origin: Array, points: Array) -
     """
     # One product for all points could not be interrupted.
     rows = max(_LEAST_ROWS, _PRODUCT // max(1, kernel_map.n_components**2))
-    shape = len(points), kernel_map.n_components
-    needed = points.itemsize * math.prod(shape)
-    refuse_beyond(needed, f"an array of shape {shape}", "give fewer points")
-    mapped = np.empty(shape, points.dtype)
+    mapped = np.empty((len(points), kernel_map.n_components), points.dtype)
     for i in range(0, len(points), rows):
         mapped[i : i + rows] = _transformed(kernel_map, points[i : i + rows] - origin)
     if not np.isfinite(mapped).all():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -15,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from metricfast._core.arguments import check_choice, check_count
 from metricfast._core.checks import check_points
-from metricfast._core.memory import fits_at_once, memory_limit
+from metricfast._core.memory import working_memory
 from metricfast._core.sources import Source, by_blocks, in_one_array
 from metricfast._core.types import Array, RandomState
 from metricfast.learners.base.bilinear import BilinearMixin
@@ -134,7 +133,16 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         preprocessor: Any = None,
         random_state: int | RandomState | None = None,
     ) -> None:
-        self._take(locals())
+        self.learner = learner
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_components = n_components
+        self.method = method
+        self.preprocessor = preprocessor
+        self.random_state = random_state
 
     @property
     def _tuple_size(self) -> int | None:  # type: ignore[override]
@@ -252,13 +260,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
 
         if isinstance(points, Source):
             return in_one_array(points, of_block)
-        shape = len(points), self._n_features_out
-        # Bytes of a point that is mapped, and of itself, less the mean.
-        mapped = points.itemsize * (self.map_.n_components + points.shape[1])
-        needed, what = points.itemsize * math.prod(shape), f"an array of shape {shape}"
-        at_once = fits_at_once(needed, mapped * len(points), what, "give fewer points")
-        most = len(points) if at_once else max(1, memory_limit() // 4 // mapped)
-        return by_blocks(points, most, of_block)
+        row_bytes = points.itemsize * (self.map_.n_components + points.shape[1])
+        return by_blocks(points, max(1, working_memory() // row_bytes), of_block)
 
     @_available_if_learner_has("pair_distance")
     def pair_distance(self, pairs: ArrayLike) -> Array:

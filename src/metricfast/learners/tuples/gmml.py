@@ -38,8 +38,6 @@ _MOST_REG = 1e12
 class _BaseGMML(ConstraintLearner, MahalanobisMixin):
     """What both versions share: parameters, and the metric of two scatters."""
 
-    _matrices, _copies = 13, 4
-
     t: float
     reg: float
     prior: str | Array

@@ -16,7 +16,7 @@ from metricfast._core.arguments import as_real, check_count, check_range
 from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
-from metricfast._core.memory import block_rows, refuse_beyond
+from metricfast._core.memory import block_rows
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
@@ -43,8 +43,6 @@ _LEAST_BOUND = 1e-5
 class _BaseITML(IteratedLearner, MahalanobisMixin):
     """What the learners on given and on drawn pairs share."""
 
-    _matrices, _copies = 22, 7
-
     gamma: float
     prior: str | Array
 
@@ -60,8 +58,6 @@ class _BaseITML(IteratedLearner, MahalanobisMixin):
         self, tuples: TupleSet, _: RandomState, tol: float, bounds: ArrayLike | None = None
     ) -> None:
         check_n_components(self.n_features_in_, self.n_components)
-        n_pairs, width = len(tuples.index), tuples.points.shape[1]
-        refuse_beyond(8 * n_pairs * (width + 8), f"ITML of {n_pairs} pairs", "give fewer")
         M = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
         # The step depends on the ratio of a distance to its bound alone, so that both can be
         # brought to units in which no square overflows.

@@ -34,8 +34,6 @@ _LEAST = 1e-100
 class _BaseLSML(IteratedLearner, MahalanobisMixin):
     """What the learners on given and on drawn quadruplets share."""
 
-    _matrices, _copies = 50, 3
-
     tol: float
     prior: str | Array
 

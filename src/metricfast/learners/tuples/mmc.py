@@ -28,8 +28,6 @@ __all__ = ["MMC", "MMC_Supervised"]
 class _BaseMMC(IteratedLearner, MahalanobisMixin):
     """What the learners on given and on drawn pairs share."""
 
-    _matrices, _copies = 54, 3
-
     max_proj: int
     init: str | Array
     diagonal: bool

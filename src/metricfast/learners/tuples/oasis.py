@@ -31,7 +31,6 @@ __all__ = ["OASIS", "OASIS_Supervised"]
 class _BaseOASIS(IteratedLearner, BilinearMixin):
     """What the learners on given and on drawn triplets share."""
 
-    _matrices, _copies = 3, 13
     C: float
     init: str | Array
     projection: str | None

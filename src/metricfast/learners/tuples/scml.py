@@ -37,7 +37,6 @@ __all__ = ["SCML", "SCML_Supervised"]
 class _BaseSCML(IteratedLearner, MahalanobisMixin):
     """What the learners on given and on drawn triplets share."""
 
-    _matrices, _copies = 14, 13
     _bases: tuple[str, ...] = ("triplet_diffs",)
     _counts: tuple[str, ...] = ("max_iter", "output_iter", "batch_size")
 

@@ -37,8 +37,6 @@ _MARGIN = 0.3
 class _BaseSDML(IteratedLearner, MahalanobisMixin):
     """What the learners on given and on drawn pairs share."""
 
-    _matrices, _copies = 22, 3
-
     balance_param: float
     sparsity_param: float
     prior: str | Array

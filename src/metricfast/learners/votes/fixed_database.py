@@ -11,8 +11,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from metricfast.learners.base.callers import refuse_pipeline
-
 __all__ = ["FixedDatabase"]
 
 Array = NDArray[Any]
@@ -30,7 +28,7 @@ class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     estimator : estimator
         An `AsymmetricSimilarity`, or a `sklearn.pipeline.Pipeline` that ends in one. Its other
         steps are fitted to the queries, and transform queries and database. Give the pipeline here:
-        `FixedDatabase` as a step after others raises.
+        steps before a `FixedDatabase` transform the queries alone.
     X_database : {array-like, sparse matrix, frame} of shape (n_database, n_features)
     y_database : array-like of shape (n_database,)
         Classes, at least those of the queries.
@@ -86,9 +84,8 @@ class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         TypeError
             If `estimator` does not end in a learner whose `fit` takes a database.
         ValueError
-            If this is a step after others of a pipeline, or the learner refuses the data.
+            If the learner refuses the data.
         """
-        refuse_pipeline(self)
         estimator = clone(self.estimator)
         preparation, learner = None, estimator
         if isinstance(estimator, Pipeline):

@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricfast._core.memory import refuse_beyond
+from metricfast._core.scaling import mean_of_points
 from metricfast._core.sources import Source, in_one_array, parts, take
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 from metricfast.learners.embedding.metric import embed
 from metricfast.learners.votes.regularizers import penalty
 from metricfast.learners.votes.training import unit_scale
-from metricfast.training.both_chunks import is_beyond
 from metricfast.training.chunks import Chunked, rows_of
 from metricfast.training.objective import finite
 
-__all__ = ["Sides", "initial_maps", "is_linear", "mean_of_points", "mean_of_queries", "penalty_of"]
+__all__ = ["Sides", "initial_maps", "is_linear", "mean_of_any", "mean_of_queries", "penalty_of"]
 
 Array = NDArray[Any]
 
@@ -94,13 +93,6 @@ class Sides:
         arrays = [np.ascontiguousarray(array, self.X.dtype) for array in parameters]
         return in_one_array(self.points, lambda X: embed(embedding, arrays, X, "database", n_jobs))
 
-    def refuse_many_voters(self, n_components: int) -> None:
-        """Raise MemoryError where the embedded points that are kept would take too much."""
-        if is_beyond(self.points):
-            n, row = self.points.shape[0], n_components * self.points.dtype.itemsize
-            needed = n * row * (1 + (self.database is None))
-            refuse_beyond(needed, "The embedded points, which vote,", "lower n_components")
-
 
 def initial_maps(
     estimator: Any,
@@ -165,17 +157,15 @@ def penalty_of(
     return total, gradients
 
 
-def mean_of_points(X: Any, weight: NDArray[np.float64] | None = None) -> Array:
-    """Return a mean, computed relative to a point, so that large values keep their digits."""
-    if isinstance(X, Source):
-        weight = np.ones(len(X)) if weight is None else weight
-        origin, moved = X[0].astype(np.float64), np.zeros(X.shape[1])
-        for rows, block in parts(X):
-            moved += weight[rows] @ (block - origin)
-        return np.asarray(origin + moved / weight.sum())
-    if weight is None:
-        return np.asarray(X[0] + (X - X[0]).mean(axis=0, dtype=np.float64))
-    return np.asarray(X[0] + weight @ (X - X[0]) / weight.sum())
+def mean_of_any(X: Any, weight: NDArray[np.float64] | None = None) -> Array:
+    """Return the mean of an array, or of a source, which is read once."""
+    if not isinstance(X, Source):
+        return mean_of_points(X, weight)
+    weight = np.ones(len(X)) if weight is None else weight
+    origin, total = X[0].astype(np.float64), np.zeros(X.shape[1])
+    for rows, block in parts(X):
+        total += weight[rows] @ (block - origin)
+    return np.asarray(origin + total / weight.sum())
 
 
 def mean_of_queries(
@@ -193,9 +183,9 @@ def mean_of_queries(
     own = np.bincount(y, weight, y_database.max() + 1)
     known = own > 0
     shares = np.divide(np.bincount(y_database), own, out=np.zeros(len(own)), where=known)[y]
-    mean = mean_of_points(X, shares if weight is None else shares * weight)
+    mean = mean_of_any(X, shares if weight is None else shares * weight)
     if not known.all():
-        mean += mean_of_points(database) - mean_of_points(take(database, known[y_database]))
+        mean += mean_of_any(database) - mean_of_any(take(database, known[y_database]))
     return mean
 
 

@@ -17,7 +17,6 @@ from metricfast._core.targets import (
     check_sample_weight,
 )
 from metricfast.distances.neighbors import kneighbors
-from metricfast.learners.base.callers import refuse_passed_on
 from metricfast.learners.votes.voting import vote
 
 __all__ = ["VotesOfDatabase"]
@@ -163,7 +162,6 @@ class VotesOfDatabase(ClassifierMixin):  # type: ignore[misc]
         self, X: Any, X_database: Any, y_database: ArrayLike | None
     ) -> tuple[NDArray[np.int64], Array]:
         check_is_fitted(self, "database_embedding_")
-        refuse_passed_on(self, X, X_database)
         queries = self._embed(self._points(X))
         if (X_database is None) != (y_database is None):
             raise ValueError("X_database and y_database must be given together.")

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricfast.distances.inference import check_loss_matrix
-from metricfast.distances.neighbors import kneighbors
 from metricfast.losses import Gerrymander
 
-__all__ = ["forgetting_failures", "largest_cost", "vote", "vote_error", "vote_loss"]
+__all__ = ["forgetting_failures", "largest_cost", "vote", "vote_loss"]
 
 Array = NDArray[Any]
 # A part of a vote by which the winner of a tie leads.
@@ -36,20 +35,6 @@ def vote(
     winners = votes[np.arange(n), own.argmax(axis=1)]
     counts[np.arange(n), winners] += _TRIFLE
     return winners, counts / (k + _TRIFLE)
-
-
-def vote_error(
-    queries: Array,
-    labels: NDArray[np.int64],
-    database: Array,
-    database_labels: NDArray[np.int64],
-    k: int,
-    n_jobs: int | None,
-) -> float:
-    """Return the share of queries whose k nearest neighbours vote for another class."""
-    found = kneighbors(queries, database, k, n_jobs=n_jobs)[1]
-    n_classes = int(max(labels.max(), database_labels.max())) + 1
-    return float((vote(found, database_labels, n_classes)[0] != labels).mean())
 
 
 def largest_cost(loss: Gerrymander) -> float:

@@ -1,0 +1,15 @@
+"""scikit-learn's `working_memory` in bytes, such that small data take many blocks."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+import sklearn
+
+__all__ = ["working_memory"]
+
+
+def working_memory(n_bytes: float) -> AbstractContextManager[None]:
+    """Set it within a ``with`` block."""
+    context: AbstractContextManager[None] = sklearn.config_context(working_memory=n_bytes / 2**20)
+    return context
