@@ -19,7 +19,7 @@ from metricfast.distances.neighbors import kneighbors, paired_distances
 from metricfast.embeddings import Embedding
 from metricfast.embeddings._base import check_side
 from metricfast.learners.base.callers import refuse_passed_on
-from metricfast.learners.base.learner import DistanceMixin
+from metricfast.learners.base.learner import BaseMetricLearner, MetricTransformer
 from metricfast.metrics import mean_label_distance_at_k, precision_at_1
 
 __all__ = ["EmbeddedDistance", "EmbeddedMetricMixin", "embed"]
@@ -69,7 +69,7 @@ class EmbeddedDistance:
         return distance if squared else float(np.sqrt(distance))
 
 
-class EmbeddedMetricMixin(DistanceMixin):
+class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
     """Base class of learners of an embedding, which set the attributes below in `fit`.
 
     `mean_` is subtracted from points before they are embedded; zero after sparse points. From
