@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import check_verbose, take_parameters
 from metricfast._core.checks import check_labels, check_points, check_tuples
-from metricfast._core.deprecation import FORMER_NAMES, renamed, take_renamed
+from metricfast._core.deprecation import FORMER_NAMES, take_renamed
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.initialize import components_from_metric
 from metricfast._core.mahalanobis import MahalanobisMetric
 from metricfast._core.memory import refuse_beyond
 from metricfast._core.preprocessors import check_preprocessor
@@ -34,7 +33,7 @@ from metricfast.learners.base.validation import validate_fit
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["BaseMetricLearner", "MahalanobisMixin", "MetricTransformer"]
+__all__ = ["BaseMetricLearner", "MahalanobisMixin", "MetricTransformer", "embed_points"]
 
 
 class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
@@ -104,11 +103,6 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         for name, former in FORMER_NAMES.items():
             if {name, former} <= given.keys():
                 take_renamed(self, former, name)
-
-    def _current(self, name: str) -> Any:
-        """Return a renamed parameter, or the value that `set_params` got under its former name."""
-        former = FORMER_NAMES[name]
-        return renamed(former, getattr(self, former), name, getattr(self, name))
 
     def pair_score(self, pairs: ArrayLike) -> Array:
         """Return the similarity of pairs of points: the negative distance, if one is learned.
@@ -212,7 +206,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         check_calibration(strategy, min_rate, beta)
         y_valid = check_labels(y_valid, "y_valid")
         self.threshold_ = best_threshold(
-            -self._pair_decisions(pairs_valid), y_valid, sample_weight, strategy, min_rate, beta
+            -_pair_decisions(self, pairs_valid), y_valid, sample_weight, strategy, min_rate, beta
         )
         return self
 
@@ -238,13 +232,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
                 "A threshold for this estimator has not been set, "
                 "call its set_threshold or calibrate_threshold method."
             )
-        return np.where(-self._pair_decisions(pairs) <= self.threshold_, 1, -1)
-
-    def _pair_decisions(self, pairs: ArrayLike) -> Array:
-        """Return the similarities that a threshold is set on: a classifier's own decisions."""
-        decide = "decision_function" if self._tuple_size == 2 else "pair_score"
-        decisions: Array = getattr(self, decide)(pairs)
-        return decisions
+        return np.where(-_pair_decisions(self, pairs) <= self.threshold_, 1, -1)
 
     def _begin_fit(self) -> None:
         """Delete the fitted attributes of an earlier fit, and check the preprocessor."""
@@ -379,25 +367,6 @@ class MetricTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ABC):
         ndarray of shape (n_samples, n_components)
         """
 
-    def _embed(self, X: Any, side: str = "query") -> Array:
-        """Embed checked points, block by block where they are not in memory."""
-        if isinstance(X, Source):
-            return in_one_array(X, lambda block: self._embed(block, side))
-        shape = X.shape[0], self._n_features_out
-        needed = math.prod(shape) * X.dtype.itemsize
-        refuse_beyond(needed, f"an array of shape {shape}", "give fewer points")
-        with np.errstate(over="ignore", invalid="ignore"):
-            embedded = self._embed_or_overflow(X, side)
-        if not get_kernels().all_finite(embedded):
-            raise ValueError(
-                f"X is so large that embedded points overflow {embedded.dtype}: scale its features "
-                "as those in fit."
-            )
-        return embedded
-
-    def _embed_or_overflow(self, X: Any, side: str) -> Array:
-        raise NotImplementedError
-
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -454,10 +423,14 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
         """
         return self._embed(self._points(X))
 
-    def _embed_or_overflow(self, X: Any, side: str) -> Array:
+    def _embed(self, X: Any, side: str = "query") -> Array:
+        """Embed checked points; queries and database points alike."""
         del side
-        embedded: Array = X @ self.components_.T.astype(X.dtype, copy=False)
-        return embedded
+        return embed_points(
+            X,
+            self._n_features_out,
+            lambda block: block @ self.components_.T.astype(block.dtype, copy=False),
+        )
 
     def _indexed_score(self, points: Array, pairs: Integers) -> Array:
         return -paired_distances(points, pairs=pairs, L=self.components_)
@@ -546,14 +519,33 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
         check_is_fitted(self, "components_")
         return np.asarray(self.components_.T @ self.components_)
 
-    def _set_metric(
-        self, M: Floats, n_components: int | None = None, dtype: Any = np.float64
-    ) -> None:
-        """Keep the map of a positive semidefinite M, or of its leading eigenvectors, in a dtype."""
-        self.components_ = components_from_metric(M, n_components=n_components).astype(
-            dtype, copy=False
-        )
-
     @property
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
+
+
+def embed_points(X: Any, n_components: int, embed: Callable[[Any], Array]) -> Array:
+    """Embed checked points, block by block if they are not in memory.
+
+    Raises ValueError if embedded points overflow.
+    """
+    if isinstance(X, Source):
+        return in_one_array(X, lambda block: embed_points(block, n_components, embed))
+    shape = X.shape[0], n_components
+    needed = math.prod(shape) * X.dtype.itemsize
+    refuse_beyond(needed, f"an array of shape {shape}", "give fewer points")
+    with np.errstate(over="ignore", invalid="ignore"):
+        embedded = embed(X)
+    if not get_kernels().all_finite(embedded):
+        raise ValueError(
+            f"X is so large that embedded points overflow {embedded.dtype}: scale its features "
+            "as those in fit."
+        )
+    return embedded
+
+
+def _pair_decisions(learner: Any, pairs: ArrayLike) -> Array:
+    """Return the similarities that a threshold is set on: a classifier's own decisions."""
+    decide = learner.decision_function if learner._tuple_size == 2 else learner.pair_score
+    decisions: Array = decide(pairs)
+    return decisions

@@ -193,7 +193,8 @@ class LFDA(ClosedFormLearner):
             raise ValueError(_why_collapsed(X, codes, _NEIGHBORS if self.k is None else self.k))
 
         def directions(scatter: Floats) -> Floats:
-            rows = self._directions(mixed, scatter, precision)[:n_components]
+            weighted = self.embedding_type == "weighted"
+            rows = _directions(mixed, scatter, precision, weighted=weighted)[:n_components]
             if self.embedding_type == "orthonormalized":
                 return np.asarray(with_signs(np.linalg.qr(rows.T)[0].T))
             return rows
@@ -214,20 +215,6 @@ class LFDA(ClosedFormLearner):
             shrunken = shrunk(within, fraction)
         unit = 0 if self.embedding_type == "orthonormalized" else exponent
         self.components_ = padded_components(directions(shrunken), n_components, unit, precision)
-
-    def _directions(self, mixed: Floats, within: Floats, precision: np.dtype[Any]) -> Floats:
-        """Return the scaled eigenvectors, one per row, in order."""
-        whiten = whitening(mixed, precision)
-        relative = whiten @ within @ whiten.T
-        sizes, vectors = eigh((relative + relative.T) / 2)  # a size is 1 / (1 + lambda)
-        if sizes[0] < _COLLAPSED:
-            noise = whiten @ (_NOISE**2 * np.diag(np.diag(mixed))) @ whiten.T
-            sizes, vectors = eigh((relative + relative.T + noise + noise.T) / 2)
-            sizes = np.maximum(sizes, _COLLAPSED)
-        rows = with_signs(vectors.T @ whiten) / np.sqrt(sizes)[:, None]
-        if self.embedding_type == "weighted":
-            rows *= np.sqrt(np.maximum(1 / sizes - 1, 0))[:, None]
-        return np.asarray(rows)
 
 
 class _Scatters(NamedTuple):
@@ -315,6 +302,23 @@ def _classes_in_turn(X: Any, codes: Integers) -> Iterator[tuple[int, Integers, A
             members = order[starts[label] : ends[label]]
             yield label, members, block[np.searchsorted(rows, members)]
         first = last
+
+
+def _directions(
+    mixed: Floats, within: Floats, precision: np.dtype[Any], *, weighted: bool
+) -> Floats:
+    """Return the scaled generalised eigenvectors, one per row, in descending order of lambda."""
+    whiten = whitening(mixed, precision)
+    relative = whiten @ within @ whiten.T
+    sizes, vectors = eigh((relative + relative.T) / 2)  # a size is 1 / (1 + lambda)
+    if sizes[0] < _COLLAPSED:
+        noise = whiten @ (_NOISE**2 * np.diag(np.diag(mixed))) @ whiten.T
+        sizes, vectors = eigh((relative + relative.T + noise + noise.T) / 2)
+        sizes = np.maximum(sizes, _COLLAPSED)
+    rows = with_signs(vectors.T @ whiten) / np.sqrt(sizes)[:, None]
+    if weighted:
+        rows *= np.sqrt(np.maximum(1 / sizes - 1, 0))[:, None]
+    return np.asarray(rows)
 
 
 def _why_collapsed(points: Array, codes: Integers, k: int) -> str:

@@ -11,8 +11,9 @@ from scipy.linalg import eigh, svd
 from metricfast._core.arguments import check_count, check_random_state
 from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
 from metricfast._core.initialize import check_n_components
+from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import whitening, with_signs
-from metricfast._core.sources import take
+from metricfast._core.sources import Source, take
 from metricfast._core.sums import Sums
 from metricfast._core.targets import as_label_array, check_partial_target
 from metricfast._core.types import Array, Floats, Integers, RandomState
@@ -295,7 +296,10 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
         _, codes = check_partial_target(y)
         rng = check_random_state(self.random_state)
         chunks = draw_chunks(codes, n_chunks, chunk_size, rng)
-        error = neighbor_error(X, codes, weights, chunks) if judged else None
+        error = None
+        if judged:
+            points: Any = X if isinstance(X, Source) else center_and_rescale(X)[0]
+            error = neighbor_error(points, codes, weights, chunks)
         if self._sums:  # other chunks than those of earlier calls
             chunks[chunks >= 0] += 1 + int(self._sums[0].groups[-1])
         return Statistics((_chunk_sums(X, chunks, weights),), sample=error)

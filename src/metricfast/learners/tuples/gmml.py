@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from metricfast._core.arguments import check_range
-from metricfast._core.initialize import check_n_components
+from metricfast._core.initialize import check_n_components, components_from_metric
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions, scatters_of_all_pairs
 from metricfast._core.sources import Source, take
@@ -196,7 +196,8 @@ class GMML(PairsClassifierMixin, MahalanobisMixin):
         (pairs,) = statistics.sums
         scatters = pairs.of_group(1)[1], pairs.of_group(-1)[1]
         M = _mean_metric(self, scatters, statistics.sample)
-        self._set_metric(M, self.n_components, pairs.dtype)
+        L = components_from_metric(M, n_components=self.n_components)
+        self.components_ = L.astype(pairs.dtype, copy=False)
 
 
 class GMML_Supervised(ClosedFormLearner):  # noqa: N801
@@ -292,7 +293,8 @@ class GMML_Supervised(ClosedFormLearner):  # noqa: N801
             (points,) = statistics.sums
             scatters, precision = _scatters_of_pairs(points), points.dtype
         M = _mean_metric(self, scatters, statistics.sample)
-        self._set_metric(M, self.n_components, precision)
+        L = components_from_metric(M, n_components=self.n_components)
+        self.components_ = L.astype(precision, copy=False)
 
 
 def _scatters_of_pairs(classes: Sums) -> tuple[Floats, Floats]:

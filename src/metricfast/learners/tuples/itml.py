@@ -241,7 +241,8 @@ class ITML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
 
         def set_fitted() -> Floats:
             positive = _nearest_psd(M)
-            self._set_metric(positive, self.n_components, tuples.points.dtype)
+            L = components_from_metric(positive, n_components=self.n_components)
+            self.components_ = L.astype(tuples.points.dtype, copy=False)
             return positive
 
         try:

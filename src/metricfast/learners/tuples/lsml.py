@@ -195,7 +195,8 @@ class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
 
         def finish(B: Floats) -> None:
             L = B @ root
-            self._set_metric(L.T @ L, self.n_components, points.dtype)
+            L = components_from_metric(L.T @ L, n_components=self.n_components)
+            self.components_ = L.astype(points.dtype, copy=False)
 
         minimize_factor(self, objective, np.eye(n_features), self.tol, finish)
 

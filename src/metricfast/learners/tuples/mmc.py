@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_count, check_random_state, check_range
 from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
-from metricfast._core.initialize import check_n_components
+from metricfast._core.initialize import check_n_components, components_from_metric
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
@@ -218,7 +218,8 @@ class MMC(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
 
         def finish(F: Floats) -> None:
             self.A_ = problem.metric(F, size)
-            self._set_metric(self.A_, self.n_components, tuples.points.dtype)
+            L = components_from_metric(self.A_, n_components=self.n_components)
+            self.components_ = L.astype(tuples.points.dtype, copy=False)
 
         self.converged_ = False
         self.converged_ = minimize_factor(

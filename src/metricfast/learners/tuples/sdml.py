@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.arguments import check_random_state, check_range
 from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
+from metricfast._core.initialize import components_from_metric
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.sums import Sums
 from metricfast._core.types import Array, Floats, RandomState
@@ -213,7 +214,8 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         M = prior
 
         def set_fitted() -> None:
-            self._set_metric(M, self.n_components, pairs.dtype)
+            L = components_from_metric(M, n_components=self.n_components)
+            self.components_ = L.astype(pairs.dtype, copy=False)
 
         def observer(iteration: int, off: float, present: Floats) -> bool:
             nonlocal M
