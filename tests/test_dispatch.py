@@ -83,8 +83,8 @@ def test_levels_are_files_beside_the_module(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("built", "said"), [([], "none"), (["v2"], "v2")])
 def test_a_level_that_was_not_built(tmp_path: Path, built: list[str], said: str) -> None:
-    message = f"METRICFAST_ISA is 'v3', which this copy of metricfast was not built for; available: {said}"
-    assert f"ImportError: {message}" in import_beside(tmp_path, built, "v3")
+    message = "ImportError: METRICFAST_ISA is 'v3', which this copy of metricfast was not built for"
+    assert f"{message}; available: {said}" in import_beside(tmp_path, built, "v3")
 
 
 def test_no_level_at_all(tmp_path: Path) -> None:

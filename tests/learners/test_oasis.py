@@ -237,3 +237,10 @@ def test_bad_data():
         pytest.raises(ValueError, match="There are no triplets"),
     ):
         OASIS_Supervised().fit([[0.0], [1.0]], [0, 1])
+
+
+def test_a_threshold_makes_the_similarity_a_classifier_of_pairs():
+    centred = X - X.mean(axis=0)
+    oasis = OASIS_Supervised(random_state=0).fit(centred, Y)
+    pairs, labels = centred[[[0, 1], [100, 120], [0, 100], [2, 120]]], [1, 1, -1, -1]
+    assert oasis.calibrate_threshold(pairs, labels).predict_pairs(pairs).tolist() == labels

@@ -28,7 +28,6 @@ __all__ = [
     "check_random_state",
     "check_range",
     "check_verbose",
-    "take_parameters",
 ]
 
 P = ParamSpec("P")
@@ -152,12 +151,6 @@ def check_range(name: str, value: object, high: float = math.inf, positive: bool
             f"{'above' if positive else 'from'} 0"
             f"{f' to {high:g}' if high < math.inf else ''}, got {value!r}."
         )
-
-
-def take_parameters(estimator: Any, given: dict[str, Any]) -> None:
-    """Set the parameters that `__init__` was called with, which are its ``locals()``."""
-    left_out = ("self", "__class__")
-    estimator.__dict__.update({name: given[name] for name in given if name not in left_out})
 
 
 def called_like(model: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:

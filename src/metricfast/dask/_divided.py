@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from functools import partial
 from typing import Any
 
@@ -17,21 +16,32 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast.dask._remote import OnWorkers, labels_of
 from metricfast.dask._rows import joined, row_blocks
 from metricfast.dask._workers import Shared, Workers, threads_here
-from metricfast.learners.base.constraints import FromClasses
 from metricfast.learners.closed.anmm import ANMM
-from metricfast.learners.closed.base import divided_by, scatters_of_anchors
 from metricfast.learners.closed.dmlmj import DMLMJ
-from metricfast.learners.closed.lfda import LFDA
+from metricfast.learners.closed.lfda import LFDA, local_sums
+from metricfast.learners.closed.neighborhoods import scatters_of_anchors
+from metricfast.learners.closed.rca import RCA_Supervised
+from metricfast.learners.tuples.itml import ITML_Supervised
+from metricfast.learners.tuples.lsml import LSML_Supervised
+from metricfast.learners.tuples.mmc import MMC_Supervised
+from metricfast.learners.tuples.oasis import OASIS_Supervised
+from metricfast.learners.tuples.scml import SCML_Supervised
+from metricfast.learners.tuples.sdml import SDML_Supervised
 
 __all__ = ["fit_divided", "is_divided"]
 
+# Learners that draw tuples or chunks of rows.
+_DRAWING = (
+    ITML_Supervised, LSML_Supervised, MMC_Supervised, OASIS_Supervised, RCA_Supervised,
+    SCML_Supervised, SDML_Supervised,
+)  # fmt: skip
 # Points, codes of their classes, and weights, of the classes from the first number on.
 Group = tuple[int, Any, Integers, Floats]
 
 
 def is_divided(learner: Any) -> bool:
-    """Tell whether a learner is one of these."""
-    return isinstance(learner, FromClasses)
+    """Return whether a learner is one of these."""
+    return isinstance(learner, (LFDA, ANMM, DMLMJ, *_DRAWING))
 
 
 def fit_divided(
@@ -44,25 +54,26 @@ def fit_divided(
     rows, and the client gets these rows.
     """
     blocks = row_blocks(X, y=y, sample_weight=weight)
-    points: Any
     if isinstance(learner, (ANMM, DMLMJ)):
         points, labels, weights = (
             None if column[0] is None else joined(column)
             for column in zip(*workers.computed(blocks), strict=True)
         )
-        divider: Any = partial(_by_anchors, workers, n_parts)
-    else:
-        labels, weights = labels_of(workers, blocks)
-        points = OnWorkers(workers, [block[0] for block in blocks])
-        divider = partial(_by_classes, learner, workers, n_parts, blocks, weights)
+        by_anchors = partial(_by_anchors, workers, n_parts)
+        learner._fit(points, labels, weights, **params, execute=by_anchors)
+        return
+    labels, weights = labels_of(workers, blocks)
+    points = OnWorkers(workers, [block[0] for block in blocks])
+    if isinstance(learner, LFDA):
+        by_classes = partial(_by_classes, workers, n_parts, blocks, weights)
+        learner._fit(points, labels, weights, **params, execute=by_classes)
+        return
     if weights is not None:
         params["sample_weight"] = weights
-    with divided_by(divider):
-        learner.fit(points, labels, **params)
+    learner.fit(points, labels, **params)
 
 
 def _by_classes(
-    learner: LFDA,
     workers: Workers,
     n_parts: int,
     blocks: list[Any],
@@ -71,9 +82,11 @@ def _by_classes(
     classes: Array,
     codes: Integers,
     weights: Floats,
+    k: int,
+    n_jobs: int | None,
 ) -> tuple[Sums, ...]:
-    """Return the sums over all classes, of which each worker gets some as a whole."""
-    del weights
+    """Return what :func:`local_sums` does; each worker gets all points of some classes."""
+    del weights, n_jobs
     ends = np.cumsum(np.bincount(codes))
     shares = np.arange(1, n_parts) * len(codes) / n_parts
     first = np.unique([0, *(np.searchsorted(ends, shares) + 1)])
@@ -85,9 +98,7 @@ def _by_classes(
         delayed(_group)(int(start), [pieces[i] for pieces in dealt], X.dtype)
         for i, start in enumerate(first)
     ]
-    of_groups = workers.run(
-        _sums_of_classes, workers.client.compute(groups), Shared(learner), classes=classes
-    )
+    of_groups = workers.run(_sums_of_classes, workers.client.compute(groups), Shared((classes, k)))
     total, *others = of_groups
     for found in others:
         for sums, more in zip(total, found, strict=True):
@@ -117,14 +128,11 @@ def _group(first: int, pieces: list[tuple[Any, ...]], dtype: np.dtype[Any]) -> G
     return first, as_points(np.asarray(points, dtype), "X"), codes - first, weights
 
 
-def _sums_of_classes(
-    group: Group, learner: LFDA, classes: Array, threads: int
-) -> tuple[Sums, Sums]:
+def _sums_of_classes(group: Group, shared: tuple[Array, int], threads: int) -> tuple[Sums, Sums]:
     first, points, codes, weights = group
-    own = copy.copy(learner)
-    own.n_jobs = threads_here(threads)
+    classes, k = shared
     last = first + int(codes.max()) + 1
-    return own._sums_of_classes(points, classes[first:last], codes, weights)
+    return local_sums(points, classes[first:last], codes, weights, k, threads_here(threads))
 
 
 def _by_anchors(

@@ -15,24 +15,23 @@ from metricfast._core.sums import Sums
 from metricfast._core.targets import check_sample_weight
 from metricfast.dask._rows import row_blocks
 from metricfast.dask._workers import Workers
-from metricfast.learners.base.constraints import ConstraintLearner
-from metricfast.learners.base.one_pass import OnePass
+from metricfast.learners.base.closed_form import Statistics
+from metricfast.learners.base.thresholds import best_threshold
+from metricfast.learners.tuples.pair_sums import pair_sums
 
 __all__ = ["fit_by_sums", "is_exact"]
 
 # A learner that has seen the points of a part, and their sums.
-Part = tuple[OnePass, tuple[Sums, ...]]
+Part = tuple[Any, tuple[Sums, ...]]
 
 
 def is_exact(learner: Any) -> bool:
-    """Tell whether sums of parts are those of all: nothing is drawn, nor are neighbours sought."""
-    return isinstance(learner, OnePass) and learner._exact_in_parts
+    """Return whether sums over parts add up to those of all: nothing is drawn or searched."""
+    return bool(getattr(learner, "_exact_in_parts", False))
 
 
-def fit_by_sums(learner: OnePass, workers: Workers, X: Any, y: Any, weight: Any) -> OnePass:
+def fit_by_sums(learner: Any, workers: Workers, X: Any, y: Any, weight: Any) -> Any:
     """Return the learner, fitted to the sums of all partitions, of which the client sees these."""
-    if isinstance(learner, ConstraintLearner):
-        learner._checked()
     blocks = row_blocks(X, y=y, sample_weight=weight)
     parts = [delayed(in_caller_memory(_summed))(learner, block) for block in blocks]
     while len(parts) > 1:  # neighbours, so that no worker ever has more than two
@@ -41,31 +40,32 @@ def fit_by_sums(learner: OnePass, workers: Workers, X: Any, y: Any, weight: Any)
     (found,) = workers.computed(parts)
     if found is None:
         raise ValueError("X must hold at least 2 points; found 0.")
-    fitted: OnePass
     fitted, sums = found
-    fitted._learn_sums(tuple(each.counted() for each in sums))
+    fitted._solve(Statistics(sums).normalized())
     fitted._sums = sums
     if fitted._tuple_size is not None:
         judged = [delayed(in_caller_memory(_judged))(fitted, block) for block in blocks]
-        columns = [np.concatenate(column) for column in zip(*workers.computed(judged), strict=True)]
-        fitted._calibrate(*columns)
+        distances, labels, weights = (
+            np.concatenate(column) for column in zip(*workers.computed(judged), strict=True)
+        )
+        fitted.threshold_ = best_threshold(distances, labels, weights)
     return fitted
 
 
-def _summed(learner: OnePass, block: tuple[Any, ...]) -> Part | None:
+def _summed(learner: Any, block: tuple[Any, ...]) -> Part | None:
     X, y, weight = block
     if not X.shape[0]:
         return None
     learner = clone(learner)
     if learner._tuple_size is not None:
         tuples = learner._prepare_tuples(X, y).weighted(weight)
-        return learner, learner._sums_of(tuples, None, None)[0]
+        return learner, (pair_sums(tuples),)
     learner._begin_fit()
     y = y if learner._requires_y else None
     checked = check_points(learner, X, y, preprocessor=learner.preprocessor_, reset=True, order="C")
     points, labels = (checked, None) if y is None else checked
     weights = check_sample_weight(weight, len(points))
-    return learner, learner._sums_of(points, labels, weights)[0]
+    return learner, learner._statistics(points, labels, weights, partial=True).sums
 
 
 def _merged(first: Part | None, second: Part | None) -> Part | None:

@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 
 import metricfast.losses as losses
 from metricfast._core.arguments import check_count, check_range
-from metricfast._core.deprecation import DEPRECATED, take_renamed
+from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
 from metricfast._core.scatter import blocks
 from metricfast._core.sparse import dense, nearest_of_class
 from metricfast._core.types import Array, Floats, Integers, RandomState
@@ -178,7 +178,7 @@ class LMNN(LinearLearner):
 
     @property
     def _k(self) -> int:
-        return self._current("n_neighbors")  # type: ignore[no-any-return]
+        return renamed("k", self.k, "n_neighbors", self.n_neighbors)  # type: ignore[no-any-return]
 
     @property
     def _min_class_size(self) -> int:  # type: ignore[override]

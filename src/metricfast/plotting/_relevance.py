@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import check_count
 from metricfast._core.arrays import as_points
 from metricfast._core.types import Array, Floats
 from metricfast.learners.base.relevance import (
-    RelevanceMixin,
     feature_names,
     in_spreads,
     shares_of_features,
@@ -119,7 +119,7 @@ class FeatureRelevanceDisplay(Display):
         if hasattr(getattr(final, "metric_", None), "fit"):  # of a predictor
             more, final = unwrapped(final.metric_)
             steps = [*steps, *more]
-        if not isinstance(final, RelevanceMixin):
+        if not hasattr(final, "feature_relevance"):
             raise TypeError(
                 "estimator must learn a Mahalanobis distance, to have `feature_relevance`; got "
                 f"{final!r}."
@@ -127,7 +127,8 @@ class FeatureRelevanceDisplay(Display):
         if X is not None:
             for step in steps:
                 X = step.transform(X)
-        L = final._in_spreads(X)
+        check_is_fitted(final, "components_")
+        L = in_spreads(final.components_, None if X is None else final._points(X))
         if feature_names is None:
             feature_names = _names(steps, final)
         return cls._of(L, feature_names).plot(

@@ -15,7 +15,7 @@ from metricfast._core.arguments import check_bool, check_choice, check_count
 from metricfast._core.types import Array, Integers
 from metricfast.distances.database import Database
 from metricfast.distances.radius import check_radius, radius_neighbors
-from metricfast.learners.base.html import LearnedReprMixin
+from metricfast.learners.base.html import learned_table, with_table
 from metricfast.predictors.metric import Metric, is_learner, resolve
 from metricfast.predictors.neighborhoods import Neighborhoods
 
@@ -24,7 +24,7 @@ __all__ = ["KNeighborsMixin", "NeighborsBase", "RadiusNeighborsMixin"]
 _MODES = ("connectivity", "distance")
 
 
-class NeighborsBase(LearnedReprMixin, BaseEstimator):  # type: ignore[misc]
+class NeighborsBase(BaseEstimator):  # type: ignore[misc]
     """An estimator that searches points under a metric.
 
     They are in a :class:`Database`, which is made ready once: by `fit`, and anew by `partial_fit`.
@@ -118,10 +118,16 @@ class NeighborsBase(LearnedReprMixin, BaseEstimator):  # type: ignore[misc]
                 raise AttributeError(f"loo_score_ cannot be computed: {error}") from error
         return self._score[1]
 
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + learned_table(self)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        return with_table(super()._repr_mimebundle_(**kwargs), self)
+
     def _learned(self) -> Iterator[tuple[str, str]]:
         yield "points that are searched", str(self.n_samples_fit_)
         yield "metric", self._space.kind
-        if isinstance(self.metric_, LearnedReprMixin):
+        if hasattr(self.metric_, "_learned"):
             yield from self.metric_._learned()
         else:
             yield "features", str(self.n_features_in_)

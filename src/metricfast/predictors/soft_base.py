@@ -25,7 +25,7 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.distances.database import Database
 from metricfast.embeddings import Embedding, Linear, Periodic
-from metricfast.learners.base.html import LearnedReprMixin
+from metricfast.learners.base.html import learned_table, with_table
 from metricfast.predictors.soft_training import Course, Task, Training, best_of, hold_out
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.predictors.tables import Table
@@ -40,7 +40,6 @@ _Self = TypeVar("_Self", bound="SoftNeighbors")
 
 class SoftNeighbors(
     CallbackMixin,
-    LearnedReprMixin,
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
@@ -275,6 +274,12 @@ class SoftNeighbors(
             A point votes in proportion to ``exp(-distance)`` of what one map gives.
         """
         return np.concatenate(self._queries(X)[0], axis=1)
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + learned_table(self)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        return with_table(super()._repr_mimebundle_(**kwargs), self)
 
     def _learned(self) -> Iterator[tuple[str, str]]:
         yield "points that vote", str(len(self._rows))

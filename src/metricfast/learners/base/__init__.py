@@ -1,1 +1,1 @@
-"""What learners have in common: points and tuples that are given, and what a metric can do."""
+"""Base classes of learners, and functions that these use."""

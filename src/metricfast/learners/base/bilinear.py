@@ -1,11 +1,10 @@
-"""Bilinear similarities: what learners of them can do."""
+"""Learners of bilinear similarities: the base class."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arrays import as_threads
@@ -53,28 +52,9 @@ class BilinearMixin(BaseMetricLearner):
     (1,)
     """
 
+    _fitted = "bilinear_"
+
     bilinear_: Array
-
-    def pair_score(self, pairs: ArrayLike) -> Array:
-        """Return the learned similarity of the first to the second point of pairs.
-
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            Pairs of points, or of indicators for the preprocessor.
-
-        Returns
-        -------
-        ndarray of shape (n_pairs,)
-            float32 for float32 points, otherwise float64.
-
-        Raises
-        ------
-        ValueError
-            If `pairs` are not as above, or a similarity overflows.
-        """
-        found = self._look_up(pairs, 2, "bilinear_")
-        return self._indexed_score(found.points, found.index)
 
     def _indexed_score(self, points: Array, pairs: Integers) -> Array:
         transposed = np.ascontiguousarray(self.bilinear_.T, points.dtype)

@@ -11,28 +11,11 @@ from sklearn.utils import Tags
 from metricfast._core.checks import check_both_kinds
 from metricfast._core.types import Array, Integers
 from metricfast.learners.base.learner import BaseMetricLearner
-from metricfast.learners.base.thresholds import ThresholdMixin
 
 __all__ = ["PairsClassifierMixin", "QuadrupletsClassifierMixin", "TripletsClassifierMixin"]
 
 
-class _TuplesClassifierMixin(ClassifierMixin, BaseMetricLearner):  # type: ignore[misc]
-    """A classifier of tuples by the similarities of the pairs in them."""
-
-    classes_ = np.array([-1, 1])
-
-    def _scores(self, tuples: ArrayLike, *pairs: list[int]) -> list[Array]:
-        """Return the similarities of the pairs of each tuple that are at the given positions."""
-        found = self._look_up(tuples, self._tuple_size)
-        return [self._indexed_score(found.points, found.index[:, pair]) for pair in pairs]
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = self._tuple_size == 2
-        return tags
-
-
-class PairsClassifierMixin(ThresholdMixin, _TuplesClassifierMixin):
+class PairsClassifierMixin(ClassifierMixin, BaseMetricLearner):  # type: ignore[misc]
     """Mixin of learners on pairs, which are similar (1) or dissimilar (-1).
 
     Attributes
@@ -50,6 +33,7 @@ class PairsClassifierMixin(ThresholdMixin, _TuplesClassifierMixin):
     """
 
     _tuple_size = 2
+    classes_ = np.array([-1, 1])
 
     def decision_function(self, pairs: ArrayLike) -> Array:
         """Return the similarity of pairs, which is larger for pairs that are rather similar.
@@ -63,15 +47,12 @@ class PairsClassifierMixin(ThresholdMixin, _TuplesClassifierMixin):
         -------
         ndarray of shape (n_pairs,)
         """
-        return self._scores(pairs, [0, 1])[0]
-
-    def _pair_decisions(self, pairs: ArrayLike) -> Array:
-        return self.decision_function(pairs)
+        return _scores(self, pairs, [0, 1])[0]
 
     def predict(self, pairs: ArrayLike) -> Integers:
         """Return 1 for pairs of at most the threshold's distance, and -1 for others (int64).
 
-        As of :meth:`ThresholdMixin.predict_pairs`: AttributeError without a threshold.
+        As :meth:`BaseMetricLearner.predict_pairs`: raises AttributeError without a threshold.
         """
         return self.predict_pairs(pairs)
 
@@ -98,7 +79,7 @@ class PairsClassifierMixin(ThresholdMixin, _TuplesClassifierMixin):
         return float(roc_auc_score(labels == 1, decisions))
 
 
-class TripletsClassifierMixin(_TuplesClassifierMixin):
+class TripletsClassifierMixin(ClassifierMixin, BaseMetricLearner):  # type: ignore[misc]
     """Mixin of learners on triplets, whose first point is nearer to the second or to the third.
 
     Examples
@@ -110,6 +91,7 @@ class TripletsClassifierMixin(_TuplesClassifierMixin):
     """
 
     _tuple_size = 3
+    classes_ = np.array([-1, 1])
 
     def decision_function(self, triplets: ArrayLike) -> Array:
         """Return by how much the first pair of points is more similar than the first and third.
@@ -123,7 +105,7 @@ class TripletsClassifierMixin(_TuplesClassifierMixin):
         -------
         ndarray of shape (n_triplets,)
         """
-        near, far = self._scores(triplets, [0, 1], [0, 2])
+        near, far = _scores(self, triplets, [0, 1], [0, 2])
         return np.asarray(near - far)
 
     def predict(self, triplets: ArrayLike) -> Integers:
@@ -136,12 +118,17 @@ class TripletsClassifierMixin(_TuplesClassifierMixin):
     def score(self, triplets: ArrayLike, y: ArrayLike | None = None) -> float:
         """Return the share of triplets whose second point is nearer to the first.
 
-        Takes what `decision_function` does; `y` is ignored.
+        Takes the same tuples as `decision_function`; `y` is ignored.
         """
         return float(self.predict(triplets).mean() / 2 + 0.5)
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags
 
-class QuadrupletsClassifierMixin(_TuplesClassifierMixin):
+
+class QuadrupletsClassifierMixin(ClassifierMixin, BaseMetricLearner):  # type: ignore[misc]
     """Mixin of learners on quadruplets, of which the first or the second pair is nearer.
 
     Examples
@@ -153,6 +140,7 @@ class QuadrupletsClassifierMixin(_TuplesClassifierMixin):
     """
 
     _tuple_size = 4
+    classes_ = np.array([-1, 1])
 
     def decision_function(self, quadruplets: ArrayLike) -> Array:
         """Return by how much the first pair of points is more similar than the second.
@@ -166,7 +154,7 @@ class QuadrupletsClassifierMixin(_TuplesClassifierMixin):
         -------
         ndarray of shape (n_quadruplets,)
         """
-        near, far = self._scores(quadruplets, [0, 1], [2, 3])
+        near, far = _scores(self, quadruplets, [0, 1], [2, 3])
         return np.asarray(near - far)
 
     def predict(self, quadruplets: ArrayLike) -> Array:
@@ -179,6 +167,17 @@ class QuadrupletsClassifierMixin(_TuplesClassifierMixin):
     def score(self, quadruplets: ArrayLike, y: ArrayLike | None = None) -> float:
         """Return the share of quadruplets whose first pair is nearer; equals count half.
 
-        Takes what `decision_function` does; `y` is ignored.
+        Takes the same tuples as `decision_function`; `y` is ignored.
         """
         return float(self.predict(quadruplets).mean() / 2 + 0.5)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags
+
+
+def _scores(learner: BaseMetricLearner, tuples: ArrayLike, *pairs: list[int]) -> list[Array]:
+    """Return the similarities of the pairs of each tuple that are at the given positions."""
+    found = learner._look_up(tuples, learner._tuple_size)
+    return [learner._indexed_score(found.points, found.index[:, pair]) for pair in pairs]

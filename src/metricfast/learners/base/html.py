@@ -1,4 +1,4 @@
-"""What notebooks show of an estimator: scikit-learn's diagram, and a table of what was learned."""
+"""The table of learned quantities that notebooks show below scikit-learn's diagram."""
 
 from __future__ import annotations
 
@@ -8,33 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from metricfast.learners.base.relevance import RelevanceMixin, feature_names
+from metricfast.learners.base.relevance import feature_names
 
-__all__ = ["LearnedReprMixin"]
+__all__ = ["learned_rows", "learned_table", "with_table"]
 
 # Features that are named.
 _MOST = 5
 
 
-class LearnedReprMixin:
-    """Adds the table to the HTML that scikit-learn makes of an estimator."""
-
-    def _repr_html_inner(self) -> str:
-        shown: str = super()._repr_html_inner()  # type: ignore[misc]
-        return shown + _table(self)
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
-        if "text/html" in bundle:
-            bundle["text/html"] += _table(self)
-        return bundle
-
-    def _learned(self) -> Iterator[tuple[str, str]]:
-        """Give what there is to tell of what was fitted, and its names."""
-        return _of_learner(self)
-
-
-def _table(estimator: Any) -> str:
+def learned_table(estimator: Any) -> str:
+    """Return the table, or nothing before `fit`; ``estimator._learned()`` yields its rows."""
     if not estimator.__sklearn_is_fitted__():
         return ""
     rows = "".join(
@@ -45,15 +28,23 @@ def _table(estimator: Any) -> str:
     return rows and f"<table class='metricfast-learned'><caption>Learned</caption>{rows}</table>"
 
 
-def _of_learner(learner: Any) -> Iterator[tuple[str, str]]:
+def with_table(bundle: dict[str, str], estimator: Any) -> dict[str, str]:
+    """Add the table to what `_repr_mimebundle_` of scikit-learn returns."""
+    if "text/html" in bundle:
+        bundle["text/html"] += learned_table(estimator)
+    return bundle
+
+
+def learned_rows(learner: Any) -> Iterator[tuple[str, str]]:
+    """Yield the name and the value of each row for a fitted learner."""
     inner = learner
     while hasattr(inner, "learner_"):
         inner = inner.learner_
     n_components = getattr(learner, "_n_features_out", None)
     if hasattr(learner, "n_features_in_"):
-        told = "" if n_components is None else f" to {n_components} components"
-        yield "map", f"{learner.n_features_in_} features{told}"
-    if isinstance(learner, RelevanceMixin) and hasattr(learner, "components_"):
+        to = "" if n_components is None else f" to {n_components} components"
+        yield "map", f"{learner.n_features_in_} features{to}"
+    if hasattr(learner, "feature_relevance") and hasattr(learner, "components_"):
         shares, names = learner.feature_relevance(), feature_names(learner)
         top = [j for j in np.argsort(-shares, kind="stable")[:_MOST] if shares[j] > 0]
         yield (

@@ -1,10 +1,10 @@
-"""Base classes of metric learners: preprocessors, input, and what a learned metric can do."""
+"""Base classes of metric learners: input, preprocessors, distances of pairs, embedding."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,11 +12,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from metricfast._core.arguments import check_verbose, take_parameters
-from metricfast._core.checks import check_points, check_tuples
-from metricfast._core.deprecation import FORMER_NAMES, renamed, take_renamed
+from metricfast._core.arguments import check_verbose
+from metricfast._core.checks import check_labels, check_points, check_tuples
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.initialize import components_from_metric
 from metricfast._core.mahalanobis import MahalanobisMetric
 from metricfast._core.preprocessors import check_preprocessor
 from metricfast._core.sources import Source, in_one_array
@@ -24,15 +22,18 @@ from metricfast._core.tuples import TupleSet, index_tuples
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import paired_distances
-from metricfast.learners.base.html import LearnedReprMixin
-from metricfast.learners.base.relevance import RelevanceMixin
-from metricfast.learners.base.thresholds import ThresholdMixin
+from metricfast.learners.base.html import learned_rows, learned_table, with_table
+from metricfast.learners.base.relevance import in_spreads, shares_of_features
+from metricfast.learners.base.thresholds import best_threshold, check_calibration
 from metricfast.learners.base.validation import validate_fit
 
-__all__ = ["BaseMetricLearner", "DistanceMixin", "MahalanobisMixin", "MetricTransformer"]
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["BaseMetricLearner", "MahalanobisMixin", "MetricTransformer", "embed_points"]
 
 
-class BaseMetricLearner(LearnedReprMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of all metric learners.
 
     Parameters
@@ -46,6 +47,9 @@ class BaseMetricLearner(LearnedReprMixin, BaseEstimator, ABC):  # type: ignore[m
     ----------
     preprocessor_ : callable or None
         The preprocessor in use.
+    threshold_ : float
+        Pairs of at most this distance (the negative `pair_score`) count as similar. Only after
+        `set_threshold` or `calibrate_threshold`.
     n_features_in_ : int
         Number of features of a point in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -64,13 +68,15 @@ class BaseMetricLearner(LearnedReprMixin, BaseEstimator, ABC):  # type: ignore[m
     (2,)
     """
 
+    _fitted: str = "preprocessor_"  # an attribute that `fit` sets
+    _sparse_formats: tuple[str, ...] = ("csr", "csc")  # that points may be asked about in
     _tuple_size: int | None = None  # points in a tuple, for learners that train on tuples
     _requires_y: bool = False  # whether `fit` needs labels
     _has_classes: bool = True  # whether labels of points are classes, not numbers
     _partial_labels: bool = False  # whether labels below 0 mean that the class is unknown
     _on_chunks: bool = False  # whether labels are those of chunks, of which classes have many
 
-    # Those of the parameters that many learners have. Which ones, `__init__` tells.
+    # Parameters that many learners have; `__init__` lists the ones of a learner.
     preprocessor: Any = None
     n_components: int | None
     max_iter: int
@@ -79,26 +85,12 @@ class BaseMetricLearner(LearnedReprMixin, BaseEstimator, ABC):  # type: ignore[m
     n_jobs: int | None
 
     def __init__(self, preprocessor: ArrayLike | Callable[..., Any] | None = None) -> None:
-        self._take(locals())
+        self.preprocessor = preprocessor
 
-    def _take(self, given: dict[str, Any]) -> None:
-        """Set the parameters that `__init__` was called with, which are its ``locals()``.
-
-        What came under a former name moves to the new one, which is all that `clone` then sees.
-        """
-        take_parameters(self, given)
-        for name, former in FORMER_NAMES.items():
-            if {name, former} <= given.keys():
-                take_renamed(self, former, name)
-
-    def _current(self, name: str) -> Any:
-        """Return a renamed parameter, or what `set_params` was told under its former name."""
-        former = FORMER_NAMES[name]
-        return renamed(former, getattr(self, former), name, getattr(self, name))
-
-    @abstractmethod
     def pair_score(self, pairs: ArrayLike) -> Array:
-        """Return the similarity of pairs of points, larger for more similar ones.
+        """Return the similarity of pairs of points: the negative distance, if one is learned.
+
+        Where there are two maps, the second point of a pair is of the database.
 
         Parameters
         ----------
@@ -108,21 +100,28 @@ class BaseMetricLearner(LearnedReprMixin, BaseEstimator, ABC):  # type: ignore[m
         Returns
         -------
         ndarray of shape (n_pairs,)
-        """
+            float32 for float32 points, otherwise float64.
 
-    @abstractmethod
+        Raises
+        ------
+        ValueError
+            If `pairs` are not as above, or a similarity overflows.
+        """
+        found = self._look_up(pairs, 2)
+        return self._indexed_score(found.points, found.index)
+
     def pair_distance(self, pairs: ArrayLike) -> Array:
         """Return the learned distance of pairs of points, if the learner learns one.
 
         Takes and returns arrays of the shapes that `pair_score` does.
         """
+        return -self.pair_score(pairs)
 
     @abstractmethod
     def get_metric(self) -> Callable[..., float]:
         """Return a function of two points that computes the learned metric.
 
-        It does not change when the learner does, and serves as the `metric` of scikit-learn's
-        estimators.
+        It does not change when the learner does. Estimators of scikit-learn take it as `metric`.
 
         Returns
         -------
@@ -134,8 +133,92 @@ class BaseMetricLearner(LearnedReprMixin, BaseEstimator, ABC):  # type: ignore[m
         """Return `pair_score` of pairs of rows of checked points."""
         raise NotImplementedError
 
+    def set_threshold(self, threshold: float) -> Self:
+        """Set the largest distance of similar pairs, a number, and return the learner."""
+        check_is_fitted(self, "preprocessor_")
+        try:
+            value = float(threshold)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"Parameter threshold must be a real number. Got {type(threshold)} instead."
+            ) from error
+        if np.isnan(value):
+            raise ValueError("Parameter threshold must be a real number. Got NaN instead.")
+        self.threshold_ = value
+        return self
+
+    def calibrate_threshold(
+        self,
+        pairs_valid: ArrayLike,
+        y_valid: ArrayLike,
+        strategy: str = "accuracy",
+        min_rate: float | None = None,
+        beta: float = 1.0,
+        *,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Set the threshold that classifies given pairs best.
+
+        Parameters
+        ----------
+        pairs_valid : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+        y_valid : array-like of shape (n_pairs,)
+            1 for similar pairs, -1 for dissimilar ones.
+        strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr"}, default="accuracy"
+            What to maximise: the share of pairs that are classified correctly, the F-score, or the
+            rate of true positives (negatives) where that of true negatives (positives) is at least
+            `min_rate`. Of thresholds that are equally good the smallest is taken.
+        min_rate : float in [0, 1], optional
+            For "max_tpr" and "max_tnr", which need it.
+        beta : float, default=1.0
+            Weight of the recall, for "f_beta".
+        sample_weight : array-like of shape (n_pairs,), optional
+            Non-negative weights of the pairs; whole numbers mean the same as repeated pairs.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument has a value that cannot be used.
+        """
+        check_is_fitted(self, "preprocessor_")
+        check_calibration(strategy, min_rate, beta)
+        y_valid = check_labels(y_valid, "y_valid")
+        self.threshold_ = best_threshold(
+            -_pair_decisions(self, pairs_valid), y_valid, sample_weight, strategy, min_rate, beta
+        )
+        return self
+
+    def predict_pairs(self, pairs: ArrayLike) -> Integers:
+        """Return 1 for pairs of at most the threshold's distance, and -1 for others.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,), int64
+
+        Raises
+        ------
+        AttributeError
+            If no threshold has been set.
+        """
+        check_is_fitted(self, "preprocessor_")
+        if "threshold_" not in vars(self):
+            raise AttributeError(
+                "A threshold for this estimator has not been set, "
+                "call its set_threshold or calibrate_threshold method."
+            )
+        return np.where(-_pair_decisions(self, pairs) <= self.threshold_, 1, -1)
+
     def _begin_fit(self) -> None:
-        """Forget what an earlier fit has learned, which may be of another width."""
+        """Delete the fitted attributes of an earlier fit, and check the preprocessor."""
         check_verbose(getattr(self, "verbose", False))
         self._forget()
         self._check_preprocessor()
@@ -195,11 +278,19 @@ class BaseMetricLearner(LearnedReprMixin, BaseEstimator, ABC):  # type: ignore[m
             tuple_size=self._tuple_size,
         )
 
+    def _points(self, X: Any, name: str = "X") -> Any:
+        """Check points that a fitted learner is asked about."""
+        check_is_fitted(self, ["preprocessor_", self._fitted])
+        how: dict[str, Any] = {
+            "name": name, "accept_sparse": self._sparse_formats, "accept_sources": True
+        }  # fmt: skip
+        return check_points(self, X, preprocessor=self.preprocessor_, reset=False, **how)
+
     def _look_up(
-        self, tuples: ArrayLike, tuple_size: int | None, *fitted: str, y: ArrayLike | None = None
+        self, tuples: ArrayLike, tuple_size: int | None, y: ArrayLike | None = None
     ) -> TupleSet:
-        """Check tuples that a learner is asked about, once it is fitted, and labels if any."""
-        check_is_fitted(self, ["preprocessor_", *fitted])
+        """Check tuples that a fitted learner is asked about, and labels if any."""
+        check_is_fitted(self, ["preprocessor_", self._fitted])
         return index_tuples(
             self, tuples, y, preprocessor=self.preprocessor_, reset=False, tuple_size=tuple_size
         )
@@ -207,10 +298,19 @@ class BaseMetricLearner(LearnedReprMixin, BaseEstimator, ABC):  # type: ignore[m
     def _validate_fit(self, X: Any, y: Any = None, **params: Any) -> None:
         """Compare the learner with the Euclidean distance on data that a clone of it has not seen.
 
-        `X`, `y`, `**params`: what was given to `fit`, where `validate` was true.
+        `X`, `y`, `**params`: the arguments of `fit`.
         Warns UserWarning if the learned distance is worse.
         """
         self.validation_ = validate_fit(self, X, y, **params)
+
+    def _learned(self) -> Iterator[tuple[str, str]]:
+        return learned_rows(self)
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + learned_table(self)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        return with_table(super()._repr_mimebundle_(**kwargs), self)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -250,69 +350,13 @@ class MetricTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ABC):
         ndarray of shape (n_samples, n_components)
         """
 
-
-class DistanceMixin(ThresholdMixin, MetricTransformer, BaseMetricLearner):
-    """What learners of the distance of embedded points share.
-
-    A learner defines `_embed_or_overflow` and `_indexed_score`, and sets what `_fitted` names.
-    """
-
-    _fitted: str
-    _sparse_formats: tuple[str, ...] = ("csr", "csc")
-
-    def _points(self, X: Any, name: str = "X") -> Any:
-        """Check points that a learner is asked about, once it is fitted."""
-        check_is_fitted(self, ["preprocessor_", self._fitted])
-        how: dict[str, Any] = {
-            "name": name, "accept_sparse": self._sparse_formats, "accept_sources": True
-        }  # fmt: skip
-        return check_points(self, X, preprocessor=self.preprocessor_, reset=False, **how)
-
-    def _embed(self, X: Any, side: str = "query") -> Array:
-        """Embed checked points, block by block where they are not in memory."""
-        if isinstance(X, Source):
-            return in_one_array(X, lambda block: self._embed(block, side))
-        with np.errstate(over="ignore", invalid="ignore"):
-            embedded = self._embed_or_overflow(X, side)
-        if not get_kernels().all_finite(embedded):
-            raise ValueError(
-                f"X is so large that embedded points overflow {embedded.dtype}: scale its features "
-                "as those in fit."
-            )
-        return embedded
-
-    def _embed_or_overflow(self, X: Any, side: str) -> Array:
-        raise NotImplementedError
-
-    def pair_distance(self, pairs: ArrayLike) -> Array:
-        """Return the learned distance of pairs of points.
-
-        Where there are two maps, the second point of a pair is of the database.
-
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            Pairs of points, or of indicators for the preprocessor.
-
-        Returns
-        -------
-        ndarray of shape (n_pairs,)
-            float32 for float32 points, otherwise float64.
-        """
-        found = self._look_up(pairs, 2, self._fitted)
-        return -self._indexed_score(found.points, found.index)
-
-    def pair_score(self, pairs: ArrayLike) -> Array:
-        """Return the negative of `pair_distance`, for the same pairs."""
-        return -self.pair_distance(pairs)
-
     def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
+        tags: Tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
-class MahalanobisMixin(RelevanceMixin, DistanceMixin):
+class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
     r"""Base class of learners of a Mahalanobis distance.
 
     The distance of x and x' is :math:`\sqrt{(x - x')^T M (x - x')} = \|Lx - Lx'\|` with
@@ -362,16 +406,66 @@ class MahalanobisMixin(RelevanceMixin, DistanceMixin):
         """
         return self._embed(self._points(X))
 
-    def _embed_or_overflow(self, X: Any, side: str) -> Array:
+    def _embed(self, X: Any, side: str = "query") -> Array:
+        """Embed checked points; queries and database points alike."""
         del side
-        embedded: Array = X @ self.components_.T.astype(X.dtype, copy=False)
-        return embedded
+        return embed_points(
+            X,
+            lambda block: block @ self.components_.T.astype(block.dtype, copy=False),
+        )
 
     def _indexed_score(self, points: Array, pairs: Integers) -> Array:
         return -paired_distances(points, pairs=pairs, L=self.components_)
 
+    def feature_relevance(self, X: Any = None) -> Floats:
+        r"""Return the share of each feature in the learned distance.
+
+        The mean of :math:`d^2(x, x')` over points of covariance :math:`\Sigma` is
+        :math:`2 \sum_{ij} M_{ij} \Sigma_{ij}`. The relevance of feature j is
+        :math:`M_{jj} \Sigma_{jj}`, what it contributes by itself, divided by the sum of these
+        over all features. It does not change with the units of the features or of the
+        distance, nor with a shift or rotation of the embedded points.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples,), optional
+            Points, or indicators for the preprocessor, such as the points of `fit`; or a source,
+            which is read by blocks. They give the variance of each feature. By default all
+            variances are 1, and the relevance is the diagonal of M, which depends on the units of
+            the features.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            Not negative, with a sum of 1; all zero if the map is.
+
+        Raises
+        ------
+        ValueError
+            If X is not as above, or all of its points are the same.
+
+        Notes
+        -----
+        If two features are redundant, a learner may use one, the other, or their difference: a low
+        relevance does not mean that a feature is uninformative.
+        :func:`sklearn.inspection.permutation_importance` measures the loss of a classifier.
+
+        Examples
+        --------
+        >>> from metricfast import LFDA
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> lfda = LFDA(n_components=1).fit(X, y)
+        >>> relevance = lfda.feature_relevance(X)
+        >>> bool(relevance[2:].sum() > 0.8)  # petals separate the species
+        True
+        """
+        check_is_fitted(self, "components_")
+        points = None if X is None else self._points(X)
+        return shares_of_features(in_spreads(self.components_, points))
+
     def score_pairs(self, pairs: ArrayLike) -> Array:
-        """Return what `pair_distance` does.
+        """Return the same as `pair_distance`.
 
         .. deprecated:: 0.1
             Use `pair_distance`, or `pair_score` for a similarity.
@@ -407,14 +501,30 @@ class MahalanobisMixin(RelevanceMixin, DistanceMixin):
         check_is_fitted(self, "components_")
         return np.asarray(self.components_.T @ self.components_)
 
-    def _set_metric(
-        self, M: Floats, n_components: int | None = None, dtype: Any = np.float64
-    ) -> None:
-        """Keep the map of a positive semidefinite M, or of its leading eigenvectors, in a dtype."""
-        self.components_ = components_from_metric(M, n_components=n_components).astype(
-            dtype, copy=False
-        )
-
     @property
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
+
+
+def embed_points(X: Any, embed: Callable[[Any], Array]) -> Array:
+    """Embed checked points, block by block if they are not in memory.
+
+    Raises ValueError if embedded points overflow.
+    """
+    if isinstance(X, Source):
+        return in_one_array(X, lambda block: embed_points(block, embed))
+    with np.errstate(over="ignore", invalid="ignore"):
+        embedded = embed(X)
+    if not get_kernels().all_finite(embedded):
+        raise ValueError(
+            f"X is so large that embedded points overflow {embedded.dtype}: scale its features "
+            "as those in fit."
+        )
+    return embedded
+
+
+def _pair_decisions(learner: Any, pairs: ArrayLike) -> Array:
+    """Return the similarities that a threshold is set on: a classifier's own decisions."""
+    decide = learner.decision_function if learner._tuple_size == 2 else learner.pair_score
+    decisions: Array = decide(pairs)
+    return decisions

@@ -1,4 +1,4 @@
-"""Which features a Mahalanobis distance looks at."""
+"""The share of each feature in a Mahalanobis distance."""
 
 from __future__ import annotations
 
@@ -7,70 +7,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.sparsefuncs import mean_variance_axis
-from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arrays import scaled_alike
 from metricfast._core.sources import parts
 from metricfast._core.types import Array, Floats
 
-__all__ = ["RelevanceMixin", "feature_names", "in_spreads", "shares_of_features"]
-
-
-class RelevanceMixin:
-    """What a learner with `components_`, the map L, can say of each feature."""
-
-    components_: Array
-
-    def feature_relevance(self, X: Any = None) -> Floats:
-        r"""Return the share of each feature in the learned distance.
-
-        The mean of :math:`d^2(x, x')` over points of covariance :math:`\Sigma` is
-        :math:`2 \sum_{ij} M_{ij} \Sigma_{ij}`. The relevance of feature j is
-        :math:`M_{jj} \Sigma_{jj}`, what it contributes by itself, divided by the sum of these
-        over all features. It does not change with the units of the features nor that of the
-        distance, nor with a shift or rotation of the embedded points.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples,), optional
-            Points, or indicators for the preprocessor, such as those of `fit`; or a source, which
-            is read by blocks. They tell how far each feature spreads. By default all spread alike,
-            as standardised ones do, and the relevance is the diagonal of M, which depends on the
-            units of the features.
-
-        Returns
-        -------
-        ndarray of shape (n_features,)
-            Not negative, with a sum of 1; all zero if the map is.
-
-        Raises
-        ------
-        ValueError
-            If X is not as above, or all of its points are the same.
-
-        Notes
-        -----
-        Of features that say the same, a learner is free to use one, the other, or their
-        difference: a low relevance does not mean that a feature tells nothing.
-        :func:`sklearn.inspection.permutation_importance` says what a classifier would lose.
-
-        Examples
-        --------
-        >>> from metricfast import LFDA
-        >>> from sklearn.datasets import load_iris
-        >>> X, y = load_iris(return_X_y=True)
-        >>> lfda = LFDA(n_components=1).fit(X, y)
-        >>> relevance = lfda.feature_relevance(X)
-        >>> bool(relevance[2:].sum() > 0.8)  # petals tell species apart
-        True
-        """
-        return shares_of_features(self._in_spreads(X))
-
-    def _in_spreads(self, X: Any) -> Floats:
-        """Return a multiple of the map of features in units of their standard deviation in X."""
-        check_is_fitted(self, "components_")
-        points = None if X is None else self._points(X)  # type: ignore[attr-defined]
-        return in_spreads(self.components_, points)
+__all__ = ["feature_names", "in_spreads", "shares_of_features"]
 
 
 def in_spreads(L: Array, X: Any = None) -> Floats:
@@ -83,7 +25,7 @@ def in_spreads(L: Array, X: Any = None) -> Floats:
         return weighted
     spread = _spread(X)
     if not spread.any():
-        raise ValueError("X must hold points that differ, to tell how far each feature spreads.")
+        raise ValueError("X must hold points that differ, to measure how far each feature spreads.")
     return scaled_alike(weighted * spread)[0]
 
 
@@ -112,6 +54,6 @@ def shares_of_features(L: Floats) -> Floats:
 
 
 def feature_names(learner: Any) -> list[str]:
-    """Return the names of features, x0, x1 ... where `fit` was told none, as scikit-learn does."""
+    """Return the names of features, x0, x1 ... where `fit` got none, as in scikit-learn."""
     numbered = [f"x{j}" for j in range(learner.components_.shape[1])]
     return list(getattr(learner, "feature_names_in_", numbered))

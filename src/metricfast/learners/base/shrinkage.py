@@ -1,4 +1,4 @@
-"""Shrinkage: moving a scatter matrix towards another, by a fraction that serves neighbours best."""
+"""Shrinkage of a scatter matrix towards another, by the fraction of the lowest neighbour error."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FRACTIONS = (0.1, 0.3, 0.6, 1.0)
 def shrunk(scatter: Floats, shrinkage: float, target: Floats | None = None) -> Floats:
     """Move a scatter matrix towards the multiple of another that has the same trace.
 
-    By default that of the identity.
+    The other matrix is the identity by default.
     """
     if target is None:
         target = np.eye(len(scatter))
@@ -113,7 +113,7 @@ def towards(
     judge: Callable[[Floats], float] | None,
     n_components: int | None,
 ) -> tuple[str, float, Floats]:
-    """Move a metric towards the Euclidean one by a fraction, or as far as serves neighbours.
+    """Move a metric towards the Euclidean one by a fraction, or by the best of several.
 
     With a `judge`, as `neighbor_error` returns it, that is towards the Euclidean distance or that
     of standardized features, or not at all. All are scaled alike: points of that covariance are as

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length
 
-from metricfast._core.checks import check_labels, check_pair_labels
+from metricfast._core.checks import check_pair_labels
 from metricfast._core.targets import as_column, check_sample_weight
-from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.types import Array, Floats
 
-__all__ = ["ThresholdMixin", "check_calibration", "check_calibration_params"]
+__all__ = ["best_threshold", "check_calibration", "check_calibration_params"]
 
-Self = TypeVar("Self", bound="ThresholdMixin")
 # Squares of larger ones overflow.
 _MOST_BETA = 1e100
 _STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr")
@@ -26,7 +25,7 @@ _STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr")
 def check_calibration(
     strategy: str = "accuracy", min_rate: float | None = None, beta: float = 1.0
 ) -> None:
-    """Check parameters of :meth:`ThresholdMixin.calibrate_threshold`."""
+    """Check parameters of :meth:`BaseMetricLearner.calibrate_threshold`."""
     if not isinstance(strategy, str) or strategy not in _STRATEGIES:
         raise ValueError(
             'Strategy can either be "accuracy", "f_beta" or "max_tpr" or "max_tnr". '
@@ -47,7 +46,7 @@ def check_calibration(
 
 
 def check_calibration_params(params: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the keyword arguments of :meth:`ThresholdMixin.calibrate_threshold` that `fit` got."""
+    """Return the checked `calibration_params` of `fit`: arguments of `calibrate_threshold`."""
     known = ("strategy", "min_rate", "beta")
     if params is not None and not isinstance(params, Mapping):
         raise ValueError(f"calibration_params must be a dict of {known}, got {params!r}.")
@@ -59,127 +58,26 @@ def check_calibration_params(params: Mapping[str, Any] | None) -> dict[str, Any]
     return found
 
 
-class ThresholdMixin:
-    """What any learner with a `pair_score` can do: tell similar pairs from dissimilar ones.
+def best_threshold(
+    distances: Array,
+    labels: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    strategy: str = "accuracy",
+    min_rate: float | None = None,
+    beta: float = 1.0,
+) -> float:
+    """Return the threshold that classifies pairs of these distances best.
 
-    Attributes
-    ----------
-    threshold_ : float
-        Pairs of at most this distance (the negative `pair_score`) count as similar.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from metricfast import NCA
-    >>> X = np.array([[0.0, 5.0], [1.0, 2.0], [8.0, 4.0], [9.0, 1.0]])
-    >>> nca = NCA(max_iter=1, tol=1e9).fit(X, ["a", "a", "b", "b"])
-    >>> pairs = X[[[0, 1], [2, 3], [0, 2], [1, 3]]]
-    >>> nca.calibrate_threshold(pairs, [1, 1, -1, -1]).predict_pairs(pairs)
-    array([ 1,  1, -1, -1])
+    For parameters see :meth:`BaseMetricLearner.calibrate_threshold`.
     """
-
-    def _pair_decisions(self, pairs: ArrayLike) -> Array:
-        """Return the similarities that a threshold is set on."""
-        scores: Array = self.pair_score(pairs)  # type: ignore[attr-defined]
-        return scores
-
-    def set_threshold(self: Self, threshold: float) -> Self:
-        """Set the largest distance of similar pairs, a number, and return the learner."""
-        check_is_fitted(self, "preprocessor_")
-        try:
-            value = float(threshold)
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"Parameter threshold must be a real number. Got {type(threshold)} instead."
-            ) from error
-        if np.isnan(value):
-            raise ValueError("Parameter threshold must be a real number. Got NaN instead.")
-        self.threshold_ = value
-        return self
-
-    def calibrate_threshold(
-        self: Self,
-        pairs_valid: ArrayLike,
-        y_valid: ArrayLike,
-        strategy: str = "accuracy",
-        min_rate: float | None = None,
-        beta: float = 1.0,
-        *,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Set the threshold that classifies given pairs best.
-
-        Parameters
-        ----------
-        pairs_valid : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            Pairs of points, or of indicators for the preprocessor.
-        y_valid : array-like of shape (n_pairs,)
-            1 for similar pairs, -1 for dissimilar ones.
-        strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr"}, default="accuracy"
-            What to maximise: the share of pairs that are classified correctly, the F-score, or the
-            rate of true positives (negatives) where that of true negatives (positives) is at least
-            `min_rate`. Of thresholds that are equally good the smallest is taken.
-        min_rate : float in [0, 1], optional
-            For "max_tpr" and "max_tnr", which need it.
-        beta : float, default=1.0
-            Weight of the recall, for "f_beta".
-        sample_weight : array-like of shape (n_pairs,), optional
-            Non-negative weights of the pairs; whole numbers mean the same as repeated pairs.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument has a value that cannot be used.
-        """
-        check_is_fitted(self, "preprocessor_")
-        check_calibration(strategy, min_rate, beta)
-        y_valid = check_labels(y_valid, "y_valid")
-        distances = -self._pair_decisions(pairs_valid)
-        return self._calibrate(distances, y_valid, sample_weight, strategy, min_rate, beta)
-
-    def _calibrate(
-        self: Self, distances: Array, labels: ArrayLike, sample_weight: ArrayLike | None,
-        strategy: str = "accuracy", min_rate: float | None = None, beta: float = 1.0,
-    ) -> Self:  # fmt: skip
-        """Set the threshold that classifies pairs of some distances best."""
-        y = as_column(labels, "y_valid")
-        check_consistent_length(distances, y)
-        check_pair_labels(y)
-        weight = check_sample_weight(sample_weight, len(y))
-        if weight is not None:
-            seen = weight > 0
-            distances, y, weight = distances[seen], y[seen], weight[seen]
-        self.threshold_ = _best_threshold(distances, y == 1, weight, strategy, min_rate, beta)
-        return self
-
-    def predict_pairs(self, pairs: ArrayLike) -> Integers:
-        """Return 1 for pairs of at most the threshold's distance, and -1 for others.
-
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-
-        Returns
-        -------
-        ndarray of shape (n_pairs,), int64
-
-        Raises
-        ------
-        AttributeError
-            If no threshold has been set.
-        """
-        check_is_fitted(self, "preprocessor_")
-        if "threshold_" not in vars(self):
-            raise AttributeError(
-                "A threshold for this estimator has not been set, "
-                "call its set_threshold or calibrate_threshold method."
-            )
-        distances = -self._pair_decisions(pairs)
-        return np.where(distances <= self.threshold_, 1, -1)
+    y = as_column(labels, "y_valid")
+    check_consistent_length(distances, y)
+    check_pair_labels(y)
+    weight = check_sample_weight(sample_weight, len(y))
+    if weight is not None:
+        seen = weight > 0
+        distances, y, weight = distances[seen], y[seen], weight[seen]
+    return _best_threshold(distances, y == 1, weight, strategy, min_rate, beta)
 
 
 def _best_threshold(

@@ -1,4 +1,4 @@
-"""Does a learned distance serve better than the Euclidean one? Measured on held-out data."""
+"""Comparison of a learned distance with the Euclidean one on held-out data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _BLOCK_SIZE = 256
 
 
 class Validation(TypedDict):
-    """What `fit` found with ``validate=True``.
+    """Result of ``fit(..., validate=True)``.
 
     Attributes
     ----------

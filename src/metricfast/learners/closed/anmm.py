@@ -7,16 +7,21 @@ from typing import Any
 import numpy as np
 
 from metricfast._core.arguments import check_count
+from metricfast._core.arrays import as_threads
 from metricfast._core.initialize import check_n_components
-from metricfast._core.sums import Sums
 from metricfast._core.types import Floats
-from metricfast.learners.base.one_pass import ONE_CLASS, Summed, as_class_codes
-from metricfast.learners.closed.base import ClosedFormOfClasses, neighborhood_scatters
+from metricfast.learners.base.closed_form import (
+    ONE_CLASS,
+    ClosedFormLearner,
+    Statistics,
+    class_codes,
+)
+from metricfast.learners.closed.neighborhoods import neighborhood_scatters
 
 __all__ = ["ANMM"]
 
 
-class ANMM(ClosedFormOfClasses):
+class ANMM(ClosedFormLearner):
     r"""Average neighbourhood margin maximisation.
 
     Learns the projection W that pulls each point :math:`x_i` towards its nearest neighbours
@@ -55,12 +60,12 @@ class ANMM(ClosedFormOfClasses):
     margins_ : ndarray of shape (n_components,)
         The average margin in the direction of each row.
     n_features_in_, feature_names_in_, preprocessor_, validation_
-        As of :class:`BaseMetricLearner`.
+        As for :class:`BaseMetricLearner`.
 
     Notes
     -----
-    `sample_weight` is that of the points whose neighbours are looked at. As neighbours all points
-    count alike, so a weight of 2 is not the same as a repeated point. In `partial_fit`, neighbours
+    `sample_weight` weights the points whose neighbours are found. All neighbours count alike,
+    so a weight of 2 is not the same as a repeated point. In `partial_fit`, neighbours
     are sought among the points of the same call.
 
     References
@@ -89,18 +94,26 @@ class ANMM(ClosedFormOfClasses):
         *,
         n_jobs: int | None = None,
     ) -> None:
-        self._take(locals())
+        self.n_components = n_components
+        self.n_friends = n_friends
+        self.n_enemies = n_enemies
+        self.preprocessor = preprocessor
+        self.n_jobs = n_jobs
 
-    def _checked(self) -> None:
-        check_count("n_friends", self.n_friends)
-        check_count("n_enemies", self.n_enemies)
+    def _statistics(
+        self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
+    ) -> Statistics:
+        k_same = check_count("n_friends", self.n_friends)
+        k_other = check_count("n_enemies", self.n_enemies)
+        as_threads(self.n_jobs)
+        check_n_components(X.shape[1], self.n_components)
+        _, codes = class_codes(y, partial=partial)
+        return Statistics(
+            neighborhood_scatters(X, codes, weight, k_same, k_other, self.n_jobs, execute)
+        )
 
-    def _sums_of(self, data: Any, labels: Any, weight: Floats | None) -> Summed:
-        how = as_class_codes(labels), weight, self.n_friends, self.n_enemies, self.n_jobs
-        return neighborhood_scatters(data, *how), {}
-
-    def _learn_sums(self, sums: tuple[Sums, ...], **found: Any) -> None:
-        differences = sums[0]
+    def _solve(self, statistics: Statistics) -> None:
+        differences = statistics.sums[0]
         most = check_n_components(len(differences.origin), self.n_components)
         _, compact = differences.of_group(0)
         total, scattered = differences.of_group(1)

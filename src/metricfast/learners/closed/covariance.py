@@ -12,13 +12,12 @@ from metricfast._core.initialize import check_n_components
 from metricfast._core.scatter import whitening, with_signs
 from metricfast._core.sums import Sums
 from metricfast._core.types import Floats
-from metricfast.learners.base.one_pass import OnePass, Summed
-from metricfast.learners.closed.base import ClosedFormLearner, weighted
+from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics, padded_components
 
 __all__ = ["Covariance"]
 
 
-class Covariance(OnePass, ClosedFormLearner):
+class Covariance(ClosedFormLearner):
     r"""The distance of the inverse covariance.
 
     M is the pseudo-inverse of the covariance :math:`\frac{1}{n - 1} \sum_i (x_i - m)(x_i - m)^T` of
@@ -40,7 +39,7 @@ class Covariance(OnePass, ClosedFormLearner):
         square and upper triangular with a non-negative diagonal: the transposed Cholesky factor of
         M. Rows beyond the rank of the covariance are zero.
     n_features_in_, feature_names_in_, preprocessor_, validation_
-        As of :class:`BaseMetricLearner`.
+        As for :class:`BaseMetricLearner`.
 
     Notes
     -----
@@ -68,9 +67,11 @@ class Covariance(OnePass, ClosedFormLearner):
     """
 
     _exact_in_parts = True
+    _requires_y = False
 
     def __init__(self, preprocessor: Any = None, *, n_components: int | None = None) -> None:
-        self._take(locals())
+        self.preprocessor = preprocessor
+        self.n_components = n_components
 
     def fit(
         self,
@@ -94,7 +95,7 @@ class Covariance(OnePass, ClosedFormLearner):
             to a mean of 1.
         validate : bool, default=False
             Also fit to four fifths of the points, compare the errors of 3 nearest neighbours in the
-            learned and in the Euclidean distance on the others, keep the numbers in `validation_`,
+            learned and in the Euclidean distance on the others, store the numbers in `validation_`,
             and warn if the learned one is worse. This needs `y`.
 
         Returns
@@ -106,17 +107,12 @@ class Covariance(OnePass, ClosedFormLearner):
         ValueError
             If the input is not as above, or all points are equal.
         """
-        checked = self._prepare_inputs(X, ensure_min_samples=2, accept_sources=not validate)
-        points, _, weights, exponent = weighted(checked, None, sample_weight)
-        self._learn_sums((Sums(points.shape[1]).add(points, weights, exponent=exponent),))
-        if validate:
-            self._validate_fit(X, y, sample_weight=sample_weight)
-        return self
+        return self._fit(X, y, sample_weight, validate=validate)
 
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Covariance:
-        """Learn from these points and from those of earlier calls, as `fit` from all of them.
+        """Learn from these points and from the ones of earlier calls, as `fit` from all of them.
 
         Parameters
         ----------
@@ -133,20 +129,20 @@ class Covariance(OnePass, ClosedFormLearner):
         Raises
         ------
         ValueError
-            As of `fit`. What the calls before have learned stays.
+            As for `fit`. What earlier calls have learned stays.
 
         Warns
         -----
         UserWarning
-            After `fit`, which keeps no sums: this begins anew.
+            After `fit`, which stores no sums: this begins anew.
         """
-        return self._add_points(X, None, sample_weight)
+        return self._partial_fit(X, None, sample_weight)
 
-    def _sums_of(self, data: Any, labels: Any, weight: Floats | None) -> Summed:
-        return (Sums(data.shape[1]).add(data, weight),), {}
+    def _statistics(self, X: Any, y: Any, weight: Floats | None, **_: Any) -> Statistics:
+        return Statistics((Sums(X.shape[1]).add(X, weight),))
 
-    def _learn_sums(self, sums: tuple[Sums, ...], **found: Any) -> None:
-        (points,) = sums
+    def _solve(self, statistics: Statistics) -> None:
+        (points,) = statistics.sums
         n_features = len(points.origin)
         n_components = check_n_components(n_features, self.n_components)
         if not points.within.any():
@@ -160,4 +156,4 @@ class Covariance(OnePass, ClosedFormLearner):
         else:
             rows = qr(whitening(covariance, points.dtype), mode="economic")[1]
             rows = rows * np.where(np.diag(rows) < 0, -1.0, 1.0)[:, None]
-        self._keep(rows, n_components, points.exponent, points.dtype)
+        self.components_ = padded_components(rows, n_components, points.exponent, points.dtype)

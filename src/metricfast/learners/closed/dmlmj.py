@@ -8,17 +8,22 @@ import numpy as np
 from scipy.linalg import eigh
 
 from metricfast._core.arguments import check_count, check_range
+from metricfast._core.arrays import as_threads
 from metricfast._core.initialize import check_n_components
 from metricfast._core.scaling import undo_scale
-from metricfast._core.sums import Sums
 from metricfast._core.types import Floats
-from metricfast.learners.base.one_pass import ONE_CLASS, Summed, as_class_codes
-from metricfast.learners.closed.base import ClosedFormOfClasses, neighborhood_scatters
+from metricfast.learners.base.closed_form import (
+    ONE_CLASS,
+    ClosedFormLearner,
+    Statistics,
+    class_codes,
+)
+from metricfast.learners.closed.neighborhoods import neighborhood_scatters
 
 __all__ = ["DMLMJ"]
 
 
-class DMLMJ(ClosedFormOfClasses):
+class DMLMJ(ClosedFormLearner):
     r"""Distance metric learning through maximisation of the Jeffrey divergence.
 
     Looks at the differences of points from their nearest neighbours of the same class and from
@@ -58,12 +63,12 @@ class DMLMJ(ClosedFormOfClasses):
         :math:`\lambda` of each row: the variance of differences between classes, where that of
         differences within classes is 1. It is 1 for rows of zeros.
     n_features_in_, feature_names_in_, preprocessor_, validation_
-        As of :class:`BaseMetricLearner`.
+        As for :class:`BaseMetricLearner`.
 
     Notes
     -----
-    `sample_weight` is that of the points whose neighbours are looked at. As neighbours all points
-    count alike, so a weight of 2 is not the same as a repeated point. In `partial_fit`, neighbours
+    `sample_weight` weights the points whose neighbours are found. All neighbours count alike,
+    so a weight of 2 is not the same as a repeated point. In `partial_fit`, neighbours
     are sought among the points of the same call.
 
     References
@@ -92,19 +97,24 @@ class DMLMJ(ClosedFormOfClasses):
         *,
         n_jobs: int | None = None,
     ) -> None:
-        self._take(locals())
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.reg = reg
+        self.preprocessor = preprocessor
+        self.n_jobs = n_jobs
 
-    def _checked(self) -> None:
-        check_count("n_neighbors", self.n_neighbors)
+    def _statistics(
+        self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
+    ) -> Statistics:
+        k = check_count("n_neighbors", self.n_neighbors)
         check_range("reg", self.reg, high=1)
+        as_threads(self.n_jobs)
+        check_n_components(X.shape[1], self.n_components)
+        _, codes = class_codes(y, partial=partial)
+        return Statistics(neighborhood_scatters(X, codes, weight, k, k, self.n_jobs, execute))
 
-    def _sums_of(self, data: Any, labels: Any, weight: Floats | None) -> Summed:
-        k = int(self.n_neighbors)
-        how = as_class_codes(labels), weight, k, k, self.n_jobs
-        return neighborhood_scatters(data, *how), {}
-
-    def _learn_sums(self, sums: tuple[Sums, ...], **found: Any) -> None:
-        differences, points = sums
+    def _solve(self, statistics: Statistics) -> None:
+        differences, points = statistics.sums
         d = len(points.origin)
         n_components = check_n_components(d, self.n_components)
         varies = np.flatnonzero(np.diag(points.within))

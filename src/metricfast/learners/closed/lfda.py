@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
@@ -13,6 +12,7 @@ from metricfast._core.arguments import check_count
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components
+from metricfast._core.memory import working_memory
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import (
     group_means,
@@ -21,31 +21,25 @@ from metricfast._core.scatter import (
     whitening,
     with_signs,
 )
-from metricfast._core.sources import Source, take
+from metricfast._core.sources import Part, Source, take
+from metricfast._core.stores import in_memory
 from metricfast._core.sums import Sums
-from metricfast._core.targets import (
-    as_label_array,
-    check_class_labels,
-    check_classification_target,
-    encode,
+from metricfast._core.types import Array, Floats, Integers
+from metricfast.learners.base.closed_form import (
+    ONE_CLASS,
+    ClosedFormLearner,
+    Statistics,
+    class_codes,
+    padded_components,
 )
-from metricfast._core.types import Array, Floats, Integers, RandomState
-from metricfast.learners.base.one_pass import ONE_CLASS, Summed
 from metricfast.learners.base.shrinkage import (
     check_shrinkage,
     least_error,
     neighbor_error,
     shrunk,
 )
-from metricfast.learners.closed.base import (
-    ClosedFormOfClasses,
-    Labelled,
-    classes_in_turn,
-    divided,
-    weighted,
-)
 
-__all__ = ["LFDA"]
+__all__ = ["LFDA", "local_sums"]
 
 
 _NEIGHBORS = 7
@@ -56,7 +50,7 @@ _COLLAPSED = 1e-11
 _NOISE = 1e-3
 
 
-class LFDA(ClosedFormOfClasses):
+class LFDA(ClosedFormLearner):
     r"""Local Fisher discriminant analysis.
 
     Finds directions that separate the classes while points of a class stay near those that they
@@ -94,9 +88,8 @@ class LFDA(ClosedFormOfClasses):
         Move :math:`S^w` towards the multiple of the identity that has the same trace by this
         fraction. Directions along which points hardly differ then count for less. 0 is the
         published algorithm. "auto" tries 0 and several fractions, towards the identity, towards
-        the scatter around the means of the classes, and towards that of all points, and takes
-        what makes the share of other classes among the 3 nearest neighbours of up to 1000 of the
-        points lowest.
+        the scatter around the means of the classes, and towards the total scatter. It chooses the
+        one with the lowest error of 3 nearest neighbours, on up to 1000 of the points.
     n_jobs : int, optional
         Number of threads; results do not depend on it. By default all that the process may use.
 
@@ -111,7 +104,7 @@ class LFDA(ClosedFormOfClasses):
     shrinkage_target_ : {"identity", "within", "total"}
         Towards what.
     n_features_in_, feature_names_in_, preprocessor_, validation_
-        As of :class:`BaseMetricLearner`.
+        As for :class:`BaseMetricLearner`.
 
     Notes
     -----
@@ -125,9 +118,9 @@ class LFDA(ClosedFormOfClasses):
     nearest neighbours may become worse than in the Euclidean distance. An `n_components` that
     leaves out what does not separate helps as well.
 
-    Memory is proportional to the number of points; where these are not in memory, to that of the
-    largest class. In `partial_fit`, the local scatter of a class is the sum of those of its points
-    in each call, so that neighbours are those of the same call.
+    Memory grows with the number of points; for points on disk, with the largest class. In
+    `partial_fit`, neighbours are found among the points of the same call, and the local scatters of
+    a class are added.
 
     Whole numbers as `sample_weight` mean the same as repeated points; others are scaled to a mean
     of 1, and the local scale is where the weights of nearer points reach k.
@@ -160,94 +153,46 @@ class LFDA(ClosedFormOfClasses):
         shrinkage: float | str = "auto",
         n_jobs: int | None = None,
     ) -> None:
-        self._take(locals())
+        self.n_components = n_components
+        self.k = k
+        self.embedding_type = embedding_type
+        self.preprocessor = preprocessor
+        self.shrinkage = shrinkage
+        self.n_jobs = n_jobs
 
-    def _checked(self) -> None:
+    def _statistics(
+        self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
+    ) -> Statistics:
         if not isinstance(self.embedding_type, str) or self.embedding_type not in _EMBEDDINGS:
             raise ValueError(f"Invalid embedding_type: {self.embedding_type!r}")
-        check_count("k", self._k)
-        check_shrinkage(self.shrinkage)
-
-    @property
-    def _k(self) -> int:
-        return _NEIGHBORS if self.k is None else self.k
-
-    def _learn(self, data: Labelled, rng: RandomState) -> None:
-        if isinstance(data[0], Source):
-            super()._learn(data, rng)
-            return
-        points, labels, weights, exponent = weighted(*data)
-        classes, codes = check_classification_target(labels)
-        mixed, within = self._scatters(points, codes, weights, len(classes), self._k)
-        around_means = mixed  # which only "auto" looks at
-        if check_shrinkage(self.shrinkage) is None:
-            means = group_means(points, weights, codes, len(classes))
-            around_means = scatter_matrix(points, weights, codes, means)
-        self._solve(
-            mixed, within, around_means, exponent or 0, points.dtype,
-            partial(neighbor_error, points, codes, weights), partial(_collapsed, points, codes),
-        )  # fmt: skip
-
-    def _sums_of(self, data: Any, labels: Any, weight: Floats | None) -> Summed:
-        X, weights = data, repetitions(weight, len(data))
+        k = _NEIGHBORS if self.k is None else check_count("k", self.k)
+        judged = check_shrinkage(self.shrinkage) is None
+        as_threads(self.n_jobs)
+        check_n_components(X.shape[1], self.n_components)
+        classes, codes = class_codes(y, partial=partial)
+        weights = repetitions(weight, X.shape[0])
         seen = weights > 0
         if not seen.all():
-            X, labels, weights = take(X, seen), labels[seen], weights[seen]
-        check_class_labels(labels)
-        classes, codes = encode(as_label_array(labels, "y"), "y")
-        return divided(self._sums_of_classes)(X, classes, codes, weights), {
-            "judge": partial(neighbor_error, X, codes, weights),
-            "reason": partial(_collapsed, X, codes),
-        }
+            X, weights = take(X, seen), weights[seen]
+            classes, codes = class_codes(y[seen], partial=partial)
+        if partial or isinstance(X, Source):
+            sums = (execute or local_sums)(X, classes, codes, weights, k, self.n_jobs)
+            return Statistics(sums, sample=(X, codes, weights))
+        X, exponent = center_and_rescale(X)
+        scatters = _all_scatters(X, codes, weights, k, self.n_jobs, exponent, around_means=judged)
+        return Statistics(total=scatters, sample=(X, codes, weights))
 
-    def _sums_of_classes(
-        self, X: Any, classes: Array, codes: Integers, weights: Floats
-    ) -> tuple[Sums, Sums]:
-        """Sum all points of some classes, of which none is empty; weights as of `repetitions`."""
-        points, local = (Sums(X.shape[1], classes, per_group=True) for _ in range(2))
-        for label, rows, block in classes_in_turn(X, codes):
-            w, name = weights[rows], classes[label : label + 1]
-            scatter = np.empty((X.shape[1], X.shape[1]))
-            points.add(block, w, np.repeat(name, len(rows)))
-            deviations, exponent = center_and_rescale(block)
-            deviations = deviations - w @ deviations / w.sum()
-            get_kernels().local_scatter(
-                deviations.astype(np.float64), w, self._k, scatter, as_threads(self.n_jobs)
-            )
-            count = np.array([w.sum()])
-            local.merge(Sums.of_scatters(name, count, scatter[None] / count, exponent, X.dtype))
-        return points, local
-
-    def _learn_sums(self, sums: tuple[Sums, ...], **found: Any) -> None:
-        points, local = sums
-        if len(points.groups) < 2:
-            raise ValueError(ONE_CLASS)
-        shares = (points.weights / points.total)[:, None, None]
-        inner = local.scatters_in(points.exponent)
-        mixed = ((1 - shares) * points.scatters + shares * inner).sum(axis=0) + points.spread
-        self._solve(mixed, inner.sum(axis=0), points.within, points.exponent, points.dtype, **found)
-
-    def _solve(
-        self,
-        mixed: Floats,
-        within: Floats,
-        around_means: Floats,
-        exponent: int,
-        precision: np.dtype[Any],
-        judge: Callable[[], Callable[[Floats], float]],
-        reason: Callable[[int], str],
-    ) -> None:
-        """Find the directions, of scatters in units of ``2**exponent``.
-
-        `judge` makes what judges maps, for shrinkage "auto"; `reason` tells of why there is no
-        scatter within classes.
-        """
+    def _solve(self, statistics: Statistics) -> None:
+        scatters = statistics.total or _merged_scatters(*statistics.sums)
+        mixed, within, around_means, exponent, precision = scatters
         n_components = check_n_components(len(mixed), self.n_components)
+        X, codes, weights = statistics.sample
         if not np.trace(within) > 0:
-            raise ValueError(reason(self._k))
+            raise ValueError(_why_collapsed(X, codes, _NEIGHBORS if self.k is None else self.k))
 
         def directions(scatter: Floats) -> Floats:
-            rows = self._directions(mixed, scatter, precision)[:n_components]
+            weighted = self.embedding_type == "weighted"
+            rows = _directions(mixed, scatter, precision, weighted=weighted)[:n_components]
             if self.embedding_type == "orthonormalized":
                 return np.asarray(with_signs(np.linalg.qr(rows.T)[0].T))
             return rows
@@ -259,54 +204,123 @@ class LFDA(ClosedFormOfClasses):
                 "within": (around_means, (0.1, 0.3, 1.0)),
                 "total": (mixed, (0.1, 0.3, 0.6)),
             }
-            error = judge()
+            error = neighbor_error(X, codes, weights)
             self.shrinkage_target_, self.shrinkage_, shrunken = least_error(
                 within, targets, lambda scatter: error(directions(scatter))
             )
         else:
             self.shrinkage_target_, self.shrinkage_ = "identity", fraction
             shrunken = shrunk(within, fraction)
-        rows = directions(shrunken)
-        if self.embedding_type == "orthonormalized":
-            exponent = 0
-        self._keep(rows, n_components, exponent, precision)
-
-    def _scatters(
-        self, points: Array, codes: Integers, weights: Floats, n_classes: int, k: int
-    ) -> tuple[Floats, Floats]:
-        """Return the scatter between and within classes together, and that within them."""
-        counts, total = np.bincount(codes, weights), weights.sum()
-        means = group_means(points, weights, codes, n_classes)
-        others = weights * (1 - counts / total)[codes]
-        spread = (means - counts @ means / total) * np.sqrt(counts)[:, None]
-        mixed = scatter_matrix(points, others, codes, means) + spread.T @ spread
-        within, local_scatter = np.zeros_like(mixed), get_kernels().local_scatter
-        for label, count in enumerate(counts):
-            members = np.flatnonzero(codes == label)
-            local = np.subtract(points[members], means[label], dtype=np.float64)
-            scatter = np.empty_like(within)
-            local_scatter(local, weights[members], k, scatter, as_threads(self.n_jobs))
-            mixed += scatter / total
-            within += scatter / count
-        return mixed, within
-
-    def _directions(self, mixed: Floats, within: Floats, precision: np.dtype[Any]) -> Floats:
-        """Return the scaled eigenvectors, one per row, in order."""
-        whiten = whitening(mixed, precision)
-        relative = whiten @ within @ whiten.T
-        sizes, vectors = eigh((relative + relative.T) / 2)  # a size is 1 / (1 + lambda)
-        if sizes[0] < _COLLAPSED:
-            noise = whiten @ (_NOISE**2 * np.diag(np.diag(mixed))) @ whiten.T
-            sizes, vectors = eigh((relative + relative.T + noise + noise.T) / 2)
-            sizes = np.maximum(sizes, _COLLAPSED)
-        rows = with_signs(vectors.T @ whiten) / np.sqrt(sizes)[:, None]
-        if self.embedding_type == "weighted":
-            rows *= np.sqrt(np.maximum(1 / sizes - 1, 0))[:, None]
-        return np.asarray(rows)
+        unit = 0 if self.embedding_type == "orthonormalized" else exponent
+        self.components_ = padded_components(directions(shrunken), n_components, unit, precision)
 
 
-def _collapsed(points: Array, codes: Integers, k: int) -> str:
-    """Say why the scatter within classes is zero."""
+class _Scatters(NamedTuple):
+    """Scatter matrices of all classes, of points in units of ``2**exponent``."""
+
+    mixed: Floats  # between and within classes
+    within: Floats  # of near points of a class
+    around_means: Floats  # around the means of the classes
+    exponent: int
+    dtype: np.dtype[Any]
+
+
+def _all_scatters(
+    X: Array, codes: Integers, weights: Floats, k: int, n_jobs: int | None, exponent: int,
+    *, around_means: bool,
+) -> _Scatters:  # fmt: skip
+    """Compute the scatters of all points, without those of each class."""
+    counts, total = np.bincount(codes, weights), weights.sum()
+    means = group_means(X, weights, codes, len(counts))
+    others = weights * (1 - counts / total)[codes]
+    spread = (means - counts @ means / total) * np.sqrt(counts)[:, None]
+    mixed = scatter_matrix(X, others, codes, means) + spread.T @ spread
+    within, scatter = np.zeros_like(mixed), np.empty_like(mixed)
+    for label, count in enumerate(counts):
+        members = np.flatnonzero(codes == label)
+        deviations = np.subtract(X[members], means[label], dtype=np.float64)
+        get_kernels().local_scatter(deviations, weights[members], k, scatter, as_threads(n_jobs))
+        mixed += scatter / total
+        within += scatter / count
+    plain = scatter_matrix(X, weights, codes, means) if around_means else mixed
+    return _Scatters(mixed, within, plain, exponent, X.dtype)
+
+
+def local_sums(
+    X: Any, classes: Array, codes: Integers, weights: Floats, k: int, n_jobs: int | None
+) -> tuple[Sums, Sums]:
+    """Sum all points of some classes, and their local scatters.
+
+    `classes`: names of the classes, each of which has points.
+    `weights`: as :func:`repetitions` returns them.
+    """
+    points, local = (Sums(X.shape[1], classes, per_group=True) for _ in range(2))
+    for label, rows, block in _classes_in_turn(X, codes):
+        w, name = weights[rows], classes[label : label + 1]
+        scatter = np.empty((X.shape[1], X.shape[1]))
+        points.add(block, w, np.repeat(name, len(rows)))
+        deviations, exponent = center_and_rescale(block)
+        deviations = (deviations - w @ deviations / w.sum()).astype(np.float64)
+        get_kernels().local_scatter(deviations, w, k, scatter, as_threads(n_jobs))
+        count = np.array([w.sum()])
+        local.merge(Sums.of_scatters(name, count, scatter[None] / count, exponent, X.dtype))
+    return points, local
+
+
+def _merged_scatters(points: Sums, local: Sums) -> _Scatters:
+    """Return the scatters of all classes from the sums of each."""
+    if len(points.groups) < 2:
+        raise ValueError(ONE_CLASS)
+    shares = (points.weights / points.total)[:, None, None]
+    inner = local.scatters_in(points.exponent)
+    mixed = ((1 - shares) * points.scatters + shares * inner).sum(axis=0) + points.spread
+    return _Scatters(mixed, inner.sum(axis=0), points.within, points.exponent, points.dtype)
+
+
+def _classes_in_turn(X: Any, codes: Integers) -> Iterator[tuple[int, Integers, Array]]:
+    """Return each class, its rows and its points.
+
+    A source is read once for as many classes as memory has room for, and one at least.
+    """
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes))
+    starts = np.append(0, ends[:-1])
+    if not isinstance(X, Source):
+        for label, (start, end) in enumerate(zip(starts, ends, strict=True)):
+            yield label, order[start:end], X[order[start:end]]
+        return
+    row_bytes = X.dtype.itemsize * X.shape[1]
+    most, first = working_memory() // (4 * row_bytes), 0
+    while first < len(ends):
+        last = max(first + 1, int(np.searchsorted(ends, starts[first] + most, side="right")))
+        rows = np.sort(order[starts[first] : ends[last - 1]])
+        what = f"A class of {len(rows)} points, which is learned from as a whole,"
+        block = in_memory(Part(X, rows), what, "give fewer points")
+        for label in range(first, last):
+            members = order[starts[label] : ends[label]]
+            yield label, members, block[np.searchsorted(rows, members)]
+        first = last
+
+
+def _directions(
+    mixed: Floats, within: Floats, precision: np.dtype[Any], *, weighted: bool
+) -> Floats:
+    """Return the scaled generalised eigenvectors, one per row, in descending order of lambda."""
+    whiten = whitening(mixed, precision)
+    relative = whiten @ within @ whiten.T
+    sizes, vectors = eigh((relative + relative.T) / 2)  # a size is 1 / (1 + lambda)
+    if sizes[0] < _COLLAPSED:
+        noise = whiten @ (_NOISE**2 * np.diag(np.diag(mixed))) @ whiten.T
+        sizes, vectors = eigh((relative + relative.T + noise + noise.T) / 2)
+        sizes = np.maximum(sizes, _COLLAPSED)
+    rows = with_signs(vectors.T @ whiten) / np.sqrt(sizes)[:, None]
+    if weighted:
+        rows *= np.sqrt(np.maximum(1 / sizes - 1, 0))[:, None]
+    return np.asarray(rows)
+
+
+def _why_collapsed(points: Array, codes: Integers, k: int) -> str:
+    """Return the reason why the scatter within classes is zero."""
     for label in np.unique(codes):
         members = points[codes == label]
         if (members != members[0]).any():

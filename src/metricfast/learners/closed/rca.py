@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,24 +9,23 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh, svd
 
 from metricfast._core.arguments import check_count, check_random_state
-from metricfast._core.deprecation import DEPRECATED
+from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
 from metricfast._core.initialize import check_n_components
-from metricfast._core.scatter import repetitions, whitening, with_signs
-from metricfast._core.sources import take
+from metricfast._core.scaling import center_and_rescale
+from metricfast._core.scatter import whitening, with_signs
+from metricfast._core.sources import Source, take
 from metricfast._core.sums import Sums
 from metricfast._core.targets import as_label_array, check_partial_target
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.constraints import Constraints
-from metricfast.learners.base.constraints import ConstraintLearner, Drawn, Weight
-from metricfast.learners.base.one_pass import OnePass, OnePassOfClasses, Summed
+from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics, padded_components
 from metricfast.learners.base.shrinkage import (
     check_shrinkage,
     least_error,
     neighbor_error,
     shrunk,
 )
-from metricfast.learners.closed.base import ClosedFormLearner, weighted
 
 __all__ = ["RCA", "RCA_Supervised"]
 
@@ -36,7 +34,7 @@ __all__ = ["RCA", "RCA_Supervised"]
 _FRACTIONS = (1.0, 0.3, 0.1, 0.01, 0.001)
 
 
-class RCA(ConstraintLearner, OnePass, ClosedFormLearner):
+class RCA(ClosedFormLearner):
     r"""Relevant components analysis.
 
     Chunks are small groups of points that are known to belong together. M is the inverse of the
@@ -71,13 +69,13 @@ class RCA(ConstraintLearner, OnePass, ClosedFormLearner):
     shrinkage_ : float
         The fraction in use.
     n_features_in_, feature_names_in_, preprocessor_, validation_
-        As of :class:`BaseMetricLearner`.
+        As for :class:`BaseMetricLearner`.
 
     Notes
     -----
     C is singular if features are constant or linearly dependent within chunks, or if all chunks
     together have fewer than n_features points beyond one each. Without shrinkage the pseudo-inverse
-    then ignores the directions that chunks say nothing about.
+    then ignores the directions in which no chunk varies.
 
     References
     ----------
@@ -99,11 +97,10 @@ class RCA(ConstraintLearner, OnePass, ClosedFormLearner):
     (5, 2)
     """
 
-    _requires_y = True
     _partial_labels = True
     _on_chunks = True
     _exact_in_parts = True
-    _no_difference = "At least one of the chunks must hold two different points."
+
     shrinkage: float | str | None
 
     def __init__(
@@ -113,7 +110,9 @@ class RCA(ConstraintLearner, OnePass, ClosedFormLearner):
         *,
         shrinkage: float | str | None = None,
     ) -> None:
-        self._take(locals())
+        self.n_components = n_components
+        self.preprocessor = preprocessor
+        self.shrinkage = shrinkage
 
     def fit(
         self,
@@ -152,19 +151,12 @@ class RCA(ConstraintLearner, OnePass, ClosedFormLearner):
             If the input is not as above, no chunk holds two different points, or, with `validate`,
             fewer than three chunks hold two or more points.
         """
-        chunks = _chunks(chunks)
-        how: dict[str, Any] = {"ensure_min_samples": 2, "accept_sources": not validate}
-        points, ids = self._prepare_inputs(X, chunks, **how)
-        points, ids, weights, exponent = weighted(points, ids, sample_weight)
-        self._learn((points, _whole(ids), weights, exponent))
-        if validate:
-            self._validate_fit(X, chunks, sample_weight=sample_weight)
-        return self
+        return self._fit(X, _chunks(chunks), sample_weight, validate=validate)
 
     def partial_fit(
         self, X: ArrayLike, chunks: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> RCA:
-        """Learn from these points and from those of earlier calls, as `fit` from all of them.
+        """Learn from these points and from the ones of earlier calls, as `fit` from all of them.
 
         Parameters
         ----------
@@ -182,103 +174,28 @@ class RCA(ConstraintLearner, OnePass, ClosedFormLearner):
         Raises
         ------
         ValueError
-            As of `fit`. What the calls before have learned stays.
+            As for `fit`. What earlier calls have learned stays.
 
         Warns
         -----
         UserWarning
-            After `fit`, which keeps no sums: this begins anew.
+            After `fit`, which stores no sums: this begins anew.
         """
-        return self._add_points(X, _chunks(chunks), sample_weight)
+        return self._partial_fit(X, _chunks(chunks), sample_weight)
 
-    def _sums_of(self, data: Any, labels: Any, weight: Floats | None) -> Summed:
-        weights = np.ones(data.shape[0]) if weight is None else weight
-        return (self._chunk_sums(data, _whole(labels), weights, None),), {}
+    def _statistics(self, X: Any, y: Any, weight: Floats | None, **_: Any) -> Statistics:
+        weights = np.ones(X.shape[0]) if weight is None else weight
+        return Statistics((_chunk_sums(X, _whole(y), weights),))
 
-    @staticmethod
-    def _chunk_sums(X: Any, chunks: Integers, weights: Floats, exponent: int | None) -> Sums:
-        """Sum the points that are in chunks."""
-        members = chunks >= 0
-        if not members.all():
-            X, chunks, weights = take(X, members), chunks[members], weights[members]
-        return Sums(X.shape[1], np.unique(chunks)).add(X, weights, chunks, exponent)
-
-    def _learn(
-        self,
-        data: tuple[Any, Integers, Floats, int | None],
-        _: RandomState | None = None,
-        error: Callable[[Floats], float] | None = None,
-    ) -> None:
-        """Learn from chunks; an `error` of maps, where given, chooses the shrinkage."""
-        points, chunks, weights, exponent = data
-        check_n_components(points.shape[1], self.n_components)
-        members = chunks >= 0
-        if not members.all():
-            weights = np.where(members, weights, 0)
-            weights[members] = repetitions(weights[members], int(members.sum()))
-        sums = self._chunk_sums(points, chunks, weights, exponent)
-        self._learn_sums((sums,), error=error)
-
-    def _learn_sums(
-        self,
-        sums: tuple[Sums, ...],
-        error: Callable[[Floats], float] | None = None,
-        **found: Any,
-    ) -> None:
-        (points,) = sums
-        if not points.n_points:
-            raise ValueError(self._no_difference)
-        n_features, n_chunks, within = len(points.origin), len(points.groups), points.within
-        n_components = check_n_components(n_features, self.n_components)
-        total, precision = points.total, points.dtype
-        # The mean of equal points may differ from them by a rounding.
-        rounding = np.finfo(precision).eps ** 2 * np.trace(within + points.spread)
-        if not np.trace(within) > 4 * rounding:
-            raise ValueError(self._no_difference)
-        within = within / total
-        if error is None:
-            self.shrinkage_ = self._choose_shrinkage(within, total - n_chunks, precision)
-            shrunken = shrunk(within, self.shrinkage_)
-        else:
-            targets = {
-                "identity": (np.eye(n_features), _FRACTIONS),
-                "diagonal": (np.diag(np.diag(within)), (*_FRACTIONS, 0.0)),
-            }
-            self.shrinkage_target_, self.shrinkage_, shrunken = least_error(
-                within, targets, lambda scatter: error(whitening(scatter, precision))
-            )
-        W = whitening(shrunken, precision)
-        if n_components == n_features:
-            _, sizes, axes = svd(W, full_matrices=False)
-            rows = (axes.T * sizes) @ axes
-        else:
-            _, vectors = eigh(W @ (within * total + points.spread) @ W.T)
-            rows = with_signs(vectors.T[::-1][:n_components] @ W)
-        self._keep(rows, n_components, points.exponent, precision)
-
-    def _choose_shrinkage(self, within: Floats, freedom: float, precision: np.dtype[Any]) -> float:
-        """Return the fraction to use; `freedom` is how many points tell of differences."""
-        if self.shrinkage is not None:
-            fraction = check_shrinkage(self.shrinkage)
-            if fraction is not None:
-                return fraction
-        else:
-            if len(whitening(within, precision)) == len(within):
-                return 0.0
-            warn_user(
-                "The inner covariance matrix is not invertible, so it was shrunk towards the "
-                "identity. Give more or larger chunks, remove constant and linearly dependent "
-                "features, or set `shrinkage`."
-            )
-        n_features = len(within)
-        mean_square = float(np.mean(within**2))
-        level_square = (float(np.trace(within)) / n_features) ** 2
-        excess = mean_square - level_square / n_features
-        share = mean_square + level_square
-        return 1.0 if share >= (freedom + 1) * excess else share / ((freedom + 1) * excess)
+    def _solve(self, statistics: Statistics) -> None:
+        within, chunks, n_components = _scatter_within(
+            self, statistics, "At least one of the chunks must hold two different points."
+        )
+        self.shrinkage_ = _choose_shrinkage(self.shrinkage, within, chunks)
+        self.components_ = _components(shrunk(within, self.shrinkage_), chunks, n_components)
 
 
-class RCA_Supervised(OnePassOfClasses, RCA):  # noqa: N801
+class RCA_Supervised(ClosedFormLearner):  # noqa: N801
     """Relevant components analysis on chunks drawn from classes.
 
     Parameters
@@ -298,34 +215,34 @@ class RCA_Supervised(OnePassOfClasses, RCA):  # noqa: N801
         .. deprecated:: 0.1
     shrinkage : float from 0 to 1, "auto" or None, default="auto"
         As for :class:`RCA`, but for "auto", which tries fractions from 0 to 1, towards the identity
-        and towards the diagonal of C, and takes what makes the share of other classes among the 3
-        nearest neighbours of up to 1000 of the points lowest; points of a chunk are no neighbours
-        then. Chunks of few points determine a covariance badly: its smallest variances come out
+        and towards the diagonal of C, and chooses the one with the lowest error of 3
+        nearest neighbours, on up to 1000 of the points; points of a chunk are no neighbours then.
+        Chunks of few points determine a covariance badly: its smallest variances come out
         far too small, and their directions would count most.
 
     Attributes
     ----------
     components_, shrinkage_
-        As of :class:`RCA`.
+        As for :class:`RCA`.
     shrinkage_target_ : {"identity", "diagonal"}
         With "auto": towards what.
     n_features_in_, feature_names_in_, preprocessor_, validation_
-        As of :class:`BaseMetricLearner`.
+        As for :class:`BaseMetricLearner`.
 
     Notes
     -----
-    Classes that consist of several clusters differ most, within themselves, along what separates
-    the clusters; directions of noise then count for more than in the Euclidean distance, however
+    Classes that consist of several clusters vary most along the directions that separate the
+    clusters; directions of noise then count for more than in the Euclidean distance, however
     many chunks there are. LFDA is made for such classes.
 
-    `sample_weight` is that of the points in their chunks. Points of weight zero are in none;
+    `sample_weight` weights the points in their chunks. Points of weight zero are in none;
     otherwise chunks are drawn regardless of weights. Where no chunk that is drawn holds two
     different points, `fit` raises ValueError: of many copies, another `random_state` may draw
     others.
 
     References
     ----------
-    As of :class:`RCA`.
+    As for :class:`RCA`.
 
     Examples
     --------
@@ -337,13 +254,11 @@ class RCA_Supervised(OnePassOfClasses, RCA):  # noqa: N801
     (150, 4)
     """
 
-    _on_chunks = _exact_in_parts = False
-    _no_difference = (
-        "No chunk that was drawn holds two different points. If the classes do, set another "
-        "random_state, or raise n_chunks or chunk_size."
-    )
+    _partial_labels = True
+
     n_chunks: int
     chunk_size: int
+    shrinkage: float | str | None
 
     def __init__(
         self,
@@ -356,51 +271,137 @@ class RCA_Supervised(OnePassOfClasses, RCA):  # noqa: N801
         *,
         shrinkage: float | str | None = "auto",
     ) -> None:
-        self._take(locals())
+        self.n_components = n_components
+        self.n_chunks = n_chunks
+        self.chunk_size = chunk_size
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.num_chunks = num_chunks
+        self.shrinkage = shrinkage
+        take_renamed(self, "num_chunks", "n_chunks")
 
-    def _checked(self) -> None:
-        check_count("n_chunks", self._current("n_chunks"))
-        check_count("chunk_size", self.chunk_size, least=2)
-
-    def _draw(self, points: Array, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
-        points, labels, weights, exponent = weighted(points, labels, sample_weight)
-        chunks, error = self._drawn_chunks(points, labels, weights, rng)
-        return (points, chunks, weights, exponent), {"error": error}
-
-    def _sums_of(self, data: Any, labels: Any, weight: Floats | None) -> Summed:
-        weights = np.ones(data.shape[0]) if weight is None else weight
+    def _statistics(
+        self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
+    ) -> Statistics:
+        n_chunks = renamed("num_chunks", self.num_chunks, "n_chunks", self.n_chunks)
+        n_chunks = check_count("n_chunks", n_chunks)
+        chunk_size = check_count("chunk_size", self.chunk_size, least=2)
+        judged = self.shrinkage is not None and check_shrinkage(self.shrinkage) is None
+        weights = np.ones(X.shape[0]) if weight is None else weight
         seen = weights > 0
         if not seen.all():
-            data, labels, weights = take(data, seen), labels[seen], weights[seen]
+            X, y, weights = take(X, seen), y[seen], weights[seen]
+        _, codes = check_partial_target(y)
         rng = check_random_state(self.random_state)
-        chunks, error = self._drawn_chunks(data, labels, weights, rng)
-        if self._sums:  # others than those of earlier calls
+        chunks = draw_chunks(codes, n_chunks, chunk_size, rng)
+        error = None
+        if judged:
+            points: Any = X if isinstance(X, Source) else center_and_rescale(X)[0]
+            error = neighbor_error(points, codes, weights, chunks)
+        if self._sums:  # other chunks than those of earlier calls
             chunks[chunks >= 0] += 1 + int(self._sums[0].groups[-1])
-        return (self._chunk_sums(data, chunks, weights, None),), {"error": error}
+        return Statistics((_chunk_sums(X, chunks, weights),), sample=error)
 
-    def _drawn_chunks(
-        self, points: Any, labels: Array, weights: Floats, rng: RandomState
-    ) -> tuple[Integers, Callable[[Floats], float] | None]:
-        """Draw chunks of points of positive weight, and make what judges shrinkage by them."""
-        n_chunks, chunk_size = int(self._current("n_chunks")), int(self.chunk_size)
-        _, codes = check_partial_target(labels)
-        counts = np.bincount(codes[codes >= 0])
-        most = int((counts // chunk_size).sum())
-        if most == 0:
-            raise ValueError(
-                f"Not enough possible chunks of {chunk_size} elements in each class to form "
-                f"expected {n_chunks} chunks - maximum number of chunks is 0. Lower "
-                f"chunk_size: the largest class has {counts.max(initial=0)} points."
+    def _solve(self, statistics: Statistics) -> None:
+        within, chunks, n_components = _scatter_within(
+            self,
+            statistics,
+            "No chunk that was drawn holds two different points. If the classes do, set another "
+            "random_state, or raise n_chunks or chunk_size.",
+        )
+        error = statistics.sample
+        if error is None:
+            self.shrinkage_ = _choose_shrinkage(self.shrinkage, within, chunks)
+            shrunken = shrunk(within, self.shrinkage_)
+        else:
+            targets = {
+                "identity": (np.eye(len(within)), _FRACTIONS),
+                "diagonal": (np.diag(np.diag(within)), (*_FRACTIONS, 0.0)),
+            }
+            self.shrinkage_target_, self.shrinkage_, shrunken = least_error(
+                within, targets, lambda scatter: error(whitening(scatter, chunks.dtype))
             )
-        if most < n_chunks:
-            warn_user(
-                f"The classes fill only {most} chunks of {chunk_size} points, not "
-                f"n_chunks={n_chunks}: all of these are used."
-            )
-        chunks = Constraints(codes).chunks(min(n_chunks, most), chunk_size, random_state=rng)
-        if self.shrinkage is None or check_shrinkage(self.shrinkage) is not None:
-            return chunks, None
-        return chunks, neighbor_error(points, codes, weights, chunks)
+        self.components_ = _components(shrunken, chunks, n_components)
+
+
+def draw_chunks(codes: Integers, n_chunks: int, chunk_size: int, rng: RandomState) -> Integers:
+    """Draw chunks of points of one class; return the chunk of each point, -1 for none."""
+    counts = np.bincount(codes[codes >= 0])
+    most = int((counts // chunk_size).sum())
+    if most == 0:
+        raise ValueError(
+            f"Not enough possible chunks of {chunk_size} elements in each class to form "
+            f"expected {n_chunks} chunks - maximum number of chunks is 0. Lower "
+            f"chunk_size: the largest class has {counts.max(initial=0)} points."
+        )
+    if most < n_chunks:
+        warn_user(
+            f"The classes fill only {most} chunks of {chunk_size} points, not "
+            f"n_chunks={n_chunks}: all of these are used."
+        )
+    return Constraints(codes).chunks(min(n_chunks, most), chunk_size, random_state=rng)
+
+
+def _chunk_sums(X: Any, chunks: Integers, weights: Floats) -> Sums:
+    """Sum the points that are in chunks."""
+    members = chunks >= 0
+    if not members.all():
+        X, chunks, weights = take(X, members), chunks[members], weights[members]
+    return Sums(X.shape[1], np.unique(chunks)).add(X, weights, chunks)
+
+
+def _scatter_within(
+    learner: Any, statistics: Statistics, no_difference: str
+) -> tuple[Floats, Sums, int]:
+    """Return the covariance within chunks, the sums, and the number of components.
+
+    Raises ValueError with the text `no_difference` if no chunk holds two different points.
+    """
+    (chunks,) = statistics.sums
+    if not chunks.n_points:
+        raise ValueError(no_difference)
+    n_components = check_n_components(len(chunks.origin), learner.n_components)
+    within = chunks.within
+    # The mean of equal points may differ from them by a rounding.
+    rounding = np.finfo(chunks.dtype).eps ** 2 * np.trace(within + chunks.spread)
+    if not np.trace(within) > 4 * rounding:
+        raise ValueError(no_difference)
+    return within / chunks.total, chunks, n_components
+
+
+def _choose_shrinkage(shrinkage: float | str | None, within: Floats, chunks: Sums) -> float:
+    """Return the fraction by which to shrink the covariance within chunks."""
+    if shrinkage is not None:
+        fraction = check_shrinkage(shrinkage)
+        if fraction is not None:
+            return fraction
+    else:
+        if len(whitening(within, chunks.dtype)) == len(within):
+            return 0.0
+        warn_user(
+            "The inner covariance matrix is not invertible, so it was shrunk towards the "
+            "identity. Give more or larger chunks, remove constant and linearly dependent "
+            "features, or set `shrinkage`."
+        )
+    n_features = len(within)
+    freedom = chunks.total - len(chunks.groups)  # differences that chunks hold
+    mean_square = float(np.mean(within**2))
+    level_square = (float(np.trace(within)) / n_features) ** 2
+    excess = mean_square - level_square / n_features
+    share = mean_square + level_square
+    return 1.0 if share >= (freedom + 1) * excess else share / ((freedom + 1) * excess)
+
+
+def _components(within: Floats, chunks: Sums, n_components: int) -> Array:
+    """Return the map of a (shrunken) covariance within chunks."""
+    W = whitening(within, chunks.dtype)
+    if n_components == len(within):
+        _, sizes, axes = svd(W, full_matrices=False)
+        rows = (axes.T * sizes) @ axes
+    else:
+        _, vectors = eigh(W @ (chunks.within + chunks.spread) @ W.T)
+        rows = with_signs(vectors.T[::-1][:n_components] @ W)
+    return padded_components(rows, n_components, chunks.exponent, chunks.dtype)
 
 
 def _chunks(chunks: ArrayLike) -> Array:

@@ -18,7 +18,7 @@ from metricfast._labels.distance import LabelDistance
 from metricfast.distances.neighbors import kneighbors, paired_distances
 from metricfast.embeddings import Embedding
 from metricfast.embeddings._base import check_side
-from metricfast.learners.base.learner import DistanceMixin
+from metricfast.learners.base.learner import BaseMetricLearner, MetricTransformer, embed_points
 from metricfast.metrics import mean_label_distance_at_k, precision_at_1
 
 __all__ = ["EmbeddedDistance", "EmbeddedMetricMixin", "embed"]
@@ -68,7 +68,7 @@ class EmbeddedDistance:
         return distance if squared else float(np.sqrt(distance))
 
 
-class EmbeddedMetricMixin(DistanceMixin):
+class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
     """Base class of learners of an embedding, which set the attributes below in `fit`.
 
     `mean_` is subtracted from points before they are embedded; zero after sparse points. From
@@ -85,7 +85,11 @@ class EmbeddedMetricMixin(DistanceMixin):
     n_components_: int
     n_jobs: int | None
 
-    def _embed_or_overflow(self, X: Any, side: str) -> Array:
+    def _embed(self, X: Any, side: str = "query") -> Array:
+        """Embed checked points of a side."""
+        return embed_points(X, lambda block: self._forward(block, side))
+
+    def _forward(self, X: Any, side: str) -> Array:
         parameters = [array.astype(X.dtype, copy=False) for array in self.parameters_]
         mean = self._mean(side).astype(X.dtype, copy=False)
         layers = sum(array.shape[0] for array in parameters if array.ndim == 2)

@@ -13,13 +13,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from metricfast._core.arguments import check_choice, check_count
-from metricfast._core.checks import check_points
 from metricfast._core.memory import working_memory
 from metricfast._core.sources import Source, by_blocks, in_one_array
 from metricfast._core.types import Array, RandomState
 from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.base.learner import BaseMetricLearner, MetricTransformer
-from metricfast.learners.base.thresholds import ThresholdMixin
 from metricfast.learners.kernel.kernel_map import (
     KernelizedMetric,
     fit_kernel_map,
@@ -40,7 +38,7 @@ def _available_if_learner_has(name: str) -> Callable[[_Method], _Method]:
     return decorator
 
 
-class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearner):
+class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
     """A metric learner that sees points through a kernel.
 
     Maps the points to vectors whose products are (nearly) those of a kernel, and fits a learner of
@@ -143,6 +141,9 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
         self.method = method
         self.preprocessor = preprocessor
         self.random_state = random_state
+
+    _fitted = "learner_"
+    _sparse_formats = ()
 
     @property
     def _tuple_size(self) -> int | None:  # type: ignore[override]
@@ -325,14 +326,8 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
     def _mapped_points(self, X: Any) -> Array:
         return in_one_array(self._points(X), self._mapped)
 
-    def _points(self, X: Any) -> Any:
-        check_is_fitted(self, "learner_")
-        return check_points(
-            self, X, preprocessor=self.preprocessor_, reset=False, accept_sources=True
-        )
-
     def _mapped_tuples(self, tuples: ArrayLike, size: int) -> Array:
-        found = self._look_up(tuples, size, "learner_")
+        found = self._look_up(tuples, size)
         return self._mapped(found.points)[found.index]
 
     @property
@@ -348,7 +343,6 @@ class KernelizedMetricLearner(ThresholdMixin, MetricTransformer, BaseMetricLearn
             tags.classifier_tags = learned.classifier_tags
             tags.regressor_tags = learned.regressor_tags
             tags.target_tags = learned.target_tags
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 

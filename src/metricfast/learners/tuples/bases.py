@@ -1,4 +1,4 @@
-"""Bases that sparse compositional metrics are made of: directions that may tell points apart."""
+"""Bases of sparse compositional metrics: directions that may separate points."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_given_basis(basis: Any, n_features: int) -> Floats:
 
 
 def triplet_directions(triplets: TupleSet, n_basis: int | None, rng: RandomState) -> Floats:
-    """Return directions in which a few random triplets differ most, in either sense.
+    """Return directions in which random triplets differ most, in either sense.
 
     They are the eigenvectors of the sum over n_features triplets (a, b, c) of
     ``outer(a - b, a - b) - outer(a - c, a - c)``, for as many draws as it takes.
@@ -153,7 +153,7 @@ def _cluster_centres(X: Array, n_clusters: int, rng: RandomState) -> Array:
     with (
         one_blas_thread(),
         threadpool_limits(1, "openmp"),
-        ignored(ConvergenceWarning),  # told of duplicates
+        ignored(ConvergenceWarning),  # it warns of duplicates
     ):
         model = KMeans(n_clusters, n_init=1, random_state=rng).fit(X[np.sort(rows)])
     return np.asarray(model.cluster_centers_, X.dtype)

@@ -1,4 +1,4 @@
-"""What learners share that minimise a smooth function of a factor L of M."""
+"""Minimisation of a smooth function of a factor L of M."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from metricfast._core.prior import initialize_metric
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
-from metricfast.learners.tuples.iterated import IteratedLearner, ToldProgress
+from metricfast.learners.tuples.iterated import IterationProgress, name_of
 from metricfast.training.history import History
 
 __all__ = ["minimize_factor", "start_metric"]
@@ -32,13 +32,13 @@ def start_metric(
 
 
 def minimize_factor(
-    learner: IteratedLearner,
+    learner: Any,
     objective: Callable[[Floats], tuple[float, Floats, float]],
     start: Floats,
     tol: float,
     finish: Callable[[Floats], None],
 ) -> bool:
-    """Minimise by L-BFGS until what is left to gain is at most `tol`.
+    """Minimise by L-BFGS until the distance from the optimum is at most `tol`.
 
     Sets `n_iter_` of the learner, and warns ConvergenceWarning if it ends otherwise, but where a
     callback has stopped it.
@@ -52,11 +52,11 @@ def minimize_factor(
     """
     stopped, present = False, start
 
-    def keep() -> None:
+    def set_fitted() -> None:
         learner.n_iter_ = len(history.curve)
         finish(present)
 
-    progress = ToldProgress(learner, learner.max_iter, keep)
+    progress = IterationProgress(learner, learner.max_iter, set_fitted)
     # Iterations end where the objective was evaluated last, but for the last line search.
     last: dict[bytes, tuple[float, Floats, float]] = {}
 
@@ -103,7 +103,7 @@ def minimize_factor(
         finish(history.best_x.reshape(start.shape))
     if not (stopped or distance <= tol):
         warn_user(
-            f"{type(learner).__name__} stopped after {learner.n_iter_} iterations at "
+            f"{name_of(learner)} stopped after {learner.n_iter_} iterations at "
             f"{distance:.2g}, above tol={tol:g}: raise max_iter or tol, or standardise the "
             "features.",
             ConvergenceWarning,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from metricfast._core.arguments import check_range
-from metricfast._core.initialize import check_n_components
-from metricfast._core.scaling import center_and_rescale, moderate
+from metricfast._core.initialize import check_n_components, components_from_metric
+from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions, scatters_of_all_pairs
 from metricfast._core.sources import Source, take
 from metricfast._core.stores import in_memory
@@ -19,15 +20,13 @@ from metricfast._core.targets import (
     as_label_array,
     check_class_labels,
     check_partial_target,
-    check_sample_weight,
 )
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
-from metricfast.learners.base.constraints import ConstraintLearner, Drawn, Weight
+from metricfast.learners.base.classifiers import PairsClassifierMixin
+from metricfast.learners.base.closed_form import ONE_CLASS, ClosedFormLearner, Statistics
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.one_pass import ONE_CLASS, OnePassOfClasses, Summed
-from metricfast.learners.tuples.factored import start_metric
-from metricfast.learners.tuples.forms import GivenPairsInParts, prior_alone
+from metricfast.learners.tuples.pair_sums import fit_pairs, partial_fit_pairs, prior_matrix
 
 __all__ = ["GMML", "GMML_Supervised"]
 
@@ -35,64 +34,7 @@ __all__ = ["GMML", "GMML_Supervised"]
 _MOST_REG = 1e12
 
 
-class _BaseGMML(ConstraintLearner, MahalanobisMixin):
-    """What both versions share: parameters, and the metric of two scatters."""
-
-    t: float
-    reg: float
-    prior: str | Array
-
-    def __init__(
-        self,
-        t: float = 0.5,
-        reg: float = 1e-3,
-        prior: str | Array = "identity",
-        preprocessor: Any = None,
-        random_state: int | RandomState | None = None,
-        *,
-        n_components: int | None = None,
-    ) -> None:
-        self._take(locals())
-
-    def _checked(self) -> None:
-        check_range("t", self.t, high=1)
-        check_range("reg", self.reg, high=_MOST_REG)
-
-    def _learn(
-        self, tuples: TupleSet, _: RandomState, scatters: tuple[Floats, Floats] | None = None
-    ) -> None:
-        """Set the map of the metric of two scatters, by default those of given pairs."""
-        if scatters is None:
-            tuples = replace(tuples, points=moderate(tuples.points))
-            scatters = tuples.pair_scatter(1), tuples.pair_scatter(-1)
-        check_n_components(len(scatters[0]), self.n_components)
-        positive = self.reg > 0
-        prior = start_metric(tuples, self.prior, self.random_state, strictly_positive=positive)
-        self._set_mean(*scatters, prior, tuples.points.dtype)
-
-    def _set_mean(
-        self, similar: Floats, dissimilar: Floats, prior: Floats, precision: np.dtype[Any]
-    ) -> None:
-        inverse = prior
-        if self.reg > 0:
-            inverse = cho_solve(cho_factor(prior), np.eye(len(prior)))
-        S = _blended("similar", similar, inverse, self.reg)
-        D = _blended("dissimilar", dissimilar, prior, self.reg)
-        M = _geometric_mean(S, D, float(self.t))
-        self._set_metric(M, self.n_components, precision)
-
-    def _learn_sums(self, sums: tuple[Sums, ...], **found: Any) -> None:
-        width = len(sums[0].origin)
-        check_n_components(width, self.n_components)
-        prior = prior_alone(self, width, strictly_positive=self.reg > 0)
-        self._set_mean(*self._scatters(sums[0]), prior, sums[0].dtype)
-
-    def _scatters(self, sums: Sums) -> tuple[Floats, Floats]:
-        """Return the scatters of similar and of dissimilar pairs."""
-        return sums.of_group(1)[1], sums.of_group(-1)[1]
-
-
-class GMML(_BaseGMML, GivenPairsInParts):
+class GMML(PairsClassifierMixin, MahalanobisMixin):
     r"""Geometric mean metric learning from similar and dissimilar pairs.
 
     Learns the metric M that makes similar pairs near and dissimilar pairs far in the sense of
@@ -132,7 +74,7 @@ class GMML(_BaseGMML, GivenPairsInParts):
     components_ : ndarray of shape (n_components, n_features)
         The linear map L with M = L.T @ L, in float32 for float32 points, else in float64.
     threshold_, validation_, n_features_in_, preprocessor_
-        As of :class:`ITML`.
+        As for :class:`ITML`.
 
     See Also
     --------
@@ -152,13 +94,117 @@ class GMML(_BaseGMML, GivenPairsInParts):
     array([ 1,  1, -1, -1, -1, -1])
     """
 
+    _requires_y = True
+    _exact_in_parts = True
+    _sums: tuple[Sums, ...] = ()  # of all calls of `partial_fit`
 
-class GMML_Supervised(OnePassOfClasses, _BaseGMML):  # noqa: N801
+    t: float
+    reg: float
+    prior: str | Array
+
+    def __init__(
+        self,
+        t: float = 0.5,
+        reg: float = 1e-3,
+        prior: str | Array = "identity",
+        preprocessor: Any = None,
+        random_state: int | RandomState | None = None,
+        *,
+        n_components: int | None = None,
+    ) -> None:
+        self.t = t
+        self.reg = reg
+        self.prior = prior
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.n_components = n_components
+
+    def fit(
+        self,
+        pairs: ArrayLike,
+        y: ArrayLike,
+        calibration_params: Mapping[str, Any] | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        validate: bool = False,
+    ) -> GMML:
+        """Learn the metric, and the threshold that classifies the given pairs best.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+        y : array-like of shape (n_pairs,)
+            1 for similar pairs, -1 for dissimilar ones.
+        calibration_params : dict, optional
+            Arguments of `calibrate_threshold`; by default the accuracy is maximised.
+        sample_weight : array-like of shape (n_pairs,), optional
+            Non-negative weights of the pairs; whole numbers mean the same as repeated pairs.
+        validate : bool, default=False
+            Also fit a clone to four fifths of the pairs, compare its score on the others with that
+            of the Euclidean distance, store the numbers in `validation_`, and warn if it is worse.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument or parameter has a value that cannot be used, or pairs of a kind that is
+            needed are missing.
+        numpy.linalg.LinAlgError
+            If a prior that must be is not positive definite.
+        """
+        fit_pairs(self, pairs, y, calibration_params, sample_weight, validate)
+        return self
+
+    def partial_fit(
+        self, pairs: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> GMML:
+        """Learn from these pairs and from the ones of earlier calls, as `fit` from all of them.
+
+        The threshold is the one that classifies the pairs of this call best.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            As for `fit`, like the others. The preprocessor is that of the first call.
+        y : array-like of shape (n_pairs,)
+        sample_weight : array-like of shape (n_pairs,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As for `fit`; and with ``prior="covariance"``, which needs all points at once. What
+            earlier calls have learned stays.
+
+        Warns
+        -----
+        UserWarning
+            After `fit`, which stores no sums: this begins anew.
+        """
+        partial_fit_pairs(self, pairs, y, sample_weight)
+        return self
+
+    def _solve(self, statistics: Statistics) -> None:
+        (pairs,) = statistics.sums
+        scatters = pairs.of_group(1)[1], pairs.of_group(-1)[1]
+        M = _mean_metric(self, scatters, statistics.sample)
+        L = components_from_metric(M, n_components=self.n_components)
+        self.components_ = L.astype(pairs.dtype, copy=False)
+
+
+class GMML_Supervised(ClosedFormLearner):  # noqa: N801
     r"""Geometric mean metric learning from class labels.
 
     All pairs of points of one class are similar and all others dissimilar. Their scatters follow
     from the means and scatters of the classes, so no pairs are drawn or formed, and time is of
-    order n_samples n_features^2 + n_features^3. See :class:`GMML` for what is learned.
+    order n_samples n_features^2 + n_features^3. See :class:`GMML` for the objective.
 
     Parameters
     ----------
@@ -168,11 +214,11 @@ class GMML_Supervised(OnePassOfClasses, _BaseGMML):  # noqa: N801
     Attributes
     ----------
     components_, validation_, n_features_in_, feature_names_in_, preprocessor_
-        As of :class:`GMML`.
+        As for :class:`GMML`.
 
     Notes
     -----
-    A whole number as `sample_weight` means the same as a repeated point. `partial_fit` keeps the
+    A whole number as `sample_weight` means the same as a repeated point. `partial_fit` stores the
     scatter of each class.
 
     References
@@ -188,43 +234,95 @@ class GMML_Supervised(OnePassOfClasses, _BaseGMML):  # noqa: N801
     (150, 2)
     """
 
+    _partial_labels = True
     _exact_in_parts = True
 
-    def _draw(self, points: Any, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
-        weights = repetitions(check_sample_weight(sample_weight, len(points)), len(points))
-        seen = np.flatnonzero(weights)
-        _, codes = check_partial_target(labels[seen])
-        seen, group = seen[codes >= 0], codes[codes >= 0]
-        points = take(points, seen)
-        if isinstance(points, Source):
-            sums = Sums(points.shape[1], per_group=True).add(points, weights[seen], group)
-            scatters = self._scatters(sums)
-            if isinstance(self.prior, str) and self.prior == "covariance":
-                points = in_memory(
-                    points, "X, for prior='covariance',", "give the prior as a matrix"
-                )
-        else:
+    t: float
+    reg: float
+    prior: str | Array
+
+    def __init__(
+        self,
+        t: float = 0.5,
+        reg: float = 1e-3,
+        prior: str | Array = "identity",
+        preprocessor: Any = None,
+        random_state: int | RandomState | None = None,
+        *,
+        n_components: int | None = None,
+    ) -> None:
+        self.t = t
+        self.reg = reg
+        self.prior = prior
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.n_components = n_components
+
+    def _statistics(
+        self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
+    ) -> Statistics:
+        if partial:
+            check_class_labels(y)
+            names = as_label_array(y, "y")
+            weights = np.ones(X.shape[0]) if weight is None else weight
+            if names.dtype.kind in "if":
+                weights = np.where(names < 0, 0, weights)  # whose class is unknown
+            return Statistics((Sums(X.shape[1], per_group=True).add(X, weights, names),))
+        weights = repetitions(weight, X.shape[0])
+        rows = np.flatnonzero(weights)
+        _, codes = check_partial_target(y[rows])
+        rows, codes = rows[codes >= 0], codes[codes >= 0]
+        points = take(X, rows)
+        if not isinstance(points, Source):
             points, _ = center_and_rescale(points)
-            scatters = scatters_of_all_pairs(points, group, weights[seen])
-        return TupleSet(points, np.arange(len(points))), {"scatters": scatters}
+            scatters = scatters_of_all_pairs(points, codes, weights[rows])
+            sample = TupleSet(points, np.arange(len(points)))
+            return Statistics(total=(scatters, points.dtype), sample=sample)
+        sums = Sums(points.shape[1], per_group=True).add(points, weights[rows], codes)
+        if isinstance(self.prior, str) and self.prior == "covariance":
+            points = in_memory(points, "X, for prior='covariance',", "give the prior as a matrix")
+            return Statistics((sums,), sample=TupleSet(points, np.arange(len(points))))
+        return Statistics((sums,))
 
-    def _sums_of(self, data: Any, labels: Any, weight: Floats | None) -> Summed:
-        check_class_labels(labels)
-        names = as_label_array(labels, "y")
-        weights = np.ones(len(data)) if weight is None else weight
-        if names.dtype.kind in "if":
-            weights = np.where(names < 0, 0, weights)  # whose class is unknown
-        return (Sums(data.shape[1], per_group=True).add(data, weights, names),), {}
+    def _solve(self, statistics: Statistics) -> None:
+        if statistics.total is not None:
+            scatters, precision = statistics.total
+        else:
+            (points,) = statistics.sums
+            scatters, precision = _scatters_of_pairs(points), points.dtype
+        M = _mean_metric(self, scatters, statistics.sample)
+        L = components_from_metric(M, n_components=self.n_components)
+        self.components_ = L.astype(precision, copy=False)
 
-    def _scatters(self, sums: Sums) -> tuple[Floats, Floats]:
-        """Return the scatters of the differences of pairs within groups, and across groups."""
-        if len(sums.groups) < 2:
-            raise ValueError(ONE_CLASS)
-        counts = sums.weights
-        within, across = (
-            np.einsum("i,ijk->jk", w, sums.scatters) for w in (counts, counts.sum() - counts)
-        )
-        return within, across + counts.sum() * sums.spread
+
+def _scatters_of_pairs(classes: Sums) -> tuple[Floats, Floats]:
+    """Return the scatters of the differences of all pairs within classes, and across classes."""
+    if len(classes.groups) < 2:
+        raise ValueError(ONE_CLASS)
+    counts = classes.weights
+    within, across = (
+        np.einsum("i,ijk->jk", w, classes.scatters) for w in (counts, counts.sum() - counts)
+    )
+    return within, across + counts.sum() * classes.spread
+
+
+def _mean_metric(
+    learner: GMML | GMML_Supervised, scatters: tuple[Floats, Floats], tuples: TupleSet | None
+) -> Floats:
+    """Return the metric of the scatters of similar and of dissimilar pairs, plus the prior."""
+    similar, dissimilar = scatters
+    reg = learner.reg
+    check_range("t", learner.t, high=1)
+    check_range("reg", reg, high=_MOST_REG)
+    check_n_components(len(similar), learner.n_components)
+    prior = inverse = prior_matrix(
+        learner.prior, learner.random_state, tuples, len(similar), strictly_positive=reg > 0
+    )
+    if reg > 0:
+        inverse = cho_solve(cho_factor(prior), np.eye(len(prior)))
+    S = _blended("similar", similar, inverse, reg)
+    D = _blended("dissimilar", dissimilar, prior, reg)
+    return _geometric_mean(S, D, float(learner.t))
 
 
 def _blended(kind: str, scatter: Floats, target: Floats, reg: float) -> Floats:

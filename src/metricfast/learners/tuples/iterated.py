@@ -1,41 +1,70 @@
-"""What learners of tuples share that learn iteration by iteration."""
+"""Progress and callbacks of learners of tuples, and learners that are fitted inside another."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from metricfast._core.progress import Progress
-from metricfast.learners.base.constraints import ConstraintLearner
-from metricfast.training.callbacks import CallbackMixin
 
-__all__ = ["IteratedLearner", "ToldProgress"]
+__all__ = ["IterationProgress", "fitted_inside", "name_of"]
 
 
-class IteratedLearner(CallbackMixin, ConstraintLearner):
-    """Base of such learners, whose iterations callbacks of scikit-learn are told of."""
+@contextmanager
+def fitted_inside(outer: Any, inner: Any) -> Iterator[None]:
+    """Fit an inner learner in the name of another one, which takes over the fitted attributes.
 
-    verbose: bool | int
+    Progress, warnings and callbacks are those of the outer learner. An interrupted fit leaves the
+    attributes of the last iteration there as well.
+    """
+    inner._outer = outer
+    try:
+        yield
+    finally:
+        _take_over(outer, inner)
 
 
-class ToldProgress(Progress):
-    """Progress that is shown where the learner is verbose, and told to its callbacks.
+def name_of(learner: Any) -> str:
+    """Return the name of the learner that the user has fitted."""
+    return type(_outermost(learner)).__name__
 
-    `keep`: sets the fitted attributes as of the present iteration.
+
+class IterationProgress(Progress):
+    """Progress that verbose learners show, and that scikit-learn's callbacks receive.
+
+    `set_fitted`: sets the fitted attributes of the present iteration.
     """
 
     def __init__(
         self,
-        learner: IteratedLearner,
+        learner: Any,
         total: int,
-        keep: Callable[[], object],
+        set_fitted: Callable[[], object],
         quantity: str = "objective",
     ) -> None:
-        super().__init__(type(learner).__name__, total, quantity, shown=learner.verbose)
-        self._fit_task, self._keep = learner._fit_task, keep
+        super().__init__(name_of(learner), total, quantity, shown=learner.verbose)
+        self._learner, self._set_fitted = learner, set_fitted
+        self._fit_task = _outermost(learner)._fit_task
         if self._fit_task is not None:
             self._fit_task.begin("iteration", total)
 
     def __call__(self, iteration: int, value: float) -> bool:
-        """Show and tell that `iteration` are done, and return whether to stop."""
+        """Report that `iteration` iterations are done, and return whether to stop."""
         super().__call__(iteration, value)
-        return self._fit_task is not None and self._fit_task.iteration(self._keep)
+        return self._fit_task is not None and self._fit_task.iteration(self._update)
+
+    def _update(self) -> None:
+        self._set_fitted()
+        outer = _outermost(self._learner)
+        if outer is not self._learner:
+            _take_over(outer, self._learner)
+
+
+def _outermost(learner: Any) -> Any:
+    return getattr(learner, "_outer", learner)
+
+
+def _take_over(outer: Any, inner: Any) -> None:
+    fitted = {n: v for n, v in vars(inner).items() if n.endswith("_") and not n.startswith("_")}
+    vars(outer).update(fitted)

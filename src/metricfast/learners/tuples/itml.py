@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
-from metricfast._core.arguments import as_real, check_count, check_range
-from metricfast._core.deprecation import DEPRECATED
+from metricfast._core.arguments import as_real, check_count, check_random_state, check_range
+from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
 from metricfast._core.memory import block_rows
@@ -24,10 +24,13 @@ from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.base.shrinkage import check_shrinkage
+from metricfast.learners.base.thresholds import check_calibration_params
+from metricfast.learners.tuples.drawing import draw_pairs
 from metricfast.learners.tuples.factored import start_metric
-from metricfast.learners.tuples.forms import ShrunkFromPairs
-from metricfast.learners.tuples.iterated import IteratedLearner, ToldProgress
-from metricfast.training.callbacks import reports_to_sklearn
+from metricfast.learners.tuples.iterated import IterationProgress, fitted_inside
+from metricfast.learners.tuples.shrinking import representative_sample, shrink_metric
+from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["ITML", "ITML_Supervised"]
 
@@ -40,77 +43,7 @@ _BLOCK = 4 << 20  # bytes of points that suit the cache
 _LEAST_BOUND = 1e-5
 
 
-class _BaseITML(IteratedLearner, MahalanobisMixin):
-    """What the learners on given and on drawn pairs share."""
-
-    gamma: float
-    prior: str | Array
-
-    def _checked(self) -> dict[str, Any]:
-        tol = self._current("tol")
-        check_count("max_iter", self.max_iter)
-        check_range("tol", tol)
-        if not (isinstance(self.gamma, float) and self.gamma == math.inf):
-            check_range("gamma", self.gamma, positive=True)
-        return {"tol": float(tol)}
-
-    def _learn(
-        self, tuples: TupleSet, _: RandomState, tol: float, bounds: ArrayLike | None = None
-    ) -> None:
-        check_n_components(self.n_features_in_, self.n_components)
-        M = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
-        # The step depends on the ratio of a distance to its bound alone, so that both can be
-        # brought to units in which no square overflows.
-        points = tuples.used_points()
-        exponent = _exponent(points)
-        if abs(exponent) > _ORDINARY:
-            varies = (points != points[0]).any(axis=0)
-            exponent = _exponent(points * varies)
-            points = times_power_of_two(tuples.points * varies, -exponent)
-            tuples = replace(tuples, points=points)
-        else:
-            exponent = 0
-        if bounds is None:
-            scaled = _distance_percentiles(tuples, M)
-            self.bounds_ = times_power_of_two(scaled, exponent)
-        else:
-            self.bounds_ = _check_bounds(bounds)
-            scaled = times_power_of_two(self.bounds_, -exponent)
-        order = np.argsort(tuples.y != 1, kind="stable")
-        similar = int(np.count_nonzero(tuples.y == 1))
-        pairs, duals = tuples.index[order], np.zeros(len(order))
-        upper, lower = (float(bound) * float(bound) for bound in scaled)
-        if min(upper, lower) == 0 or max(upper, lower) == math.inf:
-            raise ValueError(f"`bounds` {self.bounds_} are too far from the scale of the points.")
-        self.n_iter_, size, converged, any_held = 0, 0.0, False, False
-
-        def after_sweep(moved: float, norm: float, held: int) -> bool:
-            nonlocal size, converged, any_held
-            self.n_iter_ += 1
-            change = moved / (size + norm) if size + norm > 0 else float(moved > 0)
-            size, converged, any_held = norm, moved == 0 or change < tol, held > 0
-            converged = progress(self.n_iter_, change) or converged
-            return not converged and self.n_iter_ < self.max_iter
-
-        def keep() -> Floats:
-            positive = _nearest_psd(M)
-            self._set_metric(positive, self.n_components, tuples.points.dtype)
-            return positive
-
-        try:
-            with ToldProgress(self, self.max_iter, keep, "change") as progress:
-                get_kernels().itml(
-                    tuples.points, pairs, similar, M, duals, upper, lower, self.gamma, after_sweep
-                )
-        finally:
-            positive = keep()
-        if any_held or positive is not M:
-            _warn("M is singular but for rounding errors: bring the bounds closer together")
-        elif not converged:
-            _warn(f"No convergence in {self.max_iter} sweeps over the pairs: raise max_iter or tol")
-
-
-class ITML(_BaseITML, PairsClassifierMixin):
+class ITML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
     r"""Information-theoretic metric learning from pairs of similar and of dissimilar points.
 
     Learns a matrix M close to a prior :math:`M_0` in LogDet divergence
@@ -165,7 +98,7 @@ class ITML(_BaseITML, PairsClassifierMixin):
     threshold_ : float
         Pairs of at most this distance count as similar.
     validation_, n_features_in_, preprocessor_
-        As of :class:`BaseMetricLearner`.
+        As for :class:`BaseMetricLearner`.
 
     Warns
     -----
@@ -191,10 +124,16 @@ class ITML(_BaseITML, PairsClassifierMixin):
     >>> from metricfast import ITML
     >>> pairs = [[[1.2, 7.5], [1.3, 1.5]], [[6.4, 2.6], [6.2, 7.7]],
     ...          [[1.3, 4.5], [3.2, 4.6]], [[6.2, 5.5], [2.4, 5.4]]]
-    >>> itml = ITML().fit(pairs, [1, 1, -1, -1])  # the first feature tells what is similar
+    >>> itml = ITML().fit(pairs, [1, 1, -1, -1])  # similar points share the first feature
     >>> itml.predict(pairs)
     array([ 1,  1, -1, -1])
     """
+
+    _requires_y = True
+
+    gamma: float
+    tol: float
+    prior: str | Array
 
     def __init__(
         self,
@@ -209,7 +148,16 @@ class ITML(_BaseITML, PairsClassifierMixin):
         *,
         n_components: int | None = None,
     ) -> None:
-        self._take(locals())
+        self.gamma = gamma
+        self.max_iter = max_iter
+        self.tol = tol
+        self.prior = prior
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.convergence_threshold = convergence_threshold
+        self.n_components = n_components
+        take_renamed(self, "convergence_threshold", "tol")
 
     @reports_to_sklearn
     def fit(
@@ -239,12 +187,75 @@ class ITML(_BaseITML, PairsClassifierMixin):
         -------
         self
         """
-        return self._fit_tuples(
-            pairs, y, bounds=bounds, calibration_params=calibration_params, validate=validate
-        )
+        calibration = check_calibration_params(calibration_params)
+        self._project(self._prepare_tuples(pairs, y), bounds)
+        self.calibrate_threshold(pairs, y, **calibration)
+        if validate:
+            self._validate_fit(pairs, y, bounds=bounds, calibration_params=calibration_params)
+        return self
+
+    def _project(self, tuples: TupleSet, bounds: ArrayLike | None) -> None:
+        """Project the metric onto one pair after the other."""
+        tol = renamed("convergence_threshold", self.convergence_threshold, "tol", self.tol)
+        check_count("max_iter", self.max_iter)
+        check_range("tol", tol)
+        if not (isinstance(self.gamma, float) and self.gamma == math.inf):
+            check_range("gamma", self.gamma, positive=True)
+        check_n_components(tuples.points.shape[1], self.n_components)
+        M = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
+        # The step depends on the ratio of a distance to its bound alone, so that both can be
+        # brought to units in which no square overflows.
+        points = tuples.used_points()
+        exponent = _exponent(points)
+        if abs(exponent) > _ORDINARY:
+            varies = (points != points[0]).any(axis=0)
+            exponent = _exponent(points * varies)
+            points = times_power_of_two(tuples.points * varies, -exponent)
+            tuples = replace(tuples, points=points)
+        else:
+            exponent = 0
+        if bounds is None:
+            scaled = _distance_percentiles(tuples, M)
+            self.bounds_ = times_power_of_two(scaled, exponent)
+        else:
+            self.bounds_ = _check_bounds(bounds)
+            scaled = times_power_of_two(self.bounds_, -exponent)
+        order = np.argsort(tuples.y != 1, kind="stable")
+        similar = int(np.count_nonzero(tuples.y == 1))
+        pairs, duals = tuples.index[order], np.zeros(len(order))
+        upper, lower = (float(bound) * float(bound) for bound in scaled)
+        if min(upper, lower) == 0 or max(upper, lower) == math.inf:
+            raise ValueError(f"`bounds` {self.bounds_} are too far from the scale of the points.")
+        self.n_iter_, size, converged, any_held = 0, 0.0, False, False
+
+        def after_sweep(moved: float, norm: float, held: int) -> bool:
+            nonlocal size, converged, any_held
+            self.n_iter_ += 1
+            change = moved / (size + norm) if size + norm > 0 else float(moved > 0)
+            size, converged, any_held = norm, moved == 0 or change < tol, held > 0
+            converged = progress(self.n_iter_, change) or converged
+            return not converged and self.n_iter_ < self.max_iter
+
+        def set_fitted() -> Floats:
+            positive = _nearest_psd(M)
+            L = components_from_metric(positive, n_components=self.n_components)
+            self.components_ = L.astype(tuples.points.dtype, copy=False)
+            return positive
+
+        try:
+            with IterationProgress(self, self.max_iter, set_fitted, "change") as progress:
+                get_kernels().itml(
+                    tuples.points, pairs, similar, M, duals, upper, lower, self.gamma, after_sweep
+                )
+        finally:
+            positive = set_fitted()
+        if any_held or positive is not M:
+            _warn("M is singular but for rounding errors: bring the bounds closer together")
+        elif not converged:
+            _warn(f"No convergence in {self.max_iter} sweeps over the pairs: raise max_iter or tol")
 
 
-class ITML_Supervised(ShrunkFromPairs, _BaseITML):  # noqa: N801
+class ITML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     """Information-theoretic metric learning from class labels.
 
     Draws pairs of points of one class as similar pairs, as many pairs of points of different
@@ -278,9 +289,9 @@ class ITML_Supervised(ShrunkFromPairs, _BaseITML):  # noqa: N801
     shrinkage_ : float
         The fraction in use.
     shrinkage_target_ : {"identity", "variance"}
-        Towards what: the Euclidean distance, or that of standardized features.
+        The simpler metric: the Euclidean distance, or the one of standardized features.
     bounds_, components_, n_iter_, validation_, n_features_in_, feature_names_in_, preprocessor_
-        As of :class:`ITML`.
+        As for :class:`ITML`.
 
     Notes
     -----
@@ -292,7 +303,7 @@ class ITML_Supervised(ShrunkFromPairs, _BaseITML):  # noqa: N801
 
     References
     ----------
-    As of :class:`ITML`.
+    As for :class:`ITML`.
 
     Examples
     --------
@@ -303,6 +314,16 @@ class ITML_Supervised(ShrunkFromPairs, _BaseITML):  # noqa: N801
     >>> itml.transform(X).shape
     (150, 4)
     """
+
+    _requires_y = True
+    _partial_labels = True
+
+    gamma: float
+    tol: float
+    prior: str | Array
+
+    n_constraints: int | None
+    shrinkage: float | str
 
     def __init__(
         self,
@@ -320,10 +341,23 @@ class ITML_Supervised(ShrunkFromPairs, _BaseITML):  # noqa: N801
         n_components: int | None = None,
         shrinkage: float | str = "auto",
     ) -> None:
-        self._take(locals())
+        self.gamma = gamma
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_constraints = n_constraints
+        self.prior = prior
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.num_constraints = num_constraints
+        self.convergence_threshold = convergence_threshold
+        self.n_components = n_components
+        self.shrinkage = shrinkage
+        take_renamed(self, "num_constraints", "n_constraints")
+        take_renamed(self, "convergence_threshold", "tol")
 
     @reports_to_sklearn
-    def fit(  # type: ignore[override]
+    def fit(
         self,
         X: ArrayLike,
         y: ArrayLike,
@@ -336,19 +370,57 @@ class ITML_Supervised(ShrunkFromPairs, _BaseITML):  # noqa: N801
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
+        X : array-like or source of shape (n_samples, n_features), or (n_samples,)
+            Points, or indicators for the preprocessor. float32 stays float32, everything else
+            becomes float64. Points that are not in memory may be a memory map, an array of zarr or
+            h5py, an Arrow table, or a `metricfast.sources.Source`.
         y : array-like of shape (n_samples,)
-            As for :meth:`MMC_Supervised.fit`, like the last two, and the errors.
+            Class labels, of at least two classes. Numbers below 0 mean that the class is unknown.
         bounds : array-like of 2 numbers, optional
             As for :meth:`ITML.fit`.
         sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights of the points; the notes on the learner describe their effect.
         validate : bool, default=False
+            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
+            neighbours in the learned and in the Euclidean distance on the others (for a learner of
+            a similarity: of the 3 most similar ones, by it and by the inner product), store the
+            numbers in `validation_`, and warn if the learned one is worse.
 
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            If an argument or parameter has a value that cannot be used, or the classes give no
+            constraints.
+        numpy.linalg.LinAlgError
+            If a `prior` that must be is not positive definite.
         """
-        return self._fit_classes(X, y, sample_weight, validate, bounds=bounds)
+        check_shrinkage(self.shrinkage)
+        n_constraints = renamed(
+            "num_constraints", self.num_constraints, "n_constraints", self.n_constraints
+        )
+        tol = renamed("convergence_threshold", self.convergence_threshold, "tol", self.tol)
+        points, labels = self._prepare_inputs(
+            X, y, ensure_min_samples=2, accept_sources=not validate
+        )
+        rng = check_random_state(self.random_state)
+        pairs = draw_pairs(points, labels, n_constraints, sample_weight, rng)
+        sample = representative_sample(points, labels, sample_weight)
+        itml = ITML(
+            self.gamma, self.max_iter, tol, self.prior, self.verbose,
+            random_state=self.random_state, n_components=self.n_components,
+        )  # fmt: skip
+        with fitted_inside(self, itml):
+            itml._project(pairs, bounds)
+        self.shrinkage_target_, self.shrinkage_, self.components_ = shrink_metric(
+            self.components_, self.shrinkage, sample, self.n_components
+        )
+        if validate:
+            self._validate_fit(X, y, sample_weight=sample_weight, bounds=bounds)
+        return self
 
 
 def _exponent(X: Array) -> int:
@@ -411,7 +483,7 @@ def _distance_percentiles(tuples: TupleSet, M: Floats) -> Floats:
 
 
 def _nearest_psd(M: Floats) -> Floats:
-    """Drop what negative eigenvalues rounding has left."""
+    """Remove negative eigenvalues, which come from rounding."""
     eigenvalues, eigenvectors = np.linalg.eigh(M)
     if eigenvalues[0] >= 0:
         return M

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import check_count, check_range
+from metricfast._core.arguments import check_count, check_random_state, check_range
 from metricfast._core.arrays import as_threads, as_vector
-from metricfast._core.deprecation import DEPRECATED
+from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
 from metricfast._core.threadpool import one_blas_thread
@@ -18,12 +18,11 @@ from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import QuadrupletsClassifierMixin
-from metricfast.learners.base.constraints import Drawn, Weight
 from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.tuples.drawing import draw_index_pairs
 from metricfast.learners.tuples.factored import minimize_factor, start_metric
-from metricfast.learners.tuples.forms import PairsFromClasses
-from metricfast.learners.tuples.iterated import IteratedLearner
-from metricfast.training.callbacks import reports_to_sklearn
+from metricfast.learners.tuples.iterated import fitted_inside
+from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["LSML", "LSML_Supervised"]
 
@@ -31,20 +30,132 @@ __all__ = ["LSML", "LSML_Supervised"]
 _LEAST = 1e-100
 
 
-class _BaseLSML(IteratedLearner, MahalanobisMixin):
-    """What the learners on given and on drawn quadruplets share."""
+class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
+    r"""Metric learning from comparisons of pairs, with a squared residual.
+
+    Learns a matrix M from quadruplets (a, b, c, d) of which the points a and b should be nearer to
+    each other than c and d. It minimises
+
+    .. math::
+
+        \sum_i w_i \max(0,\; d_M(a_i, b_i) - d_M(c_i, d_i))^2
+        + \mathrm{tr}(M M_0^{-1}) - \log\det M
+
+    over positive definite M, where the weights :math:`w_i` sum to one and :math:`M_0` is a prior.
+    The function is strictly convex: the minimum does not depend on where the search starts.
+
+    Parameters
+    ----------
+    tol : float, default=1e-3
+        The search ends when the gradient has a Frobenius norm of at most `tol`, M being the unit:
+        :math:`\|L \nabla L^T\|_F` with :math:`M = L^T L`. The objective is then within about
+        ``tol**2 / 2`` of its minimum.
+    max_iter : int, default=1000
+        Largest number of iterations of L-BFGS.
+    prior, verbose, preprocessor, random_state, n_components
+        As for :class:`ITML`.
+
+    Attributes
+    ----------
+    n_iter_ : int
+        Number of iterations.
+    w_ : ndarray of shape (n_quadruplets,), float64
+        Weights of the quadruplets, which sum to one.
+    components_, validation_, n_features_in_, preprocessor_
+        As for :class:`ITML`.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If `max_iter` iterations were not enough.
+
+    See Also
+    --------
+    LSML_Supervised : Draws the quadruplets from class labels.
+
+    Notes
+    -----
+    M is searched for as :math:`L^T L` by L-BFGS, which needs no eigendecomposition and where every
+    M is positive definite. An iteration takes time in proportion to n_quadruplets times
+    n_features². All arithmetic is in float64.
+
+    References
+    ----------
+    E. Y. Liu, Z. Guo, X. Zhang, V. Jojic and W. Wang, "Metric learning from relative comparisons by
+    minimizing squared residual", ICDM 2012.
+
+    Examples
+    --------
+    >>> from metricfast import LSML
+    >>> quadruplets = [[[0.0, 1.0], [1.0, 9.0], [0.0, 1.0], [5.0, 2.0]],
+    ...                [[2.0, 8.0], [3.0, 1.0], [2.0, 8.0], [7.0, 7.0]]]
+    >>> M = LSML().fit(quadruplets).get_mahalanobis_matrix()
+    >>> bool(M[0, 0] > 2 * M[1, 1])  # what differs in the first feature is farther apart
+    True
+    """
 
     tol: float
     prior: str | Array
 
-    def _checked(self) -> None:
-        check_count("max_iter", self.max_iter)
-        check_range("tol", self.tol)
+    def __init__(
+        self,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        prior: str | Array = "identity",
+        verbose: bool | int = False,
+        preprocessor: ArrayLike | Callable[..., Any] | None = None,
+        random_state: int | RandomState | None = None,
+        *,
+        n_components: int | None = None,
+    ) -> None:
+        self.tol = tol
+        self.max_iter = max_iter
+        self.prior = prior
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.n_components = n_components
+
+    @reports_to_sklearn
+    def fit(
+        self, quadruplets: ArrayLike, weights: ArrayLike | None = None, *, validate: bool = False
+    ) -> LSML:
+        """Learn the metric.
+
+        Parameters
+        ----------
+        quadruplets : array-like of shape (n_quadruplets, 4, n_features) or (n_quadruplets, 4)
+            Quadruplets of points, or of indicators for the preprocessor. The first two points
+            should be nearer to each other than the last two.
+        weights : array-like of shape (n_quadruplets,), optional
+            Non-negative weights; only their proportions count.
+        validate : bool, default=False
+            Also fit a clone to four fifths of the quadruplets, compare its score on the others with
+            that of the Euclidean distance, store the numbers in `validation_`, and warn if it is
+            worse.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument or a parameter has a value that cannot be used.
+        LinAlgError
+            If the prior is not positive definite.
+        """
+        self._minimize(self._prepare_tuples(quadruplets), weights)
+        if validate:
+            self._validate_fit(quadruplets, weights=weights)
+        return self
 
     @one_blas_thread()
-    def _learn(
-        self, tuples: TupleSet, rng: RandomState, weights: ArrayLike | None, strength: float = 1.0
-    ) -> None:
+    def _minimize(self, tuples: TupleSet, weights: ArrayLike | None, strength: float = 1.0) -> None:
+        """Learn from quadruplets, whose loss counts `strength` times as much as the prior."""
+        check_count("max_iter", self.max_iter)
+        check_range("tol", self.tol)
+        rng = check_random_state(self.random_state)
         points, index = tuples.points, tuples.index
         n_features = points.shape[1]
         check_n_components(n_features, self.n_components)
@@ -82,121 +193,13 @@ class _BaseLSML(IteratedLearner, MahalanobisMixin):
 
         def finish(B: Floats) -> None:
             L = B @ root
-            self._set_metric(L.T @ L, self.n_components, points.dtype)
+            L = components_from_metric(L.T @ L, n_components=self.n_components)
+            self.components_ = L.astype(points.dtype, copy=False)
 
         minimize_factor(self, objective, np.eye(n_features), self.tol, finish)
 
 
-class LSML(_BaseLSML, QuadrupletsClassifierMixin):
-    r"""Metric learning from comparisons of pairs, with a squared residual.
-
-    Learns a matrix M from quadruplets (a, b, c, d) of which the points a and b should be nearer to
-    each other than c and d. It minimises
-
-    .. math::
-
-        \sum_i w_i \max(0,\; d_M(a_i, b_i) - d_M(c_i, d_i))^2
-        + \mathrm{tr}(M M_0^{-1}) - \log\det M
-
-    over positive definite M, where the weights :math:`w_i` sum to one and :math:`M_0` is a prior.
-    The function is strictly convex: the minimum does not depend on where the search starts.
-
-    Parameters
-    ----------
-    tol : float, default=1e-3
-        The search ends when the gradient has a Frobenius norm of at most `tol`, M being the unit:
-        :math:`\|L \nabla L^T\|_F` with :math:`M = L^T L`. The objective is then within about
-        ``tol**2 / 2`` of its minimum.
-    max_iter : int, default=1000
-        Largest number of iterations of L-BFGS.
-    prior, verbose, preprocessor, random_state, n_components
-        As for :class:`ITML`.
-
-    Attributes
-    ----------
-    n_iter_ : int
-        Number of iterations.
-    w_ : ndarray of shape (n_quadruplets,), float64
-        Weights of the quadruplets, which sum to one.
-    components_, validation_, n_features_in_, preprocessor_
-        As of :class:`ITML`.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If `max_iter` iterations were not enough.
-
-    See Also
-    --------
-    LSML_Supervised : Draws the quadruplets from class labels.
-
-    Notes
-    -----
-    M is searched for as :math:`L^T L` by L-BFGS, which needs no eigendecomposition and where every
-    M is positive definite. An iteration takes time in proportion to n_quadruplets times
-    n_features². All arithmetic is in float64.
-
-    References
-    ----------
-    E. Y. Liu, Z. Guo, X. Zhang, V. Jojic and W. Wang, "Metric learning from relative comparisons by
-    minimizing squared residual", ICDM 2012.
-
-    Examples
-    --------
-    >>> from metricfast import LSML
-    >>> quadruplets = [[[0.0, 1.0], [1.0, 9.0], [0.0, 1.0], [5.0, 2.0]],
-    ...                [[2.0, 8.0], [3.0, 1.0], [2.0, 8.0], [7.0, 7.0]]]
-    >>> M = LSML().fit(quadruplets).get_mahalanobis_matrix()
-    >>> bool(M[0, 0] > 2 * M[1, 1])  # what differs in the first feature is farther apart
-    True
-    """
-
-    def __init__(
-        self,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        prior: str | Array = "identity",
-        verbose: bool | int = False,
-        preprocessor: ArrayLike | Callable[..., Any] | None = None,
-        random_state: int | RandomState | None = None,
-        *,
-        n_components: int | None = None,
-    ) -> None:
-        self._take(locals())
-
-    @reports_to_sklearn
-    def fit(
-        self, quadruplets: ArrayLike, weights: ArrayLike | None = None, *, validate: bool = False
-    ) -> LSML:
-        """Learn the metric.
-
-        Parameters
-        ----------
-        quadruplets : array-like of shape (n_quadruplets, 4, n_features) or (n_quadruplets, 4)
-            Quadruplets of points, or of indicators for the preprocessor. The first two points
-            should be nearer to each other than the last two.
-        weights : array-like of shape (n_quadruplets,), optional
-            Non-negative weights; only their proportions count.
-        validate : bool, default=False
-            Also fit a clone to four fifths of the quadruplets, compare its score on the others with
-            that of the Euclidean distance, keep the numbers in `validation_`, and warn if it is
-            worse.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument or a parameter has a value that cannot be used.
-        LinAlgError
-            If the prior is not positive definite.
-        """
-        return self._fit_tuples(quadruplets, weights=weights, validate=validate)
-
-
-class LSML_Supervised(PairsFromClasses, _BaseLSML):  # noqa: N801
+class LSML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     """Metric learning from comparisons of pairs that are drawn from class labels.
 
     Draws pairs of points of one class and as many pairs of points of different classes, and learns
@@ -220,21 +223,21 @@ class LSML_Supervised(PairsFromClasses, _BaseLSML):  # noqa: N801
     Attributes
     ----------
     components_, n_iter_, w_, validation_, n_features_in_, feature_names_in_, preprocessor_
-        As of :class:`LSML`.
+        As for :class:`LSML`.
 
     Notes
     -----
     The chances of points to be in a quadruplet are in proportion to `sample_weight`.
 
-    Where points lie near those of their class, as features between 0 and 1 have it, residuals are
-    so small that the prior would decide alone. They count in units of the spread within classes
+    Where points lie near other points of their class, as with features between 0 and 1, residuals
+    are so small that the prior would decide alone. They count in units of the spread within classes
     (half of the mean squared distance of the pairs of one class), where that is below 1. For the
     objective as it stands, give :class:`LSML` the quadruplets of
     :meth:`Constraints.positive_negative_pairs`.
 
     References
     ----------
-    As of :class:`LSML`.
+    As for :class:`LSML`.
 
     Examples
     --------
@@ -245,8 +248,13 @@ class LSML_Supervised(PairsFromClasses, _BaseLSML):  # noqa: N801
     (150, 4)
     """
 
+    _requires_y = True
+    _partial_labels = True
+
+    tol: float
+    prior: str | Array
+    n_constraints: int | None
     weights: ArrayLike | None
-    _needs_similar = True
 
     def __init__(
         self,
@@ -262,15 +270,64 @@ class LSML_Supervised(PairsFromClasses, _BaseLSML):  # noqa: N801
         *,
         n_components: int | None = None,
     ) -> None:
-        self._take(locals())
+        self.tol = tol
+        self.max_iter = max_iter
+        self.prior = prior
+        self.n_constraints = n_constraints
+        self.weights = weights
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.num_constraints = num_constraints
+        self.n_components = n_components
+        take_renamed(self, "num_constraints", "n_constraints")
 
-    def _draw(self, points: Any, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
-        pairs = self._pairs(labels, sample_weight, rng, same_length=True)
-        drawn = TupleSet.of_rows(points, np.column_stack(pairs))
-        near = paired_distances(drawn.points, pairs=drawn.index[:, :2], squared=True)
+    @reports_to_sklearn
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> LSML_Supervised:
+        """Draw quadruplets and learn the metric.
+
+        Parameters
+        ----------
+        X : array-like or source of shape (n_samples, n_features), or (n_samples,)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+        validate : bool, default=False
+            All as for :meth:`ITML_Supervised.fit`, and so are the errors.
+
+        Returns
+        -------
+        self
+        """
+        n_constraints = renamed(
+            "num_constraints", self.num_constraints, "n_constraints", self.n_constraints
+        )
+        points, labels = self._prepare_inputs(
+            X, y, ensure_min_samples=2, accept_sources=not validate
+        )
+        rng = check_random_state(self.random_state)
+        rows = draw_index_pairs(
+            labels, n_constraints, sample_weight, rng, same_length=True, needs_similar=True
+        )
+        quadruplets = TupleSet.of_rows(points, np.column_stack(rows))
+        near = paired_distances(quadruplets.points, pairs=quadruplets.index[:, :2], squared=True)
         spread = float(near.mean()) / 2
         strength = max(1.0, 1 / spread) if spread > _LEAST else 1.0
-        return drawn, {"weights": self.weights, "strength": strength}
+        lsml = LSML(
+            self.tol, self.max_iter, self.prior, self.verbose, random_state=rng,
+            n_components=self.n_components,
+        )  # fmt: skip
+        with fitted_inside(self, lsml):
+            lsml._minimize(quadruplets, self.weights, strength)
+        if validate:
+            self._validate_fit(X, y, sample_weight=sample_weight)
+        return self
 
 
 def _shares(weights: ArrayLike | None, n_quadruplets: int) -> Floats:

@@ -8,62 +8,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import check_count, check_range
-from metricfast._core.deprecation import DEPRECATED
-from metricfast._core.initialize import check_n_components
+from metricfast._core.arguments import check_count, check_random_state, check_range
+from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
+from metricfast._core.initialize import check_n_components, components_from_metric
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.base.shrinkage import check_shrinkage
+from metricfast.learners.base.thresholds import check_calibration_params
+from metricfast.learners.tuples.drawing import draw_pairs
 from metricfast.learners.tuples.factored import minimize_factor, start_metric
-from metricfast.learners.tuples.forms import ShrunkFromPairs
-from metricfast.learners.tuples.iterated import IteratedLearner
+from metricfast.learners.tuples.iterated import fitted_inside, name_of
 from metricfast.learners.tuples.pair_distances import PairDistances, check_diagonal
-from metricfast.training.callbacks import reports_to_sklearn
+from metricfast.learners.tuples.shrinking import representative_sample, shrink_metric
+from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["MMC", "MMC_Supervised"]
 
 
-class _BaseMMC(IteratedLearner, MahalanobisMixin):
-    """What the learners on given and on drawn pairs share."""
-
-    max_proj: int
-    init: str | Array
-    diagonal: bool
-    diagonal_c: float
-
-    def _checked(self) -> dict[str, Any]:
-        tol = self._current("tol")
-        check_count("max_iter", self.max_iter)
-        check_count("max_proj", self.max_proj)
-        check_range("tol", tol)
-        check_diagonal(self.diagonal)
-        check_range("diagonal_c", self.diagonal_c, positive=True)
-        return {"tol": float(tol)}
-
-    @one_blas_thread()
-    def _learn(self, tuples: TupleSet, rng: RandomState, tol: float) -> None:
-        check_n_components(tuples.points.shape[1], self.n_components)
-        for label, kind in ((1, "similar"), (-1, "dissimilar")):
-            if not np.any(tuples.y == label):
-                raise ValueError(
-                    f"{type(self).__name__} needs similar pairs (1) and dissimilar ones (-1), but "
-                    f"y holds no {kind} pair."
-                )
-        A = start_metric(tuples, self.init, rng, name="init")
-        problem = PairDistances(tuples, A, diagonal=bool(self.diagonal))
-        size = self.diagonal_c / 2 if self.diagonal else problem.initial_size / 100
-
-        def finish(F: Floats) -> None:
-            self.A_ = problem.metric(F, size)
-            self._set_metric(self.A_, self.n_components, tuples.points.dtype)
-
-        self.converged_ = False
-        self.converged_ = minimize_factor(self, problem.objective, problem.start, tol, finish)
-
-
-class MMC(_BaseMMC, PairsClassifierMixin):
+class MMC(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
     r"""Mahalanobis metric learning for clustering, from similar and dissimilar pairs.
 
     Learns the matrix A that brings dissimilar points as far apart as possible while similar ones
@@ -122,7 +87,7 @@ class MMC(_BaseMMC, PairsClassifierMixin):
     n_iter_ : int
         Number of iterations.
     threshold_, validation_, n_features_in_, preprocessor_
-        As of :class:`ITML`.
+        As for :class:`ITML`.
 
     Warns
     -----
@@ -158,10 +123,18 @@ class MMC(_BaseMMC, PairsClassifierMixin):
     >>> from metricfast import MMC
     >>> pairs = [[[1.2, 7.5], [1.3, 1.5]], [[6.4, 2.6], [6.2, 9.7]],
     ...          [[1.3, 4.5], [3.2, 4.6]], [[6.2, 5.5], [5.4, 5.4]]]
-    >>> mmc = MMC().fit(pairs, [1, 1, -1, -1])  # the first feature tells what is similar
+    >>> mmc = MMC().fit(pairs, [1, 1, -1, -1])  # similar points share the first feature
     >>> mmc.predict(pairs)
     array([ 1,  1, -1, -1])
     """
+
+    _requires_y = True
+
+    max_proj: int
+    tol: float
+    init: str | Array
+    diagonal: bool
+    diagonal_c: float
 
     def __init__(
         self,
@@ -178,7 +151,18 @@ class MMC(_BaseMMC, PairsClassifierMixin):
         *,
         n_components: int | None = None,
     ) -> None:
-        self._take(locals())
+        self.max_iter = max_iter
+        self.max_proj = max_proj
+        self.tol = tol
+        self.init = init
+        self.diagonal = diagonal
+        self.diagonal_c = diagonal_c
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.convergence_threshold = convergence_threshold
+        self.n_components = n_components
+        take_renamed(self, "convergence_threshold", "tol")
 
     @reports_to_sklearn
     def fit(
@@ -203,15 +187,51 @@ class MMC(_BaseMMC, PairsClassifierMixin):
         -------
         self
         """
-        return self._fit_tuples(pairs, y, calibration_params=calibration_params, validate=validate)
+        calibration = check_calibration_params(calibration_params)
+        self._minimize(self._prepare_tuples(pairs, y))
+        self.calibrate_threshold(pairs, y, **calibration)
+        if validate:
+            self._validate_fit(pairs, y, calibration_params=calibration_params)
+        return self
+
+    @one_blas_thread()
+    def _minimize(self, tuples: TupleSet) -> None:
+        """Learn from pairs."""
+        tol = renamed("convergence_threshold", self.convergence_threshold, "tol", self.tol)
+        check_count("max_iter", self.max_iter)
+        check_count("max_proj", self.max_proj)
+        check_range("tol", tol)
+        check_diagonal(self.diagonal)
+        check_range("diagonal_c", self.diagonal_c, positive=True)
+        rng = check_random_state(self.random_state)
+        check_n_components(tuples.points.shape[1], self.n_components)
+        for label, kind in ((1, "similar"), (-1, "dissimilar")):
+            if not np.any(tuples.y == label):
+                raise ValueError(
+                    f"{name_of(self)} needs similar pairs (1) and dissimilar ones (-1), but "
+                    f"y holds no {kind} pair."
+                )
+        A = start_metric(tuples, self.init, rng, name="init")
+        problem = PairDistances(tuples, A, diagonal=bool(self.diagonal))
+        size = self.diagonal_c / 2 if self.diagonal else problem.initial_size / 100
+
+        def finish(F: Floats) -> None:
+            self.A_ = problem.metric(F, size)
+            L = components_from_metric(self.A_, n_components=self.n_components)
+            self.components_ = L.astype(tuples.points.dtype, copy=False)
+
+        self.converged_ = False
+        self.converged_ = minimize_factor(
+            self, problem.objective, problem.start, float(tol), finish
+        )
 
 
-class MMC_Supervised(ShrunkFromPairs, _BaseMMC):  # noqa: N801
+class MMC_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     """Mahalanobis metric learning for clustering, from class labels.
 
     Draws pairs of points of one class as similar pairs, as many pairs of points of different
-    classes as dissimilar ones, and learns from them as :class:`MMC` does, which
-    says what kind of matrix is the best one.
+    classes as dissimilar ones, and learns from them as :class:`MMC` does. Its notes describe the
+    best matrix.
 
     Parameters
     ----------
@@ -241,10 +261,10 @@ class MMC_Supervised(ShrunkFromPairs, _BaseMMC):  # noqa: N801
     shrinkage_ : float
         The fraction in use.
     shrinkage_target_ : {"identity", "variance"}
-        Towards what: the Euclidean distance, or that of standardized features.
+        The simpler metric: the Euclidean distance, or the one of standardized features.
     A_, components_, converged_, n_iter_, validation_, n_features_in_, feature_names_in_, \
             preprocessor_
-        As of :class:`MMC`.
+        As for :class:`MMC`.
 
     Notes
     -----
@@ -252,7 +272,7 @@ class MMC_Supervised(ShrunkFromPairs, _BaseMMC):  # noqa: N801
 
     References
     ----------
-    As of :class:`MMC`.
+    As for :class:`MMC`.
 
     Examples
     --------
@@ -263,7 +283,18 @@ class MMC_Supervised(ShrunkFromPairs, _BaseMMC):  # noqa: N801
     (150, 4)
     """
 
-    _needs_similar = True
+    _requires_y = True
+    _partial_labels = True
+
+    max_proj: int
+    tol: float
+    init: str | Array
+    diagonal: bool
+    diagonal_c: float
+
+    n_constraints: int | None
+    shrinkage: float | str
+    A_: Floats
 
     def __init__(
         self,
@@ -283,4 +314,68 @@ class MMC_Supervised(ShrunkFromPairs, _BaseMMC):  # noqa: N801
         n_components: int | None = None,
         shrinkage: float | str = "auto",
     ) -> None:
-        self._take(locals())
+        self.max_iter = max_iter
+        self.max_proj = max_proj
+        self.tol = tol
+        self.n_constraints = n_constraints
+        self.init = init
+        self.diagonal = diagonal
+        self.diagonal_c = diagonal_c
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.num_constraints = num_constraints
+        self.convergence_threshold = convergence_threshold
+        self.n_components = n_components
+        self.shrinkage = shrinkage
+        take_renamed(self, "num_constraints", "n_constraints")
+        take_renamed(self, "convergence_threshold", "tol")
+
+    @reports_to_sklearn
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> MMC_Supervised:
+        """Draw pairs and learn the metric.
+
+        Parameters
+        ----------
+        X : array-like or source of shape (n_samples, n_features), or (n_samples,)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+        validate : bool, default=False
+            All as for :meth:`ITML_Supervised.fit`, and so are the errors.
+
+        Returns
+        -------
+        self
+        """
+        check_shrinkage(self.shrinkage)
+        n_constraints = renamed(
+            "num_constraints", self.num_constraints, "n_constraints", self.n_constraints
+        )
+        tol = renamed("convergence_threshold", self.convergence_threshold, "tol", self.tol)
+        points, labels = self._prepare_inputs(
+            X, y, ensure_min_samples=2, accept_sources=not validate
+        )
+        rng = check_random_state(self.random_state)
+        pairs = draw_pairs(points, labels, n_constraints, sample_weight, rng, needs_similar=True)
+        sample = representative_sample(points, labels, sample_weight)
+        mmc = MMC(
+            self.max_iter, self.max_proj, tol, self.init, self.diagonal, self.diagonal_c,
+            self.verbose, random_state=rng, n_components=self.n_components,
+        )  # fmt: skip
+        with fitted_inside(self, mmc):
+            mmc._minimize(pairs)
+        self.shrinkage_target_, self.shrinkage_, self.components_ = shrink_metric(
+            self.components_, self.shrinkage, sample, self.n_components
+        )
+        if self.shrinkage_ > 0:
+            self.A_ = self.get_mahalanobis_matrix()
+        if validate:
+            self._validate_fit(X, y, sample_weight=sample_weight)
+        return self

@@ -21,81 +21,14 @@ from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, RandomState
 from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
-from metricfast.learners.tuples.forms import TripletsFromClasses
-from metricfast.learners.tuples.iterated import IteratedLearner, ToldProgress
-from metricfast.training.callbacks import reports_to_sklearn
+from metricfast.learners.tuples.drawing import draw_triplets
+from metricfast.learners.tuples.iterated import IterationProgress, fitted_inside
+from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["OASIS", "OASIS_Supervised"]
 
 
-class _BaseOASIS(IteratedLearner, BilinearMixin):
-    """What the learners on given and on drawn triplets share."""
-
-    C: float
-    init: str | Array
-    projection: str | None
-    shuffle: bool
-
-    def _checked(self) -> None:
-        check_count("max_iter", self.max_iter)
-        check_range("C", self.C, positive=True)
-        check_bool("shuffle", self.shuffle)
-        check_choice("projection", self.projection, (None, "symmetric", "psd"))
-        as_threads(self.n_jobs)
-
-    def _learn(self, triplets: TupleSet, rng: RandomState) -> None:
-        self._start(triplets)
-        self._train(triplets, rng, self.max_iter)
-
-    def _start(self, triplets: TupleSet) -> None:
-        n_features, dtype = triplets.points.shape[1], triplets.points.dtype
-        if isinstance(self.init, np.ndarray):
-            W = as_matrix(self.init, "init", dtype)
-            if W.shape != (n_features, n_features):
-                raise ValueError(
-                    f"`init` must have shape ({n_features}, {n_features}), got {W.shape}."
-                )
-        elif isinstance(self.init, str) and self.init in ("identity", "zeros"):
-            W = np.eye(n_features, dtype=dtype) * dtype.type(self.init == "identity")
-        else:
-            raise ValueError(
-                "`init` must be 'identity', 'zeros' or a numpy array of shape "
-                "(n_features, n_features)."
-            )
-        self.bilinear_, self.n_iter_ = W, 0
-        self.loss_curve_: list[float] = []
-
-    def _train(self, triplets: TupleSet, rng: RandomState, n_passes: int) -> None:
-        """Go over the triplets until none has a loss, at most so many times."""
-        dtype = np.result_type(triplets.points, self.bilinear_)
-        points = triplets.points.astype(dtype, copy=False)
-        W = self.bilinear_ = self.bilinear_.astype(dtype)
-        index, weight = np.ascontiguousarray(triplets.index), triplets.weight
-        total = len(index) if weight is None else weight.sum()
-        order = np.arange(len(index))
-
-        def keep() -> None:
-            self.bilinear_ = W.copy()  # which further passes do not change
-
-        with ToldProgress(self, n_passes, keep) as progress:
-            for _ in range(n_passes):
-                if self.shuffle:
-                    order = rng.permutation(len(index))
-                loss, n_updates = get_kernels().oasis(
-                    points, index, weight, order, float(self.C), W
-                )
-                if not np.isfinite(loss) or not np.isfinite(W).all():
-                    raise ValueError("The similarities overflow: rescale the features.")
-                if self.projection is not None:
-                    W[...] = _project(W, self.projection)
-                self.n_iter_ += 1
-                self.loss_curve_ = [*self.loss_curve_, loss / total]
-                if progress(self.n_iter_, self.loss_curve_[-1]) or n_updates == 0:
-                    break
-        self.bilinear_ = W
-
-
-class OASIS(_BaseOASIS, TripletsClassifierMixin):
+class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
     r"""Online algorithm for scalable similarity learning from triplets.
 
     Learns the matrix of a bilinear similarity :math:`S(x, x') = x^T W x'` from triplets (a, b, c)
@@ -139,7 +72,7 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
     loss_curve_ : list of float
         (Weighted) mean loss of the triplets of each pass, each before its own update.
     validation_, n_features_in_, preprocessor_
-        As of :class:`ITML`.
+        As for :class:`ITML`.
 
     Notes
     -----
@@ -160,6 +93,11 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
     array([1, 1])
     """
 
+    C: float
+    init: str | Array
+    projection: str | None
+    shuffle: bool
+
     def __init__(
         self,
         max_iter: int = 10,
@@ -172,7 +110,15 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
         random_state: int | RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self._take(locals())
+        self.max_iter = max_iter
+        self.C = C
+        self.init = init
+        self.projection = projection
+        self.shuffle = shuffle
+        self.preprocessor = preprocessor
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
     @reports_to_sklearn
     def fit(
@@ -195,7 +141,7 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
             Non-negative weights of the triplets, by which their `C` is multiplied.
         validate : bool, default=False
             Also fit a clone to four fifths of the triplets, compare the share of the others that
-            it orders rightly with that of the plain inner product, keep the numbers in
+            it orders rightly with that of the plain inner product, store the numbers in
             `validation_`, and warn if the learned similarity is worse.
 
         Returns
@@ -207,7 +153,11 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
         ValueError
             If an argument or parameter has a value that cannot be used.
         """
-        return self._fit_tuples(triplets, sample_weight=sample_weight, validate=validate)
+        self._check_parameters()
+        self._fit(self._prepare_tuples(triplets).weighted(sample_weight))
+        if validate:
+            self._validate_fit(triplets, sample_weight=sample_weight)
+        return self
 
     def partial_fit(
         self, triplets: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None
@@ -227,7 +177,7 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
         -------
         self
         """
-        self._checked()
+        self._check_parameters()
         begun = hasattr(self, "bilinear_")
         given = self._look_up(triplets, 3) if begun else self._prepare_tuples(triplets)
         given = given.weighted(sample_weight)
@@ -236,12 +186,71 @@ class OASIS(_BaseOASIS, TripletsClassifierMixin):
         self._train(given, check_random_state(self.random_state), 1)
         return self
 
+    def _fit(self, triplets: TupleSet) -> None:
+        self._start(triplets)
+        self._train(triplets, check_random_state(self.random_state), self.max_iter)
 
-class OASIS_Supervised(TripletsFromClasses, _BaseOASIS):  # noqa: N801
+    def _check_parameters(self) -> None:
+        check_count("max_iter", self.max_iter)
+        check_range("C", self.C, positive=True)
+        check_bool("shuffle", self.shuffle)
+        check_choice("projection", self.projection, (None, "symmetric", "psd"))
+        as_threads(self.n_jobs)
+
+    def _start(self, triplets: TupleSet) -> None:
+        """Set the matrix to start from."""
+        n_features, dtype = triplets.points.shape[1], triplets.points.dtype
+        if isinstance(self.init, np.ndarray):
+            W = as_matrix(self.init, "init", dtype)
+            if W.shape != (n_features, n_features):
+                raise ValueError(
+                    f"`init` must have shape ({n_features}, {n_features}), got {W.shape}."
+                )
+        elif isinstance(self.init, str) and self.init in ("identity", "zeros"):
+            W = np.eye(n_features, dtype=dtype) * dtype.type(self.init == "identity")
+        else:
+            raise ValueError(
+                "`init` must be 'identity', 'zeros' or a numpy array of shape "
+                "(n_features, n_features)."
+            )
+        self.bilinear_, self.n_iter_ = W, 0
+        self.loss_curve_: list[float] = []
+
+    def _train(self, triplets: TupleSet, rng: RandomState, n_passes: int) -> None:
+        """Go over the triplets until none has a loss, at most so many times."""
+        dtype = np.result_type(triplets.points, self.bilinear_)
+        points = triplets.points.astype(dtype, copy=False)
+        W = self.bilinear_ = self.bilinear_.astype(dtype)
+        index, weight = np.ascontiguousarray(triplets.index), triplets.weight
+        total = len(index) if weight is None else weight.sum()
+        order = np.arange(len(index))
+
+        def set_fitted() -> None:
+            self.bilinear_ = W.copy()  # which further passes do not change
+
+        with IterationProgress(self, n_passes, set_fitted) as progress:
+            for _ in range(n_passes):
+                if self.shuffle:
+                    order = rng.permutation(len(index))
+                loss, n_updates = get_kernels().oasis(
+                    points, index, weight, order, float(self.C), W
+                )
+                if not np.isfinite(loss) or not np.isfinite(W).all():
+                    raise ValueError("The similarities overflow: rescale the features.")
+                if self.projection is not None:
+                    W[...] = _project(W, self.projection)
+                self.n_iter_ += 1
+                self.loss_curve_ = [*self.loss_curve_, loss / total]
+                if progress(self.n_iter_, self.loss_curve_[-1]) or n_updates == 0:
+                    break
+        self.bilinear_ = W
+
+
+class OASIS_Supervised(CallbackMixin, BilinearMixin):  # noqa: N801
     """Online algorithm for scalable similarity learning from class labels.
 
     Triplets are each point with each of its nearest points of the same class and each of its
-    nearest points of other classes; see :class:`OASIS` for what is learned from them.
+    nearest points of other classes; see :class:`OASIS` for the objective.
 
     Parameters
     ----------
@@ -255,15 +264,15 @@ class OASIS_Supervised(TripletsFromClasses, _BaseOASIS):  # noqa: N801
     Attributes
     ----------
     bilinear_, n_iter_, loss_curve_, n_features_in_, preprocessor_, validation_
-        As of :class:`OASIS`.
+        As for :class:`OASIS`.
 
     Notes
     -----
-    `sample_weight` is that of the triplets that a point is the first of, see :meth:`OASIS.fit`.
+    `sample_weight` weights the triplets whose first point it belongs to, see :meth:`OASIS.fit`.
 
     References
     ----------
-    As of :class:`OASIS`.
+    As for :class:`OASIS`.
 
     Examples
     --------
@@ -274,6 +283,16 @@ class OASIS_Supervised(TripletsFromClasses, _BaseOASIS):  # noqa: N801
     >>> oasis.get_bilinear_matrix().shape
     (4, 4)
     """
+
+    _requires_y = True
+    _partial_labels = True
+
+    k_genuine: int
+    k_impostor: int
+    C: float
+    init: str | Array
+    projection: str | None
+    shuffle: bool
 
     def __init__(
         self,
@@ -289,7 +308,55 @@ class OASIS_Supervised(TripletsFromClasses, _BaseOASIS):  # noqa: N801
         random_state: int | RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self._take(locals())
+        self.k_genuine = k_genuine
+        self.k_impostor = k_impostor
+        self.max_iter = max_iter
+        self.C = C
+        self.init = init
+        self.projection = projection
+        self.shuffle = shuffle
+        self.preprocessor = preprocessor
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @reports_to_sklearn
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> OASIS_Supervised:
+        """Draw triplets and learn the similarity.
+
+        Parameters
+        ----------
+        X : array-like or source of shape (n_samples, n_features), or (n_samples,)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+        validate : bool, default=False
+            All as for :meth:`ITML_Supervised.fit`, and so are the errors.
+
+        Returns
+        -------
+        self
+        """
+        oasis = OASIS(
+            self.max_iter, self.C, self.init, self.projection, self.shuffle, verbose=self.verbose,
+            random_state=self.random_state, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        oasis._check_parameters()
+        points, labels = self._prepare_inputs(
+            X, y, ensure_min_samples=2, accept_sources=not validate
+        )
+        triplets = draw_triplets(self, points, labels, sample_weight)
+        with fitted_inside(self, oasis):
+            oasis._fit(triplets)
+        if validate:
+            self._validate_fit(X, y, sample_weight=sample_weight)
+        return self
 
 
 def _project(W: Array, projection: str) -> Array:

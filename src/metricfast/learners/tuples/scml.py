@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._core.arguments import check_count, check_range
+from metricfast._core.arguments import check_count, check_random_state, check_range
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
@@ -20,149 +20,20 @@ from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
-from metricfast.learners.base.constraints import Drawn, Weight
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.tuples.bases import (
     check_given_basis,
     local_discriminants,
     triplet_directions,
 )
-from metricfast.learners.tuples.forms import TripletsFromClasses
-from metricfast.learners.tuples.iterated import IteratedLearner, ToldProgress
-from metricfast.training.callbacks import reports_to_sklearn
+from metricfast.learners.tuples.drawing import draw_triplets
+from metricfast.learners.tuples.iterated import IterationProgress, fitted_inside
+from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["SCML", "SCML_Supervised"]
 
 
-class _BaseSCML(IteratedLearner, MahalanobisMixin):
-    """What the learners on given and on drawn triplets share."""
-
-    _bases: tuple[str, ...] = ("triplet_diffs",)
-    _counts: tuple[str, ...] = ("max_iter", "output_iter", "batch_size")
-
-    beta: float
-    basis: str | Array
-    n_basis: int | None
-    gamma: float
-    output_iter: int
-    batch_size: int
-
-    def _checked(self) -> None:
-        for name in self._counts:
-            _check_integer(name, getattr(self, name))
-        if self.n_basis is not None:
-            _check_integer("n_basis", self.n_basis)
-        if self.output_iter > self.max_iter:
-            raise ValueError("The value of output_iter must be equal or smaller than max_iter.")
-        check_range("beta", self.beta)
-        check_range("gamma", self.gamma, positive=True)
-        as_threads(self.n_jobs)
-        if not isinstance(self.basis, np.ndarray) and (
-            not isinstance(self.basis, str) or self.basis not in self._bases
-        ):
-            raise ValueError(
-                "`basis` must be one of the options '{}' or an array of shape "
-                "(n_basis, n_features).".format("', '".join(self._bases))
-            )
-
-    def _learn(self, triplets: TupleSet, rng: RandomState, basis: Floats | None = None) -> None:
-        if basis is None:
-            basis = self._basis(triplets, rng)
-        weight = triplets.weight
-        if weight is not None and (weight == weight[0]).all():
-            weight = None
-        dtype = triplets.points.dtype
-        points, exponent = center_and_rescale(triplets.points)
-        triplets = TupleSet(points, triplets.index, weight=weight)
-        check_n_components(points.shape[1], self.n_components)
-        weights = np.zeros(len(basis), dtype)
-        best, best_value = weights.copy(), math.inf
-        curve: list[float] = []
-        n_reports = -(-int(self.max_iter) // int(self.output_iter))
-        self.n_iter_ = 0
-
-        def keep() -> None:
-            self.components_ = undo_scale(
-                _components(basis, best, self.n_components), exponent, dtype
-            )
-            self.weights_ = times_power_of_two(best.astype(np.float64), -2 * exponent)
-            self.loss_curve_, self.objective_ = curve.copy(), best_value
-
-        progress = ToldProgress(self, n_reports, keep)
-
-        def report() -> bool:
-            nonlocal best, best_value
-            value, scale = self._objective(triplets, basis, weights)
-            curve.append(value)
-            # No metric at all is of no use, and may have the lowest objective.
-            if value < best_value and weights.any():
-                best, best_value = (scale * weights).astype(dtype), value
-            return progress(len(curve), value)
-
-        def next_draws(n_iter: int) -> Integers | None:
-            if n_iter > 0:
-                self.n_iter_ = n_iter
-                if report():
-                    return None
-            size = min(int(self.output_iter), int(self.max_iter) - n_iter)
-            shape = size, int(self.batch_size)
-            return _draws(rng, len(triplets.index), shape, weight) if size else None
-
-        try:
-            get_kernels().scml(
-                triplets.points,
-                np.ascontiguousarray(triplets.index),
-                np.ascontiguousarray(basis, dtype),
-                self.beta,
-                self.gamma,
-                self.batch_size,
-                weights,
-                next_draws,
-            )
-        finally:
-            progress.close()
-            if not curve:
-                best = weights
-            elif not best.any():
-                best_value = curve[-1]
-            keep()
-        if not np.isfinite(self.weights_).all():
-            raise ValueError(
-                "X is so small that the weights of its bases overflow: multiply it by a number "
-                "that makes its spread about 1."
-            )
-        if self.objective_ >= 1 or not best.any():
-            warn_user(
-                f"The objective is {self.objective_:.4g} at the best weights found; without any "
-                "it is 1. Increase `max_iter`, use a larger `gamma` (shorter steps) or other "
-                "bases, or rescale the features.",
-                ConvergenceWarning,
-            )
-
-    def _basis(self, triplets: TupleSet, rng: RandomState) -> Floats:
-        if isinstance(self.basis, str):
-            return triplet_directions(triplets, self.n_basis, rng)
-        return check_given_basis(self.basis, triplets.points.shape[1])
-
-    def _objective(self, triplets: TupleSet, basis: Floats, weights: Array) -> tuple[float, float]:
-        """Return the objective at the best multiple of the weights, and that multiple."""
-        value, scale = get_kernels().triplet_objective(
-            triplets.points,
-            np.ascontiguousarray(_components(basis, weights, None)),
-            np.ascontiguousarray(triplets.index),
-            triplets.weight,
-            self.beta * float(weights.sum(dtype=np.float64)),
-            as_threads(self.n_jobs),
-        )
-        if not math.isfinite(value):
-            raise ValueError(
-                "Distances overflow in the learned metric. Rescale the features, or use a larger "
-                "`gamma`."
-            )
-        return value, scale
-
-
-class SCML(_BaseSCML, TripletsClassifierMixin):
+class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
     r"""Sparse compositional metric learning from triplets.
 
     Learns :math:`M = \sum_k w_k b_k b_k^T` from triplets (a, b, c) of which a should be nearer to b
@@ -219,7 +90,7 @@ class SCML(_BaseSCML, TripletsClassifierMixin):
         The objective after each `output_iter` iterations, and at the end, at the best multiple of
         the weights.
     validation_, n_features_in_, preprocessor_
-        As of :class:`ITML`.
+        As for :class:`ITML`.
 
     Notes
     -----
@@ -240,6 +111,13 @@ class SCML(_BaseSCML, TripletsClassifierMixin):
     array([1])
     """
 
+    beta: float
+    basis: str | Array
+    n_basis: int | None
+    gamma: float
+    output_iter: int
+    batch_size: int
+
     def __init__(
         self,
         beta: float = 1e-5,
@@ -256,7 +134,18 @@ class SCML(_BaseSCML, TripletsClassifierMixin):
         n_components: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self._take(locals())
+        self.beta = beta
+        self.basis = basis
+        self.n_basis = n_basis
+        self.gamma = gamma
+        self.max_iter = max_iter
+        self.output_iter = output_iter
+        self.batch_size = batch_size
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.n_components = n_components
+        self.n_jobs = n_jobs
 
     @reports_to_sklearn
     def fit(self, triplets: ArrayLike, y: Any = None, *, validate: bool = False) -> SCML:
@@ -270,7 +159,7 @@ class SCML(_BaseSCML, TripletsClassifierMixin):
         y : ignored
         validate : bool, default=False
             Also fit a clone to four fifths of the triplets, compare its score on the others with
-            that of the Euclidean distance, keep the numbers in `validation_`, and warn if it is
+            that of the Euclidean distance, store the numbers in `validation_`, and warn if it is
             worse.
 
         Returns
@@ -282,14 +171,110 @@ class SCML(_BaseSCML, TripletsClassifierMixin):
         ValueError
             If an argument or parameter has a value that cannot be used.
         """
-        return self._fit_tuples(triplets, validate=validate)
+        _check_parameters(self, ("triplet_diffs",))
+        given = self._prepare_tuples(triplets)
+        rng = check_random_state(self.random_state)
+        self._minimize(given, rng, _triplet_basis(self, given, rng))
+        if validate:
+            self._validate_fit(triplets)
+        return self
+
+    def _minimize(self, triplets: TupleSet, rng: RandomState, basis: Floats) -> None:
+        """Learn the weights of bases from triplets."""
+        weight = triplets.weight
+        if weight is not None and (weight == weight[0]).all():
+            weight = None
+        dtype = triplets.points.dtype
+        points, exponent = center_and_rescale(triplets.points)
+        triplets = TupleSet(points, triplets.index, weight=weight)
+        check_n_components(points.shape[1], self.n_components)
+        weights = np.zeros(len(basis), dtype)
+        best, best_value = weights.copy(), math.inf
+        curve: list[float] = []
+        n_reports = -(-int(self.max_iter) // int(self.output_iter))
+        self.n_iter_ = 0
+
+        def set_fitted() -> None:
+            self.components_ = undo_scale(
+                _components(basis, best, self.n_components), exponent, dtype
+            )
+            self.weights_ = times_power_of_two(best.astype(np.float64), -2 * exponent)
+            self.loss_curve_, self.objective_ = curve.copy(), best_value
+
+        progress = IterationProgress(self, n_reports, set_fitted)
+
+        def report() -> bool:
+            nonlocal best, best_value
+            value, scale = self._objective(triplets, basis, weights)
+            curve.append(value)
+            # No metric at all is of no use, and may have the lowest objective.
+            if value < best_value and weights.any():
+                best, best_value = (scale * weights).astype(dtype), value
+            return progress(len(curve), value)
+
+        def next_draws(n_iter: int) -> Integers | None:
+            if n_iter > 0:
+                self.n_iter_ = n_iter
+                if report():
+                    return None
+            size = min(int(self.output_iter), int(self.max_iter) - n_iter)
+            shape = size, int(self.batch_size)
+            return _draws(rng, len(triplets.index), shape, weight) if size else None
+
+        try:
+            get_kernels().scml(
+                triplets.points,
+                np.ascontiguousarray(triplets.index),
+                np.ascontiguousarray(basis, dtype),
+                self.beta,
+                self.gamma,
+                self.batch_size,
+                weights,
+                next_draws,
+            )
+        finally:
+            progress.close()
+            if not curve:
+                best = weights
+            elif not best.any():
+                best_value = curve[-1]
+            set_fitted()
+        if not np.isfinite(self.weights_).all():
+            raise ValueError(
+                "X is so small that the weights of its bases overflow: multiply it by a number "
+                "that makes its spread about 1."
+            )
+        if self.objective_ >= 1 or not best.any():
+            warn_user(
+                f"The objective is {self.objective_:.4g} at the best weights found; without any "
+                "it is 1. Increase `max_iter`, use a larger `gamma` (shorter steps) or other "
+                "bases, or rescale the features.",
+                ConvergenceWarning,
+            )
+
+    def _objective(self, triplets: TupleSet, basis: Floats, weights: Array) -> tuple[float, float]:
+        """Return the objective at the best multiple of the weights, and that multiple."""
+        value, scale = get_kernels().triplet_objective(
+            triplets.points,
+            np.ascontiguousarray(_components(basis, weights, None)),
+            np.ascontiguousarray(triplets.index),
+            triplets.weight,
+            self.beta * float(weights.sum(dtype=np.float64)),
+            as_threads(self.n_jobs),
+        )
+        if not math.isfinite(value):
+            raise ValueError(
+                "Distances overflow in the learned metric. Rescale the features, or use a larger "
+                "`gamma`."
+            )
+        return value, scale
 
 
-class SCML_Supervised(TripletsFromClasses, _BaseSCML):  # noqa: N801
+class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     """Sparse compositional metric learning from class labels.
 
     Triplets are each point with each of its nearest points of the same class and each of its
-    nearest points of other classes; see :class:`SCML` for what is learned from them.
+    nearest points of other classes; see :class:`SCML` for the objective.
 
     Parameters
     ----------
@@ -311,12 +296,12 @@ class SCML_Supervised(TripletsFromClasses, _BaseSCML):  # noqa: N801
     ----------
     components_, weights_, n_iter_, objective_, loss_curve_, validation_, n_features_in_, \
             feature_names_in_, preprocessor_
-        As of :class:`SCML`.
+        As for :class:`SCML`.
 
     Notes
     -----
-    `sample_weight` is that of the triplets that a point is the first of. As the nearest of its
-    class a repeated point would find itself, so whole numbers are no repetitions.
+    `sample_weight` weights the triplets whose first point it belongs to. A repeated point would
+    find its copy as the nearest of its class, so a weight of 2 is not the same as a repeated point.
 
     References
     ----------
@@ -332,8 +317,17 @@ class SCML_Supervised(TripletsFromClasses, _BaseSCML):  # noqa: N801
     (150, 2)
     """
 
-    _bases = ("triplet_diffs", "lda")
-    _counts = (*_BaseSCML._counts, "k_genuine", "k_impostor")
+    _requires_y = True
+    _partial_labels = True
+
+    k_genuine: int
+    k_impostor: int
+    beta: float
+    basis: str | Array
+    n_basis: int | None
+    gamma: float
+    output_iter: int
+    batch_size: int
 
     def __init__(
         self,
@@ -353,21 +347,97 @@ class SCML_Supervised(TripletsFromClasses, _BaseSCML):  # noqa: N801
         n_components: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self._take(locals())
+        self.k_genuine = k_genuine
+        self.k_impostor = k_impostor
+        self.beta = beta
+        self.basis = basis
+        self.n_basis = n_basis
+        self.gamma = gamma
+        self.max_iter = max_iter
+        self.output_iter = output_iter
+        self.batch_size = batch_size
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.n_components = n_components
+        self.n_jobs = n_jobs
 
-    def _draw(self, points: Any, labels: Array, sample_weight: Weight, rng: RandomState) -> Drawn:
-        triplets, found = super()._draw(points, labels, sample_weight, rng)
+    @reports_to_sklearn
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> SCML_Supervised:
+        """Draw triplets and learn the metric.
+
+        Parameters
+        ----------
+        X : array-like or source of shape (n_samples, n_features), or (n_samples,)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+        validate : bool, default=False
+            All as for :meth:`ITML_Supervised.fit`, and so are the errors.
+
+        Returns
+        -------
+        self
+        """
+        _check_parameters(self, ("triplet_diffs", "lda"))
+        _check_integer("k_genuine", self.k_genuine)
+        _check_integer("k_impostor", self.k_impostor)
+        points, labels = self._prepare_inputs(
+            X, y, ensure_min_samples=2, accept_sources=not validate
+        )
+        rng = check_random_state(self.random_state)
+        triplets = draw_triplets(self, points, labels, sample_weight)
         if isinstance(self.basis, str) and self.basis == "lda":
             _, codes = check_partial_target(labels)
             known = codes >= 0
-            found["basis"] = local_discriminants(
-                triplets.points[known], codes[known], self.n_basis, rng
-            )
-        return triplets, found
+            basis = local_discriminants(triplets.points[known], codes[known], self.n_basis, rng)
+        else:
+            basis = _triplet_basis(self, triplets, rng)
+        scml = SCML(
+            self.beta, self.basis, self.n_basis, self.gamma, self.max_iter, self.output_iter,
+            self.batch_size, self.verbose, n_components=self.n_components, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        with fitted_inside(self, scml):
+            scml._minimize(triplets, rng, basis)
+        if validate:
+            self._validate_fit(X, y, sample_weight=sample_weight)
+        return self
+
+
+def _check_parameters(learner: SCML | SCML_Supervised, bases: tuple[str, ...]) -> None:
+    """Check the parameters that both learners have; `bases` are the names of bases."""
+    for name in ("max_iter", "output_iter", "batch_size"):
+        _check_integer(name, getattr(learner, name))
+    if learner.n_basis is not None:
+        _check_integer("n_basis", learner.n_basis)
+    if learner.output_iter > learner.max_iter:
+        raise ValueError("The value of output_iter must be equal or smaller than max_iter.")
+    check_range("beta", learner.beta)
+    check_range("gamma", learner.gamma, positive=True)
+    as_threads(learner.n_jobs)
+    basis = learner.basis
+    if not isinstance(basis, np.ndarray) and (not isinstance(basis, str) or basis not in bases):
+        raise ValueError(
+            "`basis` must be one of the options '{}' or an array of shape "
+            "(n_basis, n_features).".format("', '".join(bases))
+        )
+
+
+def _triplet_basis(learner: SCML | SCML_Supervised, triplets: TupleSet, rng: RandomState) -> Floats:
+    """Return the bases that the user gave, or make some from triplets."""
+    if isinstance(learner.basis, str):
+        return triplet_directions(triplets, learner.n_basis, rng)
+    return check_given_basis(learner.basis, triplets.points.shape[1])
 
 
 def _components(basis: Floats, weights: Array, n_components: int | None) -> Floats:
-    """Return the map of the metric: a row a base of positive weight where these are few."""
+    """Return the map of the metric, with one row for each base of positive weight if possible."""
     active = weights > 0
     rows = np.sqrt(weights[active].astype(np.float64))[:, None] * basis[active]
     if n_components is None and len(rows) < basis.shape[1]:

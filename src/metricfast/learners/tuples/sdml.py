@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, inv
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.arguments import check_random_state, check_range
-from metricfast._core.deprecation import DEPRECATED
+from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
+from metricfast._core.initialize import components_from_metric
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.sums import Sums
-from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
+from metricfast.learners.base.classifiers import PairsClassifierMixin
+from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.one_pass import OnePassOfClasses, Summed
-from metricfast.learners.tuples.factored import start_metric
-from metricfast.learners.tuples.forms import (
-    GivenPairsInParts,
-    PairsFromClasses,
-    pair_sums,
-    prior_alone,
-)
+from metricfast.learners.tuples.drawing import draw_pairs
 from metricfast.learners.tuples.graphical_lasso import MAX_ITER, graphical_lasso
-from metricfast.learners.tuples.iterated import IteratedLearner, ToldProgress
+from metricfast.learners.tuples.iterated import IterationProgress, fitted_inside
+from metricfast.learners.tuples.pair_sums import (
+    fit_pairs,
+    pair_sums,
+    partial_fit_pairs,
+    prior_matrix,
+)
+from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["SDML", "SDML_Supervised"]
 
@@ -34,82 +38,7 @@ __all__ = ["SDML", "SDML_Supervised"]
 _MARGIN = 0.3
 
 
-class _BaseSDML(IteratedLearner, MahalanobisMixin):
-    """What the learners on given and on drawn pairs share."""
-
-    balance_param: float
-    sparsity_param: float
-    prior: str | Array
-
-    def _checked(self) -> None:
-        check_range("balance_param", self.balance_param)
-        check_range("sparsity_param", self.sparsity_param)
-
-    def _learn(self, tuples: TupleSet, _: RandomState) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):
-            loss = tuples.pair_scatter(1) - tuples.pair_scatter(-1)
-        _check_finite(loss)
-        prior = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
-        self._minimize(loss, prior, tuples.points.dtype)
-
-    def _learn_sums(self, sums: tuple[Sums, ...], **found: Any) -> None:
-        (pairs,) = sums
-        prior = prior_alone(self, len(pairs.origin), strictly_positive=True)
-        loss = pairs.of_group(1)[1] - pairs.of_group(-1)[1]
-        loss = times_power_of_two(loss, 2 * pairs.exponent)
-        self._minimize(_check_finite(loss), prior, pairs.dtype)
-
-    def _minimize(self, loss: Floats, prior: Floats, precision: np.dtype[Any]) -> None:
-        """Learn from the scatter of similar pairs less that of dissimilar ones."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            self.balance_param_ = self._bounded_balance(loss, prior)
-            matrix = _check_finite(inv(prior) + self.balance_param_ * loss)
-        M = prior
-
-        def keep() -> None:
-            self._set_metric(M, self.n_components, precision)
-
-        def observer(iteration: int, off: float, present: Floats) -> bool:
-            nonlocal M
-            M = present
-            return progress(iteration, off)
-
-        try:
-            with ToldProgress(self, MAX_ITER, keep) as progress:
-                M = graphical_lasso((matrix + matrix.T) / 2, float(self.sparsity_param), observer)
-        except np.linalg.LinAlgError as error:
-            raise ValueError(
-                "The matrix that balance_param makes of the points has no inverse in float64: "
-                "lower it, or leave out points that are far from all others."
-            ) from error
-        keep()
-
-    def _bounded_balance(self, loss: Floats, prior: Floats) -> float:
-        """Return the largest balance, up to the one asked for, that leaves a minimum."""
-        root = cholesky(prior)
-        least = float(np.linalg.eigvalsh(_check_finite(root @ loss @ root.T))[0])
-        balance = float(self.balance_param)
-        if 1 + balance * least >= _MARGIN:
-            return balance
-        bounded = (1 - _MARGIN) / -least
-        warn_user(
-            f"Dissimilar pairs outweigh similar pairs and the prior, so that the objective has no "
-            f"minimum: balance_param={balance:g} was reduced to {bounded:.3g}. Set it to at most "
-            "that, give more similar or fewer dissimilar pairs, or rescale the points.",
-            ConvergenceWarning,
-        )
-        return bounded
-
-
-def _check_finite(matrix: Floats) -> Floats:
-    if not np.isfinite(matrix).all():
-        raise ValueError(
-            "Squared distances of the points exceed the largest float: rescale the points."
-        )
-    return matrix
-
-
-class SDML(_BaseSDML, GivenPairsInParts):
+class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
     r"""Sparse distance metric learning from pairs.
 
     Finds the matrix M, with few entries off its diagonal, that stays near a prior :math:`M_0` while
@@ -140,7 +69,7 @@ class SDML(_BaseSDML, GivenPairsInParts):
     balance_param_ : float
         The weight of the pairs in use.
     threshold_, validation_, n_features_in_, preprocessor_
-        As of :class:`ITML`.
+        As for :class:`ITML`.
 
     Notes
     -----
@@ -152,7 +81,7 @@ class SDML(_BaseSDML, GivenPairsInParts):
     with the square of the units of the points, so a useful :math:`\eta` depends on both.
 
     The result is always positive definite. The problem is solved by the alternating direction
-    method of multipliers; ConvergenceWarning says so if its iterations run out.
+    method of multipliers; you get a ConvergenceWarning if its iterations run out.
 
     References
     ----------
@@ -168,6 +97,14 @@ class SDML(_BaseSDML, GivenPairsInParts):
     array([ 1,  1, -1])
     """
 
+    _requires_y = True
+    _exact_in_parts = True
+    _sums: tuple[Sums, ...] = ()  # of all calls of `partial_fit`
+
+    balance_param: float
+    sparsity_param: float
+    prior: str | Array
+
     def __init__(
         self,
         balance_param: float = 0.5,
@@ -179,10 +116,139 @@ class SDML(_BaseSDML, GivenPairsInParts):
         *,
         n_components: int | None = None,
     ) -> None:
-        self._take(locals())
+        self.balance_param = balance_param
+        self.sparsity_param = sparsity_param
+        self.prior = prior
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.n_components = n_components
+
+    @reports_to_sklearn
+    def fit(
+        self,
+        pairs: ArrayLike,
+        y: ArrayLike,
+        calibration_params: Mapping[str, Any] | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        validate: bool = False,
+    ) -> SDML:
+        """Learn the metric, and the threshold that classifies the given pairs best.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+        y : array-like of shape (n_pairs,)
+            1 for similar pairs, -1 for dissimilar ones.
+        calibration_params : dict, optional
+            Arguments of `calibrate_threshold`; by default the accuracy is maximised.
+        sample_weight : array-like of shape (n_pairs,), optional
+            Non-negative weights of the pairs; whole numbers mean the same as repeated pairs.
+        validate : bool, default=False
+            Also fit a clone to four fifths of the pairs, compare its score on the others with that
+            of the Euclidean distance, store the numbers in `validation_`, and warn if it is worse.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument or parameter has a value that cannot be used, or pairs of a kind that is
+            needed are missing.
+        numpy.linalg.LinAlgError
+            If a prior that must be is not positive definite.
+        """
+        fit_pairs(self, pairs, y, calibration_params, sample_weight, validate)
+        return self
+
+    def partial_fit(
+        self, pairs: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> SDML:
+        """Learn from these pairs and from the ones of earlier calls, as `fit` from all of them.
+
+        The threshold is the one that classifies the pairs of this call best.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            As for `fit`, like the others. The preprocessor is that of the first call.
+        y : array-like of shape (n_pairs,)
+        sample_weight : array-like of shape (n_pairs,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As for `fit`; and with ``prior="covariance"``, which needs all points at once. What
+            earlier calls have learned stays.
+
+        Warns
+        -----
+        UserWarning
+            After `fit`, which stores no sums: this begins anew.
+        """
+        partial_fit_pairs(self, pairs, y, sample_weight)
+        return self
+
+    def _solve(self, statistics: Statistics) -> None:
+        check_range("balance_param", self.balance_param)
+        check_range("sparsity_param", self.sparsity_param)
+        (pairs,) = statistics.sums
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss = pairs.of_group(1)[1] - pairs.of_group(-1)[1]
+            loss = _check_finite(times_power_of_two(loss, 2 * pairs.exponent))
+        prior = prior_matrix(
+            self.prior, self.random_state, statistics.sample, len(loss), strictly_positive=True
+        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.balance_param_ = self._bounded_balance(loss, prior)
+            matrix = _check_finite(inv(prior) + self.balance_param_ * loss)
+        M = prior
+
+        def set_fitted() -> None:
+            L = components_from_metric(M, n_components=self.n_components)
+            self.components_ = L.astype(pairs.dtype, copy=False)
+
+        def observer(iteration: int, off: float, present: Floats) -> bool:
+            nonlocal M
+            M = present
+            return progress(iteration, off)
+
+        try:
+            with IterationProgress(self, MAX_ITER, set_fitted) as progress:
+                M = graphical_lasso((matrix + matrix.T) / 2, float(self.sparsity_param), observer)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(
+                "The matrix that balance_param makes of the points has no inverse in float64: "
+                "lower it, or leave out points that are far from all others."
+            ) from error
+        set_fitted()
+
+    def _bounded_balance(self, loss: Floats, prior: Floats) -> float:
+        """Return the largest balance, up to the one asked for, that leaves a minimum."""
+        root = cholesky(prior)
+        least = float(np.linalg.eigvalsh(_check_finite(root @ loss @ root.T))[0])
+        balance = float(self.balance_param)
+        if 1 + balance * least >= _MARGIN:
+            return balance
+        bounded = (1 - _MARGIN) / -least
+        warn_user(
+            f"Dissimilar pairs outweigh similar pairs and the prior, so that the objective has no "
+            f"minimum: balance_param={balance:g} was reduced to {bounded:.3g}. Set it to at most "
+            "that, give more similar or fewer dissimilar pairs, or rescale the points.",
+            ConvergenceWarning,
+        )
+        return bounded
 
 
-class SDML_Supervised(OnePassOfClasses, PairsFromClasses, _BaseSDML):  # noqa: N801
+class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
     """Sparse distance metric learning from pairs drawn from classes.
 
     Parameters
@@ -202,7 +268,7 @@ class SDML_Supervised(OnePassOfClasses, PairsFromClasses, _BaseSDML):  # noqa: N
     Attributes
     ----------
     components_, validation_, n_features_in_, feature_names_in_, preprocessor_
-        As of :class:`SDML`.
+        As for :class:`SDML`.
     balance_param_ : float
         The weight of the pairs in use: pairs drawn from classes are usually so many that it is
         less than what was asked for, see :class:`SDML`.
@@ -213,7 +279,7 @@ class SDML_Supervised(OnePassOfClasses, PairsFromClasses, _BaseSDML):  # noqa: N
 
     References
     ----------
-    As of :class:`SDML`.
+    As for :class:`SDML`.
 
     Examples
     --------
@@ -224,6 +290,13 @@ class SDML_Supervised(OnePassOfClasses, PairsFromClasses, _BaseSDML):  # noqa: N
     >>> sdml.transform(X).shape
     (150, 4)
     """
+
+    _partial_labels = True
+
+    balance_param: float
+    sparsity_param: float
+    prior: str | Array
+    n_constraints: int | None
 
     def __init__(
         self,
@@ -238,8 +311,64 @@ class SDML_Supervised(OnePassOfClasses, PairsFromClasses, _BaseSDML):  # noqa: N
         *,
         n_components: int | None = None,
     ) -> None:
-        self._take(locals())
+        self.balance_param = balance_param
+        self.sparsity_param = sparsity_param
+        self.prior = prior
+        self.n_constraints = n_constraints
+        self.verbose = verbose
+        self.preprocessor = preprocessor
+        self.random_state = random_state
+        self.num_constraints = num_constraints
+        self.n_components = n_components
+        take_renamed(self, "num_constraints", "n_constraints")
 
-    def _sums_of(self, data: Any, labels: Any, weight: Floats | None) -> Summed:
-        tuples, _ = self._draw(data, labels, weight, check_random_state(self.random_state))
-        return (pair_sums(tuples),), {}
+    @reports_to_sklearn
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> SDML_Supervised:
+        """Draw pairs and learn the metric.
+
+        Parameters
+        ----------
+        X : array-like or source of shape (n_samples, n_features), or (n_samples,)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+        validate : bool, default=False
+            All as for :meth:`ITML_Supervised.fit`, and so are the errors.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight, validate=validate)
+
+    def _statistics(
+        self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
+    ) -> Statistics:
+        n_constraints = renamed(
+            "num_constraints", self.num_constraints, "n_constraints", self.n_constraints
+        )
+        rng = check_random_state(self.random_state)
+        pairs = draw_pairs(X, y, n_constraints, weight, rng)
+        return Statistics((pair_sums(pairs),), sample=None if partial else pairs)
+
+    def _solve(self, statistics: Statistics) -> None:
+        sdml = SDML(
+            self.balance_param, self.sparsity_param, self.prior, self.verbose,
+            random_state=self.random_state, n_components=self.n_components,
+        )  # fmt: skip
+        with fitted_inside(self, sdml):
+            sdml._solve(statistics)
+
+
+def _check_finite(matrix: Floats) -> Floats:
+    if not np.isfinite(matrix).all():
+        raise ValueError(
+            "Squared distances of the points exceed the largest float: rescale the points."
+        )
+    return matrix

@@ -1,0 +1,245 @@
+"""Learners in closed form: sums over points, and the map that is solved from these."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from metricfast._core.checks import check_points
+from metricfast._core.scaling import undo_scale
+from metricfast._core.sums import Sums
+from metricfast._core.targets import (
+    as_label_array,
+    check_class_labels,
+    check_classification_target,
+    check_sample_weight,
+    encode,
+)
+from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.warn import warn_user
+from metricfast.learners.base.learner import MahalanobisMixin
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = [
+    "ONE_CLASS",
+    "ClosedFormLearner",
+    "Statistics",
+    "add_statistics",
+    "class_codes",
+    "continues",
+    "padded_components",
+]
+
+ONE_CLASS = "y must hold at least 2 classes, together with earlier calls of partial_fit."
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Sums over points, from which a learner solves for its map.
+
+    Parameters
+    ----------
+    sums : tuple of Sums
+        Add up over calls of `partial_fit`, and over machines.
+    sample : object, optional
+        The points of the last call, for a learner that also needs points.
+    total : object, optional
+        In place of `sums`, a smaller result over all points. Nothing can be added to it.
+    """
+
+    sums: tuple[Sums, ...] = ()
+    sample: Any = None
+    total: Any = None
+
+    def merge(self, sums: tuple[Sums, ...]) -> Statistics:
+        """Return the statistics of these points and of earlier ones, whose sums are given."""
+        pairs = zip(sums, self.sums, strict=True)
+        merged = tuple(copy.deepcopy(old).merge(new) for old, new in pairs)
+        return Statistics(merged or self.sums, self.sample)
+
+    def normalized(self) -> Statistics:
+        """Return them with fractional weights scaled to a mean of 1."""
+        return Statistics(tuple(each.counted() for each in self.sums), self.sample, self.total)
+
+
+class ClosedFormLearner(MahalanobisMixin):
+    """Base class of learners that solve for their map from sums over points.
+
+    A learner defines `_statistics` and `_solve`. `fit`, `partial_fit`, points on disk and Dask use
+    these two.
+    """
+
+    _requires_y = True
+    _sums: tuple[Sums, ...] = ()  # of all calls of `partial_fit`
+    # Whether sums over parts are those of the whole: nothing is drawn, nor are neighbours found.
+    _exact_in_parts: bool = False
+
+    @abstractmethod
+    def _statistics(
+        self,
+        X: Any,
+        y: Any,
+        weight: Floats | None,
+        *,
+        partial: bool = False,
+        execute: Callable[..., Any] | None = None,
+    ) -> Statistics:
+        """Return the statistics of checked points, an array or a source.
+
+        `partial`: whether statistics of other points will be added.
+        `execute`: called in place of the function that does the work, with the same arguments.
+        """
+
+    @abstractmethod
+    def _solve(self, statistics: Statistics) -> None:
+        """Set the fitted attributes."""
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> Self:
+        """Learn the map from classes.
+
+        Parameters
+        ----------
+        X : array-like or source of shape (n_samples, n_features), or (n_samples,)
+            Points, or indicators for the preprocessor. float32 stays float32, everything else
+            becomes float64. Points that are not in memory may be a memory map, an array of zarr or
+            h5py, an Arrow table, or a `metricfast.sources.Source`.
+        y : array-like of shape (n_samples,)
+            Class labels, of at least two classes. For the learners whose names end in
+            "_Supervised", numbers below 0 mean that the class is unknown.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights of the points; the notes on the learner describe their effect.
+        validate : bool, default=False
+            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
+            neighbours in the learned and in the Euclidean distance on the others, store the numbers
+            in `validation_`, and warn if the learned distance is worse.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument or parameter has a value that cannot be used, or the classes give no
+            constraints.
+        numpy.linalg.LinAlgError
+            If a `prior` that must be is not positive definite.
+        """
+        return self._fit(X, y, sample_weight, validate=validate)
+
+    def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from these points and from the points of earlier calls, by adding up sums.
+
+        The result is the same as with `fit` on all points, within rounding, if the learner needs no
+        neighbours. Neighbours are found among the points of one call, and shrinkage is chosen by
+        them: give thousands of points or more, of all classes, at a time.
+
+        Parameters
+        ----------
+        X : array-like or source of shape (n_samples, n_features)
+            Points, as for `fit`.
+        y : array-like of shape (n_samples,)
+            Class labels. Classes may be missing in one call, and others may come.
+        sample_weight : array-like of shape (n_samples,), optional
+            As for `fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As for `fit`. What earlier calls have learned stays.
+
+        Warns
+        -----
+        UserWarning
+            After `fit`, which stores no sums: this begins anew.
+        """
+        return self._partial_fit(X, y, sample_weight)
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        *,
+        validate: bool = False,
+        execute: Callable[..., Any] | None = None,
+    ) -> Self:
+        checked = self._prepare_inputs(
+            X, y if self._requires_y else None, ensure_min_samples=2, accept_sources=not validate
+        )
+        points, labels = checked if self._requires_y else (checked, None)
+        weight = check_sample_weight(sample_weight, points.shape[0])
+        self._sums = ()
+        self._solve(self._statistics(points, labels, weight, execute=execute).normalized())
+        if validate:
+            self._validate_fit(X, y, sample_weight=sample_weight)
+        return self
+
+    def _partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Self:
+        begun = continues(self)
+        if not begun:
+            self._begin_fit()
+        checked = check_points(
+            self, X, y if self._requires_y else None, preprocessor=self.preprocessor_,
+            reset=not begun, order="C", accept_sources=True,
+        )  # fmt: skip
+        points, labels = checked if self._requires_y else (checked, None)
+        weight = check_sample_weight(sample_weight, points.shape[0])
+        add_statistics(self, self._statistics(points, labels, weight, partial=True))
+        return self
+
+
+def continues(learner: Any) -> bool:
+    """Return whether `partial_fit` has been called before; warn if `fit` was called instead."""
+    if not learner._sums and learner.__sklearn_is_fitted__():
+        warn_user(
+            "partial_fit begins anew, without what fit has learned: fit keeps no sums to add "
+            "to. Give partial_fit the points of fit as well."
+        )
+    return bool(learner._sums)
+
+
+def add_statistics(learner: Any, new: Statistics) -> None:
+    """Solve from new statistics and those of earlier calls, which stay if that fails."""
+    statistics = new.merge(learner._sums) if learner._sums else new
+    learner._solve(statistics.normalized())
+    learner._sums = statistics.sums
+
+
+def class_codes(y: ArrayLike, *, partial: bool = False) -> tuple[Array, Integers]:
+    """Return the classes and the code of each label; only a part of the points may be of one."""
+    if not partial:
+        return check_classification_target(y)
+    check_class_labels(y)
+    return encode(as_label_array(y, "y"), "y")
+
+
+def padded_components(
+    rows: Floats, n_components: int, exponent: int, dtype: np.dtype[Any]
+) -> Array:
+    """Return the map in the units of the points, with zero rows where there are too few.
+
+    `rows`: map of points that were divided by ``2**exponent``.
+    """
+    components = np.zeros((n_components, rows.shape[1]))
+    components[: len(rows)] = rows[:n_components]
+    return undo_scale(components, exponent, dtype)

@@ -1,0 +1,94 @@
+"""Learning from the scatters of similar and of dissimilar pairs, which add up over calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from metricfast._core.prior import initialize_metric
+from metricfast._core.scaling import center_and_rescale
+from metricfast._core.scatter import pair_scatter
+from metricfast._core.sums import Sums
+from metricfast._core.tuples import TupleSet
+from metricfast._core.types import Array, Floats, RandomState
+from metricfast.learners.base.closed_form import Statistics, add_statistics, continues
+from metricfast.learners.base.thresholds import check_calibration_params
+from metricfast.learners.tuples.factored import start_metric
+
+__all__ = ["fit_pairs", "pair_sums", "partial_fit_pairs", "prior_matrix"]
+
+
+def fit_pairs(
+    learner: Any,
+    pairs: ArrayLike,
+    y: ArrayLike,
+    calibration_params: Mapping[str, Any] | None,
+    sample_weight: ArrayLike | None,
+    validate: bool,
+) -> None:
+    """Fit a learner that has `_solve` to given pairs, and calibrate its threshold."""
+    calibration = check_calibration_params(calibration_params)
+    tuples = learner._prepare_tuples(pairs, y).weighted(sample_weight)
+    learner._sums = ()
+    learner._solve(Statistics((pair_sums(tuples),), sample=tuples).normalized())
+    learner.calibrate_threshold(pairs, y, **calibration, sample_weight=sample_weight)
+    if validate:
+        learner._validate_fit(
+            pairs, y, sample_weight=sample_weight, calibration_params=calibration_params
+        )
+
+
+def partial_fit_pairs(
+    learner: Any, pairs: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
+) -> None:
+    """Fit a learner that has `_solve` to these pairs and to the ones of earlier calls."""
+    if continues(learner):
+        tuples = learner._look_up(pairs, 2, y)
+    else:
+        tuples = learner._prepare_tuples(pairs, y)
+    add_statistics(learner, Statistics((pair_sums(tuples.weighted(sample_weight)),)))
+    learner.calibrate_threshold(pairs, y, sample_weight=sample_weight)
+
+
+def pair_sums(tuples: TupleSet) -> Sums:
+    """Sum the outer products of differences, of groups -1, of dissimilar pairs, and 1."""
+    d, index, groups = tuples.points.shape[1], tuples.index, np.array([-1, 1])
+    weights = np.ones(len(index)) if tuples.weight is None else tuples.weight
+    if not len(index):
+        return Sums.of_scatters(groups, np.zeros(2), np.zeros((2, d, d)), 0, tuples.points.dtype)
+    points, exponent = center_and_rescale(tuples.points)
+    scatters, totals = np.zeros((2, d, d)), np.zeros(2)
+    for place, group in enumerate(groups):
+        chosen = tuples.y == group
+        scatters[place] = pair_scatter(points, index[chosen], weights[chosen])
+        totals[place] = weights[chosen].sum()
+    found = Sums.of_scatters(groups, totals, scatters, exponent, points.dtype)
+    found.n_points, found.whole = len(index), bool((weights == np.floor(weights)).all())
+    return found
+
+
+def prior_matrix(
+    prior: str | Array,
+    random_state: int | RandomState | None,
+    tuples: TupleSet | None,
+    n_features: int,
+    *,
+    strictly_positive: bool,
+) -> Floats:
+    """Return the matrix that a prior names.
+
+    `tuples`: those of all points; None in `partial_fit`, which stores no points.
+    """
+    if tuples is not None:
+        return start_metric(tuples, prior, random_state, strictly_positive=strictly_positive)
+    if isinstance(prior, str) and prior == "covariance":
+        raise ValueError(
+            "prior='covariance' needs all points at once, and partial_fit keeps none: give the "
+            "matrix, as Covariance().fit(X).get_mahalanobis_matrix() does."
+        )
+    return initialize_metric(
+        np.empty((0, n_features)), prior, random_state, strictly_positive=strictly_positive
+    )
