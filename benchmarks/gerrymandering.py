@@ -40,7 +40,7 @@ from sklearn.preprocessing import StandardScaler
 
 import metricfast
 from benchmarks import data
-from metricfast.learners.votes.voting import vote_error
+from metricfast.metrics._neighbor_error import neighbor_error
 
 RESULTS = Path(__file__).resolve().parent / "results" / "gerrymandering.json"
 OFFICE = "office_caltech_surf"
@@ -82,7 +82,7 @@ def error(k: int, learner: Any, split: Split) -> float:
     x, y, x_test, y_test = split
     if learner is not None:
         x, x_test = learner.transform(x), learner.transform(x_test)
-    return 100 * vote_error(x_test, y_test, x, y, k, 1)
+    return 100 * neighbor_error(x, y, x_test, y_test, False, k, 1)
 
 
 def tuned(
@@ -222,7 +222,7 @@ def across(results: Results, count: int) -> None:
                 continue
             begin = time.process_time()
             if label == "Euclidean":
-                wrong = vote_error(b, yb, base, labels, 3, 1)
+                wrong = neighbor_error(base, labels, b, yb, False, 3, 1)
             else:
                 learner = metricfast.AsymmetricSimilarity(
                     tied=label == "one map", init="identity", C=0.03, random_state=0, n_jobs=1,

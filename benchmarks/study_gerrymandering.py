@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks import data
 from metricfast import NeighborhoodGerrymandering
-from metricfast.learners.votes.voting import vote_error
+from metricfast.metrics._neighbor_error import neighbor_error
 from metricfast.solvers import Adam
 
 SETS = ["letter", "usps", "vowel", "wine", "segmentation"]
@@ -58,8 +58,9 @@ def held_out_error(name: str, rate: float, C: float, init: str) -> float:
             n_jobs=1,
             solver=Adam(learning_rate=rate),
         ).fit(a, y[train])
-        points = learner.transform(b), y[test], learner.transform(a), y[train]
-        wrong += vote_error(*points, 3, 1) * len(test)
+        database, queries = learner.transform(a), learner.transform(b)
+        error = neighbor_error(database, y[train], queries, y[test], False, 3, 1)
+        wrong += error * len(test)
     return 100 * wrong / len(x)
 
 

@@ -148,10 +148,10 @@ inline RowMatrix<double> local_scatter(View<const double> points, Weights weight
             lane.degrees.tail(rest) += mass[i] * row;
         }
         renew(lane.product, count, d);
-        const View<const double> all = view(weighted);
+        const View<const double> masses = view(weighted);
         detail::multiply<double>(view(block).block(0, first, count, rest),
-                                 all.middle_rows(first, rest), view(lane.product));
-        detail::add_product_tn<double>(all.middle_rows(first, count), view(lane.product),
+                                 masses.middle_rows(first, rest), view(lane.product));
+        detail::add_product_tn<double>(masses.middle_rows(first, count), view(lane.product),
                                        view(lane.cross));
     });
     for (Index l = 1; l < lanes; ++l) {
