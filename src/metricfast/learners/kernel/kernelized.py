@@ -132,7 +132,16 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
         preprocessor: Any = None,
         random_state: int | RandomState | None = None,
     ) -> None:
-        self._take(locals())
+        self.learner = learner
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_components = n_components
+        self.method = method
+        self.preprocessor = preprocessor
+        self.random_state = random_state
 
     _fitted = "learner_"
     _sparse_formats = ()
