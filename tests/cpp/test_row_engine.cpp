@@ -165,8 +165,8 @@ TEST(inner_products) { gradient_matches<double>(HalfSquares<double>()); }
 TEST(losses_of_ranks) {
     const auto y = labels_of(n);
     gradient_matches<double>(CircleLoss<double>(0.25, 0.1, {y, y}));
-    gradient_matches<double>(SoftRankLoss<double, PrecisionForm>({}, 2.0, {y, y}));
-    gradient_matches<double>(SoftRankLoss<double, RecallForm>({{1, 40}, 3.0}, 2.0, {y, y}));
+    gradient_matches<double>(SoftRankLoss<double>(PrecisionForm{}, 2.0, {y, y}));
+    gradient_matches<double>(SoftRankLoss<double>(RecallForm{{1, 40}, 3.0}, 2.0, {y, y}));
 }
 
 TEST(functions_of_a_row) {

@@ -116,7 +116,7 @@ TEST(short_arrays_are_refused) {
         return RowEngine<double>(problem, loss, {}).value_and_gradient(view(gradient), {});
     };
     using Nca = NcaLoss<double>;
-    using SupCon = TwoSidedLoss<double, SupConForm>;
+    using SupCon = TwoSidedLoss<double>;
     const SupConForm form(0.1);
     const std::vector<std::int64_t> outside{0, 1, 2, 3, 4, 6};
     std::vector<double> slopes(6);

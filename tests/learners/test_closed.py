@@ -220,3 +220,12 @@ def test_bad_input_of_covariance():
         Covariance().fit(X, sample_weight=np.eye(150)[0])
     with pytest.raises(ValueError, match="pass y"):
         Covariance().fit(X, validate=True)
+
+
+@pytest.mark.parametrize("learner", [Covariance(), LFDA(), GMML_Supervised()])
+def test_partial_fit_begins_anew_after_a_fit_that_failed(learner):
+    learner.partial_fit(X[:, :3], Y)
+    with pytest.raises(ValueError, match="NaN"):
+        learner.fit(np.full((3, 2), np.nan), [0, 1, 1])
+    learner.partial_fit(X[::2], Y[::2]).partial_fit(X[1::2], Y[1::2])
+    assert learner.components_.shape[1] == learner.n_features_in_ == 4

@@ -79,7 +79,7 @@ class ClosedFormLearner(MahalanobisMixin):
 
     _requires_y = True
     _sums: tuple[Sums, ...] = ()  # of all calls of `partial_fit`
-    # Whether sums over parts are those of the whole: nothing is drawn, nor are neighbours found.
+    # Whether sums over parts add up to the sums over all points, without draws or neighbours.
     _exact_in_parts: bool = False
 
     @abstractmethod
@@ -183,12 +183,12 @@ class ClosedFormLearner(MahalanobisMixin):
         validate: bool = False,
         execute: Callable[..., Any] | None = None,
     ) -> Self:
+        self._sums = ()
         checked = self._prepare_inputs(
             X, y if self._requires_y else None, ensure_min_samples=2, accept_sources=not validate
         )
         points, labels = checked if self._requires_y else (checked, None)
         weight = check_sample_weight(sample_weight, points.shape[0])
-        self._sums = ()
         self._solve(self._statistics(points, labels, weight, execute=execute).normalized())
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
@@ -226,7 +226,7 @@ def add_statistics(learner: Any, new: Statistics) -> None:
 
 
 def class_codes(y: ArrayLike, *, partial: bool = False) -> tuple[Array, Integers]:
-    """Return the classes and the code of each label; only a part of the points may be of one."""
+    """Return the classes and the code of each label; `partial` allows a single class."""
     if not partial:
         return check_classification_target(y)
     check_class_labels(y)

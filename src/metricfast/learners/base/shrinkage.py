@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from metricfast._core.initialize import components_from_metric
 from metricfast._core.scatter import repetitions
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import kneighbors
@@ -21,15 +20,12 @@ __all__ = [
     "neighbor_error",
     "share_of_others",
     "shrunk",
-    "towards",
 ]
 
 
 # Points that are judged by their nearest neighbours, and how many of those.
 _JUDGED = 1000
 _NEIGHBORS = 3
-# How far a metric may be moved.
-_FRACTIONS = (0.1, 0.3, 0.6, 1.0)
 
 
 def shrunk(scatter: Floats, shrinkage: float, target: Floats | None = None) -> Floats:
@@ -104,35 +100,6 @@ def share_of_others(others: Array, wrong: Array, weight: Array, k: int = _NEIGHB
     """
     votes = count_votes(others, k)
     return float(weight @ (votes * wrong).sum(axis=1) / max(weight @ votes.sum(axis=1), 1e-300))
-
-
-def towards(
-    M: Floats,
-    covariance: Floats,
-    fraction: float,
-    judge: Callable[[Floats], float] | None,
-    n_components: int | None,
-) -> tuple[str, float, Floats]:
-    """Move a metric towards the Euclidean one by a fraction, or by the best of several.
-
-    With a `judge`, as `neighbor_error` returns it, that is towards the Euclidean distance or that
-    of standardized features, or not at all. All are scaled alike: points of that covariance are as
-    far from each other in the mean. Returns towards which, by what fraction, and the metric.
-    """
-    variances = np.diag(covariance)
-    targets = {
-        "identity": np.eye(len(M)),
-        "variance": np.diag(np.divide(1, variances, out=np.zeros(len(M)), where=variances > 0)),
-    }
-    size = float(np.sum(M * covariance))
-    scaled = {n: t * (size / float(np.sum(t * covariance))) for n, t in targets.items()}
-    if judge is None:
-        return "identity", fraction, (1 - fraction) * M + fraction * scaled["identity"]
-    moved = [("identity", 0.0, M)]
-    for name, target in scaled.items():
-        moved += [(name, f, (1 - f) * M + f * target) for f in _FRACTIONS]
-    errors = [judge(components_from_metric(m, n_components=n_components)) for _, _, m in moved]
-    return moved[int(np.argmin(errors))]
 
 
 def check_shrinkage(value: Any) -> float | None:

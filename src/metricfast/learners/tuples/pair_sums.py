@@ -31,8 +31,8 @@ def fit_pairs(
 ) -> None:
     """Fit a learner that has `_solve` to given pairs, and calibrate its threshold."""
     calibration = check_calibration_params(calibration_params)
-    tuples = learner._prepare_tuples(pairs, y).weighted(sample_weight)
     learner._sums = ()
+    tuples = learner._prepare_tuples(pairs, y).weighted(sample_weight)
     learner._solve(Statistics((pair_sums(tuples),), sample=tuples).normalized())
     learner.calibrate_threshold(pairs, y, **calibration, sample_weight=sample_weight)
     if validate:

@@ -16,11 +16,12 @@ from metricfast.learners.base.shrinkage import (
     check_shrinkage,
     judged_rows,
     neighbor_error,
-    towards,
 )
 
 __all__ = ["representative_sample", "shrink_metric"]
 
+# The fractions that "auto" tries.
+_FRACTIONS = (0.1, 0.3, 0.6, 1.0)
 # Points, codes of their classes, and weights.
 Sample = tuple[Array, Integers, Floats]
 
@@ -53,9 +54,31 @@ def shrink_metric(
     if not np.trace(covariance) > 0:
         return unchanged
     L = times_power_of_two(components.astype(np.float64), exponent)
-    error = neighbor_error(X, codes, weights) if fraction is None else None
-    target, chosen, M = towards(L.T @ L, covariance, fraction or 0.0, error, n_components)
-    if chosen == 0:
-        return target, chosen, components
+    M, simpler = L.T @ L, _simpler_metrics(L.T @ L, covariance)
+    if fraction is None:
+        error = neighbor_error(X, codes, weights)
+        tried = [("identity", 0.0, M)]
+        for name, other in simpler.items():
+            tried += [(name, f, (1 - f) * M + f * other) for f in _FRACTIONS]
+        errors = [error(components_from_metric(m, n_components=n_components)) for _, _, m in tried]
+        name, fraction, M = tried[int(np.argmin(errors))]
+    else:
+        name, M = "identity", (1 - fraction) * M + fraction * simpler["identity"]
+    if fraction == 0:
+        return name, fraction, components
     L = components_from_metric(M, n_components=n_components)
-    return target, chosen, undo_scale(L, exponent, components.dtype)
+    return name, fraction, undo_scale(L, exponent, components.dtype)
+
+
+def _simpler_metrics(M: Floats, covariance: Floats) -> dict[str, Floats]:
+    """Return the metrics of the Euclidean distance and of standardized features.
+
+    Both are scaled such that points of the covariance have the same mean squared distance as by M.
+    """
+    variances = np.diag(covariance)
+    metrics = {
+        "identity": np.eye(len(M)),
+        "variance": np.diag(np.divide(1, variances, out=np.zeros(len(M)), where=variances > 0)),
+    }
+    size = float(np.sum(M * covariance))
+    return {n: m * (size / float(np.sum(m * covariance))) for n, m in metrics.items()}
