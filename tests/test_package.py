@@ -137,7 +137,7 @@ print(np.array_equal(found, expected))
 RUN = runpy.run_path(str(Path(__file__).parents[1] / "run.py"))
 
 
-@pytest.mark.parametrize(("memory", "jobs"), [(64e9, 4), (4e9, 2), (2e9, 1), (0.5e9, 1)])
+@pytest.mark.parametrize(("memory", "jobs"), [(64e9, 4), (3e9, 3), (2e9, 2), (0.5e9, 1)])
 def test_compilers_fit_into_memory(monkeypatch, memory, jobs):
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     assert RUN["compilers"](memory) == jobs

@@ -70,7 +70,8 @@ class MappedDatabase final : public SearchDatabase {
     const Points &points() const override { return database_->points(); }
     SearchRoute route() const override { return database_->route(); }
     std::size_t bytes() const override {
-        return database_->bytes() + sizeof(double) * static_cast<std::size_t>(mapped_.size());
+        const Index mapped = maps_.query.size() != 0 ? points().rows() * points().cols() : 0;
+        return database_->bytes() + sizeof(double) * static_cast<std::size_t>(mapped);
     }
     DatabaseState state() const override { return database_->state(); }
     Span<const double> origin() const override { return origin_; }

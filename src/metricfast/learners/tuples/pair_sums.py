@@ -59,7 +59,7 @@ def pair_sums(tuples: TupleSet) -> Sums:
     weights = np.ones(len(index)) if tuples.weight is None else tuples.weight
     if not len(index):
         return Sums.of_scatters(groups, np.zeros(2), np.zeros((2, d, d)), 0, tuples.points.dtype)
-    points, exponent = center_and_rescale(tuples.points)
+    points, exponent = _in_safe_units(tuples.points)
     scatters, totals = np.zeros((2, d, d)), np.zeros(2)
     for place, group in enumerate(groups):
         chosen = tuples.y == group
@@ -68,6 +68,18 @@ def pair_sums(tuples: TupleSet) -> Sums:
     found = Sums.of_scatters(groups, totals, scatters, exponent, points.dtype)
     found.n_points, found.whole = len(index), bool((weights == np.floor(weights)).all())
     return found
+
+
+def _in_safe_units(points: Array) -> tuple[Array, int]:
+    """Return points whose squares neither overflow nor vanish, and the exponent of their unit.
+
+    Ordinary points are not copied.
+    """
+    largest = max(float(points.max()), -float(points.min()))
+    if 2.0**-200 < largest < 2.0**200:
+        return points, 0
+    scaled: tuple[Array, int] = center_and_rescale(points)
+    return scaled
 
 
 def prior_matrix(
