@@ -99,7 +99,7 @@ def _case(
 
     targets: list[Target] = [MemoryAtMost(1000)]
     if share is not None:
-        targets += [Speedup(reading, share) for reading in READINGS]
+        targets.append(Speedup("reading", share))
     return Case(
         f"scale-{name}" + "-small" * (n_points == SMALL),
         f"{title}, {n_points * ROW / 1e9:g} GB of float32 points on disk, d={WIDTH}",

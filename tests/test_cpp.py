@@ -221,6 +221,13 @@ def test_the_program_with_the_compiled_library(tmp_path: Path) -> None:
     run_as_printed(f"{commands} -- -v", tmp_path)
     assert "igen" not in (tmp_path / "build" / "build.ninja").read_text()
     assert run(tmp_path / program, directory=tmp_path) == found["text"]
+    # the same in Python
+    X, L = np.array([[0.0, 9], [1, -7], [3, 4], [6, 0], [10, 5]]), np.array([[1.0, 0]])
+    distances, rows = metricfast.kneighbors(X, X, 2, L=L)
+    value, gradient = metricfast.losses.NCA("sum", reduction="sum")(X @ L.T, [0, 0, 0, 1, 1])
+    lines = [f"point {i}: next is {rows[i, 1]} at {distances[i, 1]:g}" for i in range(5)]
+    by_map = " ".join(f"{number:.6g}" for number in (gradient.T @ X).ravel())
+    assert found["text"] == "\n".join([*lines, f"NCA: {value:.6g}, gradient {by_map}\n"])
 
 
 def test_the_program_of_the_page(tmp_path: Path) -> None:

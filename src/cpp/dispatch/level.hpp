@@ -12,7 +12,7 @@
 
 namespace metricfast {
 
-/// What a level offers.
+/// The functions of a level.
 struct Level {
     const Kernels &kernels;
     const LevelFunctions &functions; ///< of metricfast.h

@@ -1,4 +1,4 @@
-/// What a level shows of itself: its kernels, and its functions for C.
+/// The one symbol of a level's library: its kernels, and its functions for C.
 #include "dispatch/level.hpp"
 #include "areas.hpp"
 #include "metricfast/core/parallel.hpp"

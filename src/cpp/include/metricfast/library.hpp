@@ -22,7 +22,7 @@ class ThreadKernels {
     virtual int available_cpus() const = 0;
     /// No call uses more threads than this; 0: no limit.
     virtual void set_limit(int threads) const = 0;
-    /// How many different threads a call with `threads` runs on, seen from within its blocks.
+    /// Number of different threads that run the blocks of a call with `threads`.
     virtual int threads_used(int threads) const = 0;
 };
 

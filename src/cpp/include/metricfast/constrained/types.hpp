@@ -1,4 +1,4 @@
-/// What learners of constraints are asked, and what they answer.
+/// Arguments and results of the learners of pairs, triplets and quadruplets.
 #pragma once
 
 #include "metricfast/core/views.hpp"
@@ -20,14 +20,14 @@ struct ItmlBounds {
     double gamma;      ///< infinity: no slack
 };
 
-/// What a sweep did.
+/// Result of a sweep.
 struct ItmlSweep {
     double moved = 0; ///< sum of the absolute changes of the duals
     double norm = 0;  ///< Euclidean, of the duals after it
     Index held = 0;   ///< pairs whose step would have gone down into the rounding errors of M
 };
 
-/// What one pass over triplets has seen, each before its own update.
+/// Sums over one pass: each triplet counts before its own update.
 struct OasisTotals {
     double loss = 0;   ///< sum of v [1 - a^T W (b - c)]_+
     Index updates = 0; ///< triplets of positive loss

@@ -1,4 +1,4 @@
-/// How a call runs, and how it is cancelled.
+/// Threads, progress and cancellation of a call.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,9 @@ struct Cancelled : std::runtime_error {
     Cancelled() : std::runtime_error("metricfast: cancelled") {}
 };
 
-/// How a kernel runs. `keep_going` and `progress` are called on the calling thread alone, between
-/// blocks: `keep_going` at most every 20 ms (return false to cancel), `progress` with the share
-/// done.
+/// Threads, progress and cancellation of a call. `keep_going` and `progress` are called on the
+/// calling thread alone, between blocks: `keep_going` at most every 20 ms (return false to cancel),
+/// `progress` with the share done.
 struct Control {
     int threads = 0; ///< 0: default_threads()
     std::function<bool()> keep_going;

@@ -93,7 +93,7 @@ class Points {
         });
     }
 
-    /// Whether these are the same points in memory.
+    /// True if both view the same memory in the same shape.
     bool is(const Points &other) const {
         return visit([&](auto v) {
             return other.visit([&](auto w) {

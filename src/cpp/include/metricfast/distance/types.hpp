@@ -1,4 +1,4 @@
-/// What searches are asked, and what they answer.
+/// Arguments and results of searches.
 #pragma once
 
 #include "metricfast/core/views.hpp"
@@ -62,7 +62,7 @@ struct Frame {
     double apply(double x, Index c) const { return x * scale - centre[c] * scale; }
 };
 
-/// What a QuantizedDatabase is made of, panel by panel; may be kept in a file.
+/// Arrays of a QuantizedDatabase, panel by panel. A file may hold them.
 struct QuantizedParts {
     double step = 1;                ///< s
     Span<const std::uint8_t> data;  ///< u + 128
@@ -70,16 +70,16 @@ struct QuantizedParts {
     Span<const float> error, norm;  ///< of each panel, e and b
 };
 
-/// How a search tells what is too far: by boxes, or by bounds in so many bits.
+/// Bounds that a search prunes by: boxes of a tree, 8-bit integers, or floats.
 enum class SearchRoute { tree, integers, floats };
 
-/// What a database may be made ready with, where that is faster.
+/// Structures that a database may build, if they make its searches faster.
 struct DatabaseOptions {
     bool tree = true;     ///< of points with few coordinates
     bool integers = true; ///< a copy in 8 bits
 };
 
-/// What a database is made ready with, apart from a tree: what may be kept in a file, and mapped.
+/// State of a database without a tree. A file may hold it, and a program may map the file.
 struct DatabaseState {
     Frame frame;
     QuantizedParts parts;

@@ -13,7 +13,7 @@ template <class T> struct Layer {
     const T *bias = nullptr; ///< `width` values, or null: none
 };
 
-/// Where the gradient in a layer goes; a null bias for a layer without one.
+/// Output of a layer's gradient; the bias is null for a layer without one.
 template <class T> struct LayerGradient {
     View<T> weight;
     T *bias = nullptr;
@@ -45,7 +45,7 @@ template <class T> struct PeriodicMap {
     }
 };
 
-/// Where the gradient goes, of the same shapes.
+/// Outputs of the gradient, with the shapes of the parameters.
 template <class T> struct PeriodicGradient {
     View<T> frequencies;
     View<T> mix;

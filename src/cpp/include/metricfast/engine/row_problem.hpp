@@ -1,4 +1,4 @@
-/// What the row engine requires of its problem.
+/// Checks of a problem of the row engine.
 #pragma once
 
 #include "metricfast/engine/row_loss.hpp"

@@ -1,14 +1,14 @@
-/// What the row engine is asked, and what it answers.
+/// Arguments and results of the row engine.
 #pragma once
 
 #include "metricfast/core/views.hpp"
 
 namespace metricfast {
 
-/// What a loss is a function of.
+/// The argument of a loss.
 enum class RowKind { squared_distance, distance, inner_product };
 
-/// What one anchor contributes.
+/// Contribution of one anchor.
 struct RowValue {
     double value = 0;
     Index terms = 0;      ///< active terms, for the reduction mean_nonzero
@@ -87,7 +87,7 @@ struct RowTotals {
         weighted_terms += other.weighted_terms;
     }
 
-    /// What sums are multiplied with.
+    /// Factor of sums under a reduction.
     double factor(Reduction reduction) const {
         const double by = reduction == Reduction::sum    ? 1.0
                           : reduction == Reduction::mean ? weight

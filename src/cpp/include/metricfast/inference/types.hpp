@@ -1,4 +1,4 @@
-/// What inference is asked, and where it answers.
+/// Arguments and results of inference.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace metricfast {
 /// or the class of the nearest member of the set that is in T.
 enum class Ties { pessimistic, optimistic, label, nearest };
 
-/// What it costs to answer r where y is right: a matrix (classes x classes), or 1 unless r = y.
+/// Cost of the answer r if y is right: a matrix (classes x classes), or 1 unless r = y.
 struct VoteLoss {
     const double *matrix = nullptr;
     Index classes = 0;
@@ -34,8 +34,8 @@ struct InferenceOptions {
     bool greedy = false; ///< the heuristic of the literature in place of exact inference
 };
 
-/// Where results go, (queries x k) and one a query; null: not wanted. A query
-/// without a feasible set gets indices of -1 and a value of -inf.
+/// Outputs, (queries x k) and one a query; null for those that are not wanted. A query without a
+/// feasible set gets indices of -1 and a value of -inf.
 struct InferenceOutput {
     std::int64_t *indices = nullptr; ///< in order of (D, index)
     double *values = nullptr; ///< -(sum of squared distances), + the vote's loss if augmented
@@ -45,7 +45,7 @@ struct InferenceOutput {
     bool wanted() const { return indices != nullptr; }
 };
 
-/// What both forms of inference are asked.
+/// Arguments of targeted and of loss-augmented inference.
 struct InferenceProblem {
     Codes query_labels;
     Codes database_labels; ///< in [0, options.loss.classes), as the queries'

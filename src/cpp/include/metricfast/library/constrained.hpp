@@ -19,7 +19,7 @@ class ItmlSolver {
     virtual void read(View<double> M) const = 0;
 };
 
-/// What is computed in double, whatever the precision of points.
+/// Kernels that compute in double for points of either precision.
 class ConstraintKernels {
   public:
     virtual ~ConstraintKernels() = default;

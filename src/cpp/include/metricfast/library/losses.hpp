@@ -75,7 +75,7 @@ template <class T> class LossKernels {
                           std::vector<double> database_labels) const = 0;
 };
 
-/// What does not depend on the precision of points.
+/// Functions that do not depend on the precision of points.
 class LossTools {
   public:
     virtual ~LossTools() = default;

@@ -45,13 +45,14 @@ class SearchDatabase {
     virtual SearchRoute route() const = 0;
     /// Memory that it holds, without the points that it refers to.
     virtual std::size_t bytes() const = 0;
-    /// What restore_database() takes; of the route `integers` alone. Refers to this object.
+    /// State for restore_database(), which refers to this object. Only the route `integers` has
+    /// one.
     virtual DatabaseState state() const = 0;
-    /// What is subtracted from points before they are mapped.
+    /// Offset that is subtracted from points before they are mapped.
     virtual Span<const double> origin() const = 0;
 };
 
-/// What does not depend on the precision of results.
+/// Functions that do not depend on the precision of results.
 class PointKernels {
   public:
     virtual ~PointKernels() = default;
@@ -62,7 +63,7 @@ class PointKernels {
                                              double unit) const = 0;
     /// \param some points of the database.
     virtual Frame frame(const Points &some, double unit, double spread) const = 0;
-    /// What to subtract from points before embed(): nothing is rounded by that.
+    /// Offset to subtract from points before embed(). The subtraction is exact.
     virtual std::vector<double> embedding_origin(const Points &points) const = 0;
     /// out = (x - origin) L^T.
     virtual void embed(const Points &x, const Points &L, Span<const double> origin,
@@ -79,7 +80,7 @@ class PointKernels {
     virtual std::unique_ptr<SearchDatabase> restore_database(const Points &points, const Maps &maps,
                                                              Span<const double> origin,
                                                              const DatabaseState &state) const = 0;
-    /// Whether the processor multiplies 8-bit integers in registers.
+    /// True if the processor multiplies 8-bit integers in registers.
     virtual bool has_int8() const = 0;
     virtual void infer(const Points &queries, const Points &database,
                        const InferenceProblem &problem, const Control &control = {}) const = 0;

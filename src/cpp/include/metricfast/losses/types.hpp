@@ -47,7 +47,7 @@ struct ContrastiveSettings {
     bool squared_hinge = false;
 };
 
-/// How embedded distances enter: delta = D + eps_distance, or its root; log(delta + eps_log).
+/// Settings of ratios of distances: delta = D + eps_distance, or its root; log(delta + eps_log).
 struct RatioSettings {
     bool squared = true;
     bool drop_ties = true; ///< else eps_log times the row's mean is added to label distances
@@ -62,7 +62,7 @@ struct SoftplusSettings {
     double beta, base_negative, f_negative;
 };
 
-/// How far continuous labels are apart; `precomputed`: as a matrix says.
+/// Distance between continuous labels; `precomputed`: a matrix gives it.
 enum class LabelMetric { sqeuclidean, euclidean, cityblock, precomputed };
 
 /// Continuous labels of queries and of database points, one row each.
