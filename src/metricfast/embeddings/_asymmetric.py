@@ -117,7 +117,7 @@ class Asymmetric(CheckedEmbedding):
         if widths[0] != widths[1]:
             raise ValueError(
                 "query and database must have the same number of components, got "
-                f"{widths[0]} and {widths[1]}."
+                f"{widths[0]} and {widths[1]}: set n_components."
             )
         return parts[0] + parts[1]
 

@@ -530,7 +530,7 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         data = Sides(X, codes, database, labels, weight)
         few = data.few
         if not (issparse(few.points) or issparse(X)):
-            _check_units(few.points, "points of the database are")
+            _check_units(few.points, "database is")
             if widths[0] != widths[1]:
                 _check_units(few.X, "queries are")
         return data

@@ -135,6 +135,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         ValueError
             If X or `side` is not as above, or X so large that embedded points overflow.
         """
+        check_is_fitted(self, self._fitted)
         side = self._side(side)
         points = self._points(X) if side == "query" else self._database_points(X, "X")
         return self._embed(points, side)
