@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, hstack
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.class_weight import compute_sample_weight
@@ -248,13 +247,12 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         codes = self._labels.codes[rows]
         sizes = [len(known) for known in self._labels.known]
         n, w = len(E), np.ones(len(E)) if weight is None else weight
-        ends = np.arange(n), np.arange(n)
-        self._values = hstack(
+        self._values = np.concatenate(
             [
-                csr_array((np.ones(n), (ends[0], column)), shape=(n, size))
+                column[:, None] == np.arange(size)
                 for column, size in zip(codes.T, sizes, strict=True)
             ],
-            format="csr",
+            axis=1,
         )
         # Of each class its share of one point of all.
         self._prior = np.asarray(w @ self._values) / w.sum() / n
@@ -275,7 +273,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
             total: Floats = np.sum(logs, axis=0)
             return total
 
-        return Task(E, weight, self._values, losses, costs), codes[:, 0]
+        return Task(E, weight, self._values.astype(E.dtype), losses, costs), codes[:, 0]
 
     def _smoothed(self, means: Floats) -> Floats:
         found: Floats = (means + self._prior) / (1 + 1 / self._values.shape[0])
@@ -433,8 +431,8 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
 
     def _task(self, E: Array, rows: Integers, weight: Floats | None) -> tuple[Task, None]:
         numbers = self._numbers[rows].reshape(len(rows), -1)
-        self._values = numbers
-        unit = numbers / np.maximum(np.abs(numbers).max(axis=0), np.finfo(np.float64).tiny)
+        self._unit = np.maximum(np.abs(numbers).max(axis=0), np.finfo(np.float64).tiny)
+        self._values = unit = numbers / self._unit
         standard = unit - np.average(unit, axis=0, weights=weight)
         spread = np.sqrt(np.average(standard**2, axis=0, weights=weight))
         if not (spread > 0).any():
@@ -446,7 +444,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
             errors: Floats = ((means - standard[held_out]) ** 2).sum(axis=1)
             return errors
 
-        return Task(E, weight, standard, losses, costs, _FACTORS), None
+        return Task(E, weight, standard.astype(E.dtype), losses, costs, _FACTORS), None
 
     def predict(self, X: Any) -> Floats:
         """Return the mean of the values of `fit`, by their votes.
@@ -460,5 +458,6 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
         -------
         ndarray of shape (n_queries,) or (n_queries, n_outputs)
         """
-        means = self._means(X)
-        return means.reshape(len(means), *self._numbers.shape[1:])
+        means = self._means(X) * self._unit
+        found: Floats = means.reshape(len(means), *self._numbers.shape[1:])
+        return found

@@ -66,7 +66,7 @@ class SoftNeighbors(
     n_jobs: int | None
     verbose: bool | int
 
-    _values: Any  # what votes are the mean of, for each point that has a weight
+    _values: Array  # what votes are the mean of, (n_weighted, n_values)
 
     def _task(
         self, E: Array, rows: Integers, weight: Floats | None
@@ -181,9 +181,7 @@ class SoftNeighbors(
         self.parameters_ = [each.learned() for each in trained]
         embedded = self._embedded(E)
         self._voters = [SoftVotes(Z, weight, self.n_jobs) for Z in embedded]
-        self._database = self._voters[0].database
-        if len(embedded) > 1:
-            self._database = Database(np.concatenate(embedded, axis=1), n_jobs=self.n_jobs)
+        self._database = Database(np.concatenate(embedded, axis=1), n_jobs=self.n_jobs)
 
     def _embedded(self, E: Array) -> list[Array]:
         """Return encoded points under each of the maps."""
@@ -198,14 +196,14 @@ class SoftNeighbors(
         """Return points under each of the maps; without any those of `fit`, and what they leave."""
         check_is_fitted(self, "parameters_")
         if X is None:
-            return [each.database.points_ for each in self._voters], np.arange(len(self._rows))
+            return [each.points for each in self._voters], np.arange(len(self._rows))
         return self._embedded(self._table.encoded(self, X)), None
 
     def _means(self, X: Any) -> Floats:
         """Return the mean of what the maps say."""
         queries, exclude = self._queries(X)
         found = [
-            voters.means(self._values, Z, exclude, self.n_jobs)
+            voters.means(self._values.astype(np.float64), Z, exclude, self.n_jobs)
             for voters, Z in zip(self._voters, queries, strict=True)
         ]
         means: Floats = np.mean(found, axis=0)

@@ -38,8 +38,8 @@ class Task:
     ----------
     points : ndarray of shape (n_samples, n_encoded)
     weight : ndarray of shape (n_samples,), or None
-    values : ndarray or sparse array of shape (n_samples, n_values)
-        What votes are the mean of.
+    values : ndarray of shape (n_samples, n_values)
+        What votes are the mean of, in the precision of the points.
     losses : list of (loss, ndarray of shape (n_samples,))
         Of each output, and its labels.
     costs : callable
@@ -50,7 +50,7 @@ class Task:
 
     points: Array
     weight: Floats | None
-    values: Any
+    values: Array
     losses: list[tuple[Loss, Array]]
     costs: Callable[[Floats, Integers], Floats]
     factors: Sequence[float] = (1.0,)
