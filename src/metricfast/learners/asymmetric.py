@@ -91,8 +91,9 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
     n_neighbors : int, default=3
         Number of neighbours that vote.
     n_components : int, optional
-        Number of rows of U and V, by default n_features (or those of `init`); at most twice that,
-        where every quadratic form of stacked points has its maps.
+        Number of rows of U and V, by default n_features (or those of `init`); at most the number
+        of features of both sides together, where every quadratic form of stacked points has its
+        maps.
     tied : bool, default=False
         Learn one map for both sides, for comparison: U = V, or `query` alone.
     query, database : Embedding, optional
@@ -124,13 +125,14 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
 
     Attributes
     ----------
-    components_query_, components_database_ : ndarray of shape (n_components, n_features)
+    components_query_ : ndarray of shape (n_components, n_features)
+    components_database_ : ndarray of shape (n_components, n_features_database)
         U and V, where the maps are linear. They map points less the means below: so functions that
         take `U` and `V` get ``X - mean_query_`` and ``X_database - mean_``.
     embedding_ : Embedding
     parameters_ : list of ndarray
         Its parameters.
-    mean_ : ndarray of shape (n_features,)
+    mean_ : ndarray of shape (n_features_database,)
         The mean of the database, subtracted from its points, and
     mean_query_ : ndarray of shape (n_features,)
         what is subtracted from queries: with ``tied=True`` the same, else the mean that they had if
@@ -239,8 +241,10 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             memory maps, here and in `X_database`, mini-batches hold a part at a time.
         y : array-like of shape (n_samples,)
             Their classes.
-        X_database : {array-like, sparse matrix} of shape (n_database, n_features), optional
-            By default the queries, each left out of its own neighbours. For pipelines, searches and
+        X_database : {array-like, sparse matrix} of shape (n_database, n_features_database), \
+                optional
+            By default the queries, each left out of its own neighbours. With two maps it may have
+            other features than the queries: give `n_components`. For pipelines, searches and
             cross-validation, use `FixedDatabase`: scikit-learn does not transform `X_database`, and
             splits it like `X` if it is as long.
         y_database : array-like of shape (n_database,), optional
@@ -452,15 +456,16 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         both = Asymmetric(self.query or linear, self.database or linear)
         return clone(both)  # type: ignore[no-any-return]
 
-    def _check_rows(self, width: int) -> None:
+    def _check_rows(self, width: int, width_of_queries: int) -> None:
         """Refuse more rows than any quadratic form of stacked points needs."""
         rows = self.n_components
         if rows is None and np.ndim(as_given_map(self.init)) == 2:
             rows = len(self.init)
-        if isinstance(rows, Integral) and rows > 2 * width:
+        most = width + width_of_queries
+        if isinstance(rows, Integral) and rows > most:
             raise ValueError(
-                f"n_components must be at most {2 * width}, twice the number of features; found "
-                f"{rows}."
+                f"n_components must be at most {most}, the features of queries and database "
+                f"together; found {rows}."
             )
 
     def _load(
@@ -487,7 +492,6 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             X, y = check_points(self, X, y, **how)
         X = hold(X, needed)
         weight = check_sample_weight(sample_weight, X.shape[0])
-        self._check_rows(X.shape[1])
         if (X_database is None) != (y_database is None):
             raise ValueError("X_database and y_database must be given together.")
         dtype = X.dtype
@@ -495,7 +499,11 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             self.classes_, codes = check_classification_target(y)
             database, labels = X, codes
         else:
-            database = check_points(self, X_database, name="X_database", **how)
+            if self.tied:
+                database = check_points(self, X_database, name="X_database", **how)
+            else:
+                del how["preprocessor"], how["reset"]
+                database = self._database_points(X_database, reset=reset, **how)
             if isinstance(database, Source):
                 database = hold(Named(database, "X_database"), needed, "X_database")
             self.classes_, labels = check_classification_target(
@@ -503,10 +511,12 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             )
             codes = self._codes(y, "y")
             dtype = np.result_type(X.dtype, database.dtype)
+        widths = database.shape[1], X.shape[1]
+        self._check_rows(*widths)
         if issparse(X) or issparse(database):
-            self.mean_ = self.mean_query_ = np.zeros(X.shape[1], dtype)
+            self.mean_, self.mean_query_ = (np.zeros(width, dtype) for width in widths)
         else:
-            if means is None or means[0].shape != (X.shape[1],):
+            if means is None or tuple(map(len, means)) != widths:
                 means = (mean_of_any(database),) * 2
                 if X_database is not None and not self.tied:
                     means = means[0], mean_of_queries(X, codes, weight, database, labels)
@@ -518,9 +528,11 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             X = _less(X, self.mean_query_, dtype, _OF_QUERIES)
             database = _less(database, self.mean_, dtype, _OF_DATABASE)
         data = Sides(X, codes, database, labels, weight)
-        points = data.few.points
-        if not (issparse(points) or issparse(X)):
-            _check_units(points)
+        few = data.few
+        if not (issparse(few.points) or issparse(X)):
+            _check_units(few.points, "database is")
+            if widths[0] != widths[1]:
+                _check_units(few.X, "queries are")
         return data
 
     def _largest_cost(self) -> float:
@@ -547,20 +559,16 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             self.components_query_ = self.parameters_[0]
             self.components_database_ = self.parameters_[-1]
 
-    def _side(self, side: str | None) -> str:
-        if side is None and self.embedding_.asymmetric and self._own_queries() is None:
-            raise ValueError(
-                "side must be 'query' or 'database': fit had a database, and there are two maps. "
-                "Points that are searched in are of the database."
-            )
-        return super()._side(side)
+    @property
+    def _has_database(self) -> bool:
+        return self._own_queries() is None
 
     def get_mahalanobis_matrix(self) -> Array:
         r"""Return W, the quadratic form of a query stacked on a database point, less their means.
 
         Returns
         -------
-        ndarray of shape (2 * n_features, 2 * n_features)
+        ndarray of shape (2 * n_features, 2 * n_features), or the sum of both numbers of features
             :math:`[U, -V]^T [U, -V]`.
 
         Raises
@@ -618,11 +626,11 @@ def _less(X: Any, mean: Array, dtype: Any, share: float = SHARE) -> Any:
     return csr_array(X) if issparse(X) else np.ascontiguousarray(X - mean)
 
 
-def _check_units(centred: Array) -> None:
+def _check_units(centred: Array, name: str) -> None:
     """Refuse units in which squares, or their inverses, overflow."""
     spread = log2_spread(centred) if np.isfinite(centred).all() else (np.inf, 0.0)
     if spread is not None and abs(spread[0]) > np.finfo(centred.dtype).maxexp // 5:
         raise ValueError(
-            f"The database is spread over about 2^{spread[0]}, too much or too little for "
+            f"The {name} spread over about 2^{spread[0]}, too much or too little for "
             f"{centred.dtype}: multiply all points by a number that makes its spread about 1."
         )
