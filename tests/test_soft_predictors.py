@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import metricfast as mf
+from metricfast.predictors.soft_training import Course
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.predictors.tables import Table
 
@@ -82,7 +83,7 @@ def test_tables_are_encoded(package):
     assert found.dtype == np.float32
     np.testing.assert_allclose(found[0], [0, 0, 1, 1, 0, 0, 0], atol=1e-6)
     np.testing.assert_allclose(found[1, 3:], [0, 0, 0, 1])
-    assert table.n_indicators == 4
+    assert table.n_indicators == 6
 
 
 def test_columns_of_categories_are_said_as_in_gradient_boosting():
@@ -258,6 +259,41 @@ def test_weights_of_classes_are_weights_of_their_points():
         routed = make_pipeline(scaler, model)
         routed.fit(X, Y, sample_weight=[given[label] for label in Y])
     assert (routed.predict(X) == by_point.predict(X)).mean() > 0.95
+
+
+@every_kind
+def test_batches_are_bounded(kind):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 3))
+    y = (X[:, 0] > 0) if kind is mf.NCAClassifier else X[:, 0]
+    model = kind(**QUICK | {"max_epochs": 2, "scale": 0.3}).fit(X, y)
+    assert list(model.choices_) == ["linear", "periodic, scale 0.3"]
+    assert model.score(X, y) > 0.6
+    course = Course("adamw", 0.01, 0.0, "auto", 0.5, 100, 20, None, False)
+    for n, anchors, candidates in (
+        (300, 150, 75), (2000, 250, 875), (6000, 750, 2625), (50_000, 1020, 4096)
+    ):  # fmt: skip
+        batches = list(course.batches(n, np.random.RandomState(0)))
+        assert {len(batch.rows) for batch in batches} <= {
+            size + count
+            for size in (anchors, anchors + 1)
+            for count in range(candidates - 1, candidates + 1)
+        }
+        own = np.concatenate([batch.rows[: batch.n_anchors] for batch in batches])
+        np.testing.assert_array_equal(np.sort(own), np.arange(n))
+        assert all(len(np.unique(batch.rows)) == len(batch.rows) for batch in batches)
+
+
+def test_columns_of_two_numbers_have_no_periodic_features():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(2, size=200) * 7.0, rng.normal(size=200)])
+    y = (X[:, 0] > 0) ^ (X[:, 1] > 0)
+    model = mf.NCAClassifier(**QUICK | {"max_epochs": 30}, periodic=True, scale=0.3).fit(X, y)
+    assert model.embedding_.n_passthrough == 1
+    assert [len(array) for array in model.parameters_[0]] == [1, 3, 3, 4]
+    assert model.score(X, y) > 0.9
+    only = mf.NCAClassifier(**QUICK, periodic=True).fit(X[:, :1], y)
+    assert isinstance(only.embedding_, mf.embeddings.Linear)
 
 
 def test_without_early_stopping_all_points_are_trained_on():
