@@ -5,6 +5,7 @@
 #include "metricfast/distance/neighbors.hpp"
 #include "metricfast/distance/paired.hpp"
 #include "metricfast/distance/radius.hpp"
+#include "metricfast/distance/soft_votes.hpp"
 #include "metricfast/inference/batch.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -205,6 +206,11 @@ template <class T> class LevelSearch final : public SearchKernels<T> {
                                                     most);
         });
         return lists;
+    }
+    void soft_votes(const Points &queries, const Points &database, View<const T> values,
+                    Weights log_weight, Codes exclude, View<double> out,
+                    const Control &control) const override {
+        metricfast::soft_votes<T>(queries, database, values, log_weight, exclude, out, control);
     }
     void infer(View<const T> distances, const InferenceProblem &problem,
                const Control &control) const override {

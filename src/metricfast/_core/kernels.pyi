@@ -88,6 +88,9 @@ class Kernels(Protocol):
         self, x: A, y: A, radius: float, U: A | None, V: A | None, exclude: Rows, sort: bool,
         squared: bool, single: bool, most: int, threads: int, /
     ) -> tuple[A, NDArray[int64], NDArray[int64], int]: ...
+    def soft_votes(
+        self, x: A, y: A, values: A, log_weight: A | None, exclude: Rows, out: A, threads: int, /
+    ) -> None: ...
     def infer(
         self, queries: A, database: A | None, labels: A, database_labels: A, k: int, classes: int,
         loss_matrix: A | None, ties: str, greedy: bool, exclude: Rows, targeted: Any,

@@ -125,6 +125,15 @@ template <class T> class SearchKernels {
     radius_neighbors(const Points &queries, const Points &database, double radius, const Maps &maps,
                      Codes exclude, bool sorted, bool squared, const Control &control = {},
                      std::int64_t most = std::numeric_limits<std::int64_t>::max()) const = 0;
+    /// out(i, v) = sum_j p_ij values(j, v), where p_i is the softmax over j of log_weight_j - |q_i
+    /// - x_j|, in one pass over the database and in T.
+    /// \param values (database x outputs).
+    /// \param log_weight one a database row, or null: 0.
+    /// \param exclude for each query a row that does not vote for it, -1 for none, or null.
+    /// \param out (queries x outputs), written; NaN where no row is left.
+    virtual void soft_votes(const Points &queries, const Points &database, View<const T> values,
+                            Weights log_weight, Codes exclude, View<double> out,
+                            const Control &control = {}) const = 0;
     /// \param distances squared, (queries x database).
     virtual void infer(View<const T> distances, const InferenceProblem &problem,
                        const Control &control = {}) const = 0;
