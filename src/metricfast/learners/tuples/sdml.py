@@ -22,7 +22,7 @@ from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.tuples.drawing import draw_pairs
 from metricfast.learners.tuples.graphical_lasso import MAX_ITER, graphical_lasso
-from metricfast.learners.tuples.iterated import IterationProgress, fitted_inside
+from metricfast.learners.tuples.iterated import IterationProgress
 from metricfast.learners.tuples.pair_sums import (
     fit_pairs,
     pair_sums,
@@ -198,6 +198,10 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         return self
 
     def _solve(self, statistics: Statistics) -> None:
+        self._minimize(statistics, self)
+
+    def _minimize(self, statistics: Statistics, fitted: Any) -> None:
+        """Learn from sums over pairs. `fitted`: the learner that gets the fitted attributes."""
         check_range("balance_param", self.balance_param)
         check_range("sparsity_param", self.sparsity_param)
         (pairs,) = statistics.sums
@@ -208,13 +212,13 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
             self.prior, self.random_state, statistics.sample, len(loss), strictly_positive=True
         )
         with np.errstate(over="ignore", invalid="ignore"):
-            self.balance_param_ = self._bounded_balance(loss, prior)
-            matrix = _check_finite(inv(prior) + self.balance_param_ * loss)
+            fitted.balance_param_ = self._bounded_balance(loss, prior)
+            matrix = _check_finite(inv(prior) + fitted.balance_param_ * loss)
         M = prior
 
         def set_fitted() -> None:
             L = components_from_metric(M, n_components=self.n_components)
-            self.components_ = L.astype(pairs.dtype, copy=False)
+            fitted.components_ = L.astype(pairs.dtype, copy=False)
 
         def observer(iteration: int, off: float, present: Floats) -> bool:
             nonlocal M
@@ -222,7 +226,7 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
             return progress(iteration, off)
 
         try:
-            with IterationProgress(self, MAX_ITER, set_fitted) as progress:
+            with IterationProgress(fitted, MAX_ITER, set_fitted) as progress:
                 M = graphical_lasso((matrix + matrix.T) / 2, float(self.sparsity_param), observer)
         except np.linalg.LinAlgError as error:
             raise ValueError(
@@ -362,8 +366,7 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
             self.balance_param, self.sparsity_param, self.prior, self.verbose,
             random_state=self.random_state, n_components=self.n_components,
         )  # fmt: skip
-        with fitted_inside(self, sdml):
-            sdml._solve(statistics)
+        sdml._minimize(statistics, self)
 
 
 def _check_finite(matrix: Floats) -> Floats:
