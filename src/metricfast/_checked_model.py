@@ -75,14 +75,15 @@ _RULES: dict[str, _ArrayRule | _ValueRule] = {
     "bilinear_": _ArrayRule(_FLOATS, ("n_features_in_", "n_features_in_")),
     "A_": _ArrayRule(_FLOATS, ("n_features_in_", "n_features_in_")),
     "components_query_": _ArrayRule(_FLOATS, ("n_components", "n_features_in_")),
-    "components_database_": _ArrayRule(_FLOATS, ("n_components", "n_features_in_")),
-    "mean_": _ArrayRule(_FLOATS, ("n_features_in_",)),
+    "components_database_": _ArrayRule(_FLOATS, ("n_components", "n_features_database")),
+    "mean_": _ArrayRule(_FLOATS, ("n_features_database",)),
     "mean_query_": _ArrayRule(_FLOATS, ("n_features_in_",)),
     "embedding_": _ValueRule("an embedding", lambda value: isinstance(value, Embedding)),
     "parameters_": _ValueRule("a list of arrays", lambda value: type(value) is list),
     # Points and labels.
     "classes_": _ArrayRule((), ("n_classes",)),
     "feature_names_in_": _ArrayRule(("object",), ("n_features_in_",)),
+    "feature_names_database_in_": _ArrayRule(("object",), ("n_features_database",)),
     "database_embedding_": _ArrayRule(_FLOATS, ("n_database", "n_components")),
     "query_embedding_": _ArrayRule(_FLOATS, ("n_database", "n_components")),
     "database_labels_": _ArrayRule(_INTEGERS, ("n_database",)),
@@ -217,10 +218,10 @@ def _check_numbers(name: str, value: Array) -> None:
 
 def _check_labels(name: str, fitted: Mapping[str, Any]) -> None:
     """Refuse labels that are no indices of classes, and classes and names that are none."""
-    names = fitted.get("feature_names_in_", ())
-    for other in names:
-        if type(other) is not str:
-            raise ValueError(f"{name}feature_names_in_ must hold text, got {_described(other)}")
+    for key in ("feature_names_in_", "feature_names_database_in_"):
+        for other in fitted.get(key, ()):
+            if type(other) is not str:
+                raise ValueError(f"{name}{key} must hold text, got {_described(other)}")
     if "classes_" not in fitted:
         return
     classes = fitted["classes_"].tolist()
@@ -260,8 +261,12 @@ def _check_embedding(estimator: EmbeddedMetricMixin, name: str) -> None:
             )
         _check_numbers(f"{name}parameters_[{i}]", array)
     parameters = [np.ascontiguousarray(array) for array in estimator.parameters_]
-    point = np.zeros((1, estimator.n_features_in_), np.result_type(np.float32, *parameters))
-    for side in ("query", "database"):
+    width, asymmetric = estimator.n_features_in_, estimator.embedding_.asymmetric
+    if len(estimator.mean_) != width and not (asymmetric and hasattr(estimator, "mean_query_")):
+        raise ValueError(f"{name}mean_ must have shape ({width},), got {estimator.mean_.shape}")
+    dtype = np.result_type(np.float32, *parameters)
+    for side, n_features in (("query", width), ("database", len(estimator.mean_))):
+        point = np.zeros((1, n_features), dtype)
         try:
             embedded = estimator.embedding_.forward(parameters, point, side=side)[0]
         except ValueError as error:

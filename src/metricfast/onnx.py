@@ -87,7 +87,10 @@ def to_onnx(
     types = skl2onnx.common.data_types
     if initial_types is None:
         kind = types.FloatTensorType if np.dtype(dtype) == np.float32 else types.DoubleTensorType
-        initial_types = [("X", kind([None, estimator.n_features_in_]))]
+        width = estimator.n_features_in_
+        if side == "database" and isinstance(estimator, EmbeddedMetricMixin):
+            width = len(estimator.mean_)
+        initial_types = [("X", kind([None, width]))]
     options = {id(learner): {"side": side} for learner in learners}
     model = skl2onnx.to_onnx(
         estimator, initial_types=initial_types, target_opset=_OPSET, options=options

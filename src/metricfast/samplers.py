@@ -8,13 +8,16 @@ A sampler is asked once, with the labels, and then gives the batches of one epoc
 
 In an epoch each point is drawn as an anchor exactly once. With
 ``DenseTriplet(all_anchors=True)`` the other points of a batch are anchors too.
+
+Queries and a database of other points have labels each, ``sampler.prepare(y, y_database=...)``. The
+anchors are then queries, and all other rows of a batch are rows of the database.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sized
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,10 +31,10 @@ from metricfast._core.arguments import (
     check_random_state,
 )
 from metricfast._core.arrays import as_labels
-from metricfast._core.targets import as_label_array, by_appearance, encode
-from metricfast._core.types import Floats, Integers, RandomState
+from metricfast._core.targets import as_label_array, by_appearance, encode, encode_together
+from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._labels.binding import SaidDistance, bind_labels
-from metricfast._labels.neighbors import label_neighbors
+from metricfast._labels.neighbors import label_neighbors, label_neighbors_between
 
 __all__ = ["Batch", "ClassBalanced", "DenseTriplet", "Sampler", "Uniform"]
 
@@ -44,7 +47,8 @@ class Batch(NamedTuple):
     Attributes
     ----------
     rows : ndarray of int64
-        Different row indices, the anchors first.
+        Different row indices, the anchors first. With a database, anchors are rows of the queries,
+        and the others rows of the database.
     n_anchors : int
         The number of rows that are anchors.
     """
@@ -65,16 +69,20 @@ class Sampler(BaseEstimator):  # type: ignore[misc]
         self,
         y: ArrayLike,
         *,
+        y_database: ArrayLike | None = None,
         random_state: Seed = 0,
         batch_size: int | None = None,
         n_jobs: int | None = None,
     ) -> Epoch:
-        """Do what is done once.
+        """Prepare the epochs: do once what all of them need.
 
         Parameters
         ----------
         y : array-like of shape (n_samples,) or (n_samples, n_labels), or sequence of objects
             Labels.
+        y_database : array-like of shape (n_database,) or (n_database, n_labels), or sequence of \
+                objects, optional
+            Labels of a database of other points. By default the points are their own database.
         random_state : int, RandomState or None, default=0
             Decides what is drawn once and for all. All else is drawn from the generator that each
             epoch is given.
@@ -93,15 +101,22 @@ class Sampler(BaseEstimator):  # type: ignore[misc]
         ValueError
             If a parameter has a value that cannot be used, or does not fit the labels.
         """
-        sized = isinstance(y, Sized) and getattr(y, "ndim", 1) > 0 and not issparse(y)
-        if not sized or isinstance(y, (str, bytes)) or len(y) == 0:  # type: ignore[arg-type]
-            raise ValueError(f"y must hold one label a point, got shape {np.shape(y)}.")
+        _check_sized(y, "y")
         size = check_count("batch_size", self.batch_size if batch_size is None else batch_size, 1)
-        return self._prepare(y, size, random_state, n_jobs)
+        if y_database is None:
+            return self._prepare(y, size, random_state, n_jobs)
+        _check_sized(y_database, "y_database")
+        return self._prepare_both(y, y_database, size, random_state, n_jobs)
 
     def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
-        """Do it, for batches of a size."""
+        """Prepare batches of a size."""
         raise NotImplementedError(f"{type(self).__name__} must define prepare.")
+
+    def _prepare_both(
+        self, y: ArrayLike, y_database: ArrayLike, size: int, seed: Seed, n_jobs: int | None
+    ) -> Epoch:
+        """Prepare batches of queries and database points."""
+        raise NotImplementedError(f"{type(self).__name__} draws no batches of a database.")
 
 
 class Uniform(Sampler):
@@ -112,6 +127,8 @@ class Uniform(Sampler):
     batch_size : int, default=128
         The most points in a batch: 191 points make batches of 96 and 95. No batch has a single
         point, unless `batch_size` is 1: of an odd number of points in pairs, three are together.
+        With a database, the most queries in a batch, which has as many database points (all of
+        them, if they are fewer).
 
     Examples
     --------
@@ -134,6 +151,17 @@ class Uniform(Sampler):
 
         return epoch
 
+    def _prepare_both(
+        self, y: ArrayLike, y_database: ArrayLike, size: int, seed: Seed, n_jobs: int | None
+    ) -> Epoch:
+        n, m = len(y), len(y_database)  # type: ignore[arg-type]
+
+        def epoch(rng: RandomState) -> Iterator[Batch]:
+            for rows in np.array_split(rng.permutation(n), batch_count(n, size)):
+                yield _with_database(rows, np.empty(0, np.int64), len(rows), m, rng)
+
+        return epoch
+
 
 class ClassBalanced(Sampler):
     """Batches in which classes have several members.
@@ -146,7 +174,9 @@ class ClassBalanced(Sampler):
     ----------
     m_per_class : int, default=8
     batch_size : int, default=128
-        As of `Uniform`: the last group of a batch is cut where batches are made alike in size.
+        See `Uniform`: the last group of a batch is cut where batches are made alike in size. With
+        a database, a batch has up to `m_per_class` database points of each of its classes, and at
+        least as many database points as queries.
 
     Examples
     --------
@@ -163,18 +193,39 @@ class ClassBalanced(Sampler):
         self.batch_size = batch_size
 
     def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
-        labels = as_label_array(y, "y")
-        if labels.ndim != 1:
-            raise ValueError(
-                f"y must hold one class a point for ClassBalanced, got shape {labels.shape}: use "
-                "Uniform or DenseTriplet for labels of several numbers."
-            )
         group = check_count("m_per_class", self.m_per_class, 1)
-        codes = encode(labels, "y")[1]
+        codes = encode(_one_class_each(y, "y"), "y")[1]
 
         def epoch(rng: RandomState) -> Iterator[Batch]:
             for rows in class_batches(codes, size, rng, group):
                 yield Batch(rows, len(rows))
+
+        return epoch
+
+    def _prepare_both(
+        self, y: ArrayLike, y_database: ArrayLike, size: int, seed: Seed, n_jobs: int | None
+    ) -> Epoch:
+        group = check_count("m_per_class", self.m_per_class, 1)
+        labels = [_one_class_each(y, "y"), _one_class_each(y_database, "y_database")]
+        known, (codes, of_database) = encode_together(labels, "y")
+        counts = np.bincount(of_database, minlength=len(known))
+        starts = np.cumsum(counts) - counts
+
+        def epoch(rng: RandomState) -> Iterator[Batch]:
+            order = rng.permutation(len(of_database))
+            members = order[np.argsort(of_database[order], kind="stable")]
+            drawn = np.zeros(len(known), np.int64)  # of each class, in this epoch
+            for rows in class_batches(codes, size, rng, group):
+                classes = np.unique(codes[rows])
+                classes = classes[counts[classes] > 0]
+                taken = np.minimum(counts[classes], group)
+                of_class = np.repeat(classes, taken)
+                step = np.arange(taken.sum()) - np.repeat(np.cumsum(taken) - taken, taken)
+                place = (drawn[of_class] + step) % counts[of_class]
+                drawn[classes] += taken
+                yield _with_database(
+                    rows, members[starts[of_class] + place], len(rows), len(order), rng
+                )
 
         return epoch
 
@@ -195,6 +246,7 @@ class DenseTriplet(Sampler):
         Anchors drawn together.
     all_anchors : bool, default=False
         Count all points of a batch as anchors of the loss, not only those that it was drawn for.
+        Points of a database are no anchors.
     ties : {"keep", "drop"}, default="keep"
         Whether points with the very label of the anchor are among its neighbours. Which of several
         points of the same label are taken is drawn, once.
@@ -272,6 +324,65 @@ class DenseTriplet(Sampler):
                 yield Batch(rows, len(rows) if self.all_anchors else len(chosen))
 
         return epoch
+
+    def _prepare_both(
+        self, y: ArrayLike, y_database: ArrayLike, size: int, seed: Seed, n_jobs: int | None
+    ) -> Epoch:
+        sizes = len(y), len(y_database)  # type: ignore[arg-type]
+        said = "euclidean" if self.label_distance is None else self.label_distance
+        distance, labels, of_database = bind_labels(said, y, y_database, sizes=sizes)
+        k = check_count("n_neighbors", self.n_neighbors, 0)
+        anchors = check_count("n_anchors", self.n_anchors, 1)
+        check_choice("ties", self.ties, ("keep", "drop"))
+        check_bool("all_anchors", self.all_anchors)
+        if self.all_anchors:
+            raise ValueError(
+                "all_anchors must be False with a database, whose points are no anchors: draw "
+                "more anchors by n_anchors."
+            )
+        if anchors * (k + 1) > size:
+            raise ValueError(
+                f"batch_size must be at least n_anchors * (n_neighbors + 1) = {anchors * (k + 1)}, "
+                f"got {size}."
+            )
+        near = label_neighbors_between(
+            labels, of_database, min(k, sizes[1]), distance, ties=self.ties,
+            rng=check_random_state(seed), n_jobs=n_jobs,
+        )  # fmt: skip
+
+        def epoch(rng: RandomState) -> Iterator[Batch]:
+            order = rng.permutation(sizes[0])
+            for first in range(0, sizes[0], anchors):
+                chosen = order[first : first + anchors]
+                wanted = near[chosen].ravel()
+                wanted = wanted[wanted >= 0]
+                yield _with_database(chosen, wanted, size - len(chosen), sizes[1], rng)
+
+        return epoch
+
+
+def _with_database(
+    queries: Integers, wanted: Integers, size: int, m: int, rng: RandomState
+) -> Batch:
+    """Return a batch of queries, wanted rows of the database, and others drawn up to `size`."""
+    size = min(m, max(size, len(wanted)))
+    return Batch(np.concatenate([queries, _fill(wanted, size, m, rng)]), len(queries))
+
+
+def _check_sized(y: Any, name: str) -> None:
+    sized = isinstance(y, Sized) and getattr(y, "ndim", 1) > 0 and not issparse(y)
+    if not sized or isinstance(y, (str, bytes)) or len(y) == 0:
+        raise ValueError(f"{name} must hold one label a point, got shape {np.shape(y)}.")
+
+
+def _one_class_each(y: ArrayLike, name: str) -> Array:
+    labels = as_label_array(y, name)
+    if labels.ndim != 1:
+        raise ValueError(
+            f"{name} must hold one class a point for ClassBalanced, got shape {labels.shape}: use "
+            "Uniform or DenseTriplet for labels of several numbers."
+        )
+    return labels
 
 
 def _fill(wanted: Integers, size: int, n: int, rng: RandomState) -> Integers:

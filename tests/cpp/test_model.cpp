@@ -221,6 +221,35 @@ TEST(a_model_of_two_maps_in_either_precision) {
     }
 }
 
+TEST(a_database_may_have_other_features_than_queries) {
+    const std::string state =
+        R"({"fitted":{"n_features_in_":2,"embedding_":{"choice":["embeddings.Asymmetric",
+        {"query":{"choice":["embeddings.Linear",{"normalize":false}]},"database":{"choice":
+        ["embeddings.Linear",{"normalize":false}]}}]},"parameters_":{"list":[{"tensor":"a"},
+        {"tensor":"b"}]},"mean_":{"tensor":"m"},"mean_query_":{"tensor":"q"}}})";
+    const auto parse = [&](Index n_columns, Index n_means) {
+        const auto size = static_cast<std::size_t>(n_columns);
+        return Model::parse(file_of(state, {{"a", {1, 2}, {1, 2}},
+                                            {"b", {1, n_columns}, std::vector<double>(size, 1.0)},
+                                            {"m", {n_means}, std::vector<double>(n_means, 1.0)},
+                                            {"q", {2}, {0, 0}}}));
+    };
+    const Model model = parse(3, 3);
+    CHECK(model.n_features() == 2 && model.n_features(ModelSide::database) == 3);
+    const auto x = points_of<double>({{1, 1}});
+    const auto y = points_of<double>({{1, 2, 3}});
+    CHECK(model.transform(seen(x)) == points_of<double>({{3}}));
+    CHECK(model.transform(seen(y), ModelSide::database) == points_of<double>({{3}}));
+    double score = 1;
+    model.pair_score<double>(seen(x), seen(y), {&score, 1});
+    CHECK(score == 0);
+    CHECK_THROWS(std::invalid_argument, "must have 3 features, found 2",
+                 model.transform(seen(x), ModelSide::database));
+    CHECK_THROWS(std::invalid_argument, "must have 3 features, found 2",
+                 ModelDatabase(model, seen(x)));
+    CHECK_THROWS(ModelError, "do not fit", parse(3, 2));
+}
+
 TEST(a_model_of_periodic_features) {
     const Model model = Model::parse(periodic_file());
     const auto x = points_of<double>({{0, 5}, {0.25, 1}, {0.5, 0}});

@@ -223,7 +223,9 @@ def test_init_of_nested_lists(learner, n_components):
 
 def test_more_rows_than_any_form_needs():
     for params in ({"n_components": 11}, {"init": np.ones((11, 5))}):
-        with pytest.raises(ValueError, match="at most 10, twice the number of features; found 11"):
+        with pytest.raises(
+            ValueError, match="at most 10, the features of queries and database together; found 11"
+        ):
             clone(ASYMMETRIC).set_params(**params).fit(X, Y)
     assert (
         clone(ASYMMETRIC).set_params(n_components=10, init="random").fit(X, Y).n_components_ == 10

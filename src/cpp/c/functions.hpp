@@ -11,6 +11,7 @@
     DO(model_free)                                                                                 \
     DO(model_learner)                                                                              \
     DO(model_n_features)                                                                           \
+    DO(model_n_database_features)                                                                  \
     DO(model_n_components)                                                                         \
     DO(transform_f32)                                                                              \
     DO(transform_f64)                                                                              \

@@ -97,6 +97,9 @@ const char *model_learner(const metricfast_model *model) {
 std::int64_t model_n_features(const metricfast_model *model) {
     return model == nullptr ? 0 : model->model->n_features();
 }
+std::int64_t model_n_database_features(const metricfast_model *model) {
+    return model == nullptr ? 0 : model->model->n_features(ModelSide::database);
+}
 std::int64_t model_n_components(const metricfast_model *model) {
     return model == nullptr ? 0 : model->model->n_components();
 }
@@ -108,9 +111,9 @@ int transform(const metricfast_model *model, metricfast_side side, const T *poin
         const Model &m = model_of(model);
         require(side == METRICFAST_QUERY || side == METRICFAST_DATABASE,
                 "side must be METRICFAST_QUERY or METRICFAST_DATABASE");
-        const View<const T> x = matrix("points", points, n_points, m.n_features());
-        m.transform(x, matrix("embedded", embedded, n_points, m.n_components()),
-                    side == METRICFAST_QUERY ? ModelSide::query : ModelSide::database,
+        const ModelSide of = side == METRICFAST_QUERY ? ModelSide::query : ModelSide::database;
+        const View<const T> x = matrix("points", points, n_points, m.n_features(of));
+        m.transform(x, matrix("embedded", embedded, n_points, m.n_components()), of,
                     {n_threads, {}, {}});
     });
 }
@@ -122,8 +125,8 @@ int pair_score(const metricfast_model *model, const T *x, const T *y, std::int64
         const Model &m = model_of(model);
         const View<T> written = matrix("scores", scores, n_pairs, 1);
         m.pair_score(matrix("x", x, n_pairs, m.n_features()),
-                     matrix("y", y, n_pairs, m.n_features()), Span<T>(scores, written.rows),
-                     {n_threads, {}, {}});
+                     matrix("y", y, n_pairs, m.n_features(ModelSide::database)),
+                     Span<T>(scores, written.rows), {n_threads, {}, {}});
     });
 }
 
@@ -136,7 +139,9 @@ int database_create(const metricfast_model *model, const T *points, std::int64_t
         const Model &m = model_of(model);
         require(n_points != 0, "there must be at least one point");
         *database = new metricfast_database(
-            model->model, Points(matrix("points", points, n_points, m.n_features())), n_threads);
+            model->model,
+            Points(matrix("points", points, n_points, m.n_features(ModelSide::database))),
+            n_threads);
     });
 }
 

@@ -65,6 +65,10 @@ int64_t metricfast_model_n_features(const metricfast_model *model) {
     return call<int64_t>(0, [=](const auto &f) { return f.model_n_features(model); });
 }
 
+int64_t metricfast_model_n_database_features(const metricfast_model *model) {
+    return call<int64_t>(0, [=](const auto &f) { return f.model_n_database_features(model); });
+}
+
 int64_t metricfast_model_n_components(const metricfast_model *model) {
     return call<int64_t>(0, [=](const auto &f) { return f.model_n_components(model); });
 }

@@ -76,8 +76,9 @@ METRICFAST_API void metricfast_model_free(metricfast_model *model);
 /* The name of the learner's class in Python, which lives as long as the model; null for null. */
 METRICFAST_API const char *metricfast_model_learner(const metricfast_model *model);
 
-/* How many features points have, and embedded points; 0 for null. */
+/* How many features queries have, points of a database, and embedded points; 0 for null. */
 METRICFAST_API int64_t metricfast_model_n_features(const metricfast_model *model);
+METRICFAST_API int64_t metricfast_model_n_database_features(const metricfast_model *model);
 METRICFAST_API int64_t metricfast_model_n_components(const metricfast_model *model);
 
 /* Embeds points, as `learner.transform` does. Of OASIS, whose similarity is x^T W x', W^T x of
@@ -92,7 +93,7 @@ METRICFAST_API int metricfast_transform_f64(const metricfast_model *model, metri
 
 /* How alike pairs of points are, as `learner.pair_score` says: minus their distance, or the
  * similarity of OASIS.
- * x, y: n_pairs x n_features, queries and points of a database.
+ * x: n_pairs x n_features, queries. y: n_pairs x n_database_features, points of a database.
  * scores: n_pairs, written. */
 METRICFAST_API int metricfast_pair_score_f32(const metricfast_model *model, const float *x,
                                              const float *y, int64_t n_pairs, float *scores,

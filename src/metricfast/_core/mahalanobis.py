@@ -63,8 +63,14 @@ class MahalanobisMetric:
         return distance if squared else math.sqrt(distance)
 
 
-def as_vectors(u: ArrayLike, v: ArrayLike, width: int) -> list[Floats]:
-    """Return two points as vectors of a width; columns, and numbers where it is 1, will do."""
+def as_vectors(
+    u: ArrayLike, v: ArrayLike, width: int, width_of_v: int | None = None
+) -> list[Floats]:
+    """Return two points as vectors of a width, v of another one if it is given.
+
+    Columns are accepted, and numbers where the width is 1.
+    """
+    widths = width, width if width_of_v is None else width_of_v
     vectors = []
     for name, point in (("u", u), ("v", v)):
         vector = np.atleast_1d(as_real(point, name).squeeze()).astype(np.float64)
@@ -72,10 +78,16 @@ def as_vectors(u: ArrayLike, v: ArrayLike, width: int) -> list[Floats]:
             raise ValueError("Input vector should be 1-D.")
         vectors.append(vector)
     lengths = [len(vector) for vector in vectors]
-    if lengths[0] != lengths[1]:
-        raise ValueError(f"u and v must have one length, got {lengths}.")
-    if lengths[0] != width:
-        raise ValueError(f"u and v must have {width} values, one a feature; got {lengths[0]}.")
+    if widths[0] == widths[1]:
+        if lengths[0] != lengths[1]:
+            raise ValueError(f"u and v must have one length, got {lengths}.")
+        if lengths[0] != widths[0]:
+            raise ValueError(
+                f"u and v must have {widths[0]} values, one a feature; got {lengths[0]}."
+            )
+    for name, length, expected in zip("uv", lengths, widths, strict=True):
+        if length != expected:
+            raise ValueError(f"{name} must have {expected} values, one a feature; got {length}.")
     return vectors
 
 

@@ -13,7 +13,7 @@ from metricfast._labels.distance import LabelDistance, block_rows
 from metricfast._labels.named import TREE, named_distance
 from metricfast.distances.neighbors import kneighbors
 
-__all__ = ["label_neighbors"]
+__all__ = ["label_neighbors", "label_neighbors_between"]
 
 
 def label_neighbors(
@@ -76,6 +76,44 @@ def label_neighbors(
     result = np.empty((n, k), np.int64)
     result[shuffled] = np.where(found < 0, -1, shuffled[found])
     return result
+
+
+def label_neighbors_between(
+    y: Array,
+    y_database: Array,
+    k: int,
+    distance: LabelDistance,
+    *,
+    ties: str = "keep",
+    rng: RandomState | None = None,
+    n_jobs: int | None = None,
+) -> Integers:
+    """Return the k database points of the nearest labels for each query.
+
+    `ties`: {"keep", "drop"}; whether points of the same label as the query are neighbours.
+    `rng`: arranges points of equal labels; by default they are in the order of their indices.
+    Returns rows of the database, nearest label first, -1 where there are fewer.
+    """
+    m = len(y_database)
+    order = np.arange(m) if rng is None else rng.permutation(m)
+    places = None if ties == "drop" else distance.places(np.concatenate([y, y_database]))
+    if places is not None and not places[1]:
+        points = scaled_alike(places[0].reshape(len(y) + m, -1))[0]
+        found = kneighbors(points[: len(y)], points[len(y) :][order], k, n_jobs=n_jobs)[1]
+        return np.asarray(order[found])
+    labels, references = distance.encode(y), distance.encode(y_database)[order]
+    found = np.full((len(y), k), -1)
+    step = block_rows(2 * m)
+    for start in range(0, len(y), step):
+        rows = slice(start, start + step)
+        away = distance.between(labels[rows], references)
+        if ties == "drop":
+            away = np.where(away == 0, np.inf, away)
+        chosen = _smallest(away, k)
+        nearest = order[chosen]
+        nearest[np.isinf(np.take_along_axis(away, chosen, axis=1))] = -1
+        found[rows] = nearest
+    return found
 
 
 def _different(y: Floats) -> tuple[Floats, Integers]:

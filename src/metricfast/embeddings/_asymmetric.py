@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
 from metricfast._core.arguments import check_random_state
-from metricfast._core.types import Array, RandomState
+from metricfast._core.types import Array, Integers, RandomState
 from metricfast.embeddings._base import (
     Cache,
     CheckedEmbedding,
@@ -17,6 +18,7 @@ from metricfast.embeddings._base import (
     check_side,
     check_start,
 )
+from metricfast.embeddings._linear import Linear
 
 __all__ = ["Asymmetric"]
 
@@ -40,7 +42,9 @@ class Asymmetric(CheckedEmbedding):
     ----------
     query, database : Embedding
         Any two of the same `n_components`. Two embeddings that are equal and not drawn at random
-        start as one, which is a good start.
+        start as one, which is a good start. Queries and database may have different features, such
+        as images and texts. With class labels, two linear maps of different points start from the
+        directions in which the means of their classes agree most (partial least squares).
 
     Examples
     --------
@@ -62,25 +66,73 @@ class Asymmetric(CheckedEmbedding):
         self.database = database
 
     def initialize(
-        self, X: Any, y: Array | None = None, random_state: int | RandomState | None = None
-    ) -> Parameters:
-        X, y = check_start(X, y)
+        self, X: Any, y: Array | None = None, random_state: int | RandomState | None = None,
+        X_database: Any = None, y_database: Array | None = None,
+    ) -> Parameters:  # fmt: skip
+        """Make the parameters to start from.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries, of mean zero if they are in an array.
+        y : ndarray of shape (n_samples,), optional
+            Their class labels; None where labels are no classes.
+        random_state : int, RandomState or None
+        X_database : {array-like, sparse matrix} of shape (n_database, n_features_database), \
+                optional
+            Database points, of other features perhaps; by default the queries.
+        y_database : ndarray of shape (n_database,), optional
+            Their class labels.
+
+        Returns
+        -------
+        list of ndarray
+            In float32 for float32 points, otherwise in float64.
+
+        Raises
+        ------
+        ValueError
+            If an embedding's own parameters do not fit the data, or the two differ in their number
+            of components.
+        """
         rng = check_random_state(random_state)
+        points = [check_start(X, y)] * 2
+        if X_database is not None:
+            points[1] = check_start(X_database, y_database)
         parts = []
-        for name, part in (("query", self.query), ("database", self.database)):
+        for name, part, data in zip(
+            ("query", "database"), (self.query, self.database), points, strict=True
+        ):
             if not isinstance(part, Embedding) or part.asymmetric:
                 raise TypeError(f"{name} must be an embedding of one kind of points, got {part!r}.")
-            parts.append(part.initialize(X, y, rng))
+            parts.append(part.initialize(*data, rng))
+        if X_database is not None and self._starts_by_classes(points, parts):
+            parts = [[L] for L in _maps_by_classes(points, len(parts[0][0]), rng)]
         widths = [
-            part._forward(parameters, X[:1])[0].shape[1]
-            for part, parameters in zip((self.query, self.database), parts, strict=True)
+            part._forward(parameters, data[0][:1])[0].shape[1]
+            for part, parameters, data in zip(
+                (self.query, self.database), parts, points, strict=True
+            )
         ]
         if widths[0] != widths[1]:
             raise ValueError(
                 "query and database must have the same number of components, got "
-                f"{widths[0]} and {widths[1]}."
+                f"{widths[0]} and {widths[1]}: set n_components."
             )
         return parts[0] + parts[1]
+
+    def _starts_by_classes(self, points: list[Any], parts: list[Parameters]) -> bool:
+        """Whether two linear maps, of different points, are to start by the classes of both."""
+        if any(y is None for _, y in points):
+            return False
+        sides = zip((self.query, self.database), points, parts, strict=True)
+        return len({len(own[0]) for own in parts}) == 1 and all(
+            isinstance(part, Linear)
+            and isinstance(part.init, str)
+            and part.init == "auto"
+            and len(own[0]) <= X.shape[1]
+            for part, (X, _), own in sides
+        )
 
     def split(self, parameters: Parameters) -> tuple[Parameters, Parameters]:
         """Return the parameters of queries and those of database points."""
@@ -129,3 +181,40 @@ class Asymmetric(CheckedEmbedding):
 
     def decays(self, default: float) -> list[float]:
         return self.query.decays(default) + self.database.decays(default)
+
+
+def _maps_by_classes(points: list[Any], rows: int, rng: RandomState) -> list[Array]:
+    """Return the maps whose outputs for the means of classes agree most, as orthonormal rows.
+
+    The singular vectors of the sum over classes of outer products of their means, the query's and
+    the database's. Rows beyond the rank of this sum are random, and a hundredth as long.
+    """
+    (X, y), (X_database, y_database) = points
+    n_classes = int(max(y.max(), y_database.max())) + 1
+    means = [_class_means(X, y, n_classes), _class_means(X_database, y_database, n_classes)]
+    known = [np.bincount(labels, minlength=n_classes) > 0 for labels in (y, y_database)]
+    both = known[0] & known[1]
+    bases, cores = [], []
+    for mean in means:
+        shared = mean[both] - mean[both].mean(axis=0) if both.any() else mean[:0]
+        left, lengths, right = np.linalg.svd(shared, full_matrices=False)
+        bases.append(right)
+        cores.append(left * lengths)
+    P, _, Q = np.linalg.svd(cores[0].T @ cores[1])
+    maps = []
+    for basis, turn, (points_of_side, _) in zip(bases, (P.T, Q), points, strict=True):
+        L = rng.standard_normal((rows, points_of_side.shape[1]))
+        L *= 0.01 / np.linalg.norm(L, axis=1, keepdims=True)
+        rank = min(rows, max(int(both.sum()) - 1, 0), *(len(each) for each in bases))
+        L[:rank] = turn[:rank] @ basis
+        maps.append(L.astype(points_of_side.dtype))
+    return maps
+
+
+def _class_means(X: Any, y: Integers, n_classes: int) -> Array:
+    """Return the mean of each class, zero for a class without points."""
+    counts = np.bincount(y, minlength=n_classes)
+    member = csr_array((np.ones(len(y)), (y, np.arange(len(y)))), shape=(n_classes, len(y)))
+    total = member @ X
+    total = total.toarray() if issparse(total) else total
+    return np.asarray(total / np.maximum(counts, 1)[:, None])

@@ -91,8 +91,9 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
     n_neighbors : int, default=3
         Number of neighbours that vote.
     n_components : int, optional
-        Number of rows of U and V, by default n_features (or those of `init`); at most twice that,
-        where every quadratic form of stacked points has its maps.
+        Number of rows of U and V, by default n_features (or those of `init`); at most the number
+        of features of both sides together, where every quadratic form of stacked points has its
+        maps.
     tied : bool, default=False
         Learn one map for both sides, for comparison: U = V, or `query` alone.
     query, database : Embedding, optional
@@ -124,13 +125,14 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
 
     Attributes
     ----------
-    components_query_, components_database_ : ndarray of shape (n_components, n_features)
+    components_query_ : ndarray of shape (n_components, n_features)
+    components_database_ : ndarray of shape (n_components, n_features_database)
         U and V, where the maps are linear. They map points less the means below: so functions that
         take `U` and `V` get ``X - mean_query_`` and ``X_database - mean_``.
     embedding_ : Embedding
     parameters_ : list of ndarray
         Its parameters.
-    mean_ : ndarray of shape (n_features,)
+    mean_ : ndarray of shape (n_features_database,)
         The mean of the database, subtracted from its points, and
     mean_query_ : ndarray of shape (n_features,)
         what is subtracted from queries: with ``tied=True`` the same, else the mean that they had if
@@ -237,8 +239,10 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             memory maps, here and in `X_database`, mini-batches hold a part at a time.
         y : array-like of shape (n_samples,)
             Their classes.
-        X_database : {array-like, sparse matrix} of shape (n_database, n_features), optional
-            By default the queries, each left out of its own neighbours. For pipelines, searches and
+        X_database : {array-like, sparse matrix} of shape (n_database, n_features_database), \
+                optional
+            By default the queries, each left out of its own neighbours. With two maps it may have
+            other features than the queries: give `n_components`. For pipelines, searches and
             cross-validation, use `FixedDatabase`: scikit-learn does not transform `X_database`, and
             splits it like `X` if it is as long.
         y_database : array-like of shape (n_database,), optional
@@ -294,49 +298,43 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             data = self._load(
                 X, y, X_database, y_database, sample_weight, kept is not None, needed=needed
             )
-            self._train(data, solver, rule, callbacks, embedding, kept, evaluator)
+            checkpoint = OpenCheckpoint(
+                callbacks, self.random_state, *vars(data).values(), embedding,
+                *params_of(self, solver, _TwoSidedProblem.schedule),
+            )  # fmt: skip
+            rng = checkpoint.rng
+            test: Any = None
+            start = initial_maps(self, embedding, data, rng, kept, self._largest_cost())
+            self.embedding_ = embedding
+            self._set_parameters(start)
+            part = data
+            if rule is not None:
+                train_rows, test = hold_out(rule.fraction, data.X, data.y, rng)
+                part = data.take(np.sort(train_rows))
+            if part.database is None:
+                with naming_held_out(test, len(data.y)):
+                    check_neighbors(self.n_neighbors, len(part.y) - 1)
+            problem = self._problem(part, start)
+            problem.evaluator = evaluator
+            history = problem.history(start, rng)
+            if rule is not None:
+                validation = data.judged(np.sort(test), part)
+                history.judge(partial(problem.validation_error, validation), int(rule.patience))
+            try:
+                self._run(problem, history, solver, callbacks, data, checkpoint)
+                if history.curve and not is_beyond(problem.X, problem.database):
+                    x, self.objective_ = select_best(problem, history)
+                    self._set_parameters(problem.preconditioner.arrays(x))
+                if not isinstance(problem.X, Chunked):
+                    warn_of_penalty(problem, history, history.start)
+                check_feasible(history, self.n_neighbors, "leave small classes out")
+            finally:
+                self._set_database(data)
         if validate:
             self._validate_fit(
                 X, y, sample_weight=sample_weight, X_database=X_database, y_database=y_database
             )
         return self
-
-    def _train(
-        self, data: Sides, solver: Solver, rule: HeldOut | None, callbacks: list[Any],
-        embedding: Embedding, kept: list[Array] | None, evaluator: Evaluator | None,
-    ) -> None:  # fmt: skip
-        checkpoint = OpenCheckpoint(
-            callbacks, self.random_state, *vars(data).values(), embedding,
-            *params_of(self, solver, _TwoSidedProblem.schedule),
-        )  # fmt: skip
-        rng = checkpoint.rng
-        test: Any = None
-        start = initial_maps(self, embedding, data, rng, kept, self._largest_cost())
-        self.embedding_ = embedding
-        self._set_parameters(start)
-        part = data
-        if rule is not None:
-            train_rows, test = hold_out(rule.fraction, data.X, data.y, rng)
-            part = data.take(np.sort(train_rows))
-        if part.database is None:
-            with naming_held_out(test, len(data.y)):
-                check_neighbors(self.n_neighbors, len(part.y) - 1)
-        problem = self._problem(part, start)
-        problem.evaluator = evaluator
-        history = problem.history(start, rng)
-        if rule is not None:
-            validation = data.judged(np.sort(test), part)
-            history.judge(partial(problem.validation_error, validation), int(rule.patience))
-        try:
-            self._run(problem, history, solver, callbacks, data, checkpoint)
-            if history.curve and not is_beyond(problem.X, problem.database):
-                x, self.objective_ = select_best(problem, history)
-                self._set_parameters(problem.preconditioner.arrays(x))
-            if not isinstance(problem.X, Chunked):
-                warn_of_penalty(problem, history, history.start)
-            check_feasible(history, self.n_neighbors, "leave small classes out")
-        finally:
-            self._set_database(data)
 
     @for_mini_batches
     def partial_fit(
@@ -460,15 +458,16 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         both = Asymmetric(self.query or linear, self.database or linear)
         return clone(both)  # type: ignore[no-any-return]
 
-    def _check_rows(self, width: int) -> None:
+    def _check_rows(self, width: int, width_of_queries: int) -> None:
         """Refuse more rows than any quadratic form of stacked points needs."""
         rows = self.n_components
         if rows is None and np.ndim(as_given_map(self.init)) == 2:
             rows = len(self.init)
-        if isinstance(rows, Integral) and rows > 2 * width:
+        most = width + width_of_queries
+        if isinstance(rows, Integral) and rows > most:
             raise ValueError(
-                f"n_components must be at most {2 * width}, twice the number of features; found "
-                f"{rows}."
+                f"n_components must be at most {most}, the features of queries and database "
+                f"together; found {rows}."
             )
 
     def _load(
@@ -495,7 +494,6 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             X, y = check_points(self, X, y, **how)
         X = hold(X, needed)
         weight = check_sample_weight(sample_weight, X.shape[0])
-        self._check_rows(X.shape[1])
         if (X_database is None) != (y_database is None):
             raise ValueError("X_database and y_database must be given together.")
         dtype = X.dtype
@@ -503,7 +501,11 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             self.classes_, codes = check_classification_target(y)
             database, labels = X, codes
         else:
-            database = check_points(self, X_database, name="X_database", **how)
+            if self.tied:
+                database = check_points(self, X_database, name="X_database", **how)
+            else:
+                del how["preprocessor"], how["reset"]
+                database = self._database_points(X_database, reset=reset, **how)
             if isinstance(database, Source):
                 database = hold(Named(database, "X_database"), needed, "X_database")
             self.classes_, labels = check_classification_target(
@@ -511,10 +513,12 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             )
             codes = self._codes(y, "y")
             dtype = np.result_type(X.dtype, database.dtype)
+        widths = database.shape[1], X.shape[1]
+        self._check_rows(*widths)
         if issparse(X) or issparse(database):
-            self.mean_ = self.mean_query_ = np.zeros(X.shape[1], dtype)
+            self.mean_, self.mean_query_ = (np.zeros(width, dtype) for width in widths)
         else:
-            if means is None or means[0].shape != (X.shape[1],):
+            if means is None or tuple(map(len, means)) != widths:
                 means = (mean_of_any(database),) * 2
                 if X_database is not None and not self.tied:
                     means = means[0], mean_of_queries(X, codes, weight, database, labels)
@@ -526,9 +530,11 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             X = _less(X, self.mean_query_, dtype, _OF_QUERIES)
             database = _less(database, self.mean_, dtype, _OF_DATABASE)
         data = Sides(X, codes, database, labels, weight)
-        points = data.few.points
-        if not (issparse(points) or issparse(X)):
-            _check_units(points)
+        few = data.few
+        if not (issparse(few.points) or issparse(X)):
+            _check_units(few.points, "database is")
+            if widths[0] != widths[1]:
+                _check_units(few.X, "queries are")
         return data
 
     def _largest_cost(self) -> float:
@@ -555,20 +561,16 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             self.components_query_ = self.parameters_[0]
             self.components_database_ = self.parameters_[-1]
 
-    def _side(self, side: str | None) -> str:
-        if side is None and self.embedding_.asymmetric and self._own_queries() is None:
-            raise ValueError(
-                "side must be 'query' or 'database': fit had a database, and there are two maps. "
-                "Points that are searched in are of the database."
-            )
-        return super()._side(side)
+    @property
+    def _has_database(self) -> bool:
+        return self._own_queries() is None
 
     def get_mahalanobis_matrix(self) -> Array:
         r"""Return W, the quadratic form of a query stacked on a database point, less their means.
 
         Returns
         -------
-        ndarray of shape (2 * n_features, 2 * n_features)
+        ndarray of shape (2 * n_features, 2 * n_features), or the sum of both numbers of features
             :math:`[U, -V]^T [U, -V]`.
 
         Raises
@@ -626,11 +628,11 @@ def _less(X: Any, mean: Array, dtype: Any, share: float = SHARE) -> Any:
     return csr_array(X) if issparse(X) else np.ascontiguousarray(X - mean)
 
 
-def _check_units(centred: Array) -> None:
+def _check_units(centred: Array, name: str) -> None:
     """Refuse units in which squares, or their inverses, overflow."""
     spread = log2_spread(centred) if np.isfinite(centred).all() else (np.inf, 0.0)
     if spread is not None and abs(spread[0]) > np.finfo(centred.dtype).maxexp // 5:
         raise ValueError(
-            f"The database is spread over about 2^{spread[0]}, too much or too little for "
+            f"The {name} spread over about 2^{spread[0]}, too much or too little for "
             f"{centred.dtype}: multiply all points by a number that makes its spread about 1."
         )

@@ -158,50 +158,49 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
         self._training = None
         with forget_on_error(self):
             data = self._load(X, y, sample_weight, solver, validate=validate)
-            self._train(data, solver, rule, callbacks, warm, evaluator)
+            checkpoint = OpenCheckpoint(
+                callbacks, self.random_state, data.X, data.labels, data.weight,
+                *params_of(self, solver, LinearProblem.schedule),
+            )  # fmt: skip
+            rng, test = checkpoint.rng, None
+            train_rows: Any = slice(None)
+            if isinstance(rule, HeldOut):
+                classes = data.labels if data.has_classes else None
+                train_rows, test = hold_out(rule.fraction, data.X, classes, rng)
+            part = data if test is None else data.take(train_rows)
+            if self._weights_neighbors and not solver.by_batches:
+                part = deduplicate_if_smaller(part)
+            initialization = self._initialization(solver, warm)
+            start, n_iter = None, None
+            with naming_held_out(test, data.X.shape[0]):
+                L = initialization.named(part, rng)
+                self._set_map(part, L)  # in case of an interrupt
+                if isinstance(rule, CrossValidated) and warm is None:
+                    start, n_iter = select_training(
+                        self,
+                        data,
+                        rule,
+                        solver,
+                        initialization,
+                        required=self.early_stopping != "auto",
+                    )
+                problem = self._problem(part)
+                problem.all_data, problem.named_map = data, L
+                problem.evaluator = evaluator
+                x0 = initialization.start(problem, L, rng, start)
+            history = problem.history(x0, rng)
+            history.max_iter = n_iter
+            if test is not None:
+                validation = data.validation(train_rows, test)
+                error = partial(_validation_error, problem, validation)
+                history.judge(error, int(rule.patience))
+            batches = problem.batches(history.rng, solver.batch_size) if solver.by_batches else None
+            observers = self._observers(problem, history, callbacks, checkpoint)
+            train(problem, history, solver, observers, batches)
+            self._finish(problem, history)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self
-
-    def _train(
-        self, data: Dataset, solver: Solver, rule: Any, callbacks: list[Any], warm: Array | None,
-        evaluator: Evaluator | None,
-    ) -> None:  # fmt: skip
-        checkpoint = OpenCheckpoint(
-            callbacks, self.random_state, data.X, data.labels, data.weight,
-            *params_of(self, solver, LinearProblem.schedule),
-        )  # fmt: skip
-        rng, test = checkpoint.rng, None
-        train_rows: Any = slice(None)
-        if isinstance(rule, HeldOut):
-            classes = data.labels if data.has_classes else None
-            train_rows, test = hold_out(rule.fraction, data.X, classes, rng)
-        part = data if test is None else data.take(train_rows)
-        if self._weights_neighbors and not solver.by_batches:
-            part = deduplicate_if_smaller(part)
-        initialization = self._initialization(solver, warm)
-        start, n_iter = None, None
-        with naming_held_out(test, data.X.shape[0]):
-            L = initialization.named(part, rng)
-            self._set_map(part, L)  # in case of an interrupt
-            if isinstance(rule, CrossValidated) and warm is None:
-                start, n_iter = select_training(
-                    self, data, rule, solver, initialization, required=self.early_stopping != "auto"
-                )
-            problem = self._problem(part)
-            problem.all_data, problem.named_map = data, L
-            problem.evaluator = evaluator
-            x0 = initialization.start(problem, L, rng, start)
-        history = problem.history(x0, rng)
-        history.max_iter = n_iter
-        if test is not None:
-            validation = data.validation(train_rows, test)
-            error = partial(_validation_error, problem, validation)
-            history.judge(error, int(rule.patience))
-        batches = problem.batches(history.rng, solver.batch_size) if solver.by_batches else None
-        observers = self._observers(problem, history, callbacks, checkpoint)
-        train(problem, history, solver, observers, batches)
-        self._finish(problem, history)
 
     @for_mini_batches
     def partial_fit(

@@ -45,6 +45,9 @@ class EmbeddingProblem(Objective):
     proxy_lr_factor : float
         Factor of the learning rate of proxies.
     n_jobs : int or None
+    X_database : {ndarray, csr_array} of shape (n_database, n_features_database), optional
+        Database points, if these are not the points themselves.
+    y_database : ndarray of shape (n_database,) or (n_database, n_labels), optional
 
     Attributes
     ----------
@@ -72,17 +75,21 @@ class EmbeddingProblem(Objective):
         n_classes: int = 0,
         proxy_lr_factor: float = 1.0,
         n_jobs: int | None = None,
+        X_database: Any = None,
+        y_database: Array | None = None,
     ) -> None:
         # Candidates of a batch are its last rows.
-        compared = database if candidate_fraction is None else "batch"
-        classes = None
+        compared: Any = database if candidate_fraction is None else "batch"
         if is_learnable(loss):
-            compared, classes = "table", np.arange(n_classes)
+            compared, y_database = "table", np.arange(n_classes)
+        elif X_database is not None:
+            compared = X_database
         super().__init__(
-            X, embedding, Labelled(loss, y, None, classes, n_jobs),
+            X, embedding, Labelled(loss, y, None, y_database, n_jobs),
             FlatParameters([array.shape for array in start]), database=compared, n_jobs=n_jobs,
         )  # fmt: skip
         self.embedding: Embedding = embedding
+        self._y_database, self._draws_database = y_database, database == "batch"
         self._candidate_fraction, self._proxy_lr_factor = candidate_fraction, proxy_lr_factor
         self.n_queries = self.n_infeasible = 0
         if isinstance(loss, Gerrymander):
@@ -124,17 +131,25 @@ class EmbeddingProblem(Objective):
         `random_state`: what the sampler prepares itself with.
         """
         y, share = self.loss.y, self._candidate_fraction
-        seeded = {} if random_state is None else {"random_state": random_state}
+        options: dict[str, Any] = {} if random_state is None else {"random_state": random_state}
+        n_database = None
+        if not isinstance(self.database, str) and self._draws_database:
+            options["y_database"], n_database = self._y_database, self.database.shape[0]
 
         def prepare(labels: Array) -> Epoch:
-            return prepared(sampler, labels, batch_size, self.n_jobs, **seeded)
+            return prepared(sampler, labels, batch_size, self.n_jobs, **options)
 
         whole = None if isinstance(self.X, Chunked) else prepare(y)
 
         def draw(rows: Integers) -> Iterator[Batch]:
             epoch = prepare(y[rows]) if whole is None else whole
-            for batch in checked_batches(epoch, rng, len(rows)):
+            for batch in checked_batches(epoch, rng, len(rows), n_database):
                 drawn = batch.rows
+                if not isinstance(self.database, str):
+                    anchors, others = np.split(drawn, [batch.n_anchors])
+                    others = others if self._draws_database else others[:0]
+                    yield Batch(np.concatenate([rows[anchors], others]), batch.n_anchors)
+                    continue
                 if share is not None:
                     drawn = np.append(drawn, _others(drawn, len(rows), share, rng))
                 if self.database == "batch":
@@ -147,7 +162,10 @@ class EmbeddingProblem(Objective):
     def check_size(self, by_batches: bool) -> None:
         """Raise ValueError if there are too few points for the neighbours of the loss."""
         loss, n = self.loss.loss, self.X.shape[0]
-        if isinstance(loss, Gerrymander) and self.database == "all":
+        if not isinstance(self.database, str):
+            if isinstance(loss, Gerrymander):
+                check_neighbors(loss.n_neighbors, self.database.shape[0])
+        elif isinstance(loss, Gerrymander) and self.database == "all":
             check_neighbors(loss.n_neighbors, n - 1)
         elif not by_batches:
             self._check_batch(n)

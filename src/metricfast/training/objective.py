@@ -16,7 +16,6 @@ from scipy.sparse import issparse
 
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.sources import Source
 from metricfast._core.sparse import embed_sparse, sparse_gradient
 from metricfast.embeddings import Asymmetric, Embedding
 from metricfast.exceptions import LossOverflowError
@@ -102,8 +101,8 @@ class Objective:
 
     `database`: what anchors are compared with: the other points of their "batch", "all" training
     points, a "table" with a row for each class, which is then the last of the parameters
-    (normalized where embedded points are), or points of their own: an array, or a source, of which
-    the rows of a batch after its anchors are meant.
+    (normalized where embedded points are), or other points: an array, or a source. A batch compares
+    its anchors with those rows of the database that follow its anchors, or with all if none do.
     `penalty(arrays)` gives value and gradients by the parameters, of which a batch has its share;
     `C` is the weight of the loss. `tally(loss, value, batch)` is called after every look at the
     loss, with the objective.
@@ -307,7 +306,7 @@ class Objective:
         exclude: Any = anchors
         if not isinstance(self.database, str):
             X, exclude = self.database, None
-            if isinstance(X, Source) and batch is not None:
+            if batch is not None and len(batch.rows) > batch.n_anchors:
                 rows = batch.rows[batch.n_anchors :]
         elif self.database == "batch" and batch is not None:
             rows, exclude = batch.rows, np.arange(len(batch.rows))[anchors_of(batch, part)]

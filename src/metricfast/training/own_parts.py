@@ -125,10 +125,13 @@ class OwnBoundLoss:
 
 
 def initial_parameters(
-    embedding: Embedding, X: Any, y: Array | None, rng: np.random.RandomState
+    embedding: Embedding, X: Any, y: Array | None, rng: np.random.RandomState, *database: Any
 ) -> list[Array]:
-    """Return the parameters that an embedding starts from, one for each of its weight decays."""
-    found = embedding.initialize(X, y, rng)
+    """Return the parameters that an embedding starts from, one for each of its weight decays.
+
+    `database`: points and classes of the database, for an embedding of two kinds of points.
+    """
+    found = embedding.initialize(X, y, rng, *database)
     if not isinstance(found, (list, tuple)):
         raise TypeError(
             f"initialize of {_name(embedding)} must return a list of arrays; found {found!r:.80}."
@@ -148,6 +151,10 @@ def prepared(
     """Call `prepare` with what it takes."""
     batch_size = None if batch_size is None else int(batch_size)
     taken = _taken(sampler.prepare, batch_size=batch_size, n_jobs=n_jobs, **options)
+    if "y_database" in options and "y_database" not in taken:
+        raise ValueError(
+            f"X_database must be None with {_name(sampler)}, whose prepare takes no y_database."
+        )
     if batch_size is not None and "batch_size" not in taken:
         raise ValueError(
             f"batch_size must be None for {_name(sampler)}, whose prepare takes none; "
@@ -162,8 +169,13 @@ def prepared(
     return epoch
 
 
-def checked_batches(epoch: Epoch, rng: np.random.RandomState, n: int) -> Iterator[Batch]:
-    """Iterate over batches of rows below n, of which there is one at least."""
+def checked_batches(
+    epoch: Epoch, rng: np.random.RandomState, n: int, n_database: int | None = None
+) -> Iterator[Batch]:
+    """Iterate over batches of rows below n, of which there is one at least.
+
+    With `n_database`, only anchors are rows below n; the others are rows of the database.
+    """
     none = True
     for batch in epoch(rng):
         none = False
@@ -174,16 +186,23 @@ def checked_batches(epoch: Epoch, rng: np.random.RandomState, n: int) -> Iterato
         rows, n_anchors = np.asarray(batch[0]), batch[1]
         if rows.ndim != 1 or rows.dtype.kind not in "iu" or not len(rows):
             raise ValueError(f"a batch must hold indices of points; found rows {rows!r:.80}.")
-        if rows.min() < 0 or rows.max() >= n:
-            raise ValueError(
-                f"rows of a batch must lie from 0 to {n - 1}, as those of the points; "
-                f"found {rows.min()} to {rows.max()}."
-            )
         if not 1 <= n_anchors <= len(rows):
             raise ValueError(
                 f"n_anchors must lie from 1 to {len(rows)}, the rows of the batch; "
                 f"found {n_anchors}."
             )
+        kinds = [("points", rows, n)]
+        if n_database is not None:
+            anchors, others = np.split(rows, [n_anchors])
+            kinds = [("queries", anchors, n), ("database", others, n_database)]
+            if not len(others):
+                raise ValueError("a batch must hold rows of the database after its anchors.")
+        for kind, some, limit in kinds:
+            if some.min() < 0 or some.max() >= limit:
+                raise ValueError(
+                    f"rows of a batch must lie from 0 to {limit - 1}, as those of the {kind}; "
+                    f"found {some.min()} to {some.max()}."
+                )
         yield Batch(rows, int(n_anchors))
     if none:
         raise ValueError("the sampler gave no batch: an epoch must have one at least.")

@@ -36,7 +36,12 @@ class Model {
     /// The name of the class in Python.
     const std::string &learner() const { return content_.learner; }
     ModelKind kind() const { return content_.kind; }
-    Index n_features() const { return content_.n_features; }
+    /// Features of points of a side.
+    Index n_features(ModelSide side = ModelSide::query) const {
+        const std::size_t which = side == ModelSide::database && two_sided() ? 1 : 0;
+        const std::vector<double> &mean = content_.sides[which].mean;
+        return mean.empty() ? content_.n_features : static_cast<Index>(mean.size());
+    }
     Index n_components() const { return content_.n_components; }
     /// Whether queries and database points are embedded differently.
     bool two_sided() const { return content_.sides.size() == 2; }
@@ -49,7 +54,7 @@ class Model {
     template <class T>
     void transform(View<T> points, View<std::remove_const_t<T>> z,
                    ModelSide side = ModelSide::query, const Control &control = {}) const {
-        require_features(Points(points));
+        require_features(Points(points), side);
         require(z.rows == points.rows && z.cols == n_components(),
                 "z must have a row for each point, and n_components columns");
         require_finite(Points(points), "points contain NaN or infinity");
@@ -65,11 +70,11 @@ class Model {
         return z;
     }
 
-    /// Throws unless points have the features of the model.
-    void require_features(const Points &points) const {
-        require(points.cols() == n_features(), "points must have " + std::to_string(n_features()) +
-                                                   " features, found " +
-                                                   std::to_string(points.cols()));
+    /// Throws unless points have the features of a side of the model.
+    void require_features(const Points &points, ModelSide side = ModelSide::query) const {
+        const Index expected = n_features(side);
+        require(points.cols() == expected, "points must have " + std::to_string(expected) +
+                                               " features, found " + std::to_string(points.cols()));
     }
 
     /// How alike the points of each pair are: minus their distance, or x^T W x'.
@@ -128,7 +133,7 @@ class ModelDatabase {
         : model_(model) {
         require(model.kind() != ModelKind::bilinear,
                 "a bilinear similarity is no distance, by which a database could be searched");
-        model.require_features(points);
+        model.require_features(points, ModelSide::database);
         if (linear()) {
             origin_ = embedding_origin(points, model.components(), model.components());
             double_ = embed_finite(points, model.components(), origin_, control);

@@ -407,6 +407,10 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
         """
         return self._embed(self._points(X))
 
+    def _database_points(self, X: Any) -> Any:
+        """Check points of a database, which have the features of the queries."""
+        return self._points(X, "X_database")
+
     def _embed(self, X: Any, side: str = "query") -> Array:
         """Embed checked points; queries and database points alike."""
         del side

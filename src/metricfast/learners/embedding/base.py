@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,13 @@ from metricfast._labels.binding import agreed, bind_labels, is_precomputed
 from metricfast._labels.distance import LabelDistance
 from metricfast.embeddings import Embedding, Linear
 from metricfast.learners.base.validation import naming_held_out
-from metricfast.learners.embedding.input import check_parts, load_points, share_label_distance
+from metricfast.learners.embedding.input import (
+    LabelledPoints,
+    check_database,
+    check_parts,
+    load_points,
+    share_label_distance,
+)
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin, embed
 from metricfast.learners.linear import for_mini_batches, refuse_partial
 from metricfast.losses._call import Loss
@@ -87,7 +94,10 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         """Return loss, embedding and sampler."""
 
-    def fit(self, X: Any, y: Any, *, validate: bool = False) -> BaseEmbeddingLearner:
+    def fit(
+        self, X: Any, y: Any, X_database: Any = None, y_database: Any = None, *,
+        validate: bool = False,
+    ) -> BaseEmbeddingLearner:  # fmt: skip
         """Learn the embedding.
 
         Parameters
@@ -99,6 +109,15 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         y : array-like of shape (n_samples,) or (n_samples, n_labels), or sequence of objects
             Class labels, of at least two classes; or labels, not all equal, where the loss is one
             of continuous labels: numbers, or whatever the label distance takes.
+        X_database : {array-like, sparse matrix} of shape (n_database, n_features_database), \
+                optional
+            Points that the queries X are compared with, in the loss and later in searches. They are
+            held in memory. With an `embedding` `Asymmetric` they may have other features, such as
+            texts where X holds images. By default the points are their own database.
+        y_database : array-like of shape (n_database,) or (n_database, n_labels), or sequence of \
+                objects, optional
+            Labels of the database, given with `X_database`. Where label distances are precomputed,
+            leave it out: y has shape (n_samples, n_database).
         validate : bool, default=False
             Also fit a clone to four fifths of the points, `score` it on the others as queries among
             those, as well as the points as they were given, store the numbers in `validation_`, and
@@ -126,44 +145,50 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         UserWarning
             With `validate`, if the embedding is worse than none.
         """
-        return self._fit(X, y, validate=validate)
+        return self._fit(X, y, X_database, y_database, validate=validate)
 
     @reports_to_sklearn
     def _fit(
-        self, X: Any, y: Any, *, validate: bool = False, evaluator: Evaluator | None = None
-    ) -> BaseEmbeddingLearner:
+        self, X: Any, y: Any, X_database: Any = None, y_database: Any = None, *,
+        validate: bool = False, evaluator: Evaluator | None = None,
+    ) -> BaseEmbeddingLearner:  # fmt: skip
         """Learn the embedding. `evaluator` computes the loss elsewhere, such as on a cluster."""
         solver, rule, callbacks, (loss, embedding, sampler) = self._check_parameters()
+        self._check_database(loss, X_database, y_database)
         kept = _earlier_fit(self) if self.warm_start else None
         self._forget()
         self._training = None
-        said, X_given, y_given = self._said_label_distance, X, y
+        said = self._said_label_distance
         needed = why_in_memory(self, solver.by_batches, validate)
-        X, y, distance = load_points(self, X, y, loss, needed=needed)
-        depends_on = X, y_given if is_precomputed(said) else y, loss, embedding, sampler
+        data = load_points(self, X, y, loss, embedding, X_database, y_database, needed=needed)
+        distance = data.distance
+        if validate and X_database is not None:
+            self._check_comparison(data, said)
+        labels = y if is_precomputed(said) else data.y
+        depends_on = data.X, labels, data.X_database, data.y_database, loss, embedding, sampler
         checkpoint = OpenCheckpoint(
             callbacks, self.random_state, *depends_on,
             *params_of(self, solver, EmbeddingProblem.schedule),
         )  # fmt: skip
         rng = np.random.RandomState(checkpoint.rng.randint(2**31 - 1))
         share_label_distance(distance, loss, sampler, said)
-        known = False
-        if kept is not None and len(kept[1]) == X.shape[1]:
-            self.mean_, known = kept[1], True
-        X = self._centred(X, not known)
-        n, held_out, test = X.shape[0], None, None
+        data = self._centred(data, None if kept is None else kept[1])
+        n, held_out, test = data.X.shape[0], None, None
         if rule is not None:
-            classes = y if self._has_classes else None
-            train_rows, test = hold_out(rule.fraction, X, classes, rng)
-            held_out, X, y = (X[test], y[test]), rows_of(X, train_rows), y[train_rows]
-        start = self._initialize(X, y, loss, embedding, rng, kept and kept[0])
-        problem = self._problem(X, y, loss, start)
+            classes = data.y if self._has_classes else None
+            train_rows, test = hold_out(rule.fraction, data.X, classes, rng)
+            held_out = data.X[test], data.y[test]
+            data = replace(data, X=rows_of(data.X, train_rows), y=data.y[train_rows])
+        start = self._initialize(data, loss, embedding, rng, kept and kept[0])
+        problem = self._problem(data, loss, start)
         problem.evaluator = evaluator
         with naming_held_out(test, n):
             problem.check_size(solver.by_batches)
         history = History(flat(start), rng=rng)
         if held_out is not None and rule is not None:
-            sample = self._representative(X, y)
+            sample: tuple[Any, Any] = data.X_database, data.y_database
+            if data.X_database is None:
+                sample = self._representative(data)
             history.judge(
                 lambda x: -self._held_out_score(problem, *held_out, *sample, x, distance),
                 int(rule.patience),
@@ -186,13 +211,14 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
                 ConvergenceWarning,
             )
         if validate:
-            self._validate_fit(X_given, y_given)
+            self._validate_fit(X, y, X_database=X_database, y_database=y_database)
         return self
 
     @for_mini_batches
     def partial_fit(
-        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None
-    ) -> BaseEmbeddingLearner:
+        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, *, X_database: Any = None,
+        y_database: Any = None,
+    ) -> BaseEmbeddingLearner:  # fmt: skip
         """Train for one epoch on some points, from where the last call, or `fit`, has ended.
 
         Parameters
@@ -203,6 +229,8 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         classes : array-like of shape (n_classes,), optional
             All classes there will be, for the first call of a loss with proxies, such as
             `ProxyNCA`; by default those of `y`. Other losses take new ones in any call.
+        X_database, y_database : array-like, optional
+            As for `fit`, in every call or in none.
 
         Returns
         -------
@@ -222,29 +250,34 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         """
         solver, rule, callbacks, parts = self._check_parameters()
         loss, embedding, sampler = parts
+        self._check_database(loss, X_database, y_database)
         refuse_partial(rule, callbacks)
         assert isinstance(solver, MiniBatchSolver)
         if solver.schedule == "cosine":
             raise ValueError("partial_fit needs a solver with schedule 'constant' or 'inverse'.")
         begun = hasattr(self, "parameters_")
         if begun:
-            _check_continuation(self, solver, loss, embedding)
-        X, y, distance = load_points(self, X, y, loss, classes, reset=not begun)
-        if begun and distance is not None and distance.all_zero(y):
+            _check_continuation(self, solver, loss, embedding, X_database is not None)
+        data = load_points(
+            self, X, y, loss, embedding, X_database, y_database, classes=classes, reset=not begun
+        )
+        X, distance = data.X, data.distance
+        alone = data.X_database is None
+        if begun and alone and distance is not None and distance.all_zero(data.y):
             warn_user(
                 "All labels of this call are the same, which tells nothing of distances: nothing "
                 "is learned from it. Give more points at a time."
             )
             return self
-        X = self._centred(X, not begun)
+        data = self._centred(data, self._means() if begun else None)
         share_label_distance(distance, loss, sampler, self._said_label_distance)
         if begun:
             start = [*self.parameters_, *([self.proxies_] if is_learnable(loss) else [])]
             start = [array.astype(X.dtype, copy=False) for array in start]
         else:
             rng = np.random.RandomState(check_random_state(self.random_state).randint(2**31 - 1))
-            start = self._initialize(X, y, loss, embedding, rng)
-        problem = self._problem(X, y, loss, start)
+            start = self._initialize(data, loss, embedding, rng)
+        problem = self._problem(data, loss, start)
         history = self._training
         if history is None or history.x.dtype != X.dtype:
             seed = check_random_state(self.random_state).randint(2**31 - 1)
@@ -337,35 +370,74 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
             said = said.removeprefix("sq")  # scores are in the unit of the labels
         return bind_labels(said, y, y_database, sizes=sizes)
 
-    def _problem(self, X: Any, y: Array, loss: Any, start: list[Array]) -> EmbeddingProblem:
+    def _check_database(self, loss: Any, X_database: Any, y_database: Any) -> None:
+        precomputed = is_precomputed(self._said_label_distance)
+        check_database(loss, X_database, y_database, precomputed, self.candidate_fraction)
+
+    def _check_comparison(self, data: LabelledPoints, said: Any) -> None:
+        """Refuse to compare with a Euclidean distance that does not exist."""
+        if data.X.shape[1] != data.X_database.shape[1] or is_precomputed(said):
+            raise ValueError(
+                "validate must be False where queries and database have different features, or "
+                "label distances are precomputed: hold queries out, and judge their embedding by "
+                "metricfast.metrics.retrieval_report, which prints chance."
+            )
+
+    def _problem(self, data: LabelledPoints, loss: Any, start: list[Array]) -> EmbeddingProblem:
         return EmbeddingProblem(
-            X, y, loss, self.embedding_, start, database=self.database,
+            data.X, data.y, loss, self.embedding_, start, database=self.database,
             candidate_fraction=self.candidate_fraction, n_jobs=self.n_jobs,
             n_classes=len(getattr(self, "classes_", ())), proxy_lr_factor=self.proxy_lr_factor,
+            X_database=data.X_database, y_database=data.y_database,
         )  # fmt: skip
 
-    def _centred(self, X: Any, anew: bool) -> Any:
-        """Return points less `mean_`, which is set to their mean if it is taken anew."""
-        if anew:
-            self.mean_ = np.zeros(X.shape[1], X.dtype) if issparse(X) else _mean(X)
-        if isinstance(X, Source):
-            return Chunked(Scaled(X, self.mean_, 0))
-        return X if issparse(X) else X - self.mean_.astype(X.dtype, copy=False)
+    def _means(self) -> tuple[Array, Array]:
+        return self._mean("query"), self._mean("database")
+
+    def _centred(self, data: LabelledPoints, means: tuple[Array, Array] | None) -> LabelledPoints:
+        """Subtract the mean of each side, and set it; `means` are those of an earlier fit.
+
+        One embedding of both sides has one mean, the database's.
+        """
+        X, database = data.X, data.X_database
+        sides = [X] if database is None else [X, database]
+        if means is None or [len(mean) for mean in means][: len(sides)] != [
+            side.shape[1] for side in sides
+        ]:
+            found = [np.zeros(X.shape[1], X.dtype) if issparse(X) else _mean(X) for X in sides]
+            if not self._embeds_sides_apart and len(sides) == 2:
+                sparse = any(map(issparse, sides))
+                found = [np.zeros_like(found[1]) if sparse else found[1]] * 2
+            means = found[0], found[-1]
+        self.mean_ = means[1]
+        if database is None:
+            return replace(data, X=_less(X, means[0]))
+        self.mean_query_ = means[0]
+        return replace(data, X=_less(X, means[0]), X_database=_less(database, means[1]))
+
+    @property
+    def _embeds_sides_apart(self) -> bool:
+        return bool(self._parts()[1].asymmetric)
 
     def _initialize(
-        self,
-        X: Any,
-        y: Array,
-        loss: Any,
-        embedding: Embedding,
-        rng: RandomState,
+        self, data: LabelledPoints, loss: Any, embedding: Embedding, rng: RandomState,
         kept: list[Array] | None = None,
-    ) -> list[Array]:
+    ) -> list[Array]:  # fmt: skip
         """Return the initial parameters, and set them as what is fitted so far."""
-        all_points, (X, y) = (X, y), self._representative(X, y)
+        X, y = self._representative(data)
         # A linear map's "pca" reads all points in blocks; other embeddings get a sample.
-        points, labels = all_points if type(embedding) is Linear else (X, y)
-        start = initial_parameters(embedding, points, labels if self._has_classes else None, rng)
+        points: Any = X
+        labels: Any = y
+        if type(embedding) is Linear:
+            points, labels = data.X, data.y
+        if data.X_database is not None and not embedding.asymmetric:
+            points, labels = data.X_database, data.y_database
+        database: tuple[Any, ...] = ()
+        if data.X_database is not None and embedding.asymmetric:
+            database = data.X_database, data.y_database if self._has_classes else None
+        start = initial_parameters(
+            embedding, points, labels if self._has_classes else None, rng, *database
+        )
         Z = embed(embedding, start, X, n_jobs=self.n_jobs)
         if is_learnable(loss):
             unit = bool(getattr(embedding, "normalize", False))
@@ -381,8 +453,9 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         self._set(start)
         return start
 
-    def _representative(self, X: Any, y: Array) -> tuple[Any, Array]:
+    def _representative(self, data: LabelledPoints) -> tuple[Any, Array]:
         """Return all points; of points that are not in memory, a sample from all classes."""
+        X, y = data.X, data.y
         if not isinstance(X, Chunked):
             return X, y
         rows = X.sample(y if self._has_classes else None)
@@ -421,9 +494,17 @@ def _mean(X: Any) -> Array:
     return mean_of_points(X).astype(X.dtype)
 
 
+def _less(X: Any, mean: Array) -> Any:
+    """Return points less their mean, which is zero for sparse ones; those of a source in chunks."""
+    if isinstance(X, Source):
+        return Chunked(Scaled(X, mean, 0))
+    return X if issparse(X) else X - mean.astype(X.dtype, copy=False)
+
+
 def _check_continuation(
-    learner: BaseEmbeddingLearner, solver: MiniBatchSolver, loss: Any, embedding: Embedding
-) -> None:
+    learner: BaseEmbeddingLearner, solver: MiniBatchSolver, loss: Any, embedding: Embedding,
+    has_database: bool,
+) -> None:  # fmt: skip
     """Raise ValueError for parameters that do not go with what `partial_fit` continues."""
     history = learner._training
     proxies, numbers = hasattr(learner, "proxies_"), not hasattr(learner, "classes_")
@@ -434,6 +515,7 @@ def _check_continuation(
         ("solver", other_solver),
         ("loss", (is_learnable(loss), is_continuous(loss)) != (proxies, numbers)),
         ("embedding", fingerprint(embedding) != fingerprint(learner.embedding_)),
+        ("kind of database", has_database != learner._has_database),
     ):
         if has_changed:
             raise ValueError(
@@ -443,12 +525,14 @@ def _check_continuation(
             )
 
 
-def _earlier_fit(learner: BaseEmbeddingLearner) -> tuple[list[Array], Array] | None:
-    """Return the parameters and the mean of an earlier fit to start from, if there was one."""
+def _earlier_fit(
+    learner: BaseEmbeddingLearner,
+) -> tuple[list[Array], tuple[Array, Array]] | None:
+    """Return the parameters and the means of an earlier fit to start from, if there was one."""
     if not hasattr(learner, "parameters_"):
         return None
     proxies = [learner.proxies_] if hasattr(learner, "proxies_") else []
-    return [*learner.parameters_, *proxies], learner.mean_
+    return [*learner.parameters_, *proxies], learner._means()
 
 
 def _initial_proxies(Z: Array, y: Array, n_classes: int, rng: RandomState | None) -> Array:

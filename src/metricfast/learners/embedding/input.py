@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,17 @@ from sklearn.utils import check_array
 
 from metricfast._core.arguments import check_choice, check_range
 from metricfast._core.checks import check_points
-from metricfast._core.sources import Source
+from metricfast._core.sources import Named, Source
 from metricfast._core.targets import (
+    as_column,
+    as_label_array,
     check_class_labels,
     check_classification_target,
     check_comparable,
     check_regression_target,
     codes_among,
     encode_together,
+    join_labels,
 )
 from metricfast._core.types import Array
 from metricfast._labels.distance import LabelDistance
@@ -29,7 +33,23 @@ from metricfast.training.chunks import hold
 from metricfast.training.objective import is_continuous, is_learnable
 from metricfast.training.own_parts import check_labels
 
-__all__ = ["check_parts", "load_points", "share_label_distance"]
+__all__ = ["LabelledPoints", "check_database", "check_parts", "load_points", "share_label_distance"]
+
+
+@dataclass(frozen=True)
+class LabelledPoints:
+    """Points and their labels, checked.
+
+    `y`: codes of classes, or continuous labels as `distance` takes them.
+    `X_database`, `y_database`: None where the points are their own database.
+    `distance`: of continuous labels; None for classes.
+    """
+
+    X: Any
+    y: Array
+    X_database: Any
+    y_database: Array | None
+    distance: LabelDistance | None
 
 
 def check_parts(
@@ -101,16 +121,51 @@ def _check_pairs(
         )
 
 
+def check_database(
+    loss: Any, X_database: Any, y_database: Any, precomputed: bool, candidate_fraction: float | None
+) -> None:
+    """Refuse a database of other points that does not go with its labels, or with the loss."""
+    if X_database is None and y_database is None:
+        return
+    if X_database is None or (y_database is None) != precomputed:
+        if precomputed and X_database is not None:
+            raise ValueError(
+                "y_database must be None where label_distance is 'precomputed': y holds the "
+                "distances of all labels, of shape (n_samples, n_database)."
+            )
+        raise ValueError("X_database and y_database must be given together.")
+    name = type(loss).__name__
+    if is_learnable(loss):
+        raise ValueError(
+            f"X_database must be None with {name}, whose database is a table of proxies: choose "
+            "another loss, such as NCA or SupCon."
+        )
+    if not getattr(loss, "has_anchors", True):
+        raise ValueError(
+            f"X_database must be None with {name}, which compares all points of a batch with each "
+            "other: choose another loss, such as RankNContrast."
+        )
+    if candidate_fraction is not None:
+        raise ValueError(
+            "candidate_fraction must be None with X_database: set database='batch', which draws "
+            f"database points for each batch; found {candidate_fraction!r}."
+        )
+
+
 def load_points(
     learner: Any,
     X: Any,
     y: Any,
     loss: Any,
+    embedding: Embedding,
+    X_database: Any = None,
+    y_database: Any = None,
+    *,
     classes: ArrayLike | None = None,
     reset: bool = True,
     needed: tuple[str, str] | None = None,
-) -> tuple[Any, Array, LabelDistance | None]:
-    """Return points, class codes or continuous labels, and the distance of these labels.
+) -> LabelledPoints:
+    """Check points, labels, and a database if there is one.
 
     Sets `classes_` of the learner. `needed`: why the points must be in memory, if they must.
     """
@@ -134,18 +189,76 @@ def load_points(
             "database must be 'batch' for points that are read in chunks: set it, or raise "
             "scikit-learn's working_memory to twice the size of the points."
         )
+    n = m = X.shape[0]
+    if X_database is not None:
+        X_database = _load_database(learner, X_database, embedding, reset, how)
+        m = X_database.shape[0]
+        dtype = np.result_type(X.dtype, X_database.dtype)
+        X, X_database = (each.astype(dtype, copy=False) for each in (X, X_database))
     if continuous:
         if not apart:
             labels = _numbers(labels, reset)
-        distance, labels, _ = learner._bind_labels(labels, sizes=(X.shape[0],) * 2)
+            y_database = None if y_database is None else _numbers(y_database, False, "y_database")
+        distance, labels, of_database = learner._bind_labels(labels, y_database, (n, m))
         _check_label_shape(learner, labels, reset)
-        if apart and reset and distance.all_zero(labels):
+        if apart and reset and X_database is None and distance.all_zero(labels):
             raise ValueError("y must not be constant: all labels are at distance 0.")
-        return X, labels, distance
-    y = labels
+        of_database = None if X_database is None else of_database
+        return LabelledPoints(X, labels, X_database, of_database, distance)
+    if X_database is not None:
+        labels = _joined(labels, y_database, m)
+    codes = _class_codes(learner, labels, loss, classes, reset)
+    of_database = None if X_database is None else codes[n:]
+    return LabelledPoints(X, codes[:n], X_database, of_database, None)
+
+
+def _load_database(
+    learner: Any, X_database: Any, embedding: Embedding, reset: bool, how: dict[str, Any]
+) -> Any:
+    """Check points of a database, which is held in memory."""
+    how = {**how, "order": "C"}
+    how.pop("multi_output", None)
+    if embedding.asymmetric:
+        database = learner._database_points(X_database, reset=reset, **how)
+    else:
+        try:
+            database = check_points(
+                learner, X_database, preprocessor=learner.preprocessor_, reset=False,
+                name="X_database", **how,
+            )  # fmt: skip
+        except ValueError as error:
+            if np.shape(X_database)[1:] in ((), (learner.n_features_in_,)):
+                raise
+            raise ValueError(
+                f"{error} For a database of other features, give "
+                "embedding=Asymmetric(query, database)."
+            ) from error
+    if isinstance(database, Source):
+        reason = f"{type(learner).__name__} needs in memory"
+        database = hold(Named(database, "X_database"), (reason, "give fewer points"), "X_database")
+    return csr_array(database) if issparse(database) else database
+
+
+def _joined(y: Any, y_database: Any, m: int) -> Array:
+    """Return class labels of queries, then those of the database."""
+    labels, of_database = as_column(y, "y"), as_label_array(y_database, "y_database")
+    of_database = as_column(of_database, "y_database")
+    if len(of_database) != m:
+        raise ValueError(
+            f"y_database must hold {m} labels, one a point of X_database; found {len(of_database)}."
+        )
+    check_class_labels(of_database, "y_database")
+    check_comparable(of_database, as_label_array(labels, "y"), "y_database")
+    return join_labels(as_label_array(labels, "y"), of_database)
+
+
+def _class_codes(
+    learner: Any, y: Array, loss: Any, classes: ArrayLike | None, reset: bool
+) -> NDArray[np.int64]:
+    """Return classes as codes, and set `classes_` of the learner."""
     if classes is None and reset:
         learner.classes_, codes = check_classification_target(y)
-        return X, codes, None
+        return codes
     if classes is not None and reset:
         learner.classes_ = check_classification_target(classes, name="classes")[0]
     labels = np.asarray(y)
@@ -161,7 +274,7 @@ def load_points(
             f"y holds {labels[unknown][0]}, which is none of the classes of the first call: "
             "give all of them there as `classes`."
         )
-    return X, codes, None
+    return codes
 
 
 def _check_label_shape(learner: Any, labels: Array, reset: bool) -> None:
@@ -187,17 +300,18 @@ def share_label_distance(
         loss.label_distance = distance
 
 
-def _numbers(y: Any, vary: bool) -> NDArray[np.float64]:
+def _numbers(y: Any, vary: bool, name: str = "y") -> NDArray[np.float64]:
     """Check labels that are numbers, or several numbers each, perhaps not all the same."""
     try:
         np.asarray(y, np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"y must hold numbers: {error}. Say how far other labels are apart by label_distance."
+            f"{name} must hold numbers: {error}. Say how far other labels are apart by "
+            "label_distance."
         ) from error
     if np.ndim(y) < 2:
         return check_regression_target(y, vary)
-    labels: NDArray[np.float64] = check_array(y, dtype=np.float64, input_name="y")
+    labels: NDArray[np.float64] = check_array(y, dtype=np.float64, input_name=name)
     if vary and (labels == labels[0]).all():
         raise ValueError("y must not be constant: all of its rows are the same.")
     return labels

@@ -45,8 +45,8 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         after ten epochs without a better score, and keep the parameters with the best one.
     database : {"batch", "all"}, default="batch"
         What the anchors of a batch are compared with: the other points of the batch, or all
-        training points, which are embedded anew in every step. Points beyond memory allow "batch"
-        alone.
+        training points (all of `X_database`, if `fit` has one), which are embedded anew in every
+        step. Points beyond memory allow "batch" alone.
     candidate_fraction : float, optional
         With ``database="all"``: compare the anchors of a batch with the rest of it and this share
         of all other training points, drawn anew for each batch. The others are not embedded. By
@@ -86,6 +86,11 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         Only for losses of classes.
     mean_ : ndarray of shape (n_features,)
         Subtracted from points; zero after sparse ones.
+    mean_query_ : ndarray of shape (n_features,)
+        Only after a `fit` with `X_database`: subtracted from queries. `mean_` is then the mean of
+        the database.
+    feature_names_database_in_ : ndarray of shape (n_features_database,)
+        Names of the features of the database, if it was a frame and the embedding is `Asymmetric`.
     n_components_ : int
         Dimension of the embedding.
     loss_curve_ : list of float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
+from metricfast._core.checks import check_points
 from metricfast._core.mahalanobis import as_vectors, finite_between
 from metricfast._core.memory import working_memory
 from metricfast._core.sources import by_blocks
@@ -59,7 +61,7 @@ class EmbeddedDistance:
 
     def __call__(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
         """Return the distance of u to v, of shape (n_features,), which is of the database."""
-        points = as_vectors(u, v, len(self._means[0]))
+        points = as_vectors(u, v, *map(len, self._means))
         ends = [
             self._embedding.forward(self._parameters, (point - mean)[None], side=side)[0][0]
             for point, mean, side in zip(points, self._means, ("query", "database"), strict=True)
@@ -71,8 +73,8 @@ class EmbeddedDistance:
 class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
     """Base class of learners of an embedding, which set the attributes below in `fit`.
 
-    `mean_` is subtracted from points before they are embedded; zero after sparse points. From
-    queries `mean_query_` is, where there is one.
+    `mean_` is subtracted from points before they are embedded; it is zero after sparse points.
+    After a `fit` with a database, `mean_` is the database's mean, and queries have `mean_query_`.
     """
 
     _fitted = "parameters_"
@@ -133,16 +135,63 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         ValueError
             If X or `side` is not as above, or X so large that embedded points overflow.
         """
-        return self._embed(self._points(X), self._side(side))
+        check_is_fitted(self, self._fitted)
+        side = self._side(side)
+        points = self._points(X) if side == "query" else self._database_points(X, "X")
+        return self._embed(points, side)
 
     def _side(self, side: str | None) -> str:
         """Return the side that is meant."""
-        if side is None:
-            return "query"
-        check_side(side)
-        return side
+        if side is not None:
+            check_side(side)
+        elif self.embedding_.asymmetric and self._has_database:
+            raise ValueError(
+                "side must be 'query' or 'database': fit had a database, and there are two maps. "
+                "Points that are searched in are of the database."
+            )
+        return side or "query"
+
+    @property
+    def _has_database(self) -> bool:
+        """Whether `fit` had a database of other points than the queries."""
+        return hasattr(self, "mean_query_")
+
+    def _database_points(
+        self, X: Any, name: str = "X_database", reset: bool = False, **how: Any
+    ) -> Any:
+        """Check points of the database, which may have other features than queries.
+
+        With `reset`, in `fit`, set `feature_names_database_in_` if they have names.
+        """
+        seen = copy.copy(self)
+        if reset:
+            found = check_points(
+                seen, X, preprocessor=self.preprocessor_, reset=True, name=name, **how
+            )
+            if hasattr(seen, "feature_names_in_"):
+                self.feature_names_database_in_ = seen.feature_names_in_
+            return found
+        check_is_fitted(self, self._fitted)
+        if self.embedding_.asymmetric and self._has_database:
+            seen.n_features_in_ = len(self.mean_)
+            if hasattr(seen, "feature_names_in_"):
+                del seen.feature_names_in_
+            if hasattr(self, "feature_names_database_in_"):
+                seen.feature_names_in_ = self.feature_names_database_in_
+        if how:
+            return check_points(
+                seen, X, preprocessor=self.preprocessor_, reset=False, name=name, **how
+            )
+        return seen._points(X, name)
 
     def _indexed_score(self, points: Array, pairs: NDArray[np.int64]) -> Array:
+        if self.n_features_in_ != len(self.mean_):
+            raise ValueError(
+                f"pairs must hold points of one kind, and queries have {self.n_features_in_} "
+                f"features, database points {len(self.mean_)}: use kneighbors, or "
+                "metricfast.paired_distances of transform(X, 'query') and transform(X_database, "
+                "'database')."
+            )
         Z = self._embed(points)
         database = self._embed(points, "database") if self.embedding_.asymmetric else None
         return -paired_distances(Z, database, pairs=pairs, n_jobs=self.n_jobs)
@@ -167,7 +216,8 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features)
         X_database : {array-like, sparse matrix} of shape (n_database, n_features), optional
-            By default the queries themselves, each left out of its own neighbours.
+            By default the queries themselves, each left out of its own neighbours. Points have the
+            features of the database of `fit`, if it had one.
         n_neighbors : int, default=5
 
         Returns
@@ -270,10 +320,15 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
     def _both_sides(self, X: Any, X_database: Any) -> tuple[Array, Array, NDArray[np.int64] | None]:
         X = self._points(X)
         queries = self._embed(X)
-        if X_database is None:
-            database = self._embed(X, "database") if self.embedding_.asymmetric else queries
-            return queries, database, np.arange(len(queries))
-        return queries, self._embed(self._points(X_database, "X_database"), "database"), None
+        if X_database is not None:
+            return queries, self._embed(self._database_points(X_database), "database"), None
+        if self.n_features_in_ != len(self.mean_):
+            raise ValueError(
+                f"X_database must be given: queries have {self.n_features_in_} features, and "
+                f"database points have {len(self.mean_)}."
+            )
+        database = self._embed(X, "database") if self.embedding_.asymmetric else queries
+        return queries, database, np.arange(len(queries))
 
     @property
     def _n_features_out(self) -> int:

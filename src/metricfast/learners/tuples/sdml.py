@@ -209,7 +209,7 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
             loss = pairs.of_group(1)[1] - pairs.of_group(-1)[1]
             loss = _check_finite(times_power_of_two(loss, 2 * pairs.exponent))
         prior = prior_matrix(
-            self.prior, self.random_state, statistics.sample, len(loss), strictly_positive=True
+            self.prior, self.random_state, statistics.of_call, len(loss), strictly_positive=True
         )
         with np.errstate(over="ignore", invalid="ignore"):
             fitted.balance_param_ = self._bounded_balance(loss, prior)
@@ -359,7 +359,7 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
         )
         rng = check_random_state(self.random_state)
         pairs = draw_pairs(X, y, n_constraints, weight, rng)
-        return Statistics((pair_sums(pairs),), sample=None if partial else pairs)
+        return Statistics((pair_sums(pairs),), of_call=None if partial else pairs)
 
     def _solve(self, statistics: Statistics) -> None:
         sdml = SDML(

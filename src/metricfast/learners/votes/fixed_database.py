@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """A learner of queries and a database, whose database stays as it is when queries are split.
+    """A learner of queries and a database, which stays whole when queries are split.
 
     Cross-validation and searches split what they give to `fit`, and pipelines transform X alone.
     Here the database is a parameter, so that queries alone are split, and the steps of a pipeline
@@ -26,19 +26,22 @@ class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     estimator : estimator
-        An `AsymmetricSimilarity`, or a `sklearn.pipeline.Pipeline` that ends in one. Its other
-        steps are fitted to the queries, and transform queries and database. Give the pipeline here:
-        steps before a `FixedDatabase` transform the queries alone.
-    X_database : {array-like, sparse matrix, frame} of shape (n_database, n_features)
-    y_database : array-like of shape (n_database,)
-        Classes, at least those of the queries.
+        An `AsymmetricSimilarity`, an `EmbeddingLearner` or one of its presets, or a
+        `sklearn.pipeline.Pipeline` that ends in one. Its other steps are fitted to the queries, and
+        transform queries and database. Give the pipeline here: steps before a `FixedDatabase`
+        transform the queries alone.
+    X_database : {array-like, sparse matrix, frame} of shape (n_database, n_features_database)
+        It may have other features than the queries where the learner has two maps, and no other
+        steps.
+    y_database : array-like of shape (n_database,) or (n_database, n_labels)
+        Labels. An `AsymmetricSimilarity` needs at least the classes of the queries.
 
     Attributes
     ----------
     preparation_ : Pipeline or None
         The other steps, fitted.
     learner_ : estimator
-        The learner, fitted; it holds the database as it was transformed and embedded.
+        The learner, fitted. An `AsymmetricSimilarity` holds the embedded database.
     classes_ : ndarray of shape (n_classes,)
 
     Examples
@@ -99,8 +102,12 @@ class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         database = self.X_database
         if preparation is not None:
             X, database = preparation.fit_transform(X, y), preparation.transform(database)
-        learner.fit(X, y, database, self.y_database, sample_weight=sample_weight)
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        learner.fit(X, y, database, self.y_database, **weights)
         self.preparation_, self.learner_ = preparation, learner
+        self._given: dict[str, Any] = {}  # what a learner that stores no database is given
+        if not hasattr(learner, "database_embedding_"):
+            self._given = {"X_database": database}
         return self
 
     @property
@@ -140,7 +147,7 @@ class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self._prepared(X, "predict_proba"))
 
     def score(self, X: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of queries whose class is predicted.
+        """Return the learner's score: of predictions, or of retrieval from the database.
 
         Parameters
         ----------
@@ -152,7 +159,9 @@ class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         -------
         float
         """
-        return float(self._prepared(X, "score", y, sample_weight=sample_weight))
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        given = {**self._given, "y_database": self.y_database} if self._given else {}
+        return float(self._prepared(X, "score", y, **weights, **given))
 
     def kneighbors(self, X: Any, n_neighbors: int | None = None) -> tuple[Array, NDArray[np.int64]]:
         """Return the nearest points of `X_database` of each query, by the learned distance.
@@ -168,7 +177,8 @@ class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         distances, indices : ndarray of shape (n_queries, n_neighbors)
             Nearest first.
         """
-        distances, indices = self._prepared(X, "kneighbors", n_neighbors=n_neighbors)
+        wanted = {} if n_neighbors is None else {"n_neighbors": n_neighbors}
+        distances, indices = self._prepared(X, "kneighbors", **wanted, **self._given)
         return distances, indices
 
     def transform(self, X: Any, side: str | None = None) -> Any:

@@ -103,8 +103,14 @@ def initial_maps(
     largest_cost: float,
 ) -> list[Array]:
     """Return the parameters to start from, of a scale that suits the loss."""
-    start = embedding.initialize(data.points, data.database_labels, rng)
-    if isinstance(embedding, Asymmetric) and estimator.query is estimator.database is None:
+    alike = data.points.shape[1] == data.X.shape[1]
+    if alike or not isinstance(embedding, Asymmetric):
+        start = embedding.initialize(data.points, data.database_labels, rng)
+    else:
+        few = data.few
+        start = embedding.initialize(few.X, few.y, rng, few.points, few.database_labels)
+    given = estimator.query is not None or estimator.database is not None
+    if isinstance(embedding, Asymmetric) and alike and not given:
         start[1] = start[0].copy()  # a random map too is a better start than two
     if not any(array.any() for array in start):
         raise ValueError("`init` is zero, where the objective has no slope: give other maps.")
@@ -177,14 +183,15 @@ def mean_of_queries(
 ) -> Array:
     """Return what corresponds, among the queries, to the mean of the database.
 
-    The mean of queries whose classes are as frequent as in the database; a class that there are no
-    queries of is thought to be where it is in the database, relative to the others.
+    The mean of queries whose classes are as frequent as in the database. A class without queries
+    is assumed to be where it is in the database, relative to the others, if both sides have the
+    same features.
     """
     own = np.bincount(y, weight, y_database.max() + 1)
     known = own > 0
     shares = np.divide(np.bincount(y_database), own, out=np.zeros(len(own)), where=known)[y]
     mean = mean_of_any(X, shares if weight is None else shares * weight)
-    if not known.all():
+    if not known.all() and X.shape[1] == database.shape[1]:
         mean += mean_of_any(database) - mean_of_any(take(database, known[y_database]))
     return mean
 

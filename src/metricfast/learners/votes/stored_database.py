@@ -84,7 +84,7 @@ class VotesOfDatabase(ClassifierMixin):  # type: ignore[misc]
             )
         queries, points = self._embed(self._points(X)), self.database_embedding_
         if X_database is not None:
-            points = self._embed(self._points(X_database, "X_database"), "database")
+            points = self._embed(self._database_points(X_database), "database")
         return kneighbors(queries, points, k, n_jobs=self.n_jobs)
 
     def predict(self, X: Any, X_database: Any = None, y_database: ArrayLike | None = None) -> Array:
@@ -168,7 +168,7 @@ class VotesOfDatabase(ClassifierMixin):  # type: ignore[misc]
         if X_database is None or y_database is None:
             points, labels = self.database_embedding_, self.database_labels_
         else:
-            points = self._embed(self._points(X_database, "X_database"), "database")
+            points = self._embed(self._database_points(X_database), "database")
             labels = self._codes(y_database, "y_database")
         if len(labels) != len(points):
             raise ValueError(

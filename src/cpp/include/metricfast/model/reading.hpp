@@ -111,6 +111,7 @@ class ModelReader {
             const std::size_t first = n_parameters(query.first, query.second);
             require_model(first < parameters.size(), foreign);
             const auto split = parameters.begin() + static_cast<std::ptrdiff_t>(first);
+            has_two_maps_ = true;
             content_.sides.push_back(side(query.first, query.second, {parameters.begin(), split}));
             content_.sides.push_back(
                 side(database.first, database.second, {split, parameters.end()}));
@@ -174,10 +175,13 @@ class ModelReader {
     void check_widths() {
         content_.n_components = content_.sides[0].layers.back().weight.rows();
         for (const SideMap<double> &side : content_.sides) {
-            const auto fits = static_cast<std::size_t>(content_.n_features);
-            require_model(side.mean.empty() || side.mean.size() == fits,
-                          "mean_ must have n_features_in_ values");
+            // Only the database of two maps may have other features than the queries.
+            const bool own = &side != content_.sides.data() && has_two_maps_;
             Index width = content_.n_features;
+            if (own && !side.mean.empty())
+                width = static_cast<Index>(side.mean.size());
+            require_model(side.mean.empty() || static_cast<Index>(side.mean.size()) == width,
+                          "mean_ must have n_features_in_ values");
             if (const auto &waves = side.waves) {
                 require_model(waves->frequencies.rows() <= width &&
                                   waves->mix.cols() == 2 * waves->frequencies.cols() &&
@@ -201,6 +205,7 @@ class ModelReader {
     const std::string state_;
     const Json fitted_;
     ModelContent content_;
+    bool has_two_maps_ = false;
 };
 
 } // namespace detail
