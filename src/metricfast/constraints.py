@@ -371,7 +371,7 @@ def wrap_pairs(X: ArrayLike, constraints: Sequence[ArrayLike]) -> tuple[Array, I
 def _sides(constraints: Sequence[ArrayLike]) -> list[Integers]:
     sides = list(constraints) if isinstance(constraints, (tuple, list)) else []
     arrays = [as_array(side, "constraints") for side in sides]
-    # Sides of an empty list are arrays of floats.
+    # TwoSidedDataset of an empty list are arrays of floats.
     whole = [a.ndim == 1 and (a.dtype.kind in "iu" or a.size == 0) for a in arrays]
     if (
         len(arrays) != 4

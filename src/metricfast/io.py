@@ -157,7 +157,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the texts that `save` was given to keep beside a model.
+    """Return the texts that `save` stored with a model.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ def _state(estimator: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray]
 
 
 def _only_checkpoints(callbacks: Any) -> bool:
-    """Tell whether callbacks write files alone, which is no part of a model."""
+    """Return whether all callbacks are checkpoints, which are no part of a model."""
     return isinstance(callbacks, (list, tuple)) and all(
         isinstance(each, Checkpoint) for each in callbacks
     )

@@ -1,4 +1,4 @@
-"""Preprocessors: what turns indicators of points into points."""
+"""Preprocessors: functions from indicators of points to points."""
 
 from __future__ import annotations
 

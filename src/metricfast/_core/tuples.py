@@ -134,7 +134,7 @@ def index_tuples(
 def _rows_of_array(
     tuples: ArrayLike, preprocessor: Preprocessor | None, tuple_size: int | None
 ) -> TupleSet | None:
-    """Tuples of rows of points, where `tuples` index an array that can serve as it is.
+    """Tuples of rows of points, if `tuples` index an array that needs no copy.
 
     Forming the tuples would take more memory than the points do. None wherever that is not so, or
     something is wrong with the input: then the checks of formed tuples know what to say.

@@ -20,15 +20,15 @@ from metricfast.dask._rows import blocks_of, joined, row_blocks
 from metricfast.dask._search import kneighbors, retrieval_report
 from metricfast.dask._sums import fit_by_sums, is_exact
 from metricfast.dask._workers import Workers
-from metricfast.learners.asymmetric import AsymmetricSimilarity
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
+from metricfast.learners.gerrymandering.asymmetric import AsymmetricSimilarity
 from metricfast.learners.linear import LinearLearner
 from metricfast.metrics import RetrievalReport
-from metricfast.metrics._wanted import label_distance_of
+from metricfast.metrics._selection import label_distance_of
 
 __all__ = ["DistributedLearner"]
 
-# References that points of continuous labels are scored by, as of the learners themselves.
+# Neighbours in the score of continuous labels, as in the learners.
 _NEIGHBORS = 10
 # Learners that are trained iteration by iteration.
 _TRAINED = (LinearLearner, BaseEmbeddingLearner, AsymmetricSimilarity)
@@ -141,8 +141,8 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         TypeError
             If a collection is not of dask, or the learner, or the client, is none of those above.
         ValueError
-            As of the learner; if the loss is no sum over anchors, or "epochs" is asked of a learner
-            that is not trained on mini-batches; or there is no client.
+            As for the learner; if the loss is no sum over anchors; if the learner of "epochs" is
+            not trained on mini-batches; or there is no client.
         RuntimeError
             If the client has lost its scheduler, or has no worker for 30 seconds.
         distributed.KilledWorker
@@ -201,7 +201,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         ----------
         X : dask array or data frame of shape (n_samples, n_features)
         side : {"query", "database"}, optional
-            As of the learner, where it has two maps.
+            See the learner, if it has two maps.
 
         Returns
         -------

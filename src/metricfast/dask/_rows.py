@@ -40,7 +40,7 @@ def _in_rows(name: str, values: Any) -> Any:
 def row_blocks(X: Any, **others: Any) -> list[Any]:
     """Return blocks of X and, row by row, of what else is given, None if not: delayed tuples.
 
-    Raises ValueError where rows cannot be told to belong together.
+    Raises ValueError if the rows of the collections cannot be matched.
     """
     of_X = blocks_of("X", X)
     columns = [of_X]

@@ -33,7 +33,7 @@ class Linear(LayeredEmbedding):
         The map to start from, as in `metricfast.NCA`, but that "random" draws from a normal
         distribution of variance 1 / n_features, which keeps the spread of the points. "auto" is
         "lda" where there are more classes than components, which finds classes again better than
-        "pca" does, but may serve a nearest-neighbour classifier a little less. With more rows than
+        "pca" does, but nearest neighbours may be slightly worse. With more rows than
         features, "identity" has rows of zeros, which never move; those of "auto" are small and
         random, of a hundredth of the others' length.
     normalize : bool, default=False

@@ -37,7 +37,7 @@ class NCA(LinearLearner):
         ``n_components < min(n_features, n_samples)``, else "identity". An array has shape
         (n_components, n_features).
     n_components : int, optional
-        Number of rows of the map; by default those of `init` if it is an array, else n_features.
+        Number of rows of the map; by default the rows of `init` if it is an array, else n_features.
     max_iter : int, default=100
         Largest number of iterations of "lbfgs".
     tol : float, optional
@@ -96,7 +96,7 @@ class NCA(LinearLearner):
     -----
     The softmax of distances has no slope where the initial map spreads the points too widely or too
     narrowly; `init_scale` avoids that. With None, or an array as `init`, standardize the data.
-    ConvergenceWarning tells you if "lbfgs" finds no slope.
+    You get a ConvergenceWarning if "lbfgs" finds no slope.
 
     Data whose largest standard deviation of a feature is below 2^-10 or above 2^10 are multiplied
     by a power of two, which `components_` undo.

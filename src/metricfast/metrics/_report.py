@@ -1,4 +1,4 @@
-"""Retrieval: every query searched in a database, and the order of what is found judged."""
+"""The retrieval report: search for every query in a database, and score the rankings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances
 from metricfast.metrics._ranking import Search
 from metricfast.metrics._score import RetrievalReport, Score
-from metricfast.metrics._wanted import (
+from metricfast.metrics._selection import (
     METRICS,
     Wanted,
     chosen_metrics,
@@ -52,7 +52,7 @@ def retrieval_report(
     n_jobs: int | None = None,
     verbose: bool | int = False,
 ) -> RetrievalReport:
-    """Judge the order in which a database answers queries, beside chance and the best order.
+    """Score the ranking of a database for each query, with chance level and best order.
 
     References are ordered by (distance, index), as :func:`metricfast.kneighbors` has it; ties are
     not averaged.

@@ -80,10 +80,10 @@ def mean_and_exponent(X: Source) -> tuple[Floats, int]:
 
 
 class Chunked(Source):
-    """Points of a source, of which one chunk is held, and the next one is read.
+    """Points of a source. One chunk is in memory while the next one is read.
 
-    Rows of the chunk, and others that are held, come from memory; the rest are read. A chunk takes
-    a share of the memory, or of what is left of it beside other rows that are held.
+    Rows of the chunk, and other rows in memory, are not read again. A chunk takes a share of the
+    memory that these other rows leave.
     """
 
     def __init__(self, source: Source, share: float = SHARE) -> None:

@@ -39,6 +39,7 @@ from metricfast.learners.embedding.metric import EmbeddedMetricMixin, embed
 from metricfast.learners.linear import for_mini_batches, refuse_partial
 from metricfast.losses._call import Loss
 from metricfast.samplers import Sampler
+from metricfast.training.adapters import initial_parameters
 from metricfast.training.callbacks import (
     CallbackMixin,
     OpenCheckpoint,
@@ -50,7 +51,6 @@ from metricfast.training.embedding_problem import EmbeddingProblem
 from metricfast.training.fingerprint import fingerprint, params_of
 from metricfast.training.history import History, Vector
 from metricfast.training.objective import Evaluator, is_continuous, is_learnable
-from metricfast.training.own_parts import initial_parameters
 from metricfast.training.preconditioner import flat
 from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver
 from metricfast.training.steps import RISE
@@ -67,7 +67,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
     """Base of learners of any embedding.
 
     A learner defines `_parts`, which returns loss, embedding and sampler. The parameters below are
-    those of `EmbeddingLearner`. Those that a learner does not have keep these values.
+    described at `EmbeddingLearner`. A learner without one of them uses the value below.
     """
 
     _requires_y = True
@@ -228,7 +228,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         y : array-like of shape (n_samples,) or (n_samples, n_labels), or sequence of objects
         classes : array-like of shape (n_classes,), optional
             All classes there will be, for the first call of a loss with proxies, such as
-            `ProxyNCA`; by default those of `y`. Other losses take new ones in any call.
+            `ProxyNCA`; by default the classes of `y`. Other losses accept new classes in any call.
         X_database, y_database : array-like, optional
             As for `fit`, in every call or in none.
 
@@ -265,7 +265,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         alone = data.X_database is None
         if begun and alone and distance is not None and distance.all_zero(data.y):
             warn_user(
-                "All labels of this call are the same, which tells nothing of distances: nothing "
+                "All labels of this call are the same, so they have no distances: nothing "
                 "is learned from it. Give more points at a time."
             )
             return self
@@ -495,7 +495,7 @@ def _mean(X: Any) -> Array:
 
 
 def _less(X: Any, mean: Array) -> Any:
-    """Return points less their mean, which is zero for sparse ones; those of a source in chunks."""
+    """Return centred points. Sparse points are not centred; a source becomes chunks."""
     if isinstance(X, Source):
         return Chunked(Scaled(X, mean, 0))
     return X if issparse(X) else X - mean.astype(X.dtype, copy=False)

@@ -29,9 +29,9 @@ from metricfast._labels.distance import LabelDistance
 from metricfast.embeddings import Embedding
 from metricfast.losses._call import Loss
 from metricfast.samplers import Sampler
+from metricfast.training.adapters import check_labels
 from metricfast.training.chunks import hold
 from metricfast.training.objective import is_continuous, is_learnable
-from metricfast.training.own_parts import check_labels
 
 __all__ = ["LabelledPoints", "check_database", "check_parts", "load_points", "share_label_distance"]
 

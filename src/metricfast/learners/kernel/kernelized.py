@@ -48,7 +48,7 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
     Parameters
     ----------
     learner : estimator
-        The learner, which is cloned. Where it must be told the points by indices, give the
+        The learner, which is cloned. If it takes indices of points, give the
         preprocessor to this class.
     kernel : str or callable, default="rbf"
         As in scikit-learn's `Nystroem`: "rbf", "poly", "sigmoid", "laplacian", "cosine" ... or a

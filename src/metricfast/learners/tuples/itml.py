@@ -456,8 +456,7 @@ def _check_bounds(bounds: ArrayLike) -> Floats:
 def _distance_percentiles(tuples: TupleSet, M: Floats) -> Floats:
     """Return the 5th and 95th percentile of the distances of different points under M.
 
-    Of many pairs of different points a part is drawn, always the same. Raises ValueError if there
-    is one point only.
+    Many pairs of points are represented by a fixed sample. Raises ValueError for a single point.
     """
     points, rows = tuples.points, tuples.unique_rows()
     n = len(rows)

@@ -234,7 +234,7 @@ class LSML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     -----
     The chances of points to be in a quadruplet are in proportion to `sample_weight`.
 
-    Where points lie near other points of their class, as with features between 0 and 1, residuals
+    If points lie near other points of their class, as with features between 0 and 1, residuals
     are so small that the prior would decide alone. They count in units of the spread within classes
     (half of the mean squared distance of the pairs of one class), where that is below 1. For the
     objective as it stands, give :class:`LSML` the quadruplets of

@@ -14,7 +14,7 @@ from metricfast._core.arguments import check_random_state, check_range
 from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
 from metricfast._core.initialize import components_from_metric
 from metricfast._core.scaling import times_power_of_two
-from metricfast._core.sums import Sums
+from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.classifiers import PairsClassifierMixin
@@ -99,7 +99,7 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
 
     _requires_y = True
     _exact_in_parts = True
-    _sums: tuple[Sums, ...] = ()  # of all calls of `partial_fit`
+    _sums: tuple[ScatterStatistics, ...] = ()  # of all calls of `partial_fit`
 
     balance_param: float
     sparsity_param: float

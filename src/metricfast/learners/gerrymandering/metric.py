@@ -1,4 +1,4 @@
-"""Neighbourhood gerrymandering: a metric trained on the votes of nearest neighbours."""
+"""Neighbourhood gerrymandering: a metric that lowers a bound of the k-NN error."""
 
 from __future__ import annotations
 
@@ -17,15 +17,8 @@ from metricfast._core.sources import Source, in_one_array
 from metricfast._core.types import Array, RandomState
 from metricfast.distances.inference import check_method
 from metricfast.distances.neighbors import check_neighbors
-from metricfast.learners.linear import LinearLearner
-from metricfast.learners.votes.objective import (
-    loss_of_matrix,
-    penalty_of_matrix,
-    root,
-)
-from metricfast.learners.votes.regularizers import REGULARIZERS, penalty
-from metricfast.learners.votes.stored_database import VotesOfDatabase
-from metricfast.learners.votes.training import (
+from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin
+from metricfast.learners.gerrymandering.history import (
     PATIENCE,
     REMEDY,
     VoteHistory,
@@ -35,7 +28,14 @@ from metricfast.learners.votes.training import (
     vote_batches,
     warn_of_penalty,
 )
-from metricfast.learners.votes.voting import largest_cost, vote_loss
+from metricfast.learners.gerrymandering.matrix import (
+    loss_of_matrix,
+    penalty_of_matrix,
+    root,
+)
+from metricfast.learners.gerrymandering.regularizers import REGULARIZERS, penalty
+from metricfast.learners.gerrymandering.voting import largest_cost, vote_loss
+from metricfast.learners.linear import LinearLearner
 from metricfast.losses import Gerrymander
 from metricfast.metrics._neighbor_error import neighbor_error
 from metricfast.samplers import Batch
@@ -54,9 +54,9 @@ _ZERO_INIT = "`init` is zero, where the objective has no slope: give another map
 
 
 class GerrymanderingLearner(LinearLearner):
-    """Base of learners by gerrymandering: the points of `fit`, embedded, vote.
+    """Base of learners by gerrymandering, which store the embedded points of `fit`.
 
-    Parameters are those of `NeighborhoodGerrymandering`.
+    See `NeighborhoodGerrymandering` for the parameters.
     """
 
     n_neighbors: int
@@ -132,7 +132,7 @@ class GerrymanderingLearner(LinearLearner):
         self._set_database(problem.all_data)
 
     def _set_database(self, data: Dataset) -> None:
-        """Set what votes in `predict`."""
+        """Embed the points of `fit`, the database of `predict`."""
         given = data.given
         if isinstance(given, Source):
             self.database_embedding_ = in_one_array(given, self._embed)
@@ -155,7 +155,7 @@ class GerrymanderingLearner(LinearLearner):
         check_feasible(history, self.n_neighbors, remedy)
 
 
-class NeighborhoodGerrymandering(VotesOfDatabase, GerrymanderingLearner):
+class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner):
     r"""Neighbourhood gerrymandering.
 
     Learns a Mahalanobis distance that lowers a bound of the error of k nearest neighbours: for

@@ -14,7 +14,7 @@ from metricfast._core.scaling import rescale_targets
 from metricfast._core.targets import check_regression_target, check_sample_weight
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.distances.neighbors import kneighbors
-from metricfast.learners.gerrymandering import GerrymanderingLearner
+from metricfast.learners.gerrymandering.metric import GerrymanderingLearner
 from metricfast.losses import Gerrymander
 from metricfast.training.dataset import Dataset
 

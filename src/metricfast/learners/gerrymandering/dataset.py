@@ -12,23 +12,35 @@ from metricfast._core.scaling import mean_of_points
 from metricfast._core.sources import Source, in_one_array, parts, take
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 from metricfast.learners.embedding.metric import embed
-from metricfast.learners.votes.regularizers import penalty
-from metricfast.learners.votes.training import unit_scale
+from metricfast.learners.gerrymandering.history import unit_scale
+from metricfast.learners.gerrymandering.regularizers import penalty
 from metricfast.training.chunks import Chunked, rows_of
 from metricfast.training.objective import finite
 
-__all__ = ["Sides", "initial_maps", "is_linear", "mean_of_any", "mean_of_queries", "penalty_of"]
+__all__ = [
+    "TwoSidedDataset",
+    "initial_maps",
+    "is_linear",
+    "mean_of_any",
+    "mean_of_queries",
+    "penalty_of",
+]
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Sides:
-    """What is trained on, both sides less their means.
+class TwoSidedDataset:
+    """Centred queries and a centred database.
 
-    `X`, `y`: queries, {ndarray, csr_array}, and their classes, int64, of weights `weight`.
-    `database`: None for the queries, each left out of its own neighbours.
-    Of either side, too many points of a source are `Chunked`.
+    Attributes
+    ----------
+    X : {ndarray, csr_array, Chunked} of shape (n_queries, n_features)
+    y : ndarray of int64 of shape (n_queries,)
+    database : {ndarray, csr_array, Chunked} or None
+        None if the queries are the database. No query is its own neighbour then.
+    database_labels : ndarray of int64
+    weight : ndarray of shape (n_queries,) or None
     """
 
     X: Any
@@ -39,13 +51,13 @@ class Sides:
 
     @property
     def points(self) -> Any:
-        """The database, be it the queries themselves."""
+        """The database, which may be the queries."""
         return self.X if self.database is None else self.database
 
-    def take(self, rows: Any) -> Sides:
+    def take(self, rows: Any) -> TwoSidedDataset:
         """Return some of the queries.
 
-        The others are no neighbours either, where the two sides are the same.
+        If the queries are the database, the others leave the database as well.
         """
         weight = None if self.weight is None else self.weight[rows]
         labels = self.y[rows] if self.database is None else self.database_labels
@@ -53,8 +65,8 @@ class Sides:
         return replace(self, X=X, y=self.y[rows], weight=weight, database_labels=labels)
 
     @property
-    def few(self) -> Sides:
-        """All points; of a side that is not in memory, as many that represent it."""
+    def representative(self) -> TwoSidedDataset:
+        """All points; a sample of a side that is read in chunks."""
         found = self
         if isinstance(self.X, Chunked):
             found = self.take(self.X.sample(self.y, self.weight))
@@ -65,9 +77,9 @@ class Sides:
             found = replace(found, database=self.database[rows], database_labels=labels)
         return found
 
-    def judged(self, rows: Any, among: Sides) -> Sides:
-        """Return some of the queries, in memory, and the points of others that may vote there."""
-        some, others = self.take(rows), among.few
+    def validation(self, rows: Any, among: TwoSidedDataset) -> TwoSidedDataset:
+        """Return some of the queries in memory, with the database `among` them."""
+        some, others = self.take(rows), among.representative
         X = some.X[:] if isinstance(some.X, Chunked) else some.X
         return replace(some, X=X, database=others.points, database_labels=others.database_labels)
 
@@ -97,7 +109,7 @@ class Sides:
 def initial_maps(
     estimator: Any,
     embedding: Embedding,
-    data: Sides,
+    data: TwoSidedDataset,
     rng: np.random.RandomState,
     kept: list[Array] | None,
     largest_cost: float,
@@ -107,8 +119,8 @@ def initial_maps(
     if alike or not isinstance(embedding, Asymmetric):
         start = embedding.initialize(data.points, data.database_labels, rng)
     else:
-        few = data.few
-        start = embedding.initialize(few.X, few.y, rng, few.points, few.database_labels)
+        sample = data.representative
+        start = embedding.initialize(sample.X, sample.y, rng, sample.points, sample.database_labels)
     given = estimator.query is not None or estimator.database is not None
     if isinstance(embedding, Asymmetric) and alike and not given:
         start[1] = start[0].copy()  # a random map too is a better start than two
@@ -121,7 +133,7 @@ def initial_maps(
                 "warm_start=False."
             )
         return [array.astype(data.X.dtype) for array in kept]
-    data = data.few
+    data = data.representative
     queries, database = data.embedded(embedding, start, estimator.n_jobs)
     if not (finite(queries) and finite(database)):
         raise ValueError(
@@ -152,7 +164,7 @@ def penalty_of(
     if all(isinstance(side, Linear) for side in sides):
         return penalty(regularizer, arrays)
     total, gradients = 0.0, []
-    # A decay is one's own where it is not the one that the learner would have.
+    # An embedding with its own decay does not use the default of the learner.
     for A, own, other in zip(arrays, embedding.decays(0.0), embedding.decays(1.0), strict=True):
         if own == other:
             value, gradient = own / 2 * float((A * A).sum()), own * A
@@ -181,11 +193,10 @@ def mean_of_queries(
     database: Any,
     y_database: NDArray[np.int64],
 ) -> Array:
-    """Return what corresponds, among the queries, to the mean of the database.
+    """Return the mean of the queries with the class frequencies of the database.
 
-    The mean of queries whose classes are as frequent as in the database. A class without queries
-    is assumed to be where it is in the database, relative to the others, if both sides have the
-    same features.
+    If both sides have the same features, a class without queries is assumed to be where it is in
+    the database, relative to the other classes.
     """
     own = np.bincount(y, weight, y_database.max() + 1)
     known = own > 0
@@ -197,7 +208,7 @@ def mean_of_queries(
 
 
 def is_linear(embedding: Embedding) -> bool:
-    """Tell whether an embedding is a linear map."""
+    """Return whether an embedding is a linear map."""
     return isinstance(embedding, Linear) and not embedding.normalize
 
 

@@ -1,4 +1,4 @@
-"""Which scores a report holds: metrics that fit the labels, and what estimators say of labels."""
+"""Selection of the metrics of a report, by the kind of labels."""
 
 from __future__ import annotations
 
