@@ -9,16 +9,25 @@ from threading import Event, Lock
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
 from metricfast._core.memory import block_rows, in_caller_memory, working_memory
-from metricfast._core.scaling import ORDINARY, center_and_rescale, times_power_of_two
+from metricfast._core.scaling import (
+    ORDINARY,
+    center_and_rescale,
+    mean_of_points,
+    times_power_of_two,
+)
 from metricfast._core.scatter import pieces
-from metricfast._core.sources import Part, Source
+from metricfast._core.sources import Part, Scaled, Source, parts
 from metricfast._core.stores import in_memory
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.samplers import Batch
 
-__all__ = ["POOL", "SHARE", "Chunked", "batches_of", "hold", "mean_and_exponent", "rows_of"]
+__all__ = [
+    "POOL", "SHARE", "Chunked", "batches_of", "hold", "mean_and_exponent", "mean_of", "rows_of",
+    "subtract_mean",
+]  # fmt: skip
 
 # Of a block, which is read at once: small ones mix what is together in the source.
 _BLOCK = 1 << 20
@@ -52,6 +61,31 @@ def hold(X: Any, needed: tuple[str, str] | None = None, name: str = "X") -> Any:
     if 2 * len(X) * X.row_bytes > working_memory():
         return X
     return in_memory(X, name, "read parts of it")
+
+
+def mean_of(X: Any, weight: Floats | None = None) -> Array:
+    """Return the mean of points, an array or a source, which is read once."""
+    if not isinstance(X, Source):
+        return mean_of_points(X, weight)
+    if weight is None:
+        return mean_and_exponent(X)[0]
+    origin, total = X[0].astype(np.float64), np.zeros(X.shape[1])
+    for rows, block in parts(X):
+        total += weight[rows] @ (block - origin)
+    return np.asarray(origin + total / weight.sum())
+
+
+def subtract_mean(X: Any, mean: Array, dtype: Any = None, share: float = SHARE) -> Any:
+    """Return points minus their mean. Sparse points are not centred; a source becomes chunks.
+
+    `dtype`: of the result; by default the dtype of X.
+    `share`: share of the memory for a chunk.
+    """
+    dtype = X.dtype if dtype is None else dtype
+    if isinstance(X, Source):
+        return Chunked(Scaled(X, mean, dtype=dtype), share)
+    X = X.astype(dtype, copy=False)
+    return csr_array(X) if issparse(X) else np.ascontiguousarray(X - mean.astype(dtype, copy=False))
 
 
 def mean_and_exponent(X: Source) -> tuple[Floats, int]:

@@ -267,7 +267,7 @@ def naming_held_out(rows: Any, n: int) -> Iterator[None]:
         if rows is None:
             raise
         raise ValueError(
-            f"{error} These numbers do not count what early_stopping holds out: {len(rows)} of the "
+            f"{error} These numbers leave out what early_stopping holds out: {len(rows)} of the "
             f"{n} points."
         ) from error
 

@@ -20,8 +20,6 @@ from metricfast._core.arguments import (
     check_verbose,
 )
 from metricfast._core.arrays import as_threads
-from metricfast._core.scaling import mean_of_points
-from metricfast._core.sources import Scaled, Source
 from metricfast._core.types import Array, RandomState
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import agreed, bind_labels, is_precomputed
@@ -46,7 +44,7 @@ from metricfast.training.callbacks import (
     as_callbacks,
     reports_to_sklearn,
 )
-from metricfast.training.chunks import Chunked, mean_and_exponent, rows_of, why_in_memory
+from metricfast.training.chunks import Chunked, mean_of, rows_of, subtract_mean, why_in_memory
 from metricfast.training.embedding_problem import EmbeddingProblem
 from metricfast.training.fingerprint import fingerprint, params_of
 from metricfast.training.history import History, Vector
@@ -404,16 +402,21 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         if means is None or [len(mean) for mean in means][: len(sides)] != [
             side.shape[1] for side in sides
         ]:
-            found = [np.zeros(X.shape[1], X.dtype) if issparse(X) else _mean(X) for X in sides]
+            found = [
+                np.zeros(X.shape[1], X.dtype) if issparse(X) else mean_of(X).astype(X.dtype)
+                for X in sides
+            ]
             if not self._embeds_sides_apart and len(sides) == 2:
                 sparse = any(map(issparse, sides))
                 found = [np.zeros_like(found[1]) if sparse else found[1]] * 2
             means = found[0], found[-1]
         self.mean_ = means[1]
         if database is None:
-            return replace(data, X=_less(X, means[0]))
+            return replace(data, X=subtract_mean(X, means[0]))
         self.mean_query_ = means[0]
-        return replace(data, X=_less(X, means[0]), X_database=_less(database, means[1]))
+        return replace(
+            data, X=subtract_mean(X, means[0]), X_database=subtract_mean(database, means[1])
+        )
 
     @property
     def _embeds_sides_apart(self) -> bool:
@@ -485,20 +488,6 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         queries = embed(self.embedding_, arrays, X, n_jobs=self.n_jobs)
         database = embed(self.embedding_, arrays, X_database, "database", self.n_jobs)
         return self._retrieval_score(queries, y, database, y_database, label_distance=distance)
-
-
-def _mean(X: Any) -> Array:
-    """Return the mean of points in their dtype."""
-    if isinstance(X, Source):
-        return mean_and_exponent(X)[0].astype(X.dtype)
-    return mean_of_points(X).astype(X.dtype)
-
-
-def _less(X: Any, mean: Array) -> Any:
-    """Return centred points. Sparse points are not centred; a source becomes chunks."""
-    if isinstance(X, Source):
-        return Chunked(Scaled(X, mean, 0))
-    return X if issparse(X) else X - mean.astype(X.dtype, copy=False)
 
 
 def _check_continuation(

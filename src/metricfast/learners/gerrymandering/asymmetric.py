@@ -8,26 +8,22 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import (
     check_bool,
-    check_choice,
-    check_count,
     check_random_state,
-    check_range,
     check_verbose,
 )
 from metricfast._core.arrays import as_threads
 from metricfast._core.checks import check_points
 from metricfast._core.initialize import as_given_map
 from metricfast._core.scaling import log2_spread
-from metricfast._core.sources import Named, Scaled, Source
+from metricfast._core.sources import Named, Source
 from metricfast._core.targets import check_classification_target, check_sample_weight
 from metricfast._core.types import Array, RandomState
-from metricfast.distances.inference import check_method
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.embeddings import Asymmetric, Embedding, Linear
 from metricfast.learners.base.validation import naming_held_out
@@ -37,7 +33,6 @@ from metricfast.learners.gerrymandering.dataset import (
     TwoSidedDataset,
     initial_maps,
     is_linear,
-    mean_of_any,
     mean_of_queries,
     penalty_of,
 )
@@ -50,8 +45,7 @@ from metricfast.learners.gerrymandering.history import (
     vote_batches,
     warn_of_penalty,
 )
-from metricfast.learners.gerrymandering.regularizers import REGULARIZERS
-from metricfast.learners.gerrymandering.voting import largest_cost, vote_loss
+from metricfast.learners.gerrymandering.voting import check_vote_parameters, largest_cost, vote_loss
 from metricfast.learners.linear import for_mini_batches, forget_on_error, refuse_partial
 from metricfast.metrics._neighbor_error import neighbor_error
 from metricfast.training.callbacks import (
@@ -60,7 +54,7 @@ from metricfast.training.callbacks import (
     as_callbacks,
     reports_to_sklearn,
 )
-from metricfast.training.chunks import SHARE, Chunked, hold, why_in_memory
+from metricfast.training.chunks import Chunked, hold, mean_of, subtract_mean, why_in_memory
 from metricfast.training.fingerprint import params_of
 from metricfast.training.history import Vector
 from metricfast.training.labelled_loss import LabelledLoss
@@ -420,11 +414,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
 
     def _check_parameters(self) -> tuple[Solver, HeldOut | None, list[Any], Embedding]:
         """Check the parameters; return solver, stopping rule, callbacks and the embedding."""
-        check_count("n_neighbors", self.n_neighbors)
-        check_range("C", self.C, positive=True)
-        check_range("tol", self.tol)
-        check_method(self.ties, self.inference, "inference")
-        check_choice("regularizer", self.regularizer, (None, *REGULARIZERS))
+        check_vote_parameters(self)
         check_bool("tied", self.tied)
         check_bool("warm_start", self.warm_start)
         check_verbose(self.verbose)
@@ -520,16 +510,16 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
             self.mean_, self.mean_query_ = (np.zeros(width, dtype) for width in widths)
         else:
             if means is None or tuple(map(len, means)) != widths:
-                means = (mean_of_any(database),) * 2
+                means = (mean_of(database),) * 2
                 if X_database is not None and not self.tied:
                     means = means[0], mean_of_queries(X, codes, weight, database, labels)
             # Else the distance that was learned depends on them.
             self.mean_, self.mean_query_ = (mean.astype(dtype) for mean in means)
         if X_database is None:
-            X, database = _less(X, self.mean_query_, dtype), None
+            X, database = subtract_mean(X, self.mean_query_, dtype), None
         else:
-            X = _less(X, self.mean_query_, dtype, _OF_QUERIES)
-            database = _less(database, self.mean_, dtype, _OF_DATABASE)
+            X = subtract_mean(X, self.mean_query_, dtype, _OF_QUERIES)
+            database = subtract_mean(database, self.mean_, dtype, _OF_DATABASE)
         data = TwoSidedDataset(X, codes, database, labels, weight)
         sample = data.representative
         if not (issparse(sample.points) or issparse(X)):
@@ -621,14 +611,6 @@ class _TwoSidedProblem(Objective):
         queries, database = validation.embedded(self.embedding, arrays, self.n_jobs)
         labels = validation.database_labels
         return neighbor_error(database, labels, queries, validation.y, False, k, self.n_jobs)
-
-
-def _less(X: Any, mean: Array, dtype: Any, share: float = SHARE) -> Any:
-    """Subtract a mean, which is zero for sparse points. Points of a source become chunks."""
-    if isinstance(X, Source):
-        return Chunked(Scaled(X, mean, dtype=dtype), share)
-    X = X.astype(dtype, copy=False)
-    return csr_array(X) if issparse(X) else np.ascontiguousarray(X - mean)
 
 
 def _check_units(centred: Array, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Queries and a database: where their maps start, and what is penalized."""
+"""Queries and a database: the dataset, its initial maps, and the penalty of their parameters."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricfast._core.scaling import mean_of_points
-from metricfast._core.sources import Source, in_one_array, parts, take
+from metricfast._core.sources import in_one_array, take
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 from metricfast.learners.embedding.metric import embed
 from metricfast.learners.gerrymandering.history import unit_scale
 from metricfast.learners.gerrymandering.regularizers import penalty
-from metricfast.training.chunks import Chunked, rows_of
+from metricfast.training.chunks import Chunked, mean_of, rows_of
 from metricfast.training.objective import finite
 
 __all__ = [
     "TwoSidedDataset",
     "initial_maps",
     "is_linear",
-    "mean_of_any",
     "mean_of_queries",
     "penalty_of",
 ]
@@ -175,17 +173,6 @@ def penalty_of(
     return total, gradients
 
 
-def mean_of_any(X: Any, weight: NDArray[np.float64] | None = None) -> Array:
-    """Return the mean of an array, or of a source, which is read once."""
-    if not isinstance(X, Source):
-        return mean_of_points(X, weight)
-    weight = np.ones(len(X)) if weight is None else weight
-    origin, total = X[0].astype(np.float64), np.zeros(X.shape[1])
-    for rows, block in parts(X):
-        total += weight[rows] @ (block - origin)
-    return np.asarray(origin + total / weight.sum())
-
-
 def mean_of_queries(
     X: Any,
     y: NDArray[np.int64],
@@ -201,9 +188,9 @@ def mean_of_queries(
     own = np.bincount(y, weight, y_database.max() + 1)
     known = own > 0
     shares = np.divide(np.bincount(y_database), own, out=np.zeros(len(own)), where=known)[y]
-    mean = mean_of_any(X, shares if weight is None else shares * weight)
+    mean = mean_of(X, shares if weight is None else shares * weight)
     if not known.all() and X.shape[1] == database.shape[1]:
-        mean += mean_of_any(database) - mean_of_any(take(database, known[y_database]))
+        mean += mean_of(database) - mean_of(take(database, known[y_database]))
     return mean
 
 

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import check_choice, check_count, check_range
+from metricfast._core.arguments import check_choice
 from metricfast._core.initialize import as_given_map
 from metricfast._core.sources import Source, in_one_array
 from metricfast._core.types import Array, RandomState
-from metricfast.distances.inference import check_method
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin
 from metricfast.learners.gerrymandering.history import (
@@ -33,8 +32,8 @@ from metricfast.learners.gerrymandering.matrix import (
     penalty_of_matrix,
     root,
 )
-from metricfast.learners.gerrymandering.regularizers import REGULARIZERS, penalty
-from metricfast.learners.gerrymandering.voting import largest_cost, vote_loss
+from metricfast.learners.gerrymandering.regularizers import penalty
+from metricfast.learners.gerrymandering.voting import check_vote_parameters, largest_cost, vote_loss
 from metricfast.learners.linear import LinearLearner
 from metricfast.losses import Gerrymander
 from metricfast.metrics._neighbor_error import neighbor_error
@@ -72,11 +71,7 @@ class GerrymanderingLearner(LinearLearner):
     _keeps_points = True
 
     def _check_parameters(self) -> Any:
-        check_count("n_neighbors", self.n_neighbors)
-        check_range("C", self.C, positive=True)
-        check_range("tol", self.tol)
-        check_method(self.ties, self.inference, "inference")
-        check_choice("regularizer", self.regularizer, (None, *REGULARIZERS))
+        check_vote_parameters(self)
         check_choice("parameterization", self.parameterization, ("L", "M"))
         checked = super()._check_parameters()
         if self.parameterization == "M":
@@ -133,6 +128,8 @@ class GerrymanderingLearner(LinearLearner):
 
     def _set_database(self, data: Dataset) -> None:
         """Embed the points of `fit`, the database of `predict`."""
+        if self._has_classes:
+            self.classes_, self.database_labels_ = data.classes, data.labels
         given = data.given
         if isinstance(given, Source):
             self.database_embedding_ = in_one_array(given, self._embed)
@@ -317,10 +314,6 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
 
     def _own_queries(self) -> Array:
         return self.database_embedding_
-
-    def _set_database(self, data: Dataset) -> None:
-        self.classes_, self.database_labels_ = data.classes, data.labels
-        super()._set_database(data)
 
 
 class VoteProblem(LinearProblem):
