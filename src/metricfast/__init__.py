@@ -11,7 +11,7 @@ import importlib.util
 from threading import RLock
 from typing import Any
 
-# What each module has to offer here.
+# Public names by module.
 _NAMES = {
     "_core.dispatch": "build_info",
     "_paths": "get_cmake_dir get_include get_library_dir",
@@ -66,7 +66,7 @@ _SUBMODULES = (
 )
 # Python finds a deadlock where one thread loads a package, and another a module in it.
 _LOADING = RLock()
-# What needs a package that may not be there is public where it is.
+# Names that need an optional package are public in their module.
 _NEEDS = {"dask": "distributed", "onnx": "skl2onnx", "plotting": "matplotlib", "torch": "torch"}
 
 

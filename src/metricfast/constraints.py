@@ -81,7 +81,7 @@ class Constraints:
 
         For a pair, a point is drawn from all that have partners, then one of its partners: of the
         others of its class, or of the points of other classes. No pair appears twice, in either
-        order. Where there are fewer pairs than asked for, all are returned, with a warning.
+        order. If there are fewer pairs, all are returned, with a warning.
 
         Parameters
         ----------

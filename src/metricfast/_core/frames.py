@@ -169,9 +169,9 @@ def _no_numbers(name: str, column: Any, dtype: str, kind: str) -> ValueError:
 
 
 def plain_frame(X: Any, name: str) -> Any:
-    """Return a frame whose columns hold numbers, those of pandas in types of NumPy.
+    """Return a frame whose columns hold numbers. Columns of pandas get types of NumPy.
 
-    Raises ValueError for a column of another type. What is no frame is returned as it is.
+    Raises ValueError for a column of another type. Other objects are returned unchanged.
     """
     columns = columns_of(X)
     for column, dtype in columns:

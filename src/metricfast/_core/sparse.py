@@ -127,7 +127,7 @@ def embed_sparse(X: Any, L: Array) -> Array:
 def sparse_gradient(upstream: Array, X: Any) -> Floats:
     """Turn the gradient by embedded points into that by the map.
 
-    Where the rows of `upstream` add up to zero, the origin of X does not matter.
+    If the rows of `upstream` add up to zero, the origin of X does not matter.
     """
     return np.asarray((X.T @ upstream.astype(np.float64)).T)
 

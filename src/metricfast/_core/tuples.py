@@ -102,7 +102,7 @@ def index_tuples(
     `estimator`: whose name errors carry, and whose `n_features_in_` is set (`reset`, in `fit`) or
         compared with.
     `tuples`: array-like of shape (n_tuples, t, n_features) or (n_tuples, t).
-    `y`: labels; those of pairs are -1 and 1.
+    `y`: labels; labels of pairs are -1 and 1.
     `tuple_size`: the only t to accept.
     Returns a TupleSet, which shares memory with the input where it can.
     """

@@ -155,7 +155,7 @@ class Comparison:
 
 
 def _lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Give the lines of a table of cells, those of two cells with a note for the rest."""
+    """Yield the lines of a table of cells. Rows of two cells end with a note."""
     table = [HEADINGS, *rows]
     whole = [row for row in table if len(row) == len(HEADINGS)]
     widths = [max(len(row[i]) for row in whole) for i in range(len(HEADINGS))]

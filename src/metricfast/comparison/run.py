@@ -119,7 +119,7 @@ def compare(
     -------
     Comparison
         With `table`, `best_name_`, `best_score_`, `expected_score_` and `best_estimator_`. Ctrl-C
-        ends the comparison, and leaves that of the learners that were done, with no refit.
+        ends the comparison. The result holds the finished learners, without refit.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def compare(
     -----
     The best score of several is too high for the best. `expected_score_` says by how much: the
     choice is repeated with points drawn at random, and judged by the points that were not drawn
-    [1]_. Intervals and tests are those of these points; they do not know how training sets vary.
+    [1]_. Intervals and tests hold for these points. They ignore the variation of training sets.
 
     References
     ----------

@@ -19,7 +19,7 @@ def paired_p_value(values: Floats, baseline: Floats, test_share: float | None = 
 
     Hits and misses are compared by McNemar's exact test, other values of points by Student's.
     Values of folds, which share training points, take Student's test with a larger variance:
-    `test_share` is the size of a test set divided by that of its training set (Nadeau and Bengio.
+    `test_share` is the ratio of the sizes of test set and training set (Nadeau and Bengio.
     Inference for the generalization error. Machine Learning 52, 2003).
     """
     difference = values - baseline

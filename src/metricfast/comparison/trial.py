@@ -48,7 +48,7 @@ class Judge:
         """Return what is fitted: neighbours under what is learned, of points in chosen units.
 
         `learner`: an estimator that transforms or predicts, or "euclidean". Predictions of learners
-        of metrics are those of nearest neighbours.
+        of metrics are made by nearest neighbours.
         """
         continuous = self.variances is not None
         if isinstance(learner, BaseEstimator) and "n_jobs" in learner.get_params(deep=False):

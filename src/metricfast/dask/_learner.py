@@ -56,13 +56,13 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         By default the one that was made last.
     sync : {"gradients", "epochs"}, default="gradients"
         "gradients": each evaluation of the objective, of all points or of a mini-batch, is divided
-        into parts of its anchors, whose values and gradients are summed. The result is that of the
-        learner itself within rounding. The client and every worker hold all points.
+        into parts of its anchors, whose values and gradients are summed. The result equals the
+        result of the learner itself, within rounding. The client and every worker hold all points.
 
         "epochs", of mini-batches (``solver="adam"``, `EmbeddingLearner`): points are dealt out to
         shards once, row i to shard i modulo `n_parts`. In every epoch each shard is trained on by
         itself, from the same parameters, and the average of what they find is where the next epoch
-        begins. The client holds no points. The result is another than that of the learner itself.
+        begins. The client holds no points. The result differs from the learner itself.
     n_parts : int, optional
         Parts, groups or shards. As many as threads of all workers or more, so that all have work.
         By default 16; of gradients one for each full 2500 anchors, of all points or of a

@@ -67,7 +67,7 @@ def starts_of(blocks: Sequence[Any]) -> Any:
 def joined(blocks: Sequence[Any]) -> Any:
     """Return blocks one after the other, without the empty ones if there are others.
 
-    Of an array in one block there is no copy.
+    An array in one block is not copied.
     """
     blocks = [block for block in blocks if _length(block)] or list(blocks[:1])
     first = blocks[0]

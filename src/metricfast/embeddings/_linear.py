@@ -15,7 +15,7 @@ from metricfast.embeddings._base import LayeredEmbedding, Parameters, check_star
 
 __all__ = ["Linear"]
 
-# Length of rows beyond those of the identity: zero ones would never move.
+# Length of rows below the identity. Rows of zeros would never move.
 _FURTHER = 0.01
 
 
@@ -27,8 +27,8 @@ class Linear(LayeredEmbedding):
     Parameters
     ----------
     n_components : int, optional
-        Number of rows of L, by default n_features (or those of `init`). It may exceed n_features,
-        which is of use in `Asymmetric`.
+        Number of rows of L, by default n_features (or the rows of `init`). It may exceed
+        n_features, for use in `Asymmetric`.
     init : {"auto", "pca", "lda", "identity", "random"} or array-like, default="auto"
         The map to start from, as in `metricfast.NCA`, but that "random" draws from a normal
         distribution of variance 1 / n_features, which keeps the spread of the points. "auto" is

@@ -44,10 +44,10 @@ class ImpostorLists:
 
     When lists are no longer complete, the slack that would have kept them so is known. The next
     slack is twice that if the search cost more than the evaluations with its lists, else
-    half, which keeps the two in balance. Where lists of that slack are likely to be too long (for
+    half, which keeps the two in balance. If lists of that slack are likely to be too long (for
     the memory, or to be worth making), it is zero: the points move too fast for lists to be of use
-    twice, and a search without slack costs least. Where even that finds too many, as where classes
-    overlap, evaluations look at whole rows, and lists are tried again after 1, 2, 4, then every 8
+    twice, and a search without slack costs least. If even that finds too many, as with overlapping
+    classes, evaluations look at whole rows, and lists are tried again after 1, 2, 4, then every 8
     of them.
 
     `labels` and `targets` are int64, of shape (n_samples,) and (n_samples, k); the margin is a

@@ -51,7 +51,7 @@ class NCA(LinearLearner):
         For a random `init`, validation points and mini-batches.
     solver : {"lbfgs", "adam"} or solver, default="lbfgs"
         "lbfgs" looks at all pairs of points in every iteration. "adam" is for many points: the
-        neighbours of a point are those of its mini-batch. `metricfast.solvers` has the solvers
+        neighbours of a point are in its mini-batch. `metricfast.solvers` has the solvers
         with their parameters, such as ``Adam(batch_size=500, max_epochs=20)``.
     early_stopping : bool, "auto" or rule, default="auto"
         "auto" chooses the initial map and the number of iterations of "lbfgs" by cross-validation

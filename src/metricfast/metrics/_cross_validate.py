@@ -81,7 +81,7 @@ def label_disjoint_folds(
         Of the choice of classes, which None bases on their sizes alone, of k-means, and of the
         labels that others are compared with.
     label_distance : str, tuple or callable, optional
-        How far continuous labels are apart, as of :class:`metricfast.losses.LogRatio`.
+        Distance of continuous labels, as in :class:`metricfast.losses.LogRatio`.
 
     Returns
     -------
@@ -136,7 +136,7 @@ def _disjoint(
 
 
 def _main_order(y: Any, label_distance: Any, rng: np.random.RandomState) -> Floats:
-    """Return a number for each label, the same for those of distance 0 from each other."""
+    """Return a number for each label, equal for labels at distance 0."""
     distance, labels, _ = bind_labels(label_distance, y)
     some = rng.permutation(len(labels))[:_LANDMARKS]
     away = distance(labels, labels[some])
@@ -157,7 +157,7 @@ def _blocks(labels: Floats, n_blocks: int, random_state: Any) -> Integers:
     _, codes, counts = np.unique(labels[:, 0], return_inverse=True, return_counts=True)
     middle = np.cumsum(counts) - counts / 2
     blocks = (middle * n_blocks / len(labels)).astype(np.int64)
-    # Where one label fills a block and more, the others still get one each.
+    # If one label fills more than a block, the others still get a block each.
     for i in range(1, len(blocks)):
         blocks[i] = min(blocks[i], blocks[i - 1] + 1)
     blocks -= blocks[0]

@@ -30,7 +30,7 @@ __all__ = [
 
 P = ParamSpec("P")
 _LESS_IS_BETTER = {"mean_label_distance_at_k"}
-# What each metric is, and its value in the example.
+# The description of each metric, and its value in the example.
 _METRICS = {
     "precision_at_1": ("The share of queries whose nearest reference is of their class.", "0.75"),
     "r_precision": (

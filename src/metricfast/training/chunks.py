@@ -29,9 +29,9 @@ __all__ = [
     "subtract_mean",
 ]  # fmt: skip
 
-# Of a block, which is read at once: small ones mix what is together in the source.
+# Bytes of a block. Small blocks mix neighbouring rows of the source better.
 _BLOCK = 1 << 20
-# Of a chunk: the next one is read while it is in use.
+# Share of the memory for a chunk, and its least number of blocks. The next chunk is read meanwhile.
 SHARE, _LEAST_BLOCKS = 1 / 8, 16
 # Points that one is compared with where that takes a search among them.
 POOL = 1 << 15

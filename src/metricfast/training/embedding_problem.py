@@ -27,7 +27,7 @@ __all__ = ["EmbeddingProblem"]
 class EmbeddingProblem(Objective):
     """Minimise the loss of embedded points over the parameters of an embedding.
 
-    Where the loss has proxies, they are the last of the parameters.
+    If the loss has proxies, they are the last of the parameters.
 
     Parameters
     ----------

@@ -99,7 +99,7 @@ class History:
     stopped : bool
         Whether the observer has asked to stop, or patience has run out.
     moments : list of ndarray
-        Moments of gradients, such as those of Adam.
+        Moments of gradients, such as the two moments of Adam.
     step : int
         Steps done.
     first : float

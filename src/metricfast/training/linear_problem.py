@@ -100,7 +100,7 @@ class LinearProblem(Objective):
     def start_at(self, L: Array, *, selected: bool = False) -> Vector:
         """Prepare to start from a map, and return its vector.
 
-        `selected`: model selection chose the map in place of that of `init`.
+        `selected`: whether model selection has replaced the map of `init`.
         """
         del selected
         return self.vector(L)

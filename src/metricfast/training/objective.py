@@ -175,7 +175,7 @@ class Objective:
     def __call__(self, x: Array, batch: Batch | None = None) -> tuple[float, Array]:
         """Return value and gradient, of all points or of a batch.
 
-        Where they are not finite: infinity, and zeros.
+        If they are not finite: infinity, and zeros.
         """
         arrays = self.preconditioner.arrays(x)
         try:

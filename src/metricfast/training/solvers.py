@@ -111,15 +111,15 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     learning_rate : float, optional
-        Size of the first steps; by default that of the learner. Learners of a linear map take it
-        relative to the root mean square of the initial map.
+        Size of the first steps; the default depends on the learner. Learners of a linear map take
+        it relative to the root mean square of the initial map.
     batch_size : int, optional
-        Anchors in a batch; by default that of the learner or its sampler.
+        Anchors in a batch; by default the batch size of the learner or its sampler.
     max_epochs : int, default=50
         Passes over the points.
     schedule : {"constant", "inverse", "cosine"}, optional
         "inverse" divides the learning rate by ``1 + step / 10000``; "cosine" lowers it along half a
-        cosine to zero. By default that of the learner.
+        cosine to zero. By default the schedule of the learner.
     weight_decay : float, default=0.0
         Times half the squared parameters is added to the loss. Biases and proxies do not decay. An
         embedding may have a decay of its own.
@@ -283,7 +283,7 @@ class AdamW(MiniBatchSolver):
 class SGD(MiniBatchSolver):
     """Gradient descent with momentum on mini-batches.
 
-    Its default learning rate is ten times that of other solvers.
+    Its default learning rate is ten times as large as in other solvers.
 
     Parameters
     ----------

@@ -114,7 +114,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
             texts where X holds images. By default the points are their own database.
         y_database : array-like of shape (n_database,) or (n_database, n_labels), or sequence of \
                 objects, optional
-            Labels of the database, given with `X_database`. Where label distances are precomputed,
+            Labels of the database, given with `X_database`. If label distances are precomputed,
             leave it out: y has shape (n_samples, n_database).
         validate : bool, default=False
             Also fit a clone to four fifths of the points, `score` it on the others as queries among
@@ -393,7 +393,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         return self._mean("query"), self._mean("database")
 
     def _centred(self, data: LabelledPoints, means: tuple[Array, Array] | None) -> LabelledPoints:
-        """Subtract the mean of each side, and set it; `means` are those of an earlier fit.
+        """Subtract the mean of each side, and set it. `means`: the means of an earlier fit.
 
         One embedding of both sides has one mean, the database's.
         """

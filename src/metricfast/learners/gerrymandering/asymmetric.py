@@ -77,15 +77,15 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
     The distance of a query x and a database point x' is :math:`\|Ux - Vx'\|` with two maps, of
     points less the mean of their side, learned by neighbourhood gerrymandering (see
     `NeighborhoodGerrymandering`): of use where queries and database differ, such as in their noise,
-    or in where they come from. It is not symmetric, and that of a point from itself need not be
-    zero.
+    or in where they come from. It is not symmetric, and the distance of a point from itself need
+    not be zero.
 
     Parameters
     ----------
     n_neighbors : int, default=3
         Number of neighbours that vote.
     n_components : int, optional
-        Number of rows of U and V, by default n_features (or those of `init`); at most the number
+        Number of rows of U and V, by default n_features (or the rows of `init`); at most the number
         of features of both sides together, where every quadratic form of stacked points has its
         maps.
     tied : bool, default=False
@@ -109,7 +109,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
     init : {"auto", "pca", "lda", "identity", "random"} or array-like, default="auto"
         The map that both start from, scaled as in `NeighborhoodGerrymandering`. With more rows than
         n_features, "auto" is the identity with small random rows below (a hundredth of the length
-        of the others); those of "identity" are zero, and stay so.
+        of the others). The rows of "identity" are zero, and stay so.
     solver, tol, warm_start, preprocessor, verbose, random_state, n_jobs
         See `NeighborhoodGerrymandering`.
     early_stopping : bool or metricfast.stopping.HeldOut, default=False
@@ -229,8 +229,8 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
                 preprocessor
-            Queries. Sparse points are not centred. Of sources that do not fit into memory, such as
-            memory maps, here and in `X_database`, mini-batches hold a part at a time.
+            Queries. Sparse points are not centred. With mini-batches, X and `X_database` may
+            be sources that do not fit into memory, such as memory maps.
         y : array-like of shape (n_samples,)
             Their classes.
         X_database : {array-like, sparse matrix} of shape (n_database, n_features_database), \

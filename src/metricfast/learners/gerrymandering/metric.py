@@ -190,8 +190,8 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
     regularizer : {"frobenius2", "frobenius", "notes", "factors2", "factors", "trace"} or None, \
             default="frobenius2"
         :math:`\Omega`: the squared norm of M, its norm, or, for "factors" (not with
-        ``parameterization="M"``), the norm of L. "trace" is that of M, the squared norm of L. For
-        one map, "notes" and "factors2" are "frobenius2".
+        ``parameterization="M"``), the norm of L. "trace" is the trace of M, the squared norm of L.
+        For one map, "notes" and "factors2" are "frobenius2".
     init : {"auto", "pca", "lda", "identity", "random"} or array-like, default="auto"
         The initial map, see `NCA`. A map that is named is scaled so that the sum of `n_neighbors`
         squared distances is about the largest loss.
@@ -249,7 +249,7 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
     The regularizer measures the map, which is large where the features are small: of features a
     tenth as large, C must be ten thousand times as large. Standardize them. Data whose largest
     standard deviation of a feature is below 2^-10 or above 2^10 are trained on times a power of two
-    that makes it about 1, which `components_` undo; `objective_` is that of the rescaled data.
+    that makes it about 1, which `components_` undo; `objective_` belongs to the rescaled data.
 
     References
     ----------

@@ -60,7 +60,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
     ever repeat, so that no set of other points would be right.
 
     `predict` gives the median target of neighbours, and training sees no difference of targets in
-    one quantile. Where targets are exact functions of the points, try `MLKR` first, which minimises
+    one quantile. If targets are exact functions of the points, try `MLKR` first, which minimises
     the squared error of a prediction; the page on gerrymandering compares the two.
 
     Examples

@@ -169,7 +169,7 @@ class GMML(PairsClassifierMixin, MahalanobisMixin):
         Parameters
         ----------
         pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            As for `fit`, like the others. The preprocessor is that of the first call.
+            As for `fit`, like the others. All calls use the preprocessor of the first.
         y : array-like of shape (n_pairs,)
         sample_weight : array-like of shape (n_pairs,), optional
 

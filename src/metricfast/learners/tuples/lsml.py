@@ -156,7 +156,7 @@ class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
         """Learn from quadruplets.
 
         `fitted`: the learner that gets the fitted attributes.
-        `strength`: weight of the loss; that of the prior is 1.
+        `strength`: weight of the loss. The weight of the prior is 1.
         """
         check_count("max_iter", self.max_iter)
         check_range("tol", self.tol)
@@ -175,7 +175,7 @@ class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
             return strength * value, strength * scatter
 
         root = components_from_metric(prior)
-        # Of the multiples tP of the prior, the best has loss(tP) + <tP, inv(P)> = n_features.
+        # The best multiple tP of the prior has loss(tP) + <tP, inv(P)> = n_features.
         initial = loss(root)[0]
         if not np.isfinite(initial):
             raise ValueError(

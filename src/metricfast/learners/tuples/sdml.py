@@ -58,7 +58,7 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
     sparsity_param : float, default=0.01
         Weight :math:`\lambda` of the entries off the diagonal.
     n_components : int, optional
-        Keep this many eigenvectors of M, those of the largest eigenvalues. By default all.
+        Keep this many eigenvectors of M, by descending eigenvalue. By default all.
     prior, verbose, preprocessor, random_state
         As for :class:`ITML`.
 
@@ -175,7 +175,7 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         Parameters
         ----------
         pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            As for `fit`, like the others. The preprocessor is that of the first call.
+            As for `fit`, like the others. All calls use the preprocessor of the first.
         y : array-like of shape (n_pairs,)
         sample_weight : array-like of shape (n_pairs,), optional
 
