@@ -101,7 +101,7 @@ class TestEveryLearner:
             learner(**settings(solver)).fit(broken, LABELS)
 
 
-@pytest.mark.filterwarnings("ignore:The distance that NCA learned serves worse")
+@pytest.mark.filterwarnings("ignore:The distance that NCA learned is worse")
 def test_validate():
     model, expected = (
         NCA(init="lda", n_components=3).fit(X, LABELS, validate=True) for X in (SPARSE, POINTS)
