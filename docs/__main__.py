@@ -18,7 +18,7 @@ sys.path.insert(0, str(DOCS / "_site"))
 
 if __name__ == "__main__":
     # Nothing is left from an earlier build, which could hide an error.
-    for made in (SITE, DOCS / "gallery", DOCS / "project", DOCS / "reference"):
+    for made in (SITE, DOCS / "drawn", DOCS / "gallery", DOCS / "project", DOCS / "reference"):
         shutil.rmtree(made, ignore_errors=True)
     strict = ["-E", "-W", "--keep-going", "-j", "2", "-q"]
     status = main([*strict, *sys.argv[1:], str(DOCS), str(SITE)])

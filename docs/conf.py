@@ -7,6 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs" / "_site"))
 
+import blocks  # noqa: E402
 import pages  # noqa: E402
 from pictures import DescribedPictures  # noqa: E402
 
@@ -25,7 +26,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_site", "img"]
+exclude_patterns = ["_site", "drawn", "img"]
 default_role = "py:obj"  # `fit` in a docstring is a link where it is a name, else code
 
 html_theme = "pydata_sphinx_theme"
@@ -79,6 +80,15 @@ sphinx_gallery_conf = {
 }
 
 
+def show_drawn_pictures(app, name, source):
+    """Show the pictures that the blocks of the page have drawn in this build."""
+    for block in blocks.BLOCK.finditer(source[0]):
+        if block["picture"]:
+            source[0] = source[0].replace(f"]({block['picture']})", f"](drawn/{block['picture']})")
+
+
 def setup(app):
-    """Write the pages that no one has to write."""
+    """Write the pages that no one has to write, and run the blocks of the others."""
     app.connect("config-inited", lambda *_: pages.write(ROOT))
+    app.connect("config-inited", lambda *_: blocks.run_all(ROOT, ROOT / "docs" / "drawn"))
+    app.connect("source-read", show_drawn_pictures)

@@ -70,6 +70,7 @@ class MappedDatabase final : public SearchDatabase {
     }
     const Points &points() const override { return database_->points(); }
     SearchRoute route() const override { return database_->route(); }
+    Index cells() const override { return database_->cells(); }
     std::size_t bytes() const override {
         const Index mapped = maps_.query.size() != 0 ? points().rows() * points().cols() : 0;
         return database_->bytes() + sizeof(double) * static_cast<std::size_t>(mapped);

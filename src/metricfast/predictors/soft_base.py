@@ -57,6 +57,8 @@ class SoftNeighbors(
 ):
     """A predictor by soft votes of all points of `fit`, under maps that are learned for these."""
 
+    _fit_task: Any = None  # for scikit-learn's callbacks, while `fit` runs
+
     n_components: int
     periodic: bool | str
     n_frequencies: int

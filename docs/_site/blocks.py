@@ -1,0 +1,161 @@
+"""Run the blocks of a page in order, and compare or write what they print and draw.
+
+python docs/_site/blocks.py docs/retrieval.md ...
+
+writes output and pictures into these pages. Tests and the site run the same blocks and fail if
+the output differs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import os
+import re
+import shlex
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(
+    r"^```(?P<language>python|console)\n(?P<source>.*?)^```$"
+    r"(?:\n\n```text\n(?P<text>.*?)^```$)?"
+    r"(?:\n\n!\[[^\]]*\]\((?P<picture>img/drawn/[^)]+)\))?",
+    re.MULTILINE | re.DOTALL,
+)
+# Pages that do not show yet what their blocks print.
+SILENT = {
+    "dimension.md",
+    "extending.md",
+    "from_sklearn.md",
+    "gerrymandering.md",
+    "large.md",
+    "neighbors.md",
+    "performance.md",
+    "tabular.md",
+}
+
+
+class Result(NamedTuple):
+    """A block, what it printed, and the figure that it drew."""
+
+    block: re.Match[str]
+    printed: str
+    figure: Any
+
+
+def run(page: Path) -> Iterator[Result]:
+    """Run the blocks of a page, which share their names, in an empty folder."""
+    text = page.read_text(encoding="utf-8")
+    names: dict[str, object] = {"__name__": "__main__"}
+    with tempfile.TemporaryDirectory() as folder, _working_in(folder):
+        for block in BLOCK.finditer(text):
+            if block["language"] == "console":
+                _run_commands(block["source"])
+                continue
+            first_line = text[: block.start("source")].count("\n")
+            source = "\n" * first_line + block["source"]  # tracebacks show the line of the page
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(source, str(page), "exec"), names)
+            yield Result(block, printed.getvalue(), _figure())
+
+
+def check(page: Path, pictures: Path | None = None) -> int:
+    """Run a page, raise where output differs, and save its pictures; return how many blocks ran."""
+    count = 0
+    for count, result in enumerate(run(page), 1):  # noqa: B007
+        shown = result.block["text"]
+        if shown is None:
+            shown = result.printed if page.name in SILENT else ""
+        same = doctest.OutputChecker().check_output(shown, result.printed, doctest.ELLIPSIS)
+        line = page.read_text(encoding="utf-8")[: result.block.start()].count("\n") + 1
+        if not same:
+            raise AssertionError(
+                f"{page.name}:{line}: the block prints\n{result.printed}and the page shows\n{shown}"
+                f"Run python docs/_site/blocks.py {page.name} to write the output into the page."
+            )
+        if result.block["picture"]:
+            if result.figure is None:
+                raise AssertionError(f"{page.name}:{line}: the block draws no picture")
+            if pictures is not None:
+                _save(result, pictures)
+    return count
+
+
+def write(page: Path) -> None:
+    """Run a page and write what it prints and draws into it."""
+    text, parts, end = page.read_text(encoding="utf-8"), [], 0
+    for result in run(page):
+        block = result.block
+        parts += [text[end : block.end("source")], "```"]
+        if result.printed:
+            kept = block["text"] if block["text"] and "..." in block["text"] else result.printed
+            parts.append(f"\n\n```text\n{kept}```")
+        end = block.end("text") + 3 if block["text"] is not None else block.end("source") + 3
+        if block["picture"]:
+            _save(result, ROOT / "docs")
+    page.write_text("".join([*parts, text[end:]]), encoding="utf-8")
+
+
+def run_all(root: Path, pictures: Path) -> None:
+    """Run all pages, two at a time, each in a process that no other library has touched."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    pages = [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        for _ in pool.map(check, pages, [pictures] * len(pages)):
+            pass
+
+
+def _figure() -> Any:
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None or not pyplot.get_fignums():
+        return None
+    figure = pyplot.gcf()
+    pyplot.close("all")
+    return figure
+
+
+def _save(result: Result, folder: Path) -> None:
+    file = folder / result.block["picture"]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a canvas that the program has closed
+        result.figure.savefig(file, dpi=110, bbox_inches="tight")
+
+
+def _run_commands(block: str) -> None:
+    """Run the commands of metricfast in a block, and compare what is shown of their output."""
+    from click.testing import CliRunner
+
+    from metricfast.cli.app import app
+
+    for command, shown in re.findall(
+        r"^\$ metricfast (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE
+    ):
+        done = CliRunner().invoke(app, shlex.split(command, comments=True))
+        assert done.exit_code == 0, done.output
+        assert [line.rstrip() for line in shown.splitlines() if line not in done.output] == []
+
+
+@contextlib.contextmanager
+def _working_in(folder: str) -> Iterator[None]:
+    before = Path.cwd()
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        write(Path(name).resolve())
