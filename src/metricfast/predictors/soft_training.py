@@ -17,11 +17,11 @@ from metricfast.embeddings import Embedding
 from metricfast.losses._call import Loss
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.samplers import Batch, batch_count
+from metricfast.training.adapters import initial_parameters
 from metricfast.training.callbacks import FitTask
 from metricfast.training.history import DivergedError, History
-from metricfast.training.labelled import Labelled
+from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.objective import Objective
-from metricfast.training.own_parts import initial_parameters
 from metricfast.training.preconditioner import FlatParameters, flat, parts
 from metricfast.training.steps import Adam, Steps, minimize_minibatch, runs_of
 
@@ -144,7 +144,9 @@ class Training:
         start = initial_parameters(embedding, self._points, None, rng)
         self._shapes = [array.shape for array in start]
         weight = self._weight = None if task.weight is None else task.weight[train]
-        losses = [Labelled(loss, y[train], weight, None, course.n_jobs) for loss, y in task.losses]
+        losses = [
+            LabelledLoss(loss, y[train], weight, None, course.n_jobs) for loss, y in task.losses
+        ]
         self._objective = Objective(
             self._points,
             embedding,
@@ -230,10 +232,10 @@ class Training:
         return bool(gains.mean() > gains.std() / np.sqrt(len(gains)))
 
 
-class _Outputs(Labelled):
+class _Outputs(LabelledLoss):
     """The sum of the losses of several outputs."""
 
-    def __init__(self, losses: list[Labelled]) -> None:
+    def __init__(self, losses: list[LabelledLoss]) -> None:
         self.loss, self.y, self._losses = losses[0].loss, losses[0].y, losses
 
     def evaluate(
