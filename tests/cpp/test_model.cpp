@@ -307,6 +307,24 @@ TEST(what_is_no_model_is_refused) {
     CHECK_THROWS(std::filesystem::filesystem_error, "", Model::load("."));
 }
 
+TEST(arrays_that_are_named_again_and_again_are_refused) {
+    // Two megabytes that would become ten gigabytes.
+    const Index width = 256;
+    std::string list;
+    for (int layer = 0; layer < 20000; ++layer)
+        list += std::string(layer > 0 ? "," : "") + R"({"tensor":"W"},{"tensor":"b"})";
+    const std::string state =
+        R"({"fitted":{"n_features_in_":256,"embedding_":{"choice":["embeddings.MLP",
+        {"hidden_layer_sizes":{"tuple":[]},"activation":"relu","normalize":false}]},
+        "parameters_":{"list":[)" +
+        list + R"(]},"mean_":{"tensor":"b"}}})";
+    const std::vector<double> weight(static_cast<std::size_t>(width * width), 1.0);
+    const std::vector<double> bias(static_cast<std::size_t>(width), 0.0);
+    const std::string content =
+        file_of(state, {{"W", {width, width}, weight}, {"b", {width}, bias}});
+    CHECK_THROWS(ModelError, "name the same arrays too often", Model::parse(content));
+}
+
 TEST(containers_that_lie_are_refused) {
     const auto array = [](const char *shape, const char *offsets, const char *dtype = "F64") {
         return std::string("{\"a\":{\"dtype\":\"") + dtype + "\",\"shape\":" + shape +

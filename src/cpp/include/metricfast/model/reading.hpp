@@ -50,6 +50,7 @@ class ModelReader {
     }
 
   private:
+    static constexpr std::size_t most_copies = 3; ///< of an array: the mean is read for each side
     static constexpr const char *foreign = "parameters_ do not belong to embedding_";
 
     static void require_model(bool holds, const std::string &message) {
@@ -70,6 +71,13 @@ class ModelReader {
         }
     }
 
+    /// Throws where the same arrays are named again and again: a small file would fill the memory.
+    void count(const Tensor &from) {
+        copied_ += from.bytes.size();
+        require_model(copied_ <= most_copies * file_.n_bytes(),
+                      "its parameters name the same arrays too often");
+    }
+
     /// \param decides whether the precision of this array is that of the model.
     RowMatrix<double> matrix(const Json &reference, bool decides, std::size_t axes = 2) {
         const Tensor &from = tensor(reference);
@@ -78,6 +86,7 @@ class ModelReader {
                       "its maps must be of float32 or float64, got " + from.dtype);
         require_model(from.shape.size() == axes && !from.bytes.empty(),
                       "its maps have the wrong number of axes, or are empty");
+        count(from);
         RowMatrix<double> values(axes == 2 ? from.shape[0] : 1, from.shape.back());
         const auto size = static_cast<std::size_t>(values.size());
         if (is_double)
@@ -206,6 +215,7 @@ class ModelReader {
     const Json fitted_;
     ModelContent content_;
     bool has_two_maps_ = false;
+    std::size_t copied_ = 0; ///< bytes of the arrays that were copied
 };
 
 } // namespace detail

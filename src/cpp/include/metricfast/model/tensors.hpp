@@ -66,6 +66,8 @@ class TensorFile {
     const std::map<std::string, std::string> &metadata() const { return metadata_; }
     const std::map<std::string, Tensor> &tensors() const { return tensors_; }
 
+    std::size_t n_bytes() const { return content_->size(); }
+
     /// The text of that name; empty where there is none.
     std::string text(const std::string &name) const {
         const auto found = metadata_.find(name);
