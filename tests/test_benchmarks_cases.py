@@ -17,6 +17,7 @@ from benchmarks import (
     study_defaults,
     study_tables,
     tabular,
+    tabular_cost,
     timing,
 )
 from benchmarks import study_dimension as study
@@ -27,6 +28,7 @@ from benchmarks.study_losses import BinaryTriplet
 from benchmarks.targets import GrowthAtMost
 from sklearn.datasets import load_iris
 from sklearn.model_selection import StratifiedShuffleSplit, train_test_split
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 
@@ -94,6 +96,12 @@ def test_study_of_tables(tmp_path, monkeypatch, capsys):
     assert first.endswith(table)
     assert "hgb tuned: mean ratio" in table
     assert not tabular.kept()["diabetes", 0, "hgb"].get("log loss")
+
+
+def test_study_of_what_a_fit_costs(monkeypatch, capsys):
+    monkeypatch.setattr(tabular_cost, "nca", lambda of_classes: GaussianNB())
+    tabular_cost.main(["--only", "made", "--rows", "100"])
+    assert "| made | 100 | 30 | 0.0 |" in capsys.readouterr().out
 
 
 def test_study_of_defaults():

@@ -95,7 +95,7 @@ def test_neighbors(kind, d, dtype):
         D = exact(queries.astype(float) * 2.0**600, X.astype(float) * 2.0**600)
     exclude = np.r_[np.arange(40), np.full(30, -1)]
     database = mf.Database(X)
-    assert database.route_ == "tree" if d <= 5 else database.route_ in ("int8", "float32")
+    assert database.algorithm_ == "tree" if d <= 5 else database.algorithm_ in ("int8", "float32")
     for count, k in [(1, 1), (3, 10), (70, 7), (70, 250)]:
         _, ids = database.kneighbors(queries[:count], k, exclude=exclude[:count])
         np.testing.assert_array_equal(ids, nearest(D[:count], k, exclude[:count]))

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 import metricfast as mf
+from metricfast.predictors.soft_votes import SoftVotes
 
 LIMIT = 1.0  # seconds
 DELAYS = (0.25, 1, 2)
@@ -59,6 +60,13 @@ class Inference:
         mf.inference.both(X, None, y, y, 7)
 
 
+class Votes:
+    """Soft votes of all points, as a fit."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> None:
+        SoftVotes(X).means(y[:, None].astype(float), X)
+
+
 class Gradient:
     """The gradient of a sum of distances, as a fit."""
 
@@ -78,6 +86,7 @@ FITS: dict[str, Case] = {
         labelled(30000, 40),
     ),
     "Inference": (Inference, labelled(120000, 64)),
+    "Votes": (Votes, labelled(120000, 64)),
     "metric_gradient": (Gradient, lambda: (classes(3000, 3000)[0], np.ones((3000, 3000)))),
     "ITML": (
         lambda: mf.ITML(preprocessor=POINTS, tol=0, max_iter=ENDLESS),
@@ -143,7 +152,7 @@ FITS: dict[str, Case] = {
     ),
 }
 # What has nothing to leave before it is done.
-NOTHING = {"ANMM", "Inference", "metric_gradient", "LFDA", "RCA_Supervised", "SDML"}
+NOTHING = {"ANMM", "Inference", "metric_gradient", "LFDA", "RCA_Supervised", "SDML", "Votes"}
 
 
 def now() -> np.ndarray:

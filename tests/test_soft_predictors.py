@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import metricfast as mf
+from metricfast.predictors.soft_training import Course
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.predictors.tables import Table
 
@@ -82,7 +83,7 @@ def test_tables_are_encoded(package):
     assert found.dtype == np.float32
     np.testing.assert_allclose(found[0], [0, 0, 1, 1, 0, 0, 0], atol=1e-6)
     np.testing.assert_allclose(found[1, 3:], [0, 0, 0, 1])
-    assert table.n_indicators == 4
+    assert table.n_indicators == 6
 
 
 def test_columns_of_categories_are_said_as_in_gradient_boosting():
@@ -107,22 +108,60 @@ def test_columns_of_categories_are_said_as_in_gradient_boosting():
         encode(np.array([[np.inf], [1.0]]))
 
 
+def softmax_shares(queries, Z, weight, exclude):
+    """Give the share of each point in the votes of a query, in float64 and one after the other."""
+    for query, left_out in zip(queries.astype(float), exclude, strict=True):
+        logits = -np.linalg.norm(query - Z, axis=1) + (0 if weight is None else np.log(weight))
+        if left_out >= 0:
+            logits[left_out] = -np.inf
+        share = np.exp(logits - logits.max())
+        yield share / share.sum()
+
+
+VOTES = {
+    "near and far": (42, 1300, 3, 1.0, 0.0),
+    "spread out": (42, 1300, 64, 30.0, 0.0),
+    "off centre": (100, 700, 16, 10.0, 1e3),
+    "tiny": (5, 33, 2, 1e-20, 0.0),
+    "two points": (30, 2, 5, 1.0, 0.0),
+}
+
+
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("spread", [0.1, 30.0])
-def test_soft_votes_are_the_softmax_of_all_points(weighted, spread):
-    Z = spread * RNG.normal(size=(700, 3)).astype(np.float32)
-    queries = np.concatenate([Z[:20], 5 * Z[20:40], 1e4 * Z[40:42]])
-    weight = RNG.uniform(0.1, 3, len(Z)) if weighted else None
+@pytest.mark.parametrize("case", VOTES)
+def test_soft_votes_are_the_softmax_of_all_points(case, weighted):
+    n, m, p, spread, offset = VOTES[case]
+    rng = np.random.default_rng(1)
+    Z = (spread * rng.normal(size=(m, p)) + offset).astype(np.float32)
+    Z[: m // 3] = Z[m // 2 : m // 2 + m // 3]
+    queries = (spread * rng.normal(size=(n, p)) + offset).astype(np.float32)
+    queries[: min(n, m) // 2] = Z[: min(n, m) // 2]
+    queries[-1] *= 1e4
+    weight = rng.uniform(0.1, 3, m) if weighted else None
+    exclude = np.where(np.arange(n) % 3 == 0, -1, np.arange(n) % m)
+    share = np.array(list(softmax_shares(queries, Z, weight, exclude)))
     votes = SoftVotes(Z, weight)
-    D = np.linalg.norm(queries[:, None].astype(float) - Z, axis=2)
-    own = np.where(np.arange(42) < 20, np.arange(42), 699)
-    D[np.arange(42), own] = np.inf
-    share = np.exp(D.min(axis=1, keepdims=True) - D) * (1 if weight is None else weight)
-    share /= share.sum(axis=1, keepdims=True)
-    values = RNG.normal(size=(700, 2))
-    np.testing.assert_allclose(votes.means(values, queries, own), share @ values, atol=1e-3)
-    sizes = [np.asarray((each > 0).sum(axis=1)).ravel() for _, each in votes.shares(queries, own)]
-    assert (np.concatenate(sizes).min() <= 64) == (spread > 1)
+    for outputs in (1, 26):
+        values = rng.uniform(-1, 1, size=(m, outputs))
+        for precision, error in ((np.float64, 1e-8), (np.float32, 1e-3)):
+            given = values.astype(precision)
+            one, two = (votes.means(given, queries, exclude, n_jobs) for n_jobs in (1, 2))
+            np.testing.assert_array_equal(one, two)
+            near = slice(None) if precision is np.float64 else slice(-1)  # logits have its digits
+            np.testing.assert_allclose(one[near], (share @ values)[near], atol=error)
+    found = np.full((n, m), np.nan)
+    for rows, some in votes.shares(queries, exclude):
+        found[rows] = some.toarray()
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(found, share, atol=2e-4)
+    assert (np.abs(found - share).sum(axis=1) < 1e-3).all()
+
+
+def test_shares_of_near_points_are_found_by_a_search():
+    Z = RNG.normal(size=(3000, 3)) * 300
+    votes = SoftVotes(Z)
+    sizes = [each.getnnz(axis=1) for _, each in votes.shares(Z[:200])]
+    assert np.concatenate(sizes).max() < 1000
 
 
 def test_a_classifier_predicts_by_the_votes_it_tells():
@@ -220,6 +259,41 @@ def test_weights_of_classes_are_weights_of_their_points():
         routed = make_pipeline(scaler, model)
         routed.fit(X, Y, sample_weight=[given[label] for label in Y])
     assert (routed.predict(X) == by_point.predict(X)).mean() > 0.95
+
+
+@every_kind
+def test_batches_are_bounded(kind):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 3))
+    y = (X[:, 0] > 0) if kind is mf.NCAClassifier else X[:, 0]
+    model = kind(**QUICK | {"max_epochs": 2, "scale": 0.3}).fit(X, y)
+    assert list(model.choices_) == ["linear", "periodic, scale 0.3"]
+    assert model.score(X, y) > 0.6
+    course = Course("adamw", 0.01, 0.0, "auto", 0.5, 100, 20, None, False)
+    for n, anchors, candidates in (
+        (300, 150, 75), (2000, 250, 875), (6000, 750, 2625), (50_000, 1020, 4096)
+    ):  # fmt: skip
+        batches = list(course.batches(n, np.random.RandomState(0)))
+        assert {len(batch.rows) for batch in batches} <= {
+            size + count
+            for size in (anchors, anchors + 1)
+            for count in range(candidates - 1, candidates + 1)
+        }
+        own = np.concatenate([batch.rows[: batch.n_anchors] for batch in batches])
+        np.testing.assert_array_equal(np.sort(own), np.arange(n))
+        assert all(len(np.unique(batch.rows)) == len(batch.rows) for batch in batches)
+
+
+def test_columns_of_two_numbers_have_no_periodic_features():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(2, size=200) * 7.0, rng.normal(size=200)])
+    y = (X[:, 0] > 0) ^ (X[:, 1] > 0)
+    model = mf.NCAClassifier(**QUICK | {"max_epochs": 30}, periodic=True, scale=0.3).fit(X, y)
+    assert model.embedding_.n_passthrough == 1
+    assert [len(array) for array in model.parameters_[0]] == [1, 3, 3, 4]
+    assert model.score(X, y) > 0.9
+    only = mf.NCAClassifier(**QUICK, periodic=True).fit(X[:, :1], y)
+    assert isinstance(only.embedding_, mf.embeddings.Linear)
 
 
 def test_without_early_stopping_all_points_are_trained_on():

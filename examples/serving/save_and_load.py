@@ -32,7 +32,7 @@ with tempfile.TemporaryDirectory() as folder:
     queries = loaded.transform(X[1400:]).astype(np.float32)
     found = metricfast.Database.load(database)
     distances, ids = found.kneighbors(queries, n_neighbors=5)
-    print(f"searched by {found.route_}: nearest right {np.mean(y[ids[:, 0]] == y[1400:]):.3f}")
+    print(f"searched by {found.algorithm_}: nearest right {np.mean(y[ids[:, 0]] == y[1400:]):.3f}")
     del found
 
 # Picture: Four digits that were not in the database, and the five nearest of those that were.

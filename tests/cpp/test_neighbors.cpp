@@ -76,36 +76,95 @@ TEST(every_route_is_exact) {
         }
 }
 
+/// Each point is found as long as a query looks a hair farther than it is, and not much nearer.
+void check_bounds(const RowMatrix<double> &x, const RowMatrix<double> &q, const Frame &frame,
+                  const QuantizedDatabase &database) {
+    const Index n = x.rows(), m = q.rows();
+    const Points queries(seen(q));
+    const auto ids = identity_order(m);
+    Index needless = 0, seen = 0;
+    for (Index p = 0; p < database.positions(); ++p) {
+        const std::int64_t j = database.id(p);
+        if (j < 0)
+            continue;
+        ++seen;
+        const Index panel = p / 32;
+        for (const double share : {1 + 1e-9, 0.5}) {
+            QuantizedQueries quantized;
+            quantized.pack(queries, frame, ids.data(), m, database);
+            std::vector<double> d(static_cast<std::size_t>(m));
+            for (Index i = 0; i < m; ++i) {
+                d[i] = (q.row(i) - x.row(j)).squaredNorm() * frame.scale * frame.scale;
+                CHECK(quantized.away(i, database.cell_of_panel(panel)) <= d[i] * (1 + 1e-9));
+                quantized.look(i, share * d[i]);
+            }
+            std::vector<char> found(static_cast<std::size_t>(m), 0);
+            if (quantized.enter(database.cell_of_panel(panel)))
+                quantized.sweep(database, panel, panel + 1, [&](Index i, Index at, int sum) {
+                    if (at == p) {
+                        found[i] = 1;
+                        CHECK(quantized.lower(i, panel, sum) <= d[i]);
+                    }
+                });
+            for (Index i = 0; i < m; ++i) {
+                CHECK(share < 1 || found[i]);
+                needless += share < 1 && found[i] ? 1 : 0;
+            }
+        }
+    }
+    CHECK(seen == n && needless < n * m / 5);
+}
+
 TEST(bounds_of_integers_hold) {
     if (!has_int8())
         return;
     RowMatrix<double> x = random_points<double>(200, 19);
     x.row(3) *= 1e3; // which the step does not reach
     const RowMatrix<double> q = random_points<double>(5, 19);
-    const Points points(seen(x)), queries(seen(q));
-    const Frame frame = frame_of(points, queries);
-    const QuantizedDatabase database(points, frame, identity_order(200), {0}, {1, {}, {}});
-    QuantizedQueries quantized;
-    const auto ids = identity_order(5);
-    quantized.pack(queries, frame, ids.data(), 5, database);
-    // Each point is found as long as a query looks a hair farther than it is, and not much nearer.
-    Index needless = 0;
-    for (Index j = 0; j < 200; ++j)
-        for (const double share : {1 + 1e-9, 0.5}) {
-            for (Index i = 0; i < 5; ++i) {
-                const double d = (q.row(i) - x.row(j)).squaredNorm() * frame.scale * frame.scale;
-                quantized.look(i, share * d - quantized.norm(i));
-            }
-            std::vector<char> found(5, 0);
-            quantized.sweep(database, j / 32, j / 32 + 1, [&](Index i, Index position, int) {
-                found[i] = found[i] || database.id(position) == j;
-            });
-            for (Index i = 0; i < 5; ++i) {
-                CHECK(share < 1 || found[i]);
-                needless += share < 1 && found[i] ? 1 : 0;
-            }
-        }
-    CHECK(needless < 200);
+    const Points points(seen(x));
+    const Frame frame = frame_of(points, Points(seen(q)));
+    check_bounds(x, q, frame, {points, frame, identity_order(200), {0}, {1, {}, {}}});
+}
+
+TEST(bounds_of_integers_hold_in_cells) {
+    if (!has_int8())
+        return;
+    RowMatrix<double> x = 0.05 * random_points<double>(300, 21);
+    const RowMatrix<double> centres = 3 * random_points<double>(4, 21);
+    Cells cells;
+    cells.starts = {0, 100, 100, 299}; // the second has no point, the last one
+    cells.order = identity_order(300);
+    cells.centroids = centres;
+    for (Index i = 0; i < 300; ++i)
+        x.row(i) += centres.row(i < 100 ? 0 : i < 299 ? 2 : 3);
+    x.row(5) += centres.row(1); // in a cell that it is far from
+    RowMatrix<double> q = x.topRows(6) + 0.05 * random_points<double>(6, 21);
+    q.row(0) = centres.row(0);
+    const Points points(seen(x));
+    const Frame frame{std::vector<double>(21, 0.0), 1, 1};
+    const QuantizedDatabase database(points, frame, cells, {1, {}, {}});
+    check_bounds(x, q, frame, database);
+    check_bounds(x, q, frame, {points, database.parts()});
+}
+
+TEST(clusters_are_searched_by_cells) {
+    const Index n = 6000, d = 24;
+    RowMatrix<double> x = random_points<double>(n, d);
+    const RowMatrix<double> centres = 20 * random_points<double>(13, d);
+    for (Index i = 0; i < n; ++i)
+        x.row(i) = centres.row(i % 13) + (i % 7 == 0 ? 0 : 1e-3) * x.row(i); // some are equal
+    x.row(1) *= 1e6;
+    const RowMatrix<double> q = x.bottomRows(50) + 1e-4 * random_points<double>(50, d);
+    const Database database{Points(seen(x))};
+    CHECK(!has_int8() || database.cells() > 8);
+    RowMatrix<double> distances(50, 7), expected(50, 7);
+    RowMatrix<std::int64_t> indices(50, 7), rows(50, 7);
+    DatabaseMemory memory;
+    database.search<double>(Points(seen(q)), 7, nullptr, false, view(distances), view(indices),
+                            memory);
+    Database(Points(seen(x)), {false, false, false})
+        .search<double>(Points(seen(q)), 7, nullptr, false, view(expected), view(rows), memory);
+    CHECK(indices == rows && distances == expected);
 }
 
 TEST(a_pool_does_the_work) {

@@ -26,13 +26,14 @@ class SharedDatabase {
     SharedDatabase(const py::object &U, const py::object &V, py::dict state)
         : source_(state["points"]), state_(std::move(state)) {
         const auto numbers = of_state<double>("frame");
-        require(numbers.size() == 3, "frame must have three numbers");
+        require(numbers.size() == 2, "frame must have two numbers");
         const auto centre = of_state<double>("centre");
         database_ = kernels().points.restore_database(
             points(source_), maps(U, V), of_state<double>("origin"),
             {{{centre.begin(), centre.end()}, numbers[0], numbers[1]},
-             {numbers[2], of_state<std::uint8_t>("codes"), of_state<std::int32_t>("start"),
-              of_state<float>("error"), of_state<float>("norm")}});
+             {of_state<std::uint8_t>("codes"), of_state<std::int32_t>("start"),
+              of_state<float>("error"), of_state<float>("norm"), of_state<double>("cells"),
+              of_state<std::int64_t>("order"), of_state<std::int64_t>("cell_starts")}});
     }
 
     /// Arrays that this owns, or None where it is as quick to make it ready again.
@@ -45,8 +46,8 @@ class SharedDatabase {
             return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data(), self);
         };
         py::dict result;
-        const std::vector<double> numbers{state.frame.scale, state.frame.fine, state.parts.step};
-        result["frame"] = py::array_t<double>(3, numbers.data());
+        const std::vector<double> numbers{state.frame.scale, state.frame.fine};
+        result["frame"] = py::array_t<double>(2, numbers.data());
         result["centre"] = py::array_t<double>(static_cast<py::ssize_t>(state.frame.centre.size()),
                                                state.frame.centre.data());
         result["origin"] = array(database_->origin());
@@ -54,6 +55,9 @@ class SharedDatabase {
         result["start"] = array(state.parts.start);
         result["error"] = array(state.parts.error);
         result["norm"] = array(state.parts.norm);
+        result["cells"] = array(state.parts.cells);
+        result["order"] = array(state.parts.order);
+        result["cell_starts"] = array(state.parts.cell_starts);
         database_->points().visit([&](auto v) {
             using T = std::remove_const_t<std::remove_pointer_t<decltype(v.data)>>;
             result["points"] = py::array_t<T>(
@@ -79,12 +83,12 @@ class SharedDatabase {
         });
     }
 
-    std::string route() const {
+    std::string algorithm() const {
         switch (database_->route()) {
         case SearchRoute::tree:
             return "tree";
         case SearchRoute::integers:
-            return "int8";
+            return database_->cells() > 1 ? "cells" : "int8";
         default:
             return "float32";
         }
@@ -114,7 +118,7 @@ class SharedDatabase {
 void register_database(py::module_ &m) {
     py::class_<SharedDatabase>(m, "PreparedDatabase", py::module_local())
         .def("search", &SharedDatabase::search)
-        .def("route", &SharedDatabase::route)
+        .def("algorithm", &SharedDatabase::algorithm)
         .def("bytes", &SharedDatabase::bytes)
         .def("state", [](const py::object &self) {
             return py::cast<const SharedDatabase &>(self).state(self);

@@ -90,6 +90,22 @@ py::object within_radius(const py::array &x, const py::array &y, double radius, 
     return single ? search(float{}) : search(double{});
 }
 
+/// In the precision of `values`.
+void vote(const py::array &x, const py::array &y, const py::array &values,
+          const py::object &log_weight, const py::object &exclude, py::array out, int threads) {
+    const Points queries = points(x), database = points(y);
+    const auto weight = elements<double>(log_weight, database.rows(), "log_weight");
+    const Indices excluded(exclude, queries.rows(), "exclude");
+    const View<double> means = writable<double>(out);
+    by_precision(values, [&](auto zero) {
+        using T = decltype(zero);
+        const View<const T> given = matrix<T>(values);
+        const Control run = control(threads);
+        const Released release;
+        kernels().of<T>().search.soft_votes(queries, database, given, weight, excluded, means, run);
+    });
+}
+
 } // namespace
 
 void register_neighbors(py::module_ &m) {
@@ -97,6 +113,7 @@ void register_neighbors(py::module_ &m) {
     m.def("kneighbors_per_class", &nearest_per_class);
     m.def("find_impostors", &impostors);
     m.def("radius_neighbors", &within_radius);
+    m.def("soft_votes", &vote);
 }
 
 } // namespace metricfast::python

@@ -5,6 +5,7 @@
 #include "metricfast/distance/neighbors.hpp"
 #include "metricfast/distance/paired.hpp"
 #include "metricfast/distance/radius.hpp"
+#include "metricfast/distance/soft_votes.hpp"
 #include "metricfast/inference/batch.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -69,6 +70,7 @@ class MappedDatabase final : public SearchDatabase {
     }
     const Points &points() const override { return database_->points(); }
     SearchRoute route() const override { return database_->route(); }
+    Index cells() const override { return database_->cells(); }
     std::size_t bytes() const override {
         const Index mapped = maps_.query.size() != 0 ? points().rows() * points().cols() : 0;
         return database_->bytes() + sizeof(double) * static_cast<std::size_t>(mapped);
@@ -204,6 +206,11 @@ template <class T> class LevelSearch final : public SearchKernels<T> {
                                                     most);
         });
         return lists;
+    }
+    void soft_votes(const Points &queries, const Points &database, View<const T> values,
+                    Weights log_weight, Codes exclude, View<double> out,
+                    const Control &control) const override {
+        metricfast::soft_votes<T>(queries, database, values, log_weight, exclude, out, control);
     }
     void infer(View<const T> distances, const InferenceProblem &problem,
                const Control &control) const override {

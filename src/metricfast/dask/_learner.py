@@ -189,11 +189,8 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
             if others[1] is not None:
                 params["sample_weight"] = others[1]
             del blocks
-            learner._evaluator = ByParts(workers, self.n_parts)
-            try:
-                learner.fit(points, *labels, **params)  # type: ignore[arg-type]
-            finally:
-                del learner._evaluator
+            params["evaluator"] = ByParts(workers, self.n_parts)
+            learner._fit(points, *labels, **params)  # type: ignore[arg-type]
         self.learner_ = learner
         return self
 

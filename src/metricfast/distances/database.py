@@ -75,9 +75,10 @@ class Database:
         Read-only.
     ids_ : ndarray of int64 of shape (m,)
         Of each point what a search names it by, ascending: 0 to m - 1 at first. Read-only.
-    route_ : {"tree", "int8", "float32"}
-        How a search tells what is too far: by boxes where points have up to five coordinates, or by
-        bounds in 8-bit integers or in float32.
+    algorithm_ : {"tree", "cells", "int8", "float32"}
+        How a search excludes points that are too far: by boxes where points have up to five
+        coordinates, by bounds in 8-bit integers (of cells around centroids, where points are in
+        clusters), or by bounds in float32.
     nbytes_ : int
         Bytes held beside the points, or mapped from a file. A copy in float32, which is made when a
         search first needs it, is not counted.
@@ -179,9 +180,9 @@ class Database:
         return self._held.ids
 
     @property
-    def route_(self) -> Literal["tree", "int8", "float32"]:
-        """How a search tells what is too far."""
-        return self._held.prepared.route()
+    def algorithm_(self) -> Literal["tree", "cells", "int8", "float32"]:
+        """How a search excludes points that are too far."""
+        return self._held.prepared.algorithm()
 
     @property
     def nbytes_(self) -> int:
@@ -193,7 +194,7 @@ class Database:
 
     def __repr__(self) -> str:
         m, d = self.points_.shape
-        return f"Database({m} points of {d} features, {self.route_}, {self.nbytes_} bytes)"
+        return f"Database({m} points of {d} features, {self.algorithm_}, {self.nbytes_} bytes)"
 
     def kneighbors(
         self,

@@ -65,11 +65,11 @@ from metricfast.training.chunks import SHARE, Chunked, hold, why_in_memory
 from metricfast.training.fingerprint import params_of
 from metricfast.training.history import Vector
 from metricfast.training.labelled import Labelled
-from metricfast.training.objective import Objective
+from metricfast.training.objective import Evaluator, Objective
 from metricfast.training.preconditioner import FlatParameters, flat
 from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver
 from metricfast.training.stopping import HeldOut, as_stopping_rule, hold_out
-from metricfast.training.train import Observers, report_divergence, train
+from metricfast.training.train import Observers, train
 
 __all__ = ["AsymmetricSimilarity"]
 
@@ -172,7 +172,6 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
     """
 
     _requires_y = True
-    _evaluator: Any = None  # of the loss on a cluster, while a distributed fit runs
     _training: Any = None  # where `partial_fit` continues
 
     def __init__(
@@ -220,7 +219,6 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         self.n_jobs = n_jobs
         self.callbacks = callbacks
 
-    @reports_to_sklearn
     def fit(
         self,
         X: Any,
@@ -275,6 +273,23 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             If training diverged: the best maps are kept. With "lbfgs": if it ended before
             convergence.
         """
+        return self._fit(
+            X, y, X_database, y_database, sample_weight=sample_weight, validate=validate
+        )
+
+    @reports_to_sklearn
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        X_database: Any = None,
+        y_database: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        validate: bool = False,
+        evaluator: Evaluator | None = None,
+    ) -> AsymmetricSimilarity:
+        """Learn the maps. `evaluator` computes the loss elsewhere, such as on a cluster."""
         solver, rule, callbacks, embedding = self._check_parameters()
         kept = self.parameters_ if self.warm_start and hasattr(self, "parameters_") else None
         self._training = None
@@ -283,50 +298,43 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             data = self._load(
                 X, y, X_database, y_database, sample_weight, kept is not None, needed=needed
             )
-            self._fit(data, solver, rule, callbacks, embedding, kept)
+            checkpoint = OpenCheckpoint(
+                callbacks, self.random_state, *vars(data).values(), embedding,
+                *params_of(self, solver, _TwoSidedProblem.schedule),
+            )  # fmt: skip
+            rng = checkpoint.rng
+            test: Any = None
+            start = initial_maps(self, embedding, data, rng, kept, self._largest_cost())
+            self.embedding_ = embedding
+            self._set_parameters(start)
+            part = data
+            if rule is not None:
+                train_rows, test = hold_out(rule.fraction, data.X, data.y, rng)
+                part = data.take(np.sort(train_rows))
+            if part.database is None:
+                with naming_held_out(test, len(data.y)):
+                    check_neighbors(self.n_neighbors, len(part.y) - 1)
+            problem = self._problem(part, start)
+            problem.evaluator = evaluator
+            history = problem.history(start, rng)
+            if rule is not None:
+                validation = data.judged(np.sort(test), part)
+                history.judge(partial(problem.validation_error, validation), int(rule.patience))
+            try:
+                self._run(problem, history, solver, callbacks, data, checkpoint)
+                if history.curve and not is_beyond(problem.X, problem.database):
+                    x, self.objective_ = select_best(problem, history)
+                    self._set_parameters(problem.preconditioner.arrays(x))
+                if not isinstance(problem.X, Chunked):
+                    warn_of_penalty(problem, history, history.start)
+                check_feasible(history, self.n_neighbors, "leave small classes out")
+            finally:
+                self._set_database(data)
         if validate:
             self._validate_fit(
                 X, y, sample_weight=sample_weight, X_database=X_database, y_database=y_database
             )
         return self
-
-    def _fit(
-        self, data: Sides, solver: Solver, rule: HeldOut | None, callbacks: list[Any],
-        embedding: Embedding, kept: list[Array] | None,
-    ) -> None:  # fmt: skip
-        checkpoint = OpenCheckpoint(
-            callbacks, self.random_state, *vars(data).values(), embedding,
-            *params_of(self, solver, _TwoSidedProblem.schedule),
-        )  # fmt: skip
-        rng = checkpoint.rng
-        test: Any = None
-        start = initial_maps(self, embedding, data, rng, kept, self._largest_cost())
-        self.embedding_ = embedding
-        self._set_parameters(start)
-        part = data
-        if rule is not None:
-            train_rows, test = hold_out(rule.fraction, data.X, data.y, rng)
-            part = data.take(np.sort(train_rows))
-        if part.database is None:
-            with naming_held_out(test, len(data.y)):
-                check_neighbors(self.n_neighbors, len(part.y) - 1)
-        problem = self._problem(part, start)
-        problem.evaluator = self._evaluator
-        history = problem.history(start, rng)
-        if rule is not None:
-            validation = data.judged(np.sort(test), part)
-            history.judge(partial(problem.validation_error, validation), int(rule.patience))
-        checkpoint.restore(history, solver)
-        try:
-            self._train(problem, history, solver, callbacks, data, checkpoint)
-            if history.curve and not is_beyond(problem.X, problem.database):
-                x, self.objective_ = select_best(problem, history)
-                self._set_parameters(problem.preconditioner.arrays(x))
-            if not isinstance(problem.X, Chunked):
-                warn_of_penalty(problem, history, history.start)
-            check_feasible(history, self.n_neighbors, "leave small classes out")
-        finally:
-            self._set_database(data)
 
     @for_mini_batches
     def partial_fit(
@@ -375,15 +383,15 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         history, x0 = self._training
         history.restart(history.x)
         history.look_at(problem, data.weight, len(data.y))
-        self._train(problem, history, solver, callbacks, data, first=x0)
+        self._run(problem, history, solver, callbacks, data, epoch_from=x0)
         self._set_database(data)
         return self
 
-    def _train(
+    def _run(
         self, problem: _TwoSidedProblem, history: VoteHistory, solver: Solver, callbacks: list[Any],
-        data: Sides, checkpoint: OpenCheckpoint | None = None, first: Vector | None = None,
+        data: Sides, checkpoint: OpenCheckpoint | None = None, epoch_from: Vector | None = None,
     ) -> None:  # fmt: skip
-        """Run the solver, or a single epoch of a training that began at a vector `first`."""
+        """Run the solver, or a single epoch of a training that began at a vector."""
 
         def set_fitted(x: Vector, final: bool) -> None:
             self._set_parameters(problem.preconditioner.arrays(x))
@@ -407,13 +415,7 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         batches: Any = None
         if isinstance(solver, MiniBatchSolver):
             batches = vote_batches(problem, history.rng, solver.batch_size)
-        run = None
-        if first is not None:
-            assert isinstance(solver, MiniBatchSolver)
-            run = partial(solver.run_epoch, problem, history, batches, first)
-        n_iter = None if first is None else 1
-        if train(problem, history, solver, observers, batches, run=run, n_iter=n_iter):
-            report_divergence(history, problem.remedy)
+        train(problem, history, solver, observers, batches, epoch_from=epoch_from)
 
     def _check_parameters(self) -> tuple[Solver, HeldOut | None, list[Any], Embedding]:
         """Check the parameters; return solver, stopping rule, callbacks and the embedding."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from metricfast.distances.inference import check_method
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.learners.linear import LinearLearner
 from metricfast.learners.votes.objective import (
-    MatrixVector,
     loss_of_matrix,
     penalty_of_matrix,
     root,
@@ -45,7 +45,7 @@ from metricfast.training.history import History, Vector
 from metricfast.training.initialization import Initialization
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import map_points
-from metricfast.training.preconditioner import FlatParameters
+from metricfast.training.preconditioner import FlatParameters, PSDProjection
 from metricfast.training.solvers import LBFGS, Solver, as_solver
 
 __all__ = ["GerrymanderingLearner", "NeighborhoodGerrymandering"]
@@ -116,8 +116,10 @@ class GerrymanderingLearner(LinearLearner):
 
     def _problem(self, data: Dataset) -> LinearProblem:
         check_neighbors(self.n_neighbors, data.X.shape[0] - 1)
-        kind = _MatrixProblem if self.parameterization == "M" else VoteProblem
-        return kind(data, self._loss(data), self.C, self.regularizer, self.tol, self.n_jobs)
+        return VoteProblem(
+            data, self._loss(data), self.C, self.regularizer, self.tol, self.n_jobs,
+            over_matrix=self.parameterization == "M",
+        )  # fmt: skip
 
     def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:
         assert isinstance(history, VoteHistory)
@@ -146,7 +148,7 @@ class GerrymanderingLearner(LinearLearner):
             self._set_database(problem.all_data)
         if not isinstance(problem.X, Chunked):
             start, L = history.start, problem.named_map
-            if history.most is not None and isinstance(self.init, str) and L is not None:
+            if history.max_iter is not None and isinstance(self.init, str) and L is not None:
                 start = problem.vector(problem.scale_initial(L, named=True))
             warn_of_penalty(problem, history, start)
         remedy = "lower n_bins" if hasattr(self, "n_bins") else "leave small classes out"
@@ -322,7 +324,7 @@ class NeighborhoodGerrymandering(VotesOfDatabase, GerrymanderingLearner):
 
 
 class VoteProblem(LinearProblem):
-    """Minimise a regularizer and the loss of votes over a map.
+    """Minimise a regularizer and the loss of votes over a map L, or over the matrix M.
 
     Parameters
     ----------
@@ -333,6 +335,8 @@ class VoteProblem(LinearProblem):
     tol : float
         Relative decrease of the objective that counts as progress.
     n_jobs : int or None
+    over_matrix : bool, default=False
+        Whether the solver moves M. Its eigenvalues below zero are set to zero.
     """
 
     smooth = False
@@ -342,17 +346,15 @@ class VoteProblem(LinearProblem):
 
     def __init__(
         self, data: Dataset, loss: Gerrymander, C: float, regularizer: str | None, tol: float,
-        n_jobs: int | None,
+        n_jobs: int | None, *, over_matrix: bool = False,
     ) -> None:  # fmt: skip
         database = "batch" if isinstance(data.X, Chunked) else "all"
+        penalize = penalty_of_matrix if over_matrix else penalty
         super().__init__(
             data, loss, preconditioner=FlatParameters([]), database=database, C=C, n_jobs=n_jobs,
-            penalty=self._penalty,
+            penalty=partial(penalize, regularizer),
         )  # fmt: skip
-        self._regularizer, self._tol = regularizer, tol
-
-    def _penalty(self, arrays: list[Array]) -> tuple[float, list[Array]]:
-        return penalty(self._regularizer, arrays)
+        self._tol, self._over_matrix = tol, over_matrix
 
     def scale_initial(self, L: Array, *, named: bool) -> Array:
         if not named:
@@ -368,11 +370,22 @@ class VoteProblem(LinearProblem):
         return self.vector(L)
 
     def vector(self, L: Array) -> Vector:
-        self.preconditioner = FlatParameters([L.shape])
+        if self._over_matrix:
+            self.preconditioner = PSDProjection([(L.shape[1],) * 2])
+        else:
+            self.preconditioner = FlatParameters([L.shape])
         return super().vector(L)
 
     def map(self, x: Vector) -> Array:
-        return super().map(x.copy())
+        found = super().map(x.copy())
+        return root(found) if self._over_matrix else found
+
+    def of_loss(
+        self, arrays: list[Array], batch: Batch | None, part: slice | None = None
+    ) -> tuple[float, list[Array]]:
+        if self._over_matrix:
+            return loss_of_matrix(self, arrays, batch, part)
+        return super().of_loss(arrays, batch, part)
 
     def batches(
         self, rng: RandomState, batch_size: int | None = None
@@ -387,22 +400,3 @@ class VoteProblem(LinearProblem):
         Z, y = map_points(data.X, self.map(x), self.n_jobs), data.labels
         k = int(self.loss.loss.n_neighbors)
         return neighbor_error(Z[train], y[train], Z[test], y[test], False, k, self.n_jobs)
-
-
-class _MatrixProblem(VoteProblem):
-    """Minimise over the matrix M, whose eigenvalues below zero are set to zero."""
-
-    def _penalty(self, arrays: list[Array]) -> tuple[float, list[Array]]:
-        return penalty_of_matrix(self._regularizer, arrays)
-
-    def vector(self, L: Array) -> Vector:
-        self.preconditioner = MatrixVector([(L.shape[1],) * 2])
-        return self.preconditioner.vector([L])
-
-    def map(self, x: Vector) -> Array:
-        return root(super().map(x))
-
-    def of_loss(
-        self, arrays: list[Array], batch: Batch | None, part: slice | None = None
-    ) -> tuple[float, list[Array]]:
-        return loss_of_matrix(self, arrays, batch, part)

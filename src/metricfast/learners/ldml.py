@@ -18,7 +18,7 @@ from metricfast.training.dataset import Dataset
 from metricfast.training.history import History, Vector
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import map_points
-from metricfast.training.preconditioner import FULL_BASIS, Preconditioner
+from metricfast.training.preconditioner import FULL_BASIS, FlatParameters, Preconditioner
 
 __all__ = ["LDML"]
 
@@ -142,7 +142,7 @@ class LDML(LinearLearner):
 
     def _finish(self, problem: LinearProblem, history: History) -> None:
         super()._finish(problem, history)
-        if history.most is None:
+        if history.max_iter is None:
             return
         # The chosen number of iterations may be too small for the bias.
         assert isinstance(problem, _PairProblem)
@@ -203,7 +203,7 @@ class _PairProblem(LinearProblem):
         return float(brentq(slope, *sorted((bias, end)), rtol=_PRECISION))
 
 
-class _WithBias(Preconditioner):
+class _WithBias(FlatParameters):
     """The solver's vector ends with the bias, which starts as the mean squared distance.
 
     It is divided by a unit, so that it starts as large as the entries of the map and a step has
@@ -211,19 +211,19 @@ class _WithBias(Preconditioner):
     """
 
     def __init__(self, data: Dataset, L: Array, scatter: Floats) -> None:
-        super().__init__(data.X.shape[1], scatter)
+        self._of_map = Preconditioner(data.X.shape[1], scatter)
         self._first = _mean_distance(data, L)
-        size = math.sqrt(float(np.mean(super().vector([L]) ** 2)))
+        size = math.sqrt(float(np.mean(self._of_map.vector([L]) ** 2)))
         self._unit = self._first / size if self._first > 0 and size > 0 else 1.0
 
     def vector(self, arrays: Sequence[Array]) -> Floats:
-        return np.append(super().vector(arrays), self._first / self._unit)
+        return np.append(self._of_map.vector(arrays), self._first / self._unit)
 
     def arrays(self, vector: Array) -> list[Array]:
-        return [*super().arrays(vector[:-1]), vector[-1:] * self._unit]
+        return [*self._of_map.arrays(vector[:-1]), vector[-1:] * self._unit]
 
     def pullback(self, gradients: Sequence[Array]) -> Floats:
-        return np.append(super().pullback(gradients), gradients[1] * self._unit)
+        return np.append(self._of_map.pullback(gradients), gradients[1] * self._unit)
 
     def scaled(self, vector: Array, factor: float) -> Array:
         return np.append(vector[:-1] * factor, vector[-1] * factor**2)

@@ -38,9 +38,10 @@ from metricfast.training.history import History, Vector
 from metricfast.training.initialization import Initialization
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.model_selection import select_training
+from metricfast.training.objective import Evaluator
 from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver
 from metricfast.training.stopping import CrossValidated, HeldOut, as_stopping_rule, hold_out
-from metricfast.training.train import Observers, report_divergence, train
+from metricfast.training.train import Observers, train
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -92,7 +93,6 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     _min_class_size: int = 2  # points of a class that a training needs
     _weights_neighbors = False  # whether a duplicate is the same as a point of weight 2
     _selects_batches = False  # whether "auto" chooses by folds for mini-batches too
-    _evaluator: Any = None  # of the loss on a cluster, while a distributed fit runs
     _training: Any = None  # where `partial_fit` continues
     _exponent: int = 0
 
@@ -104,7 +104,6 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
         """Return classes, labels and unit of y."""
         return as_classes(y)
 
-    @reports_to_sklearn
     def fit(
         self,
         X: ArrayLike,
@@ -141,66 +140,67 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
             If an argument or parameter has a value that cannot be used, or a checkpoint belongs to
             another training.
         """
+        return self._fit(X, y, sample_weight, validate=validate)
+
+    @reports_to_sklearn
+    def _fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+        evaluator: Evaluator | None = None,
+    ) -> Self:
+        """Learn the map. `evaluator` computes the loss elsewhere, such as on a cluster."""
         solver, rule, callbacks = self._check_parameters()
         warm = self.components_ if self.warm_start and hasattr(self, "components_") else None
         self._training = None
         with forget_on_error(self):
             data = self._load(X, y, sample_weight, solver, validate=validate)
-            self._fit(data, solver, rule, callbacks, warm)
+            checkpoint = OpenCheckpoint(
+                callbacks, self.random_state, data.X, data.labels, data.weight,
+                *params_of(self, solver, LinearProblem.schedule),
+            )  # fmt: skip
+            rng, test = checkpoint.rng, None
+            train_rows: Any = slice(None)
+            if isinstance(rule, HeldOut):
+                classes = data.labels if data.has_classes else None
+                train_rows, test = hold_out(rule.fraction, data.X, classes, rng)
+            part = data if test is None else data.take(train_rows)
+            if self._weights_neighbors and not solver.by_batches:
+                part = deduplicate_if_smaller(part)
+            initialization = self._initialization(solver, warm)
+            start, n_iter = None, None
+            with naming_held_out(test, data.X.shape[0]):
+                L = initialization.named(part, rng)
+                self._set_map(part, L)  # in case of an interrupt
+                if isinstance(rule, CrossValidated) and warm is None:
+                    start, n_iter = select_training(
+                        self,
+                        data,
+                        rule,
+                        solver,
+                        initialization,
+                        required=self.early_stopping != "auto",
+                    )
+                problem = self._problem(part)
+                problem.all_data, problem.named_map = data, L
+                problem.evaluator = evaluator
+                x0 = initialization.start(problem, L, rng, start)
+            history = problem.history(x0, rng)
+            history.max_iter = n_iter
+            if test is not None:
+                validation = data.validation(train_rows, test)
+                error = partial(_validation_error, problem, validation)
+                history.judge(error, int(rule.patience))
+            batches = problem.batches(history.rng, solver.batch_size) if solver.by_batches else None
+            observers = self._observers(problem, history, callbacks, checkpoint)
+            train(problem, history, solver, observers, batches)
+            self._finish(problem, history)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self
-
-    def _fit(
-        self, data: Dataset, solver: Solver, rule: Any, callbacks: list[Any], warm: Array | None
-    ) -> None:
-        checkpoint = OpenCheckpoint(
-            callbacks, self.random_state, data.X, data.labels, data.weight,
-            *params_of(self, solver, LinearProblem.schedule),
-        )  # fmt: skip
-        rng, test = checkpoint.rng, None
-        train_rows: Any = slice(None)
-        if isinstance(rule, HeldOut):
-            classes = data.labels if data.has_classes else None
-            train_rows, test = hold_out(rule.fraction, data.X, classes, rng)
-        part = data if test is None else data.take(train_rows)
-        if self._weights_neighbors and not solver.by_batches:
-            part = deduplicate_if_smaller(part)
-        initialization = self._initialization(solver, warm)
-        start, n_iter = None, None
-        with naming_held_out(test, data.X.shape[0]):
-            L = initialization.named(part, rng)
-            self._set_map(part, L)  # in case of an interrupt
-            if isinstance(rule, CrossValidated) and warm is None:
-                start, n_iter = select_training(
-                    self, data, rule, solver, initialization, required=self.early_stopping != "auto"
-                )
-            problem = self._problem(part)
-            problem.all_data, problem.named_map = data, L
-            problem.evaluator = self._evaluator
-            x0 = initialization.start(problem, L, rng, start)
-        history = problem.history(x0, rng)
-        history.most = n_iter
-        if test is not None:
-            validation = data.validation(train_rows, test)
-            error = partial(_validation_error, problem, validation)
-            history.judge(error, int(rule.patience))
-        checkpoint.restore(history, solver)
-        batches = problem.batches(history.rng, solver.batch_size) if solver.by_batches else None
-
-        def run() -> None:
-            if n_iter == 0:
-                history.settle(problem(x0)[0], x0)
-            else:
-                solver.minimize(problem, history, batches)  # type: ignore[arg-type]
-
-        diverged = train(
-            problem, history, solver, self._observers(problem, history, callbacks, checkpoint),
-            batches, run=run,
-        )  # fmt: skip
-        if diverged:
-            report_divergence(history, problem.remedy)
-        self._finish(problem, history)
 
     @for_mini_batches
     def partial_fit(
@@ -253,12 +253,8 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
         history.restart(history.x)
         history.look_at(problem, data.weight, data.X.shape[0])
         batches = problem.batches(history.rng, solver.batch_size)
-        diverged = train(
-            problem, history, solver, self._observers(problem, history, callbacks), n_iter=1,
-            run=lambda: solver.run_epoch(problem, history, batches, x0),
-        )  # fmt: skip
-        if diverged:
-            report_divergence(history, problem.remedy)
+        observers = self._observers(problem, history, callbacks)
+        train(problem, history, solver, observers, batches, epoch_from=x0)
         return self
 
     def _check_parameters(self) -> tuple[Solver, Any, list[Any]]:
@@ -353,7 +349,7 @@ def warn_without_slope(problem: LinearProblem, history: History) -> None:
     """Warn if the solver found no slope at the initial map."""
     excess = history.best_objective - problem.lower_bound
     stayed = np.array_equal(history.best_x, history.start)
-    if stayed and history.most is None and excess > 1e-3 * abs(problem.lower_bound):
+    if stayed and history.max_iter is None and excess > 1e-3 * abs(problem.lower_bound):
         warn_user(
             "The objective has no slope at the initial map, so nothing was learned. If that map is "
             "not a minimum already, rescale the points (StandardScaler), choose another `init` or "

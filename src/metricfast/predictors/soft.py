@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, hstack
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.class_weight import compute_sample_weight
@@ -15,7 +14,7 @@ from metricfast._core.targets import check_sample_weight
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.losses import MLKR, NCA
 from metricfast.predictors.soft_base import SoftNeighbors
-from metricfast.predictors.soft_training import Task
+from metricfast.predictors.soft_training import LARGE, Task
 from metricfast.predictors.targets import Classes, as_numbers, check_given
 from metricfast.training.callbacks import reports_to_sklearn
 
@@ -23,7 +22,7 @@ __all__ = ["NCAClassifier", "NCARegressor"]
 
 
 # Batches have fewer points than there are, and a map grows by small steps, so that values may be
-# better predicted by one that is larger. (Classes that few held-out points confirm are not.)
+# better predicted by one that is larger. So may classes, where enough held-out points confirm it.
 _FACTORS = tuple(2.0 ** (np.arange(-4, 9) / 2))
 
 
@@ -49,7 +48,8 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         Spread of the frequencies at the start, in turns for each standard deviation of a number;
         "auto" lets held-out points choose among .03, .1, .3 and 1.
     candidate_fraction : float, default=0.5
-        Share of the other points that the points of a batch are compared with, beside each other.
+        Share of the other points that the points of a batch are compared with, in addition to each
+        other; at most 4,096 points.
     n_estimators : int, default=1
         How many maps are learned, whose votes count alike. Each starts elsewhere, and holds other
         points out.
@@ -61,16 +61,20 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     solver : {"adamw", "adam"}, default="adamw"
         Whether weight decay is apart from the gradient or added to it.
     learning_rate : float, default=0.01
+        For batches of at most 256 points; it grows with the square root of larger ones. With more
+        than 4,096 training points, it falls to zero along half a cosine.
     weight_decay : float, default=0.0002
-    batch_size : int, default=256
+    batch_size : int or "auto", default="auto"
+        Points of a batch. "auto" takes an eighth of the points, from 256 to 1,024.
     max_epochs : int, default=100
-        Most passes over the points.
+        Largest number of passes over the points. With more than 4,096 training points, at most 40.
     early_stopping : bool, default=True
         Hold points out, stop where they are predicted no better, by log loss, and keep the
         parameters of the best epoch. Without it all points are trained on, for all epochs; what is
         "auto" still holds some out to choose by.
     validation_fraction : float, default=0.15
-        Share of the points that is held out, of each class alike where that can be.
+        Share of the points that is held out, of each class alike where that can be; at most 4,096
+        points.
     n_iter_no_change : int, default=20
         So many epochs without a better prediction end a training.
     class_weight : dict, list of dict, "balanced" or None, default=None
@@ -107,6 +111,10 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     Numbers are brought to mean 0 and variance 1, categories are coded one-hot. A missing number is
     the mean, and for each column in which numbers were missing there is another that says so; a
     missing category is one of its own.
+
+    With more than 4,096 training points, the embedding is chosen with so many of them, and held-out
+    points choose how sharp the votes for classes are. The time of `fit` grows in proportion to the
+    points.
 
     The map that is kept was trained without the held-out points, and is not trained again. They
     vote all the same: all points of `fit` are the database.
@@ -155,7 +163,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         solver: str = "adamw",
         learning_rate: float = 0.01,
         weight_decay: float = 0.0002,
-        batch_size: int = 256,
+        batch_size: int | str = "auto",
         max_epochs: int = 100,
         early_stopping: bool = True,
         validation_fraction: float = 0.15,
@@ -248,13 +256,12 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         codes = self._labels.codes[rows]
         sizes = [len(known) for known in self._labels.known]
         n, w = len(E), np.ones(len(E)) if weight is None else weight
-        ends = np.arange(n), np.arange(n)
-        self._values = hstack(
+        self._values = np.concatenate(
             [
-                csr_array((np.ones(n), (ends[0], column)), shape=(n, size))
+                column[:, None] == np.arange(size)
                 for column, size in zip(codes.T, sizes, strict=True)
             ],
-            format="csr",
+            axis=1,
         )
         # Of each class its share of one point of all.
         self._prior = np.asarray(w @ self._values) / w.sum() / n
@@ -275,7 +282,8 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
             total: Floats = np.sum(logs, axis=0)
             return total
 
-        return Task(E, weight, self._values, losses, costs), codes[:, 0]
+        factors = _FACTORS if len(E) > LARGE else (1.0,)
+        return Task(E, weight, self._values.astype(E.dtype), losses, costs, factors), codes[:, 0]
 
     def _smoothed(self, means: Floats) -> Floats:
         found: Floats = (means + self._prior) / (1 + 1 / self._values.shape[0])
@@ -381,7 +389,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
         solver: str = "adamw",
         learning_rate: float = 0.01,
         weight_decay: float = 0.0002,
-        batch_size: int = 256,
+        batch_size: int | str = "auto",
         max_epochs: int = 100,
         early_stopping: bool = True,
         validation_fraction: float = 0.15,
@@ -433,8 +441,8 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
 
     def _task(self, E: Array, rows: Integers, weight: Floats | None) -> tuple[Task, None]:
         numbers = self._numbers[rows].reshape(len(rows), -1)
-        self._values = numbers
-        unit = numbers / np.maximum(np.abs(numbers).max(axis=0), np.finfo(np.float64).tiny)
+        self._unit = np.maximum(np.abs(numbers).max(axis=0), np.finfo(np.float64).tiny)
+        self._values = unit = numbers / self._unit
         standard = unit - np.average(unit, axis=0, weights=weight)
         spread = np.sqrt(np.average(standard**2, axis=0, weights=weight))
         if not (spread > 0).any():
@@ -446,7 +454,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
             errors: Floats = ((means - standard[held_out]) ** 2).sum(axis=1)
             return errors
 
-        return Task(E, weight, standard, losses, costs, _FACTORS), None
+        return Task(E, weight, standard.astype(E.dtype), losses, costs, _FACTORS), None
 
     def predict(self, X: Any) -> Floats:
         """Return the mean of the values of `fit`, by their votes.
@@ -460,5 +468,6 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
         -------
         ndarray of shape (n_queries,) or (n_queries, n_outputs)
         """
-        means = self._means(X)
-        return means.reshape(len(means), *self._numbers.shape[1:])
+        means = self._means(X) * self._unit
+        found: Floats = means.reshape(len(means), *self._numbers.shape[1:])
+        return found

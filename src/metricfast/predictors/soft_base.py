@@ -26,7 +26,7 @@ from metricfast._core.warn import warn_user
 from metricfast.distances.database import Database
 from metricfast.embeddings import Embedding, Linear, Periodic
 from metricfast.learners.base.html import learned_table, with_table
-from metricfast.predictors.soft_training import Course, Task, Training, best_of, hold_out
+from metricfast.predictors.soft_training import LARGE, Course, Task, Training, best_of, hold_out
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.predictors.tables import Table
 from metricfast.training.callbacks import CallbackMixin
@@ -46,6 +46,8 @@ class SoftNeighbors(
 ):
     """A predictor by soft votes of all points of `fit`, under maps that are learned for these."""
 
+    _fit_task: Any = None  # for scikit-learn's callbacks, while `fit` runs
+
     n_components: int
     periodic: bool | str
     n_frequencies: int
@@ -57,7 +59,7 @@ class SoftNeighbors(
     solver: str
     learning_rate: float
     weight_decay: float
-    batch_size: int
+    batch_size: int | str
     max_epochs: int
     early_stopping: bool
     validation_fraction: float
@@ -66,7 +68,7 @@ class SoftNeighbors(
     n_jobs: int | None
     verbose: bool | int
 
-    _values: Any  # what votes are the mean of, for each point that has a weight
+    _values: Array  # what votes are the mean of, (n_weighted, n_values)
 
     def _task(
         self, E: Array, rows: Integers, weight: Floats | None
@@ -75,8 +77,8 @@ class SoftNeighbors(
         raise NotImplementedError
 
     def _check_parameters(self) -> Course:
-        counts = ("n_components", "n_frequencies", "n_embedding", "n_estimators", "batch_size")
-        names = (*counts, "max_epochs", "n_iter_no_change")
+        names = ["n_components", "n_frequencies", "n_embedding", "n_estimators", "max_epochs"]
+        names += ["n_iter_no_change"] + ([] if _is_auto(self.batch_size) else ["batch_size"])
         checked = {name: check_count(name, getattr(self, name)) for name in names}
         check_choice("periodic", self.periodic, ("auto", True, False))
         if not _is_auto(self.scale):
@@ -90,7 +92,7 @@ class SoftNeighbors(
         check_verbose(self.verbose)
         as_threads(self.n_jobs)
         return Course(
-            self.solver, self.learning_rate, self.weight_decay, checked["batch_size"],
+            self.solver, self.learning_rate, self.weight_decay, checked.get("batch_size", "auto"),
             self.candidate_fraction, checked["max_epochs"], checked["n_iter_no_change"],
             self.n_jobs, self.verbose, self._fit_task,
         )  # fmt: skip
@@ -115,6 +117,7 @@ class SoftNeighbors(
         choices = self._choices(E.shape[1], table.n_indicators)
         held_out = self.early_stopping or len(choices) > 1
         n_out = max(1, round(self.validation_fraction * len(E))) if held_out else 0
+        n_out = min(n_out, LARGE)
         if len(E) - n_out < 2:
             raise ValueError(
                 f"X has n_samples={len(E)} of weight above 0, of which validation_fraction="
@@ -122,7 +125,7 @@ class SoftNeighbors(
                 "a smaller fraction."
             )
         if self._fit_task is not None:
-            n_epochs = int(self.n_estimators) * int(self.max_epochs)
+            n_epochs = int(self.n_estimators) * course.epochs(len(E) - n_out)
             self._fit_task.begin("epoch", n_epochs if len(choices) == 1 else None)
         task, codes = self._task(E, rows, weight)
         rng = check_random_state(self.random_state)
@@ -134,18 +137,24 @@ class SoftNeighbors(
             if held_out:
                 split = hold_out(len(E), n_out, codes, np.random.RandomState(seed))
 
-            def make(embedding: Embedding, of: Any = split, seed: int = seed) -> Training:
-                return Training(task, course, embedding, of, seed)
-
-            found = None
+            chosen = None
             if len(choices) > 1:
-                self.choices_, best, found = best_of(choices, make, label)
+                train, test = split
+                large = len(train) > LARGE
+                some = train[:LARGE], test  # in random order
+                racers = {
+                    name: Training(task, course, embedding, some, seed)
+                    for name, embedding in choices.items()
+                }
+                best = best_of(racers, label, to_the_end=not large)
+                self.choices_ = {name: racer.cost for name, racer in racers.items()}
                 choices = {best: choices[best]}
-            (embedding,) = choices.values()
-            if found is None or not self.early_stopping:
+                chosen = None if large else racers[best]
+            if chosen is None or not self.early_stopping:
                 of = split if self.early_stopping else (slice(None), None)
-                found = make(embedding, of).run(label)
-            trained.append(found)
+                (embedding,) = choices.values()
+                chosen = Training(task, course, embedding, of, seed).run(label)
+            trained.append(chosen)
         self._keep(table, trained, rows, weight, E)
 
     def _choices(self, width: int, n_indicators: int) -> dict[str, Embedding]:
@@ -181,9 +190,7 @@ class SoftNeighbors(
         self.parameters_ = [each.learned() for each in trained]
         embedded = self._embedded(E)
         self._voters = [SoftVotes(Z, weight, self.n_jobs) for Z in embedded]
-        self._database = self._voters[0].database
-        if len(embedded) > 1:
-            self._database = Database(np.concatenate(embedded, axis=1), n_jobs=self.n_jobs)
+        self._database = Database(np.concatenate(embedded, axis=1), n_jobs=self.n_jobs)
 
     def _embedded(self, E: Array) -> list[Array]:
         """Return encoded points under each of the maps."""
@@ -198,14 +205,14 @@ class SoftNeighbors(
         """Return points under each of the maps; without any those of `fit`, and what they leave."""
         check_is_fitted(self, "parameters_")
         if X is None:
-            return [each.database.points_ for each in self._voters], np.arange(len(self._rows))
+            return [each.points for each in self._voters], np.arange(len(self._rows))
         return self._embedded(self._table.encoded(self, X)), None
 
     def _means(self, X: Any) -> Floats:
         """Return the mean of what the maps say."""
         queries, exclude = self._queries(X)
         found = [
-            voters.means(self._values, Z, exclude, self.n_jobs)
+            voters.means(self._values.astype(np.float64), Z, exclude, self.n_jobs)
             for voters, Z in zip(self._voters, queries, strict=True)
         ]
         means: Floats = np.mean(found, axis=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,10 +25,15 @@ from metricfast.training.own_parts import initial_parameters
 from metricfast.training.preconditioner import FlatParameters, flat, parts
 from metricfast.training.steps import Adam, Steps, minimize_minibatch, runs_of
 
-__all__ = ["Course", "Task", "Training", "best_of", "hold_out"]
+__all__ = ["LARGE", "Course", "Task", "Training", "best_of", "hold_out"]
 
+# With more points than this, embeddings are chosen with so many, and a map is trained for so many
+# epochs, whose learning rate falls to zero.
+LARGE, _EPOCHS_OF_LARGE = 4096, 40
 # Epochs after which the worse half of several embeddings is given up.
 _FIRST_ROUND = 15
+# Anchors of a batch for which the learning rate is given, at least and at most; candidates.
+_ANCHORS, _MOST_ANCHORS, _MOST_CANDIDATES = 256, 1024, 4096
 
 
 @dataclass(frozen=True)
@@ -38,8 +44,8 @@ class Task:
     ----------
     points : ndarray of shape (n_samples, n_encoded)
     weight : ndarray of shape (n_samples,), or None
-    values : ndarray or sparse array of shape (n_samples, n_values)
-        What votes are the mean of.
+    values : ndarray of shape (n_samples, n_values)
+        What votes are the mean of, in the precision of the points.
     losses : list of (loss, ndarray of shape (n_samples,))
         Of each output, and its labels.
     costs : callable
@@ -50,7 +56,7 @@ class Task:
 
     points: Array
     weight: Floats | None
-    values: Any
+    values: Array
     losses: list[tuple[Loss, Array]]
     costs: Callable[[Floats, Integers], Floats]
     factors: Sequence[float] = (1.0,)
@@ -63,7 +69,7 @@ class Course:
     solver: str
     learning_rate: float
     weight_decay: float
-    batch_size: int
+    batch_size: int | str
     candidate_fraction: float
     max_epochs: int
     n_iter_no_change: int
@@ -72,19 +78,45 @@ class Course:
     fit_task: FitTask | None = None
 
     def batches(self, n: int, rng: RandomState) -> Iterator[Batch]:
-        """Draw batches of anchors, each with a share of the other points as candidates."""
-        order = rng.permutation(n)
-        for anchors in np.array_split(order, batch_count(n, self.batch_size)):
-            others = np.setdiff1d(order, anchors, assume_unique=True)
-            drawn = rng.choice(others, round(self.candidate_fraction * len(others)), replace=False)
-            yield Batch(np.concatenate([anchors, drawn]), len(anchors))
+        """Draw batches of anchors, each with a share of the other points as candidates.
 
-    def steps(self, embedding: Embedding, shapes: list[tuple[int, ...]]) -> Steps:
-        """Return the steps of the parameters of an embedding."""
+        The number of candidates is bounded, so that an epoch takes time in proportion to n.
+        """
+        order, pool = rng.permutation(n), rng.permutation(n)
+        is_anchor = np.zeros(n, bool)
+        for anchors in np.array_split(order, batch_count(n, self.anchors(n))):
+            is_anchor[anchors] = True
+            size = round(self.candidate_fraction * (n - len(anchors)))
+            size = min(size, _MOST_CANDIDATES)
+            window = (rng.randint(n) + np.arange(size + len(anchors))) % n
+            drawn = pool[window]
+            candidates = drawn[~is_anchor[drawn]][:size]
+            yield Batch(np.concatenate([anchors, candidates]), len(anchors))
+            is_anchor[anchors] = False
+
+    def anchors(self, n: int) -> int:
+        """Return the number of anchors in a batch of n points."""
+        if isinstance(self.batch_size, str):
+            return min(max(n // 8, _ANCHORS), _MOST_ANCHORS)
+        return self.batch_size
+
+    def steps(self, embedding: Embedding, shapes: list[tuple[int, ...]], n: int) -> Steps:
+        """Return the steps of the parameters of an embedding that n points train."""
         decays = embedding.decays(self.weight_decay)
         runs = runs_of(shapes, decays, [1.0] * len(decays))
         rule = Adam(decoupled=self.solver == "adamw")
-        return Steps(rule, lambda epoch, step: self.learning_rate, runs, average=True)
+        rate = self.learning_rate * math.sqrt(max(self.anchors(n) / _ANCHORS, 1.0))
+        most = self.epochs(n)
+
+        def falling(epoch: float, step: int) -> float:
+            return rate * (1 + math.cos(math.pi * epoch / most)) / 2
+
+        rate_of = falling if n > LARGE else lambda epoch, step: rate
+        return Steps(rule, rate_of, runs, average=True)
+
+    def epochs(self, n: int) -> int:
+        """Return the largest number of epochs of n points."""
+        return min(self.max_epochs, _EPOCHS_OF_LARGE) if n > LARGE else self.max_epochs
 
 
 class Training:
@@ -130,7 +162,8 @@ class Training:
             progress(epoch, value)
             return course.fit_task is not None and course.fit_task.iteration()
 
-        most = min(course.max_epochs, max_epochs or course.max_epochs)
+        most = course.epochs(len(self._points))
+        most = min(most, max_epochs or most)
         with Progress(label, most - len(history.curve), shown=course.verbose) as progress:
             history.observer = observer
             try:
@@ -138,7 +171,7 @@ class Training:
                     self._objective, history.x,
                     lambda: course.batches(len(self._points), history.rng), history,
                     max_epochs=0 if self.diverged else most,
-                    steps=course.steps(self.embedding, self._shapes),
+                    steps=course.steps(self.embedding, self._shapes, len(self._points)),
                 )  # fmt: skip
             except DivergedError:
                 self.diverged = True
@@ -208,18 +241,16 @@ class _Outputs(Labelled):
         return sum(value for value, _ in found), total
 
 
-def best_of(
-    choices: dict[str, Embedding], make: Callable[[Embedding], Training], label: str
-) -> tuple[dict[str, float], str, Training]:
-    """Train all embeddings, those of one kind by successive halving; return costs and the best.
+def best_of(racers: dict[str, Training], label: str, *, to_the_end: bool) -> str:
+    """Train embeddings, those of one kind by successive halving, and return the name of the best.
 
-    Of each kind the half that predicts held-out points better is trained on, twice as long. A later
-    kind must be better than the first by more than a standard error.
+    Of each kind the half that predicts held-out points better is trained on, twice as long. The
+    last of each kind is trained `to_the_end`, and a later kind must be better than the first by
+    more than a standard error. Else it is trained for one more round, and the best is taken.
     """
-    racers = {name: make(embedding) for name, embedding in choices.items()}
     kinds: dict[type, list[str]] = {}
-    for name, embedding in choices.items():
-        kinds.setdefault(type(embedding), []).append(name)
+    for name, racer in racers.items():
+        kinds.setdefault(type(racer.embedding), []).append(name)
     best = ""
     for names in kinds.values():
         left, epochs = names, _FIRST_ROUND
@@ -228,10 +259,15 @@ def best_of(
                 racers[name].run(f"{label} {name}", epochs)
             left = sorted(left, key=lambda name: racers[name].cost)[: len(left) // 2]
             epochs *= 2
-        racer = racers[left[0]].run(f"{label} {left[0]}")
-        if not best or (racer.costs and racer.clearly_better_than(racers[best])):
-            best = left[0]
-    return {name: racer.cost for name, racer in racers.items()}, best, racers[best]
+        name = left[0]
+        racer = racers[name].run(f"{label} {name}", None if to_the_end else 2 * _FIRST_ROUND)
+        if not best or (racer.costs and _is_better(racer, racers[best], surely=to_the_end)):
+            best = name
+    return best
+
+
+def _is_better(racer: Training, other: Training, *, surely: bool) -> bool:
+    return racer.clearly_better_than(other) if surely else racer.cost < other.cost
 
 
 def hold_out(

@@ -1,12 +1,16 @@
-"""Votes of all points that are searched, by a softmax over their distances."""
+"""Soft votes: a softmax over the negative distances of all points of a database."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
+from metricfast._core.arrays import as_threads
+from metricfast._core.dispatch import get_kernels
 from metricfast._core.memory import block_rows
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.database import Database
@@ -15,8 +19,8 @@ from metricfast.predictors.neighborhoods import Neighborhoods
 
 __all__ = ["SoftVotes"]
 
-# Neighbours looked for at first, and the share of the votes that may be left out.
-_FEW, _LEAST = 64, 1e-4
+# Queries whose shares tell how many neighbours to search for, and the share that may be left out.
+_SAMPLE, _LEAST = 64, 1e-4
 
 
 class SoftVotes:
@@ -32,55 +36,77 @@ class SoftVotes:
     """
 
     def __init__(self, Z: Array, weight: Floats | None = None, n_jobs: int | None = None) -> None:
-        self.database = Database(Z, n_jobs=n_jobs)
-        self._log_weight = np.zeros(len(Z)) if weight is None else np.log(weight)
+        self.points, self._n_jobs = Z, n_jobs
+        self._log_weight = None if weight is None else np.log(weight)
+
+    @cached_property
+    def database(self) -> Database:
+        """The points, ready for a search."""
+        return Database(self.points, n_jobs=self._n_jobs)
+
+    def means(
+        self, values: Array, queries: Array, exclude: Integers | None = None,
+        n_jobs: int | None = None,
+    ) -> Floats:  # fmt: skip
+        """Return the means of rows of values, (n_samples, n_outputs), by the votes of queries.
+
+        Computed in the precision of `values`: with float64, votes are exact to 1e-6.
+        """
+        found = np.empty((len(queries), values.shape[1]))
+        get_kernels().soft_votes(
+            queries, self.points, values, self._log_weight, exclude, found, as_threads(n_jobs)
+        )
+        return found
 
     def shares(
         self, queries: Array, exclude: Integers | None = None, n_jobs: int | None = None
-    ) -> Iterator[tuple[Integers, Any]]:
+    ) -> Iterator[tuple[Integers, csr_matrix]]:
         """Give rows of queries, and the shares of points in their votes, which add up to 1.
 
-        Shares are an array, or a sparse one where few points have all but a ten-thousandth of the
-        votes: that many neighbours are searched for. A point without a share is farther than these.
+        Points that have together less than a ten-thousandth of the votes may be left out. A sample
+        of queries tells how many neighbours to search for.
         """
-        n = len(self.database)
-        left, k = np.arange(len(queries)), _FEW
-        while len(left) and k < n // 2:
-            undecided = []
-            for rows in _blocks(left, 16 * k):
-                out = None if exclude is None else exclude[rows]
-                found = self.database.kneighbors(queries[rows], k, exclude=out, n_jobs=n_jobs)
+        queries = queries.astype(np.float64)
+        n, rows = len(self.points), np.arange(len(queries))
+        sample = rows[:: max(1, len(rows) // _SAMPLE)]
+        share = np.sort(self._all_shares(queries, sample, exclude, n_jobs), axis=1)[:, ::-1]
+        k = 1 + int((share.cumsum(axis=1) < 1 - _LEAST / 2).sum(axis=1).max(initial=0))
+        if k > n // 8:
+            left = [rows]
+        else:
+            left = []
+            for block in _blocks(rows, 16 * k):
+                out = None if exclude is None else exclude[block]
+                found = self.database.kneighbors(queries[block], k, exclude=out, n_jobs=n_jobs)
                 share, missing = self._softmax(*found)
                 enough = missing <= _LEAST
-                undecided.append(rows[~enough])
-                if enough.any():
-                    near = Neighborhoods.of_k(found[0][enough], found[1][enough])
-                    yield rows[enough], near.graph(share[enough].ravel(), n)
-            left, k = np.concatenate(undecided), 4 * k
-        for rows in _blocks(left, 16 * n):
-            D = pairwise_distances(queries[rows], self.database.points_, n_jobs=n_jobs)
-            logits = self._log_weight - D
-            if exclude is not None:
-                logits[np.arange(len(rows)), exclude[rows]] = -np.inf
-            yield rows, _normalized(logits)[0]
+                left.append(block[~enough])
+                near = Neighborhoods.of_k(found[0][enough], found[1][enough])
+                yield block[enough], near.graph(share[enough].ravel(), n)
+        for block in _blocks(np.concatenate(left), 24 * n):
+            share = self._all_shares(queries, block, exclude, n_jobs)
+            share[share < _LEAST / n] = 0
+            yield block, csr_matrix(share / share.sum(axis=1, keepdims=True))
+
+    def _all_shares(
+        self, queries: Array, rows: Integers, exclude: Integers | None, n_jobs: int | None
+    ) -> Floats:
+        """Return the share of each point in the votes of some queries."""
+        D = pairwise_distances(queries[rows], self.points, n_jobs=n_jobs)
+        logits = (0.0 if self._log_weight is None else self._log_weight) - D
+        if exclude is not None:
+            left_out = exclude[rows]
+            places = np.flatnonzero(left_out >= 0)
+            logits[places, left_out[places]] = -np.inf
+        return _normalized(logits)[0]
 
     def _softmax(self, distances: Array, indices: Integers) -> tuple[Floats, Floats]:
         """Return the shares of neighbours, and at most what share all others would have."""
-        logits = self._log_weight[indices] - distances
+        weight = np.ones(len(self.points)) if self._log_weight is None else np.exp(self._log_weight)
+        logits = np.log(weight)[indices] - distances
         share, log_total = _normalized(logits)
-        rest = np.exp(self._log_weight).sum() - np.exp(self._log_weight[indices]).sum(axis=1)
+        rest = weight.sum() - weight[indices].sum(axis=1)
         return share, np.maximum(rest, 0) * np.exp(-distances[:, -1] - log_total)
-
-    def means(
-        self, values: Any, queries: Array, exclude: Integers | None = None,
-        n_jobs: int | None = None,
-    ) -> Floats:  # fmt: skip
-        """Return the mean of rows of values, (n_samples, n_outputs), by the votes of queries."""
-        found = np.empty((len(queries), values.shape[1]))
-        for rows, share in self.shares(queries, exclude, n_jobs):
-            mean = share @ values
-            found[rows] = mean if isinstance(mean, np.ndarray) else mean.toarray()
-        return found
 
 
 def _blocks(rows: Integers, row_bytes: int) -> Iterator[Integers]:
@@ -89,7 +115,7 @@ def _blocks(rows: Integers, row_bytes: int) -> Iterator[Integers]:
     return (rows[first : first + size] for first in range(0, len(rows), size))
 
 
-def _normalized(logits: Floats) -> tuple[Floats, Floats]:
+def _normalized(logits: Any) -> tuple[Floats, Floats]:
     """Return the softmax of each row, in place, and the logarithm of its denominator."""
     highest = logits.max(axis=1, keepdims=True)
     np.exp(logits - highest, out=logits)

@@ -35,8 +35,9 @@ class Table:
     """The encoding of the columns of a table.
 
     Numbers are brought to mean 0 and variance 1, and missing ones, and columns of one value, to 0.
-    After them come, for each column of numbers in which some were missing, but not all, whether it
-    is, and an indicator for each category. Missing categories are one of their own; one that was
+    Columns of at most two different numbers come last among these. After them come, for each column
+    of numbers in which some were missing, but not all, whether it is, and an indicator for each
+    category. Missing categories are one of their own; one that was
     not seen has no indicator.
 
     Parameters
@@ -52,7 +53,7 @@ class Table:
     categorical : ndarray of bool of shape (n_features,)
         Which columns hold categories.
     n_indicators : int
-        How many of the encoded columns, the last, are 0 or 1.
+        How many of the encoded columns, the last, have at most two values.
     """
 
     def __init__(self, estimator: Any, X: Any, weight: Floats | None = None) -> None:
@@ -74,9 +75,12 @@ class Table:
             scaler = StandardScaler().set_output(transform="default")
             self._scaler = scaler.fit(self._in_unit(numbers), sample_weight=weight)
         missing = np.isnan(numbers)
+        least, most = np.fmin.reduce(numbers, axis=0), np.fmax.reduce(numbers, axis=0)
+        many = ((numbers > least) & (numbers < most)).any(axis=0)
+        self._order = np.argsort(~many, kind="stable")
         self._incomplete = np.flatnonzero(missing.any(axis=0) & ~missing.all(axis=0))
         self._indicators = None
-        self.n_indicators = len(self._incomplete)
+        self.n_indicators = int((~many).sum()) + len(self._incomplete)
         if categories is not None:
             encoder = OneHotEncoder(
                 handle_unknown="infrequent_if_exist", max_categories=_MOST, sparse_output=False,
@@ -94,7 +98,7 @@ class Table:
             with np.errstate(over="ignore"):
                 standard = self._scaler.transform(self._in_unit(numbers))
         standard = np.clip(standard, -_FARTHEST, _FARTHEST)
-        parts = [np.where(missing, 0, standard), missing[:, self._incomplete]]
+        parts = [np.where(missing, 0, standard)[:, self._order], missing[:, self._incomplete]]
         if self._indicators is not None:
             parts.append(self._indicators.transform(categories))
         found: Array = np.concatenate([part.astype(np.float32) for part in parts], axis=1)

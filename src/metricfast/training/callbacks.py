@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -16,10 +16,18 @@ from metricfast._core.types import RandomState
 from metricfast.training import checkpoint as checkpoint_files
 from metricfast.training.history import History, SolverState
 
-try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:  # before scikit-learn 1.9
-    CallbackSupportMixin, with_callbacks = object, None
+if TYPE_CHECKING:
+
+    class CallbackMixin:
+        """Base class of learners that support scikit-learn's callbacks."""
+
+    with_callbacks: Any
+else:
+    try:
+        from sklearn.callback import CallbackSupportMixin as CallbackMixin
+        from sklearn.callback import with_callbacks
+    except ImportError:  # before scikit-learn 1.9
+        CallbackMixin, with_callbacks = type("CallbackMixin", (), {}), None
 
 __all__ = [
     "Callback",
@@ -194,12 +202,6 @@ class FitTask:
             return {"_fit_task": None}  # a copy of the estimator has the others
 
         return bool(task.call_on_fit_task_end(**self._data, reconstruction_attributes=attributes))
-
-
-class CallbackMixin(CallbackSupportMixin):  # type: ignore[misc]
-    """Base class of learners that support scikit-learn's callbacks, such as its `ProgressBar`."""
-
-    _fit_task: FitTask | None = None  # while `fit` runs, if a callback is set
 
 
 def reports_to_sklearn(fit: _Fit) -> _Fit:

@@ -58,6 +58,7 @@ class EmbeddingProblem(Objective):
 
     relative_steps = False
     averages_batches = True
+    keeps_last = True
     learning_rate = 0.001
     schedule = "constant"
 

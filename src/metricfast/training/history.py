@@ -103,7 +103,7 @@ class History:
         Steps done.
     first : float
         The loss before the first step.
-    most : int or None
+    max_iter : int or None
         Iterations after which to stop.
     ended : int
         The largest number of epochs of a training that was `stopped`, 0 if none was.
@@ -127,7 +127,7 @@ class History:
         self.costs: list[float] = []
         self.moments: list[Vector] = []
         self.step, self.first, self.ended, self.stopped = 0, math.nan, 0, False
-        self.most: int | None = None
+        self.max_iter: int | None = None
         self.refreshed = x0
         self.restart(x0)
 
@@ -143,7 +143,7 @@ class History:
     def look_at(self, objective: Any, weight: Vector | None, n: int) -> None:
         """Watch an objective of other points, which weigh so much; the first n are anchors."""
 
-    def settle(self, value: float, x: Vector) -> None:
+    def record_start(self, value: float, x: Vector) -> None:
         """Take the parameters of a solver that ended before its first iteration."""
         self.x = self.best_x = x
         self.best_value = self.best_objective = float(value)
@@ -168,7 +168,7 @@ class History:
     @property
     def stalled(self) -> bool:
         """Whether patience is at an end, or no iteration is left."""
-        if self.most is not None and len(self.curve) >= self.most:
+        if self.max_iter is not None and len(self.curve) >= self.max_iter:
             return True
         if self._patience is None:
             return False

@@ -18,7 +18,7 @@ from metricfast.training.dataset import Dataset
 from metricfast.training.history import Vector
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import Objective, map_points
-from metricfast.training.preconditioner import Preconditioner, best_scale, near_scale
+from metricfast.training.preconditioner import best_scale, near_scale
 
 __all__ = ["Initialization", "choose_scale", "n_rows", "sample_points", "spread"]
 
@@ -147,7 +147,6 @@ class Initialization:
         if not problem.searches_scale:
             return 1.0
         preconditioner, value = problem.preconditioner, problem.scale_problem()
-        assert isinstance(preconditioner, Preconditioner)
         first = next(iter(problem.batches(rng, self.batch_size)()))
         x0 = problem.vector(L)
         return best_scale(lambda scale: value(preconditioner.scaled(x0, scale), first)[0])
@@ -173,7 +172,6 @@ def choose_scale(
 ) -> tuple[int, float]:
     """Return which map, and which `spread` of points under it, gives the lowest value."""
     preconditioner, found = problem.preconditioner, list[tuple[float, int, float]]()
-    assert isinstance(preconditioner, Preconditioner)
     for L in forms:
         x0, own = preconditioner.vector([L]), spread(L, problem.X, batch, weight)
 

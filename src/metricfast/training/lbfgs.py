@@ -56,7 +56,7 @@ def minimize_smooth(
     if math.isinf(history.best_objective):
         if not math.isfinite(result.fun):
             raise DivergedError
-        history.settle(result.fun, result.x)
+        history.record_start(result.fun, result.x)
     if not result.success and not history.stopped:
         reason = "without convergence"
         if result.nit < max_iter:
@@ -143,7 +143,7 @@ def minimize_hinge(
             history.best_objective = min(history.best_objective, value)
             return
     if math.isinf(history.best_objective):
-        history.settle(value, x)
+        history.record_start(value, x)
     if iteration == max_iter:
         _warn(history, f"No convergence in {max_iter} iterations: raise max_iter or the tolerance.")
 

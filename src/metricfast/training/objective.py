@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = [
+    "Evaluator",
     "LinearMap",
     "Objective",
     "finite",
@@ -118,6 +119,9 @@ class Objective:
         Whether learning rates are relative to the size of the initial vector.
     averages_batches : bool
         Whether the objective of an epoch is the mean over its batches, not the sum.
+    keeps_last : bool
+        Whether the result is the last iteration. By default it is the best. With validation points
+        it is always the best.
     learning_rate, schedule : float, str
         Those of solvers that name none.
     remedy : str
@@ -128,6 +132,7 @@ class Objective:
     refresh_every = 0
     relative_steps = True
     averages_batches = False
+    keeps_last = False
     learning_rate = 0.01
     schedule = "cosine"
     remedy = (

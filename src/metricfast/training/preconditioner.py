@@ -63,15 +63,26 @@ class FlatParameters:
         return parts(vector, self.shapes)
 
     def pullback(self, gradients: Sequence[Array]) -> Array:
-        """Turn the gradients by the parameters into that by the solver's vector."""
+        """Turn the gradients by the parameters into the gradient by the solver's vector."""
         return flat(gradients)
+
+    def scaled(self, vector: Array, factor: float) -> Array:
+        """Return the vector of the map times a factor."""
+        return vector * factor
 
 
 class PSDProjection(FlatParameters):
-    """One symmetric matrix, whose eigenvalues below zero are set to zero, in the vector too."""
+    """The entries of the matrix M = L^T L of a map L.
+
+    Eigenvalues of M below zero are set to zero, in the solver's vector as well.
+    """
+
+    def vector(self, arrays: Sequence[Array]) -> Array:
+        """Turn a map into the solver's vector."""
+        return np.asarray(arrays[0].T @ arrays[0]).ravel()
 
     def arrays(self, vector: Array) -> list[Array]:
-        """Turn the solver's vector into parameters, where they may be."""
+        """Turn the solver's vector into M."""
         (M,) = super().arrays(vector)
         values, vectors = np.linalg.eigh((M + M.T) / 2)
         M[:] = (vectors * np.maximum(values, 0)) @ vectors.T
@@ -110,12 +121,8 @@ class Preconditioner(FlatParameters):
         return [_times(vector.reshape(-1, self._width), self._inverse)]
 
     def pullback(self, gradients: Sequence[Array]) -> NDArray[np.float64]:
-        """Turn the gradient by the map into that by the solver's vector."""
+        """Turn the gradient by the map into the gradient by the solver's vector."""
         return _times(gradients[0], self._inverse.T).ravel()
-
-    def scaled(self, vector: Array, factor: float) -> Array:
-        """Return the vector of the map times a factor."""
-        return vector * factor
 
 
 def class_preconditioner(data: Any, *, root: bool = False) -> Preconditioner:

@@ -1,4 +1,4 @@
-"""The loop that every trained learner runs: a solver, its callbacks, and the result it leaves."""
+"""The loop of every trained learner: a solver, its callbacks, and the result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from metricfast.training.callbacks import Checkpoint, OpenCheckpoint
 from metricfast.training.history import DivergedError, History, SolverState, Vector
 from metricfast.training.solvers import Solver
 
-__all__ = ["Observers", "report_divergence", "train"]
+__all__ = ["Observers", "train"]
 
 
 @dataclass
@@ -98,13 +98,12 @@ def train(
     observers: Observers,
     batches: Callable[[], Iterable[Batch]] | None = None,
     *,
-    chosen: Callable[[History], Vector] = lambda history: history.best_x,
-    run: Callable[[], object] | None = None,
-    n_iter: int | None = None,
+    epoch_from: Vector | None = None,
 ) -> bool:
-    """Minimise a problem from where its history stands, and set the result.
+    """Minimise a problem, and set the fitted attributes of the result.
 
-    The fitted attributes are set in the end, even of a training that was interrupted.
+    The training continues from a checkpoint if there is one. An interrupted training sets the
+    fitted attributes as well.
 
     Parameters
     ----------
@@ -114,44 +113,56 @@ def train(
     observers : Observers
     batches : callable, optional
         Draws the mini-batches of an epoch.
-    chosen : callable, optional
-        Returns the vector of the result; by default the best one.
-    run : callable, optional
-        What to run in place of the solver, such as a single epoch.
-    n_iter : int, optional
-        Largest number of iterations, for progress; by default that of the solver.
+    epoch_from : ndarray, optional
+        Train for a single epoch, of a training that began at this vector.
 
     Returns
     -------
     bool
         Whether the training diverged.
+
+    Raises
+    ------
+    ValueError
+        If the loss was not finite before anything was learned, or the checkpoint belongs to another
+        training.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the training diverged later.
     """
-    observers.begin(solver, history, solver.n_iter if n_iter is None else n_iter)
+    if observers.checkpoint is not None:
+        observers.checkpoint.restore(history, solver)
+    observers.begin(solver, history, solver.n_iter if epoch_from is None else 1)
     history.observer, diverged = observers, False
     try:
         with one_blas_thread():
-            if run is None:
-                solver.minimize(problem, history, batches)  # type: ignore[arg-type]
+            if epoch_from is not None:
+                solver.run_epoch(problem, history, batches, epoch_from)  # type: ignore[arg-type]
+            elif history.max_iter == 0:
+                history.record_start(problem(history.start)[0], history.start)
             else:
-                run()
+                solver.minimize(problem, history, batches)  # type: ignore[arg-type]
     except DivergedError:
         diverged = True
     finally:
         observers.end()
-        observers.set_fitted(chosen(history), True)
+        last = problem.keeps_last and not history.costs
+        observers.set_fitted(history.x if last else history.best_x, True)
         history.observer = None
+    if diverged:
+        _report_divergence(problem, history)
     return diverged
 
 
-def report_divergence(history: History, remedy: str) -> None:
-    """Raise ValueError with a remedy if nothing was learned before a training diverged, else warn.
-
-    The warning is a ConvergenceWarning.
-    """
-    if not history.curve:
-        raise ValueError(f"The loss is not finite in the first epoch: {remedy}.") from None
+def _report_divergence(problem: Any, history: History) -> None:
+    """Raise ValueError if nothing was learned, else warn."""
+    if not (history.curve or (problem.keeps_last and history.step)):
+        raise ValueError(f"The loss is not finite in the first epoch: {problem.remedy}.")
+    kept = "last parameters with a finite loss" if problem.keeps_last else "best parameters"
     warn_user(
-        f"Training diverged in epoch {len(history.curve) + 1}: the best parameters are kept. "
-        "Lower learning_rate.",
+        f"Training diverged in epoch {len(history.curve) + 1}, step {history.step}: the {kept} are "
+        "kept. Lower learning_rate, and bring the features to a spread of about 1.",
         ConvergenceWarning,
     )

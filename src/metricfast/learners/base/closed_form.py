@@ -49,25 +49,22 @@ class Statistics:
     ----------
     sums : tuple of Sums
         Add up over calls of `partial_fit`, and over machines.
-    sample : object, optional
-        The points of the last call, for a learner that also needs points.
-    total : object, optional
-        In place of `sums`, a smaller result over all points. Nothing can be added to it.
+    of_call : object, optional
+        Further results of this call alone, such as a sample of its points.
     """
 
     sums: tuple[Sums, ...] = ()
-    sample: Any = None
-    total: Any = None
+    of_call: Any = None
 
     def merge(self, sums: tuple[Sums, ...]) -> Statistics:
         """Return the statistics of these points and of earlier ones, whose sums are given."""
         pairs = zip(sums, self.sums, strict=True)
         merged = tuple(copy.deepcopy(old).merge(new) for old, new in pairs)
-        return Statistics(merged or self.sums, self.sample)
+        return Statistics(merged, self.of_call)
 
     def normalized(self) -> Statistics:
         """Return them with fractional weights scaled to a mean of 1."""
-        return Statistics(tuple(each.counted() for each in self.sums), self.sample, self.total)
+        return Statistics(tuple(each.counted() for each in self.sums), self.of_call)
 
 
 class ClosedFormLearner(MahalanobisMixin):

@@ -74,6 +74,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     _requires_y: bool = False  # whether `fit` needs labels
     _has_classes: bool = True  # whether labels of points are classes, not numbers
     _partial_labels: bool = False  # whether labels below 0 mean that the class is unknown
+    _fit_task: Any = None  # for scikit-learn's callbacks, while `fit` runs
     _on_chunks: bool = False  # whether labels are those of chunks, of which classes have many
 
     # Parameters that many learners have; `__init__` lists the ones of a learner.

@@ -177,16 +177,17 @@ class LFDA(ClosedFormLearner):
             classes, codes = class_codes(y[seen], partial=partial)
         if partial or isinstance(X, Source):
             sums = (execute or local_sums)(X, classes, codes, weights, k, self.n_jobs)
-            return Statistics(sums, sample=(X, codes, weights))
+            return Statistics(sums, (X, codes, weights, None))
         X, exponent = center_and_rescale(X)
         scatters = _all_scatters(X, codes, weights, k, self.n_jobs, exponent, around_means=judged)
-        return Statistics(total=scatters, sample=(X, codes, weights))
+        return Statistics((), (X, codes, weights, scatters))
 
     def _solve(self, statistics: Statistics) -> None:
-        scatters = statistics.total or _merged_scatters(*statistics.sums)
+        X, codes, weights, scatters = statistics.of_call
+        if scatters is None:
+            scatters = _merged_scatters(*statistics.sums)
         mixed, within, around_means, exponent, precision = scatters
         n_components = check_n_components(len(mixed), self.n_components)
-        X, codes, weights = statistics.sample
         if not np.trace(within) > 0:
             raise ValueError(_why_collapsed(X, codes, _NEIGHBORS if self.k is None else self.k))
 

@@ -300,7 +300,7 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
             error = neighbor_error(points, codes, weights, chunks)
         if self._sums:  # other chunks than those of earlier calls
             chunks[chunks >= 0] += 1 + int(self._sums[0].groups[-1])
-        return Statistics((_chunk_sums(X, chunks, weights),), sample=error)
+        return Statistics((_chunk_sums(X, chunks, weights),), of_call=error)
 
     def _solve(self, statistics: Statistics) -> None:
         within, chunks, n_components = _scatter_within(
@@ -309,7 +309,7 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
             "No chunk that was drawn holds two different points. If the classes do, set another "
             "random_state, or raise n_chunks or chunk_size.",
         )
-        error = statistics.sample
+        error = statistics.of_call
         if error is None:
             self.shrinkage_ = _choose_shrinkage(self.shrinkage, within, chunks)
             shrunken = shrunk(within, self.shrinkage_)

@@ -49,13 +49,13 @@ from metricfast.training.chunks import Chunked, mean_and_exponent, rows_of, why_
 from metricfast.training.embedding_problem import EmbeddingProblem
 from metricfast.training.fingerprint import fingerprint, params_of
 from metricfast.training.history import History, Vector
-from metricfast.training.objective import is_continuous, is_learnable
+from metricfast.training.objective import Evaluator, is_continuous, is_learnable
 from metricfast.training.own_parts import initial_parameters
 from metricfast.training.preconditioner import flat
 from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver
 from metricfast.training.steps import RISE
 from metricfast.training.stopping import HeldOut, as_stopping_rule, hold_out
-from metricfast.training.train import Observers, report_divergence, train
+from metricfast.training.train import Observers, train
 
 __all__ = ["BaseEmbeddingLearner"]
 
@@ -88,14 +88,12 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
     verbose: bool | int = False
     n_jobs: int | None = None
 
-    _evaluator: Any = None  # of the loss on a cluster, while a distributed fit runs
     _training: History | None = None  # where `partial_fit` continues
 
     @abstractmethod
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         """Return loss, embedding and sampler."""
 
-    @reports_to_sklearn
     def fit(
         self, X: Any, y: Any, X_database: Any = None, y_database: Any = None, *,
         validate: bool = False,
@@ -147,22 +145,19 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         UserWarning
             With `validate`, if the embedding is worse than none.
         """
-        solver, rule, callbacks, parts = self._check_parameters()
-        self._check_database(parts[0], X_database, y_database)
+        return self._fit(X, y, X_database, y_database, validate=validate)
+
+    @reports_to_sklearn
+    def _fit(
+        self, X: Any, y: Any, X_database: Any = None, y_database: Any = None, *,
+        validate: bool = False, evaluator: Evaluator | None = None,
+    ) -> BaseEmbeddingLearner:  # fmt: skip
+        """Learn the embedding. `evaluator` computes the loss elsewhere, such as on a cluster."""
+        solver, rule, callbacks, (loss, embedding, sampler) = self._check_parameters()
+        self._check_database(loss, X_database, y_database)
         kept = _earlier_fit(self) if self.warm_start else None
         self._forget()
         self._training = None
-        self._fit(X, y, X_database, y_database, solver, rule, callbacks, parts, kept, validate)
-        if validate:
-            self._validate_fit(X, y, X_database=X_database, y_database=y_database)
-        return self
-
-    def _fit(
-        self, X: Any, y: Any, X_database: Any, y_database: Any, solver: Solver,
-        rule: HeldOut | None, callbacks: list[Any], parts: tuple[Any, Embedding, Sampler],
-        kept: Any, validate: bool,
-    ) -> None:  # fmt: skip
-        loss, embedding, sampler = parts
         said = self._said_label_distance
         needed = why_in_memory(self, solver.by_batches, validate)
         data = load_points(self, X, y, loss, embedding, X_database, y_database, needed=needed)
@@ -186,7 +181,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
             data = replace(data, X=rows_of(data.X, train_rows), y=data.y[train_rows])
         start = self._initialize(data, loss, embedding, rng, kept and kept[0])
         problem = self._problem(data, loss, start)
-        problem.evaluator = self._evaluator
+        problem.evaluator = evaluator
         with naming_held_out(test, n):
             problem.check_size(solver.by_batches)
         history = History(flat(start), rng=rng)
@@ -204,7 +199,6 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
             batches = problem.batches(sampler, history.rng, solver.batch_size, seed)
         else:
             problem.add_decay()
-        checkpoint.restore(history, solver)
         diverged = self._train(problem, history, solver, callbacks, batches, checkpoint)
         if (
             not diverged
@@ -216,6 +210,9 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
                 "training diverged. Lower learning_rate.",
                 ConvergenceWarning,
             )
+        if validate:
+            self._validate_fit(X, y, X_database=X_database, y_database=y_database)
+        return self
 
     @for_mini_batches
     def partial_fit(
@@ -299,22 +296,13 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
             self, lambda x, final: self._set_fitted(problem, history, x),
             lambda x: problem.parameters(x)[:n_own], callbacks, checkpoint, quantity="loss",
         )  # fmt: skip
-        run = None
-        if epoch:
-            assert isinstance(solver, MiniBatchSolver)
-            run = lambda: solver.run_epoch(problem, history, batches, history.x)  # noqa: E731
+        epoch_from = history.x if epoch else None
         try:
-            diverged = train(
-                problem, history, solver, observers, batches, run=run,
-                chosen=lambda history: history.best_x if history.costs else history.x,
-                n_iter=1 if epoch else None,
-            )  # fmt: skip
+            diverged = train(problem, history, solver, observers, batches, epoch_from=epoch_from)
         finally:
             history.cost = None
             self._training = history
-        if diverged:
-            self._report_divergence(problem, history)
-        elif problem.n_infeasible:
+        if not diverged and problem.n_infeasible:
             warn_user(
                 f"No set of n_neighbors={problem.loss.loss.n_neighbors} neighbours in a batch is "
                 f"right for {problem.n_infeasible / problem.n_queries:.2%} of the queries, which "
@@ -488,16 +476,6 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
             self.validation_scores_ = [-cost for cost in history.costs]
         if problem.tally is not None:
             self.infeasible_share_ = problem.n_infeasible / max(problem.n_queries, 1)
-
-    def _report_divergence(self, problem: EmbeddingProblem, history: History) -> None:
-        if history.step == 0 and not history.curve:
-            report_divergence(history, problem.remedy)
-        warn_user(
-            f"Training diverged in epoch {len(history.curve) + 1}, step {history.step}: the last "
-            "parameters with a finite loss are kept. Lower learning_rate, and bring the features "
-            "to a spread of about 1.",
-            ConvergenceWarning,
-        )
 
     def _held_out_score(
         self, problem: EmbeddingProblem, X: Any, y: Array, X_database: Any, y_database: Array,

@@ -17,20 +17,7 @@ from metricfast.samplers import ClassBalanced, DenseTriplet, Sampler, Uniform
 __all__ = ["LogRatioLearner", "ProxyNCALearner", "TripletLearner"]
 
 
-class _Preset(BaseEmbeddingLearner):
-    """What the presets have in common; see `LogRatioLearner`."""
-
-    hidden_layer_sizes: Sequence[int]
-    normalize: bool
-
-    def _embedding(self) -> Embedding:
-        if np.size(self.hidden_layer_sizes) == 0:
-            return Linear(self.n_components, normalize=self.normalize)
-        width = 64 if self.n_components is None else self.n_components
-        return MLP(self.hidden_layer_sizes, width, normalize=self.normalize)
-
-
-class LogRatioLearner(_Preset):
+class LogRatioLearner(BaseEmbeddingLearner):
     """Log-ratio loss of continuous labels, on batches of anchors and their label neighbours.
 
     Embedded distances are made proportional to distances of labels.
@@ -120,10 +107,10 @@ class LogRatioLearner(_Preset):
         sampler = DenseTriplet(self.n_neighbors, n_anchors=self.n_anchors, ties="drop")
         # The default of the loss squares both distances; one that is said is not squared.
         squared = self.label_distance in (None, "sqeuclidean")
-        return losses.LogRatio(squared), self._embedding(), sampler
+        return losses.LogRatio(squared), _linear_or_mlp(self), sampler
 
 
-class TripletLearner(_Preset):
+class TripletLearner(BaseEmbeddingLearner):
     """Triplet loss of classes, over all triplets of batches with several points a class.
 
     Parameters
@@ -209,10 +196,10 @@ class TripletLearner(_Preset):
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         sampler = ClassBalanced(self.m_per_class)
-        return losses.Triplet(self.margin, self.mining), self._embedding(), sampler
+        return losses.Triplet(self.margin, self.mining), _linear_or_mlp(self), sampler
 
 
-class ProxyNCALearner(_Preset):
+class ProxyNCALearner(BaseEmbeddingLearner):
     """Proxy-NCA: points near the proxy of their class, far from all others, both learned.
 
     An epoch takes time in proportion to points times classes, and batches need no company of a
@@ -294,4 +281,12 @@ class ProxyNCALearner(_Preset):
         self.n_jobs = n_jobs
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
-        return losses.ProxyNCA(self.scale), self._embedding(), Uniform()
+        return losses.ProxyNCA(self.scale), _linear_or_mlp(self), Uniform()
+
+
+def _linear_or_mlp(learner: Any) -> Embedding:
+    """Return the embedding that the parameters of a learner describe."""
+    if np.size(learner.hidden_layer_sizes) == 0:
+        return Linear(learner.n_components, normalize=learner.normalize)
+    width = 64 if learner.n_components is None else learner.n_components
+    return MLP(learner.hidden_layer_sizes, width, normalize=learner.normalize)

@@ -12,7 +12,7 @@ from metricfast._core.prior import initialize_metric
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
-from metricfast.learners.tuples.iterated import IterationProgress, name_of
+from metricfast.learners.tuples.iterated import IterationProgress
 from metricfast.training.history import History
 
 __all__ = ["minimize_factor", "start_metric"]
@@ -32,7 +32,7 @@ def start_metric(
 
 
 def minimize_factor(
-    learner: Any,
+    fitted: Any,
     objective: Callable[[Floats], tuple[float, Floats, float]],
     start: Floats,
     tol: float,
@@ -40,10 +40,10 @@ def minimize_factor(
 ) -> bool:
     """Minimise by L-BFGS until the distance from the optimum is at most `tol`.
 
-    Sets `n_iter_` of the learner, and warns ConvergenceWarning if it ends otherwise, but where a
-    callback has stopped it.
+    Sets `n_iter_` of the learner. Warns ConvergenceWarning if it ends earlier, unless a callback
+    stopped it.
 
-    `learner`: with parameters `max_iter` and `verbose`.
+    `fitted`: the learner that the user fits, with parameters `max_iter` and `verbose`.
     `objective`: gives the value and gradient at a factor, and how far from optimal the factor is.
     `start`: factor of any shape to start from.
     `tol`: largest distance from the optimum, as `objective` measures it, to end with.
@@ -53,10 +53,10 @@ def minimize_factor(
     stopped, present = False, start
 
     def set_fitted() -> None:
-        learner.n_iter_ = len(history.curve)
+        fitted.n_iter_ = len(history.curve)
         finish(present)
 
-    progress = IterationProgress(learner, learner.max_iter, set_fitted)
+    progress = IterationProgress(fitted, fitted.max_iter, set_fitted)
     # Iterations end where the objective was evaluated last, but for the last line search.
     last: dict[bytes, tuple[float, Floats, float]] = {}
 
@@ -94,16 +94,16 @@ def minimize_factor(
                 jac=True,
                 method="L-BFGS-B",
                 callback=report,
-                options={"maxiter": learner.max_iter, "ftol": _ROUNDING, "gtol": 0.0},
+                options={"maxiter": fitted.max_iter, "ftol": _ROUNDING, "gtol": 0.0},
             )
         distance = remaining(history.best_x)
     finally:
         progress.close()
-        learner.n_iter_ = max(1, len(history.curve))
+        fitted.n_iter_ = max(1, len(history.curve))
         finish(history.best_x.reshape(start.shape))
     if not (stopped or distance <= tol):
         warn_user(
-            f"{name_of(learner)} stopped after {learner.n_iter_} iterations at "
+            f"{type(fitted).__name__} stopped after {fitted.n_iter_} iterations at "
             f"{distance:.2g}, above tol={tol:g}: raise max_iter or tol, or standardise the "
             "features.",
             ConvergenceWarning,

@@ -194,7 +194,7 @@ class GMML(PairsClassifierMixin, MahalanobisMixin):
     def _solve(self, statistics: Statistics) -> None:
         (pairs,) = statistics.sums
         scatters = pairs.of_group(1)[1], pairs.of_group(-1)[1]
-        M = _mean_metric(self, scatters, statistics.sample)
+        M = _mean_metric(self, scatters, statistics.of_call)
         L = components_from_metric(M, n_components=self.n_components)
         self.components_ = L.astype(pairs.dtype, copy=False)
 
@@ -276,21 +276,22 @@ class GMML_Supervised(ClosedFormLearner):  # noqa: N801
         if not isinstance(points, Source):
             points, _ = center_and_rescale(points)
             scatters = scatters_of_all_pairs(points, codes, weights[rows])
-            sample = TupleSet(points, np.arange(len(points)))
-            return Statistics(total=(scatters, points.dtype), sample=sample)
+            tuples = TupleSet(points, np.arange(len(points)))
+            return Statistics(of_call=(scatters, points.dtype, tuples))
         sums = Sums(points.shape[1], per_group=True).add(points, weights[rows], codes)
         if isinstance(self.prior, str) and self.prior == "covariance":
             points = in_memory(points, "X, for prior='covariance',", "give the prior as a matrix")
-            return Statistics((sums,), sample=TupleSet(points, np.arange(len(points))))
+            tuples = TupleSet(points, np.arange(len(points)))
+            return Statistics(of_call=(_scatters_of_pairs(sums.counted()), sums.dtype, tuples))
         return Statistics((sums,))
 
     def _solve(self, statistics: Statistics) -> None:
-        if statistics.total is not None:
-            scatters, precision = statistics.total
+        if statistics.of_call is None:
+            (sums,) = statistics.sums
+            scatters, precision, tuples = _scatters_of_pairs(sums), sums.dtype, None
         else:
-            (points,) = statistics.sums
-            scatters, precision = _scatters_of_pairs(points), points.dtype
-        M = _mean_metric(self, scatters, statistics.sample)
+            scatters, precision, tuples = statistics.of_call
+        M = _mean_metric(self, scatters, tuples)
         L = components_from_metric(M, n_components=self.n_components)
         self.components_ = L.astype(precision, copy=False)
 

@@ -28,7 +28,7 @@ from metricfast.learners.base.shrinkage import check_shrinkage
 from metricfast.learners.base.thresholds import check_calibration_params
 from metricfast.learners.tuples.drawing import draw_pairs
 from metricfast.learners.tuples.factored import start_metric
-from metricfast.learners.tuples.iterated import IterationProgress, fitted_inside
+from metricfast.learners.tuples.iterated import IterationProgress
 from metricfast.learners.tuples.shrinking import representative_sample, shrink_metric
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
@@ -188,14 +188,17 @@ class ITML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         self
         """
         calibration = check_calibration_params(calibration_params)
-        self._project(self._prepare_tuples(pairs, y), bounds)
+        self._project(self._prepare_tuples(pairs, y), bounds, self)
         self.calibrate_threshold(pairs, y, **calibration)
         if validate:
             self._validate_fit(pairs, y, bounds=bounds, calibration_params=calibration_params)
         return self
 
-    def _project(self, tuples: TupleSet, bounds: ArrayLike | None) -> None:
-        """Project the metric onto one pair after the other."""
+    def _project(self, tuples: TupleSet, bounds: ArrayLike | None, fitted: Any) -> None:
+        """Project the metric onto one pair after the other.
+
+        `fitted`: the learner that gets the fitted attributes.
+        """
         tol = renamed("convergence_threshold", self.convergence_threshold, "tol", self.tol)
         check_count("max_iter", self.max_iter)
         check_range("tol", tol)
@@ -216,34 +219,34 @@ class ITML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
             exponent = 0
         if bounds is None:
             scaled = _distance_percentiles(tuples, M)
-            self.bounds_ = times_power_of_two(scaled, exponent)
+            fitted.bounds_ = times_power_of_two(scaled, exponent)
         else:
-            self.bounds_ = _check_bounds(bounds)
-            scaled = times_power_of_two(self.bounds_, -exponent)
+            fitted.bounds_ = _check_bounds(bounds)
+            scaled = times_power_of_two(fitted.bounds_, -exponent)
         order = np.argsort(tuples.y != 1, kind="stable")
         similar = int(np.count_nonzero(tuples.y == 1))
         pairs, duals = tuples.index[order], np.zeros(len(order))
         upper, lower = (float(bound) * float(bound) for bound in scaled)
         if min(upper, lower) == 0 or max(upper, lower) == math.inf:
-            raise ValueError(f"`bounds` {self.bounds_} are too far from the scale of the points.")
-        self.n_iter_, size, converged, any_held = 0, 0.0, False, False
+            raise ValueError(f"`bounds` {fitted.bounds_} are too far from the scale of the points.")
+        fitted.n_iter_, size, converged, any_held = 0, 0.0, False, False
 
         def after_sweep(moved: float, norm: float, held: int) -> bool:
             nonlocal size, converged, any_held
-            self.n_iter_ += 1
+            fitted.n_iter_ += 1
             change = moved / (size + norm) if size + norm > 0 else float(moved > 0)
             size, converged, any_held = norm, moved == 0 or change < tol, held > 0
-            converged = progress(self.n_iter_, change) or converged
-            return not converged and self.n_iter_ < self.max_iter
+            converged = progress(fitted.n_iter_, change) or converged
+            return not converged and fitted.n_iter_ < self.max_iter
 
         def set_fitted() -> Floats:
             positive = _nearest_psd(M)
             L = components_from_metric(positive, n_components=self.n_components)
-            self.components_ = L.astype(tuples.points.dtype, copy=False)
+            fitted.components_ = L.astype(tuples.points.dtype, copy=False)
             return positive
 
         try:
-            with IterationProgress(self, self.max_iter, set_fitted, "change") as progress:
+            with IterationProgress(fitted, self.max_iter, set_fitted, "change") as progress:
                 get_kernels().itml(
                     tuples.points, pairs, similar, M, duals, upper, lower, self.gamma, after_sweep
                 )
@@ -413,8 +416,7 @@ class ITML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
             self.gamma, self.max_iter, tol, self.prior, self.verbose,
             random_state=self.random_state, n_components=self.n_components,
         )  # fmt: skip
-        with fitted_inside(self, itml):
-            itml._project(pairs, bounds)
+        itml._project(pairs, bounds, self)
         self.shrinkage_target_, self.shrinkage_, self.components_ = shrink_metric(
             self.components_, self.shrinkage, sample, self.n_components
         )

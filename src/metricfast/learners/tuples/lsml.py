@@ -21,7 +21,6 @@ from metricfast.learners.base.classifiers import QuadrupletsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.tuples.drawing import draw_index_pairs
 from metricfast.learners.tuples.factored import minimize_factor, start_metric
-from metricfast.learners.tuples.iterated import fitted_inside
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["LSML", "LSML_Supervised"]
@@ -145,27 +144,33 @@ class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
         LinAlgError
             If the prior is not positive definite.
         """
-        self._minimize(self._prepare_tuples(quadruplets), weights)
+        self._minimize(self._prepare_tuples(quadruplets), weights, self)
         if validate:
             self._validate_fit(quadruplets, weights=weights)
         return self
 
     @one_blas_thread()
-    def _minimize(self, tuples: TupleSet, weights: ArrayLike | None, strength: float = 1.0) -> None:
-        """Learn from quadruplets, whose loss counts `strength` times as much as the prior."""
+    def _minimize(
+        self, tuples: TupleSet, weights: ArrayLike | None, fitted: Any, strength: float = 1.0
+    ) -> None:
+        """Learn from quadruplets.
+
+        `fitted`: the learner that gets the fitted attributes.
+        `strength`: weight of the loss; that of the prior is 1.
+        """
         check_count("max_iter", self.max_iter)
         check_range("tol", self.tol)
         rng = check_random_state(self.random_state)
         points, index = tuples.points, tuples.index
         n_features = points.shape[1]
         check_n_components(n_features, self.n_components)
-        self.w_ = _shares(weights, len(index))
+        fitted.w_ = _shares(weights, len(index))
         prior = start_metric(tuples, self.prior, rng, strictly_positive=True)
         threads = as_threads(None)
 
         def loss(L: Floats) -> tuple[float, Floats]:
             value, scatter = get_kernels().lsml_loss(
-                points, index, self.w_, np.ascontiguousarray(L), threads
+                points, index, fitted.w_, np.ascontiguousarray(L), threads
             )
             return strength * value, strength * scatter
 
@@ -194,9 +199,9 @@ class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
         def finish(B: Floats) -> None:
             L = B @ root
             L = components_from_metric(L.T @ L, n_components=self.n_components)
-            self.components_ = L.astype(points.dtype, copy=False)
+            fitted.components_ = L.astype(points.dtype, copy=False)
 
-        minimize_factor(self, objective, np.eye(n_features), self.tol, finish)
+        minimize_factor(fitted, objective, np.eye(n_features), self.tol, finish)
 
 
 class LSML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
@@ -323,8 +328,7 @@ class LSML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
             self.tol, self.max_iter, self.prior, self.verbose, random_state=rng,
             n_components=self.n_components,
         )  # fmt: skip
-        with fitted_inside(self, lsml):
-            lsml._minimize(quadruplets, self.weights, strength)
+        lsml._minimize(quadruplets, self.weights, self, strength)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self

@@ -20,7 +20,6 @@ from metricfast.learners.base.shrinkage import check_shrinkage
 from metricfast.learners.base.thresholds import check_calibration_params
 from metricfast.learners.tuples.drawing import draw_pairs
 from metricfast.learners.tuples.factored import minimize_factor, start_metric
-from metricfast.learners.tuples.iterated import fitted_inside, name_of
 from metricfast.learners.tuples.pair_distances import PairDistances, check_diagonal
 from metricfast.learners.tuples.shrinking import representative_sample, shrink_metric
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
@@ -188,15 +187,15 @@ class MMC(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         self
         """
         calibration = check_calibration_params(calibration_params)
-        self._minimize(self._prepare_tuples(pairs, y))
+        self._minimize(self._prepare_tuples(pairs, y), self)
         self.calibrate_threshold(pairs, y, **calibration)
         if validate:
             self._validate_fit(pairs, y, calibration_params=calibration_params)
         return self
 
     @one_blas_thread()
-    def _minimize(self, tuples: TupleSet) -> None:
-        """Learn from pairs."""
+    def _minimize(self, tuples: TupleSet, fitted: Any) -> None:
+        """Learn from pairs. `fitted`: the learner that gets the fitted attributes."""
         tol = renamed("convergence_threshold", self.convergence_threshold, "tol", self.tol)
         check_count("max_iter", self.max_iter)
         check_count("max_proj", self.max_proj)
@@ -208,21 +207,21 @@ class MMC(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         for label, kind in ((1, "similar"), (-1, "dissimilar")):
             if not np.any(tuples.y == label):
                 raise ValueError(
-                    f"{name_of(self)} needs similar pairs (1) and dissimilar ones (-1), but "
-                    f"y holds no {kind} pair."
+                    f"{type(fitted).__name__} needs similar pairs (1) and dissimilar ones (-1), "
+                    f"but y holds no {kind} pair."
                 )
         A = start_metric(tuples, self.init, rng, name="init")
         problem = PairDistances(tuples, A, diagonal=bool(self.diagonal))
         size = self.diagonal_c / 2 if self.diagonal else problem.initial_size / 100
 
         def finish(F: Floats) -> None:
-            self.A_ = problem.metric(F, size)
-            L = components_from_metric(self.A_, n_components=self.n_components)
-            self.components_ = L.astype(tuples.points.dtype, copy=False)
+            fitted.A_ = problem.metric(F, size)
+            L = components_from_metric(fitted.A_, n_components=self.n_components)
+            fitted.components_ = L.astype(tuples.points.dtype, copy=False)
 
-        self.converged_ = False
-        self.converged_ = minimize_factor(
-            self, problem.objective, problem.start, float(tol), finish
+        fitted.converged_ = False
+        fitted.converged_ = minimize_factor(
+            fitted, problem.objective, problem.start, float(tol), finish
         )
 
 
@@ -369,8 +368,7 @@ class MMC_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
             self.max_iter, self.max_proj, tol, self.init, self.diagonal, self.diagonal_c,
             self.verbose, random_state=rng, n_components=self.n_components,
         )  # fmt: skip
-        with fitted_inside(self, mmc):
-            mmc._minimize(pairs)
+        mmc._minimize(pairs, self)
         self.shrinkage_target_, self.shrinkage_, self.components_ = shrink_metric(
             self.components_, self.shrinkage, sample, self.n_components
         )

@@ -22,7 +22,7 @@ from metricfast._core.types import Array, RandomState
 from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
 from metricfast.learners.tuples.drawing import draw_triplets
-from metricfast.learners.tuples.iterated import IterationProgress, fitted_inside
+from metricfast.learners.tuples.iterated import IterationProgress
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["OASIS", "OASIS_Supervised"]
@@ -154,7 +154,7 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
             If an argument or parameter has a value that cannot be used.
         """
         self._check_parameters()
-        self._fit(self._prepare_tuples(triplets).weighted(sample_weight))
+        self._fit(self._prepare_tuples(triplets).weighted(sample_weight), self)
         if validate:
             self._validate_fit(triplets, sample_weight=sample_weight)
         return self
@@ -182,13 +182,14 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
         given = self._look_up(triplets, 3) if begun else self._prepare_tuples(triplets)
         given = given.weighted(sample_weight)
         if not begun:
-            self._start(given)
-        self._train(given, check_random_state(self.random_state), 1)
+            self._start(given, self)
+        self._train(given, check_random_state(self.random_state), 1, self)
         return self
 
-    def _fit(self, triplets: TupleSet) -> None:
-        self._start(triplets)
-        self._train(triplets, check_random_state(self.random_state), self.max_iter)
+    def _fit(self, triplets: TupleSet, fitted: Any) -> None:
+        """Learn from triplets. `fitted`: the learner that gets the fitted attributes."""
+        self._start(triplets, fitted)
+        self._train(triplets, check_random_state(self.random_state), self.max_iter, fitted)
 
     def _check_parameters(self) -> None:
         check_count("max_iter", self.max_iter)
@@ -197,7 +198,7 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
         check_choice("projection", self.projection, (None, "symmetric", "psd"))
         as_threads(self.n_jobs)
 
-    def _start(self, triplets: TupleSet) -> None:
+    def _start(self, triplets: TupleSet, fitted: Any) -> None:
         """Set the matrix to start from."""
         n_features, dtype = triplets.points.shape[1], triplets.points.dtype
         if isinstance(self.init, np.ndarray):
@@ -213,22 +214,22 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
                 "`init` must be 'identity', 'zeros' or a numpy array of shape "
                 "(n_features, n_features)."
             )
-        self.bilinear_, self.n_iter_ = W, 0
-        self.loss_curve_: list[float] = []
+        fitted.bilinear_, fitted.n_iter_ = W, 0
+        fitted.loss_curve_ = []
 
-    def _train(self, triplets: TupleSet, rng: RandomState, n_passes: int) -> None:
+    def _train(self, triplets: TupleSet, rng: RandomState, n_passes: int, fitted: Any) -> None:
         """Go over the triplets until none has a loss, at most so many times."""
-        dtype = np.result_type(triplets.points, self.bilinear_)
+        dtype = np.result_type(triplets.points, fitted.bilinear_)
         points = triplets.points.astype(dtype, copy=False)
-        W = self.bilinear_ = self.bilinear_.astype(dtype)
+        W = fitted.bilinear_ = fitted.bilinear_.astype(dtype)
         index, weight = np.ascontiguousarray(triplets.index), triplets.weight
         total = len(index) if weight is None else weight.sum()
         order = np.arange(len(index))
 
         def set_fitted() -> None:
-            self.bilinear_ = W.copy()  # which further passes do not change
+            fitted.bilinear_ = W.copy()  # which further passes do not change
 
-        with IterationProgress(self, n_passes, set_fitted) as progress:
+        with IterationProgress(fitted, n_passes, set_fitted) as progress:
             for _ in range(n_passes):
                 if self.shuffle:
                     order = rng.permutation(len(index))
@@ -239,11 +240,11 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
                     raise ValueError("The similarities overflow: rescale the features.")
                 if self.projection is not None:
                     W[...] = _project(W, self.projection)
-                self.n_iter_ += 1
-                self.loss_curve_ = [*self.loss_curve_, loss / total]
-                if progress(self.n_iter_, self.loss_curve_[-1]) or n_updates == 0:
+                fitted.n_iter_ += 1
+                fitted.loss_curve_ = [*fitted.loss_curve_, loss / total]
+                if progress(fitted.n_iter_, fitted.loss_curve_[-1]) or n_updates == 0:
                     break
-        self.bilinear_ = W
+        fitted.bilinear_ = W
 
 
 class OASIS_Supervised(CallbackMixin, BilinearMixin):  # noqa: N801
@@ -352,8 +353,7 @@ class OASIS_Supervised(CallbackMixin, BilinearMixin):  # noqa: N801
             X, y, ensure_min_samples=2, accept_sources=not validate
         )
         triplets = draw_triplets(self, points, labels, sample_weight)
-        with fitted_inside(self, oasis):
-            oasis._fit(triplets)
+        oasis._fit(triplets, self)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self

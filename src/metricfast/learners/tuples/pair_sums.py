@@ -33,7 +33,7 @@ def fit_pairs(
     calibration = check_calibration_params(calibration_params)
     learner._sums = ()
     tuples = learner._prepare_tuples(pairs, y).weighted(sample_weight)
-    learner._solve(Statistics((pair_sums(tuples),), sample=tuples).normalized())
+    learner._solve(Statistics((pair_sums(tuples),), of_call=tuples).normalized())
     learner.calibrate_threshold(pairs, y, **calibration, sample_weight=sample_weight)
     if validate:
         learner._validate_fit(

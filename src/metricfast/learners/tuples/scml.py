@@ -27,7 +27,7 @@ from metricfast.learners.tuples.bases import (
     triplet_directions,
 )
 from metricfast.learners.tuples.drawing import draw_triplets
-from metricfast.learners.tuples.iterated import IterationProgress, fitted_inside
+from metricfast.learners.tuples.iterated import IterationProgress
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["SCML", "SCML_Supervised"]
@@ -174,13 +174,16 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
         _check_parameters(self, ("triplet_diffs",))
         given = self._prepare_tuples(triplets)
         rng = check_random_state(self.random_state)
-        self._minimize(given, rng, _triplet_basis(self, given, rng))
+        self._minimize(given, rng, _triplet_basis(self, given, rng), self)
         if validate:
             self._validate_fit(triplets)
         return self
 
-    def _minimize(self, triplets: TupleSet, rng: RandomState, basis: Floats) -> None:
-        """Learn the weights of bases from triplets."""
+    def _minimize(self, triplets: TupleSet, rng: RandomState, basis: Floats, fitted: Any) -> None:
+        """Learn the weights of bases from triplets.
+
+        `fitted`: the learner that gets the fitted attributes.
+        """
         weight = triplets.weight
         if weight is not None and (weight == weight[0]).all():
             weight = None
@@ -192,16 +195,16 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
         best, best_value = weights.copy(), math.inf
         curve: list[float] = []
         n_reports = -(-int(self.max_iter) // int(self.output_iter))
-        self.n_iter_ = 0
+        fitted.n_iter_ = 0
 
         def set_fitted() -> None:
-            self.components_ = undo_scale(
+            fitted.components_ = undo_scale(
                 _components(basis, best, self.n_components), exponent, dtype
             )
-            self.weights_ = times_power_of_two(best.astype(np.float64), -2 * exponent)
-            self.loss_curve_, self.objective_ = curve.copy(), best_value
+            fitted.weights_ = times_power_of_two(best.astype(np.float64), -2 * exponent)
+            fitted.loss_curve_, fitted.objective_ = curve.copy(), best_value
 
-        progress = IterationProgress(self, n_reports, set_fitted)
+        progress = IterationProgress(fitted, n_reports, set_fitted)
 
         def report() -> bool:
             nonlocal best, best_value
@@ -214,7 +217,7 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
 
         def next_draws(n_iter: int) -> Integers | None:
             if n_iter > 0:
-                self.n_iter_ = n_iter
+                fitted.n_iter_ = n_iter
                 if report():
                     return None
             size = min(int(self.output_iter), int(self.max_iter) - n_iter)
@@ -239,14 +242,14 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
             elif not best.any():
                 best_value = curve[-1]
             set_fitted()
-        if not np.isfinite(self.weights_).all():
+        if not np.isfinite(fitted.weights_).all():
             raise ValueError(
                 "X is so small that the weights of its bases overflow: multiply it by a number "
                 "that makes its spread about 1."
             )
-        if self.objective_ >= 1 or not best.any():
+        if fitted.objective_ >= 1 or not best.any():
             warn_user(
-                f"The objective is {self.objective_:.4g} at the best weights found; without any "
+                f"The objective is {fitted.objective_:.4g} at the best weights found; without any "
                 "it is 1. Increase `max_iter`, use a larger `gamma` (shorter steps) or other "
                 "bases, or rescale the features.",
                 ConvergenceWarning,
@@ -403,8 +406,7 @@ class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
             self.beta, self.basis, self.n_basis, self.gamma, self.max_iter, self.output_iter,
             self.batch_size, self.verbose, n_components=self.n_components, n_jobs=self.n_jobs,
         )  # fmt: skip
-        with fitted_inside(self, scml):
-            scml._minimize(triplets, rng, basis)
+        scml._minimize(triplets, rng, basis, self)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self

@@ -22,7 +22,7 @@ from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.tuples.drawing import draw_pairs
 from metricfast.learners.tuples.graphical_lasso import MAX_ITER, graphical_lasso
-from metricfast.learners.tuples.iterated import IterationProgress, fitted_inside
+from metricfast.learners.tuples.iterated import IterationProgress
 from metricfast.learners.tuples.pair_sums import (
     fit_pairs,
     pair_sums,
@@ -198,6 +198,10 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         return self
 
     def _solve(self, statistics: Statistics) -> None:
+        self._minimize(statistics, self)
+
+    def _minimize(self, statistics: Statistics, fitted: Any) -> None:
+        """Learn from sums over pairs. `fitted`: the learner that gets the fitted attributes."""
         check_range("balance_param", self.balance_param)
         check_range("sparsity_param", self.sparsity_param)
         (pairs,) = statistics.sums
@@ -205,16 +209,16 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
             loss = pairs.of_group(1)[1] - pairs.of_group(-1)[1]
             loss = _check_finite(times_power_of_two(loss, 2 * pairs.exponent))
         prior = prior_matrix(
-            self.prior, self.random_state, statistics.sample, len(loss), strictly_positive=True
+            self.prior, self.random_state, statistics.of_call, len(loss), strictly_positive=True
         )
         with np.errstate(over="ignore", invalid="ignore"):
-            self.balance_param_ = self._bounded_balance(loss, prior)
-            matrix = _check_finite(inv(prior) + self.balance_param_ * loss)
+            fitted.balance_param_ = self._bounded_balance(loss, prior)
+            matrix = _check_finite(inv(prior) + fitted.balance_param_ * loss)
         M = prior
 
         def set_fitted() -> None:
             L = components_from_metric(M, n_components=self.n_components)
-            self.components_ = L.astype(pairs.dtype, copy=False)
+            fitted.components_ = L.astype(pairs.dtype, copy=False)
 
         def observer(iteration: int, off: float, present: Floats) -> bool:
             nonlocal M
@@ -222,7 +226,7 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
             return progress(iteration, off)
 
         try:
-            with IterationProgress(self, MAX_ITER, set_fitted) as progress:
+            with IterationProgress(fitted, MAX_ITER, set_fitted) as progress:
                 M = graphical_lasso((matrix + matrix.T) / 2, float(self.sparsity_param), observer)
         except np.linalg.LinAlgError as error:
             raise ValueError(
@@ -355,15 +359,14 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
         )
         rng = check_random_state(self.random_state)
         pairs = draw_pairs(X, y, n_constraints, weight, rng)
-        return Statistics((pair_sums(pairs),), sample=None if partial else pairs)
+        return Statistics((pair_sums(pairs),), of_call=None if partial else pairs)
 
     def _solve(self, statistics: Statistics) -> None:
         sdml = SDML(
             self.balance_param, self.sparsity_param, self.prior, self.verbose,
             random_state=self.random_state, n_components=self.n_components,
         )  # fmt: skip
-        with fitted_inside(self, sdml):
-            sdml._solve(statistics)
+        sdml._minimize(statistics, self)
 
 
 def _check_finite(matrix: Floats) -> Floats:

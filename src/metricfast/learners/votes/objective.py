@@ -1,8 +1,7 @@
-"""What neighbourhood gerrymandering minimises as a function of a full matrix M."""
+"""The objective of neighbourhood gerrymandering as a function of a full matrix M."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,8 @@ from metricfast.distances.gradient import metric_gradient
 from metricfast.samplers import Batch
 from metricfast.training.labelled import anchors_of
 from metricfast.training.objective import Objective, finite, map_points
-from metricfast.training.preconditioner import PSDProjection
 
-__all__ = ["MatrixVector", "loss_of_matrix", "penalty_of_matrix", "root"]
+__all__ = ["loss_of_matrix", "penalty_of_matrix", "root"]
 
 Array = NDArray[Any]
 
@@ -37,14 +35,6 @@ def penalty_of_matrix(name: str | None, arrays: list[Array]) -> tuple[float, lis
         norm = float(np.sqrt(square))
         return norm, [M / (norm or 1.0)]
     return square, [2 * M]
-
-
-class MatrixVector(PSDProjection):
-    """The solver's vector holds M; it starts from that of a map."""
-
-    def vector(self, arrays: Sequence[Array]) -> Array:
-        """Turn a map into the solver's vector."""
-        return np.asarray(arrays[0].T @ arrays[0]).ravel()
 
 
 def loss_of_matrix(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ from numpy.typing import NDArray
 from metricfast.distances.inference import check_loss_matrix
 from metricfast.losses import Gerrymander
 
-__all__ = ["forgetting_failures", "largest_cost", "vote", "vote_loss"]
+__all__ = ["largest_cost", "vote", "vote_loss"]
 
 Array = NDArray[Any]
 # A part of a vote by which the winner of a tie leads.
@@ -49,13 +47,3 @@ def vote_loss(estimator: Any, n_classes: int) -> Gerrymander:
     if estimator.loss_matrix is not None:
         matrix = check_loss_matrix(estimator.loss_matrix, n_classes)
     return Gerrymander(estimator.n_neighbors, matrix, estimator.ties, estimator.inference)
-
-
-@contextmanager
-def forgetting_failures(estimator: Any) -> Iterator[None]:
-    """Leave a learner unfitted where its fit fails; an interrupt leaves what is learned so far."""
-    try:
-        yield
-    except Exception:
-        estimator._forget()
-        raise

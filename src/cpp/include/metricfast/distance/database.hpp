@@ -27,9 +27,15 @@ class Database {
         frame.fine = std::ldexp(frame.fine, -2 * reach);
         if (route_ == SearchRoute::tree)
             tree_ = std::make_unique<KdTree>(points_, frame.fine, control);
-        prepared_ = std::make_unique<PreparedDatabase>(
-            points_, std::move(frame), Segments{identity_order(points_.rows()), {0}},
-            route_ == SearchRoute::integers, control);
+        if (route_ == SearchRoute::integers && options.cells) {
+            const Cells cells = find_cells(points_, frame, control);
+            prepared_ =
+                std::make_unique<PreparedDatabase>(points_, std::move(frame), cells, control);
+        } else {
+            prepared_ = std::make_unique<PreparedDatabase>(
+                points_, std::move(frame), Segments{identity_order(points_.rows()), {0}},
+                route_ == SearchRoute::integers, control);
+        }
     }
 
     /// Of the points that state() was of: nothing is read but what searches need.
@@ -42,9 +48,7 @@ class Database {
         for (const double c : state.frame.centre)
             ordinary = ordinary && std::isfinite(c * state.frame.scale);
         require(ordinary && std::isfinite(state.frame.fine), "the frame is not of points");
-        prepared_ = std::make_unique<PreparedDatabase>(
-            points_, state.frame, Segments{identity_order(points_.rows()), {0}}, true,
-            Control{1, {}, {}}, &state.parts);
+        prepared_ = std::make_unique<PreparedDatabase>(points_, state.frame, state.parts);
     }
 
     /// Of a database of this route: integers.
@@ -55,6 +59,11 @@ class Database {
 
     const Points &points() const { return points_; }
     SearchRoute route() const { return route_; }
+    /// How many cells the points are searched by; 1 where they are searched as a whole.
+    Index cells() const {
+        const QuantizedDatabase *quantized = prepared_->quantized();
+        return quantized != nullptr ? quantized->segments() : 1;
+    }
     /// What it holds beside the points, until a search needs more.
     std::size_t bytes() const {
         const QuantizedDatabase *quantized = prepared_->quantized();

@@ -19,7 +19,8 @@ void kneighbors(const Points &queries, const Points &database, Index k, Codes ex
     detail::check_search(queries, database, k, distances, indices);
     DatabaseMemory memory;
     // For fewer queries, to make it ready costs more than it saves.
-    const DatabaseOptions options{queries.rows() >= 1000, queries.rows() >= 64};
+    const DatabaseOptions options{queries.rows() >= 1000, queries.rows() >= 64,
+                                  queries.rows() >= 1000};
     Database(database, options, control)
         .search(queries, k, exclude, squared, distances, indices, memory, control, within);
 }

@@ -28,14 +28,23 @@ struct Segments {
 class PreparedDatabase {
   public:
     /// \param rows ascending in each segment.
-    /// \param ready see QuantizedDatabase.
     PreparedDatabase(const Points &points, Frame frame, Segments rows, bool quantize,
-                     const Control &control, const QuantizedParts *ready = nullptr)
+                     const Control &control)
         : points_(points), frame_(std::move(frame)), rows_(std::move(rows)) {
         if (quantize && QuantizedDatabase::serves(points_))
             quantized_ = std::make_unique<QuantizedDatabase>(points_, frame_, rows_.order,
-                                                             rows_.starts, control, ready);
+                                                             rows_.starts, control);
     }
+
+    /// Of one segment, quantized in cells.
+    PreparedDatabase(const Points &points, Frame frame, const Cells &cells, const Control &control)
+        : points_(points), frame_(std::move(frame)), rows_{identity_order(points.rows()), {0}},
+          quantized_(std::make_unique<QuantizedDatabase>(points_, frame_, cells, control)) {}
+
+    /// Of one segment that was quantized before.
+    PreparedDatabase(const Points &points, Frame frame, const QuantizedParts &ready)
+        : points_(points), frame_(std::move(frame)), rows_{identity_order(points.rows()), {0}},
+          quantized_(std::make_unique<QuantizedDatabase>(points_, ready)) {}
 
     /// Rows that are equal stand for each other: they crowd no list.
     struct Distinct {

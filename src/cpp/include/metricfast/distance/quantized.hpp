@@ -1,17 +1,20 @@
 /// Lower bounds of all squared distances from coordinates rounded to 8 bits.
 ///
-/// A database point x, centred, is s u + (what rounding left), u of integers in [-127, 127]; a
-/// query is q = s v + (what rounding left). Then
-///   |<x, q> - s^2 <u, v>| <= |x - s u| |q| + |s u| |q - s v|,
-/// and with the largest |x - s u| and |s u| of a panel, e and b, for all of its points
-///   D - |q|^2 >= |x|^2 - 2 s^2 <u, v> - 2 (e |q| + b |q - s v|).
-/// The products are integers, so that a tile is compared with integer bounds.
+/// With m the centroid of a cell, a database point of it is x = m + r, and a query q = m + p. Both
+/// are rounded: r is s u and p is t v, up to what rounding left, u and v of integers in
+/// [-127, 127]. Then
+///   |<r, p> - s t <u, v>| <= |r - s u| |p| + |s u| |p - t v|,
+/// and with the largest |r - s u| and |s u| of a panel, e and b, for all of its points
+///   D - |p|^2 >= |r|^2 - 2 s t <u, v> - 2 (e |p| + b |p - t v|).
+/// The products <u, v> are integers, so that a tile is compared with integer bounds. A cell has
+/// steps s and t of its own: where points are near their centroids, all of this is small.
 #pragma once
 
 #include <algorithm>
 #include <cstring>
 #include <functional>
 
+#include "metricfast/distance/cells.hpp"
 #include "metricfast/distance/rounding.hpp"
 #include "metricfast/distance/types.hpp"
 #include "metricfast/simd/int8.hpp"
@@ -27,6 +30,14 @@ inline float float_above(double x) {
 
 } // namespace detail
 
+/// What panels of a cell have in common.
+struct QuantizedCell {
+    double step;   ///< t, of queries
+    double unit;   ///< 2 s t
+    double radius; ///< not below the distance of any point to the centroid
+    double norm;   ///< |m|^2
+};
+
 /// A database in panels of 8-bit coordinates.
 class QuantizedDatabase : public PanelLayout {
   public:
@@ -37,39 +48,43 @@ class QuantizedDatabase : public PanelLayout {
         return has_int8() && points.cols() >= 20 && points.cols() <= 8192;
     }
 
-    /// \param ready what parts() of an equal database were; refers to them. Null: makes them.
+    /// \param segments where in the order segments begin, which are searched one by one.
     QuantizedDatabase(const Points &points, const Frame &frame,
                       const std::vector<std::int64_t> &order, std::vector<Index> segments,
-                      const Control &control, const QuantizedParts *ready = nullptr)
+                      const Control &control)
         : PanelLayout(cols, order, std::move(segments)), depth_(points.cols()) {
-        const auto n = static_cast<std::size_t>(positions());
-        if (ready != nullptr) {
-            parts_ = *ready;
-            require(parts_.data.size() == positions() * 4 * groups() &&
-                        parts_.start.size() == positions() && parts_.error.size() == panels() &&
-                        parts_.norm.size() == panels(),
-                    "the quantized points do not fit the points");
-            require(ordinary(), "the bounds of the quantized points are out of range");
-            return;
+        make(points, frame, order, control);
+    }
+
+    /// \param cells of the only segment.
+    QuantizedDatabase(const Points &points, const Frame &frame, const Cells &cells,
+                      const Control &control)
+        : PanelLayout(cols, cells.order, cells.starts), depth_(points.cols()),
+          divided_(cells.centroids.rows() > 0) {
+        if (divided_) {
+            centroids_.assign(static_cast<std::size_t>(segments() * padded()), 0.0);
+            for (Index c = 0; c < segments(); ++c)
+                std::copy_n(cells.centroids.row(c).data(), depth_, &centroids_[c * padded()]);
+            order_ = cells.order;
+            starts_.assign(cells.starts.begin(), cells.starts.end());
         }
-        parts_.step = step(points, frame, order);
-        data_.resize(n * static_cast<std::size_t>(4 * groups()));
-        start_.resize(n);
-        error_.resize(static_cast<std::size_t>(panels()));
-        norm_.resize(static_cast<std::size_t>(panels()));
-        constexpr Index chunk = 16;
-        parallel_blocks((panels() + chunk - 1) / chunk, control, [&](Index b, Worker &) {
-            detail::Rounding point;
-            for (Index q = b * chunk; q < std::min(panels(), (b + 1) * chunk); ++q)
-                pack(points, frame, q, point);
-        });
-        const auto span = [](const auto &v) {
-            return Span(v.data(), static_cast<Index>(v.size()));
-        };
-        parts_.data = span(data_);
-        parts_.start = span(start_);
-        parts_.error = span(error_);
-        parts_.norm = span(norm_);
+        make(points, frame, cells.order, control);
+    }
+
+    /// \param ready what parts() of an equal database were; refers to them.
+    QuantizedDatabase(const Points &points, const QuantizedParts &ready)
+        : PanelLayout(cols, order_of(points, ready), starts_of(ready)), depth_(points.cols()),
+          divided_(ready.order.size() > 0), parts_(ready) {
+        require(parts_.data.size() == positions() * 4 * groups() &&
+                    parts_.start.size() == positions() && parts_.error.size() == panels() &&
+                    parts_.norm.size() == panels() &&
+                    parts_.cells.size() == segments() * (2 + depth_),
+                "the quantized points do not fit the points");
+        require(ordinary(), "the bounds of the quantized points are out of range");
+        centroids_.assign(static_cast<std::size_t>(divided_ ? segments() * padded() : 0), 0.0);
+        for (Index c = 0; divided_ && c < segments(); ++c)
+            std::copy_n(&parts_.cells[c * (2 + depth_) + 2], depth_, &centroids_[c * padded()]);
+        describe();
     }
     QuantizedDatabase(const QuantizedDatabase &) = delete;
     QuantizedDatabase &operator=(const QuantizedDatabase &) = delete;
@@ -77,7 +92,8 @@ class QuantizedDatabase : public PanelLayout {
     const QuantizedParts &parts() const { return parts_; }
     Index depth() const { return depth_; }
     Index groups() const { return (depth_ + 3) / 4; }
-    double step() const { return parts_.step; }
+    /// Whether segments are cells of one, which is searched as a whole.
+    bool divided() const { return divided_; }
     const std::uint8_t *panel(Index q) const {
         return parts_.data.data() + q * cols * 4 * groups();
     }
@@ -85,17 +101,142 @@ class QuantizedDatabase : public PanelLayout {
     const std::int32_t *start(Index q) const { return parts_.start.data() + q * cols; }
     float error(Index q) const { return parts_.error[q]; }
     float norm(Index q) const { return parts_.norm[q]; }
+    const QuantizedCell &cell(Index c) const { return cells_[c]; }
+    Index cell_of_panel(Index q) const { return panel_cells_[q]; }
+    /// Null where it is zero; padded to whole registers.
+    const double *centroid(Index c) const {
+        return divided_ ? centroids_.data() + c * padded() : nullptr;
+    }
+    /// (segments, depth), if divided().
+    Eigen::Map<const RowMatrix<double>, 0, Eigen::OuterStride<>> centroids() const {
+        return {centroids_.data(), segments(), depth_, Eigen::OuterStride<>(padded())};
+    }
     std::size_t bytes() const {
         return static_cast<std::size_t>(parts_.data.size() + 4 * parts_.start.size() +
-                                        8 * parts_.error.size() + 8 * positions());
+                                        8 * parts_.error.size() + 8 * positions() +
+                                        8 * parts_.cells.size() + 8 * parts_.order.size());
     }
 
   private:
-    /// Whether numbers are as pack() makes them: sums that begin elsewhere would overflow.
+    Index padded() const { return (depth_ + 7) / 8 * 8; }
+    /// Queries are outside of most cells: their steps are longer than those of points.
+    double query_step(double step) const { return divided_ ? 1.5 * step : step; }
+
+    static std::vector<std::int64_t> order_of(const Points &points, const QuantizedParts &ready) {
+        if (ready.order.size() == 0)
+            return identity_order(points.rows());
+        std::vector<std::int64_t> order(ready.order.begin(), ready.order.end());
+        std::vector<char> seen(static_cast<std::size_t>(points.rows()), 0);
+        require(static_cast<Index>(order.size()) == points.rows(),
+                "the order of the quantized points does not fit the points");
+        for (const std::int64_t row : order) {
+            require(row >= 0 && row < points.rows() && !seen[row],
+                    "the order of the quantized points is none");
+            seen[row] = 1;
+        }
+        return order;
+    }
+    static std::vector<Index> starts_of(const QuantizedParts &ready) {
+        if (ready.order.size() == 0)
+            return {0};
+        std::vector<Index> starts(ready.cell_starts.begin(), ready.cell_starts.end());
+        bool ascend = !starts.empty() && starts[0] == 0 && starts.back() <= ready.order.size();
+        for (std::size_t c = 1; c < starts.size(); ++c)
+            ascend = ascend && starts[c - 1] <= starts[c];
+        require(ascend, "the cells of the quantized points do not ascend");
+        return starts;
+    }
+
+    void make(const Points &points, const Frame &frame, const std::vector<std::int64_t> &order,
+              const Control &control) {
+        const auto n = static_cast<std::size_t>(positions());
+        const auto all = [&](Index i) { return order[i]; };
+        const double common = step(points, frame, static_cast<Index>(order.size()), all, nullptr);
+        data_.resize(n * static_cast<std::size_t>(4 * groups()));
+        start_.resize(n);
+        norms_.assign(n, 0.0);
+        error_.resize(static_cast<std::size_t>(panels()));
+        norm_.resize(static_cast<std::size_t>(panels()));
+        std::vector<double> steps(static_cast<std::size_t>(segments()), common);
+        for (Index c = 0; divided_ && c < segments(); ++c) {
+            const Index first = segment_begin(c) * cols;
+            const Index size = starts_end(c, order) - starts_[c];
+            const auto own = [&](Index i) { return id(first + i); };
+            steps[c] = step(points, frame, size, own, centroid(c));
+        }
+        std::vector<float> apart(static_cast<std::size_t>(panels()));
+        describe_panels();
+        constexpr Index chunk = 16;
+        const auto by_chunks = [&](auto &&of_panel) {
+            parallel_blocks((panels() + chunk - 1) / chunk, control, [&](Index b, Worker &) {
+                detail::Rounding point;
+                for (Index q = b * chunk; q < std::min(panels(), (b + 1) * chunk); ++q)
+                    of_panel(q, point);
+            });
+        };
+        by_chunks([&](Index q, detail::Rounding &point) {
+            const Index c = panel_cells_[q];
+            pack(points, frame, q, steps[c], centroid(c), apart[q], point);
+        });
+        numbers_.assign(static_cast<std::size_t>(segments() * (2 + depth_)), 0.0);
+        for (Index c = 0; c < segments(); ++c) {
+            double *of_cell = &numbers_[c * (2 + depth_)];
+            of_cell[0] = steps[c];
+            for (Index q = segment_begin(c); q < segment_end(c); ++q)
+                of_cell[1] = std::max(of_cell[1], static_cast<double>(apart[q]));
+            if (divided_)
+                std::copy_n(centroid(c), depth_, of_cell + 2);
+        }
+        const auto span = [](const auto &v) {
+            return Span(v.data(), static_cast<Index>(v.size()));
+        };
+        parts_.cells = span(numbers_);
+        describe();
+        by_chunks([&](Index q, detail::Rounding &) { begin(q); });
+        norms_ = {};
+        parts_.data = span(data_);
+        parts_.start = span(start_);
+        parts_.error = span(error_);
+        parts_.norm = span(norm_);
+        parts_.order = span(order_);
+        parts_.cell_starts = span(starts_);
+    }
+
+    Index starts_end(Index c, const std::vector<std::int64_t> &order) const {
+        return c + 1 < segments() ? static_cast<Index>(starts_[c + 1])
+                                  : static_cast<Index>(order.size());
+    }
+
+    void describe_panels() {
+        panel_cells_.resize(static_cast<std::size_t>(panels()));
+        for (Index c = 0; c < segments(); ++c)
+            for (Index q = segment_begin(c); q < segment_end(c); ++q)
+                panel_cells_[q] = static_cast<std::int32_t>(c);
+    }
+
+    void describe() {
+        describe_panels();
+        cells_.clear();
+        for (Index c = 0; c < segments(); ++c) {
+            const double *of_cell = &parts_.cells[c * (2 + depth_)];
+            double norm = 0;
+            for (Index k = 0; k < depth_; ++k)
+                norm += of_cell[2 + k] * of_cell[2 + k];
+            const double of_queries = query_step(of_cell[0]);
+            cells_.push_back({of_queries, 2 * of_cell[0] * of_queries, of_cell[1], norm});
+        }
+    }
+
+    /// Whether numbers are as make() makes them: sums that begin elsewhere would overflow.
     bool ordinary() const {
         const auto length = [](float x) { return x >= 0 && std::isfinite(x); };
-        return parts_.step > 0 && std::isfinite(parts_.step) &&
-               std::all_of(parts_.error.begin(), parts_.error.end(), length) &&
+        bool cells = true;
+        for (Index c = 0; c < segments(); ++c)
+            for (Index k = 0; k < 2 + depth_; ++k) {
+                const double x = parts_.cells[c * (2 + depth_) + k];
+                cells = cells && std::isfinite(x) && (k > 0 || x > 0) && (k > 1 || x >= 0);
+            }
+        return cells && std::all_of(parts_.error.begin(), parts_.error.end(), length) &&
                std::all_of(parts_.norm.begin(), parts_.norm.end(), length) &&
                std::all_of(parts_.start.begin(), parts_.start.end(), [](std::int32_t start) {
                    return start <= 0 && start >= -Int8Bounds::largest_start;
@@ -104,14 +245,15 @@ class QuantizedDatabase : public PanelLayout {
 
     /// So that 127 steps are as long as the longest coordinate of all but a few points, which are
     /// too few to spoil the bounds of many panels; judged by some of the points.
-    static double step(const Points &points, const Frame &frame,
-                       const std::vector<std::int64_t> &order) {
-        const Index n = static_cast<Index>(order.size()), count = std::min<Index>(n, 4096);
+    template <class Row>
+    static double step(const Points &points, const Frame &frame, Index n, Row &&row,
+                       const double *centroid) {
+        const Index count = std::min<Index>(n, centroid == nullptr ? 4096 : 128);
         std::vector<double> longest(static_cast<std::size_t>(count));
         for (Index i = 0; i < count; ++i)
             longest[i] = points.visit([&](auto v) {
-                const Index row = static_cast<Index>(order[i * n / count]);
-                return detail::longest_coordinate(v.row(row), frame);
+                const auto *x = v.row(static_cast<Index>(row(i * n / count)));
+                return detail::longest_coordinate(x, frame, centroid);
             });
         std::sort(longest.begin(), longest.end());
         const Index few = count / 2000 + (count > 64 ? 2 : 0);
@@ -119,18 +261,15 @@ class QuantizedDatabase : public PanelLayout {
         return std::max(most / 127, std::ldexp(1.0, -400)); // whose square does not vanish
     }
 
-    void pack(const Points &points, const Frame &frame, Index q, detail::Rounding &point) {
+    void pack(const Points &points, const Frame &frame, Index q, double step,
+              const double *centroid, float &apart, detail::Rounding &point) {
         std::uint8_t *out = data_.data() + q * cols * 4 * groups();
         if (count(q) < cols)
             std::fill(out, out + cols * 4 * groups(), std::uint8_t(128));
         const Index size = count(q), fours = groups();
-        double error = 0, norm = 0;
-        for (Index lane = 0; lane < cols; ++lane) {
-            // Padding is farther than most; what is not is told by its id.
-            std::int32_t &begin = start_[q * cols + lane] = -Int8Bounds::largest_start;
-            if (lane >= size)
-                continue;
-            point.round(points, static_cast<Index>(ids(q)[lane]), frame, parts_.step);
+        double error = 0, norm = 0, farthest = 0;
+        for (Index lane = 0; lane < size; ++lane) {
+            point.round(points, static_cast<Index>(ids(q)[lane]), frame, step, centroid);
             const std::int8_t *const integers = point.integers().data();
             for (Index g = 0; g < fours; ++g) {
                 std::uint32_t four;
@@ -138,22 +277,40 @@ class QuantizedDatabase : public PanelLayout {
                 four ^= 0x80808080u; // adds 128 to each
                 std::memcpy(out + (g * cols + lane) * 4, &four, 4);
             }
-            const double half =
-                point.norm * (1 - detail::quantized_margin) / (2 * parts_.step * parts_.step);
-            if (half < static_cast<double>(Int8Bounds::largest_start))
-                begin = -static_cast<std::int32_t>(half);
+            norms_[q * cols + lane] = point.apart * (1 - detail::quantized_margin);
             error = std::max(error, point.error);
             norm = std::max(norm, point.rounded);
+            farthest = std::max(farthest, point.apart);
         }
-        error_[q] = detail::float_above(error);
-        norm_[q] = detail::float_above(norm);
+        error_[q] = detail::float_above(error / step);
+        norm_[q] = detail::float_above(norm / step);
+        apart = detail::float_above(std::sqrt(farthest) * (1 + 1e-9) + std::ldexp(1.0, -500));
+    }
+
+    /// Sets what the products of a panel's points begin with.
+    void begin(Index q) {
+        const QuantizedCell &cell = cells_[panel_cells_[q]];
+        for (Index lane = 0; lane < cols; ++lane) {
+            // Padding is farther than most; what is not is told by its id.
+            std::int32_t &begin = start_[q * cols + lane] = -Int8Bounds::largest_start;
+            const double start = norms_[q * cols + lane] / cell.unit;
+            if (lane < count(q) && start < static_cast<double>(Int8Bounds::largest_start))
+                begin = -static_cast<std::int32_t>(start);
+        }
     }
 
     Index depth_;
+    bool divided_ = false;
     QuantizedParts parts_;
-    AlignedVector<std::uint8_t> data_; ///< here where they were made
+    std::vector<QuantizedCell> cells_;
+    std::vector<std::int32_t> panel_cells_;
+    AlignedVector<double> centroids_;  ///< rows of padded() numbers
+    AlignedVector<std::uint8_t> data_; ///< here and below where they were made
     AlignedVector<std::int32_t> start_;
     std::vector<float> error_, norm_;
+    std::vector<double> norms_; ///< while it is made, |r|^2, rounded down
+    std::vector<double> numbers_;
+    std::vector<std::int64_t> order_, starts_;
 };
 
 /// Queries in micro-panels of 8-bit coordinates, and up to which distance each of them looks.
@@ -165,55 +322,87 @@ class QuantizedQueries {
               const QuantizedDatabase &database) {
         count_ = count;
         groups_ = database.groups();
-        unit_ = 2 * database.step() * database.step();
+        cells_ = database.segments();
+        cell_ = -1;
+        points_ = &queries;
+        frame_ = &frame;
+        ids_ = ids;
+        database_ = &database;
         queries_.assign(static_cast<std::size_t>(count), Query());
-        bounds_.resize(static_cast<std::size_t>(micro_panels()));
+        bounds_.assign(static_cast<std::size_t>(micro_panels()), Int8Bounds());
         data_.assign(static_cast<std::size_t>(micro_panels() * groups_ * rows), 0);
-        for (Index i = 0; i < count; ++i) {
-            point_.round(queries, static_cast<Index>(ids[i]), frame, database.step());
-            std::int32_t *out = data_.data() + i / rows * groups_ * rows + i % rows;
-            std::int64_t sum = 0;
-            for (Index g = 0; g < groups_; ++g) {
-                std::memcpy(out + g * rows, point_.integers().data() + 4 * g, 4);
-                for (Index k = 4 * g; k < 4 * g + 4; ++k)
-                    sum += point_.integers()[k];
-            }
-            queries_[i] = {point_.norm, std::sqrt(point_.norm), point_.error,
-                           static_cast<double>(Int8Sums::offset * sum)};
-        }
-        for (Index i = 0; i < micro_panels() * rows; ++i) {
-            Int8Bounds &b = bounds_[i / rows];
-            const Query query = i < count ? queries_[i] : Query();
-            b.error[i % rows] = -detail::float_above(2 * query.length / unit_);
-            b.norm[i % rows] = -detail::float_above(2 * query.error / unit_);
-            b.base[i % rows] = Int8Bounds::never;
-        }
+        places_.clear();
+        if (database.divided())
+            place();
+        else
+            for (Index i = 0; i < count; ++i)
+                round(i, database.cell(0).step, nullptr);
     }
 
     Index micro_panels() const { return (count_ + rows - 1) / rows; }
     /// |q|^2
-    double norm(Index i) const { return queries_[i].norm; }
+    double norm(Index i) const { return queries_[i].whole; }
 
-    /// From now on the query looks for points whose D - |q|^2 may be below `reach`.
-    void look(Index i, double reach) {
-        const double base = queries_[i].offset - reach / unit_;
-        const double lower = base - 1e-6 * (std::abs(base) + std::abs(queries_[i].offset)) - 2;
-        bounds_[i / rows].base[i % rows] = static_cast<float>(
-            std::min<double>(Int8Bounds::never, std::max<double>(Int8Bounds::always, lower)));
+    /// From now on the query looks for points whose D may be below `limit`, and no farther than
+    /// before.
+    void look(Index i, double limit) {
+        queries_[i].limit = std::min(queries_[i].limit, limit);
+        if (cell_ >= 0)
+            bounds_[i / rows].base[i % rows] = base(i);
     }
-    void look_no_more(Index i) { bounds_[i / rows].base[i % rows] = Int8Bounds::never; }
+    void look_no_more(Index i) { look(i, -std::numeric_limits<double>::infinity()); }
 
-    /// Whether a point of panel q whose products sum up so may be near enough.
-    bool looks(Index i, const QuantizedDatabase &database, Index q, std::int32_t sum) const {
-        const Int8Bounds &b = bounds_[i / rows];
-        const Index r = i % rows;
-        return static_cast<float>(sum) >=
-               b.base[r] + b.error[r] * database.error(q) + b.norm[r] * database.norm(q);
+    /// Not above the squared distance of the query to any point of a cell; 0 where there is one.
+    double away(Index i, Index c) const { return places_.empty() ? 0 : places_[i * cells_ + c]; }
+
+    /// The squared distance of the query to a centroid, about.
+    double apart(Index i, Index c) const { // less |q|^2
+        return database_->cell(c).norm - 2 * products_(i, c);
+    }
+
+    /// Turns to a cell: bounds are those of its points. False: no query looks that far.
+    bool enter(Index c) {
+        cell_ = c;
+        active_.assign(static_cast<std::size_t>(micro_panels()), 0);
+        bool any = false;
+        for (Index i = 0; i < micro_panels() * rows; ++i) {
+            float &own = bounds_[i / rows].base[i % rows] = Int8Bounds::never;
+            if (i >= count_ || !(queries_[i].limit > away(i, c)))
+                continue;
+            if (database_->divided())
+                round(i, database_->cell(c).step, database_->centroid(c));
+            own = base(i);
+            active_[i / rows] = 1;
+            any = true;
+        }
+        return any;
+    }
+
+    /// About D of a point of panel q, of the cell that was entered, whose products sum up so.
+    float guess(Index i, std::int32_t sum) const {
+        const Query &query = queries_[i];
+        return static_cast<float>((query.offset - sum) * database_->cell(cell_).unit + query.norm);
+    }
+
+    /// Not above D of that point.
+    float lower(Index i, Index q, std::int32_t sum) const {
+        const Query &query = queries_[i];
+        const QuantizedCell &cell = database_->cell(cell_);
+        const double wrong = (query.length * static_cast<double>(database_->error(q)) +
+                              query.error * static_cast<double>(database_->norm(q))) /
+                             cell.step;
+        const double d = (query.offset - sum - wrong) * cell.unit + query.norm;
+        return static_cast<float>(d - 1e-6 * std::abs(d));
+    }
+
+    /// Whether it may be near enough.
+    bool looks(Index i, float lower) const {
+        return static_cast<double>(lower) < queries_[i].limit;
     }
 
     /// Lets queries look no farther than the `count`-th nearest of what is in the panels
-    /// [begin, end), for certain, and not much farther: of the points that share a lane, the
-    /// nearest counts.
+    /// [begin, end) of the cell that was entered, for certain, and not much farther: of the points
+    /// that share a lane, the nearest counts.
     void scout(const QuantizedDatabase &database, Index begin, Index end, Index count) {
 #ifdef METRICFAST_INT8
         constexpr Index cols = Int8Tile::cols;
@@ -222,6 +411,8 @@ class QuantizedQueries {
         std::vector<std::int32_t> &lanes = lanes_;
         lanes.resize(static_cast<std::size_t>(cols * sets));
         for (Index m = 0; m < micro_panels(); ++m) {
+            if (!active_[m])
+                continue;
             // The bound's sign is turned: sums are lessened by what they may err.
             Int8Bounds pessimistic = bounds_[m];
             for (Index r = 0; r < rows; ++r) {
@@ -243,10 +434,14 @@ class QuantizedQueries {
                                  std::greater<>());
                 const std::int32_t sum = lanes[count - 1];
                 // Below, sums may be of points so far away that their norms are cut off.
-                float &base = bounds_[m].base[i % rows];
-                if (sum > -Int8Bounds::largest_start / 2 && base < Int8Bounds::never)
-                    base = std::max(base, static_cast<float>(sum) -
-                                              1e-6f * std::abs(static_cast<float>(sum)) - 2);
+                if (sum <= -Int8Bounds::largest_start / 2)
+                    continue;
+                const QuantizedCell &cell = database.cell(cell_);
+                const double least = static_cast<double>(sum) - 1e-6 * std::abs(sum) - 2;
+                const Query &query = queries_[i];
+                const double d = (query.offset - least) * cell.unit + query.norm;
+                const double margin = detail::quantized_margin * (query.norm + query.whole);
+                look(i, d + margin);
             }
         }
 #else
@@ -266,9 +461,69 @@ class QuantizedQueries {
 
   private:
     struct Query {
-        double norm = 0, length = 0, error = 0;
+        double whole = 0;                       ///< |q|^2
+        double norm = 0, length = 0, error = 0; ///< |p|^2, |p|, |p - t v|
         double offset = 0; ///< what makes the products of unsigned coordinates larger
+        double limit = std::numeric_limits<double>::infinity();
     };
+
+    /// Rounds a query less a centroid.
+    void round(Index i, double step, const double *centroid) {
+        point_.round(*points_, static_cast<Index>(ids_[i]), *frame_, step, centroid);
+        std::int32_t *out = data_.data() + i / rows * groups_ * rows + i % rows;
+        std::int64_t sum = 0;
+        for (Index g = 0; g < groups_; ++g) {
+            std::memcpy(out + g * rows, point_.integers().data() + 4 * g, 4);
+            for (Index k = 4 * g; k < 4 * g + 4; ++k)
+                sum += point_.integers()[k];
+        }
+        Query &query = queries_[i];
+        query.whole = point_.norm;
+        query.norm = point_.apart;
+        query.length = std::sqrt(point_.apart) * (1 + 1e-9);
+        query.error = point_.error;
+        query.offset = static_cast<double>(Int8Sums::offset * sum);
+        Int8Bounds &b = bounds_[i / rows];
+        b.error[i % rows] = -detail::float_above(query.length / step);
+        b.norm[i % rows] = -detail::float_above(query.error / step);
+    }
+
+    /// Finds out how far queries are from cells.
+    void place() {
+        const Index depth = database_->depth();
+        framed_.resize(count_, depth);
+        points_->visit([&](auto v) {
+            for (Index i = 0; i < count_; ++i)
+                for (Index k = 0; k < depth; ++k)
+                    framed_(i, k) = frame_->apply(
+                        static_cast<double>(v.row(static_cast<Index>(ids_[i]))[k]), k);
+        });
+        products_.noalias() = framed_ * database_->centroids().transpose();
+        const double rounding = detail::quantized_margin * (1 + static_cast<double>(depth) / 1000);
+        places_.resize(static_cast<std::size_t>(count_ * cells_));
+        for (Index i = 0; i < count_; ++i) {
+            queries_[i].whole = framed_.row(i).squaredNorm();
+            for (Index c = 0; c < cells_; ++c) {
+                const QuantizedCell &cell = database_->cell(c);
+                const double norms = queries_[i].whole + cell.norm;
+                const double square = norms - 2 * products_(i, c) - 4 * rounding * norms;
+                const double apart = std::sqrt(std::max(0.0, square)) * (1 - 1e-9);
+                const double away = std::max(0.0, apart - cell.radius);
+                places_[i * cells_ + c] = away * away * (1 - 1e-9);
+            }
+        }
+    }
+
+    /// What sums of products of the cell's points must exceed, besides what rounding may hide.
+    float base(Index i) const {
+        const Query &query = queries_[i];
+        if (query.limit == -std::numeric_limits<double>::infinity())
+            return Int8Bounds::never;
+        const double base = query.offset - (query.limit - query.norm) / database_->cell(cell_).unit;
+        const double lower = base - 1e-6 * (std::abs(base) + std::abs(query.offset)) - 2;
+        return static_cast<float>(
+            std::min<double>(Int8Bounds::never, std::max<double>(Int8Bounds::always, lower)));
+    }
 
 #ifdef METRICFAST_INT8
     /// Calls f with how many rows of a micro-panel hold queries, at least.
@@ -287,6 +542,8 @@ class QuantizedQueries {
         for (Index q = begin; q < end; ++q) {
             const std::uint8_t *panel = database.panel(q);
             for (Index m = 0; m < micro_panels(); ++m) {
+                if (!active_[m])
+                    continue;
                 unsigned some = int8_products<Rows>(groups_, data_.data() + m * groups_ * rows,
                                                     panel, database.start(q), bounds_[m],
                                                     database.error(q), database.norm(q), tile);
@@ -306,8 +563,16 @@ class QuantizedQueries {
 
     Index count_ = 0;
     Index groups_ = 0;
-    double unit_ = 1;
+    Index cells_ = 0;
+    Index cell_ = -1; ///< that was entered
+    const QuantizedDatabase *database_ = nullptr;
+    const Points *points_ = nullptr;
+    const Frame *frame_ = nullptr;
+    const std::int64_t *ids_ = nullptr;
     std::vector<Query> queries_;
+    std::vector<double> places_; ///< away() of (queries, cells); none where there are no centroids
+    std::vector<char> active_;   ///< micro-panels of queries that look into the cell
+    RowMatrix<double> framed_, products_;
     AlignedVector<Int8Bounds> bounds_;
     AlignedVector<std::int32_t> data_;
     detail::Rounding point_;

@@ -16,32 +16,56 @@ class QuantizedSearch {
     QuantizedSearch(const PreparedDatabase &database, const Points &queries, Index k, Codes exclude,
                     Span<const double> within)
         : database_(database), quantized_(*database.quantized()), queries_(queries), k_(k),
-          exclude_(exclude), within_(within),
+          exclude_(exclude), within_(within), capacity_(capacity(quantized_, k)),
           rough_(queries, database.points(), database.frame().fine) {}
 
     /// Whether products of integers save more than it costs that they leave more candidates: always
     /// for few queries, where reading the points matters more.
     /// \param known up to where the neighbours are, which leaves few candidates.
     static bool serves(const QuantizedDatabase &database, Index queries, Index k, bool known) {
-        const Index points = database.positions() / std::max<Index>(1, database.segments());
+        const Index parts = database.divided() ? 1 : std::max<Index>(1, database.segments());
+        const Index points = database.positions() / parts;
         const Index candidates = 100 + (known ? k : 12 * k);
         return queries <= Int8Tile::rows || affordable(points, database.depth(), candidates);
     }
 
     /// Whether so many candidates of a query cost less than products of floats instead.
     static bool affordable(Index points, Index depth, Index candidates) {
-        constexpr double products = 5500; // as long as one candidate takes, measured
         return static_cast<double>(points) * static_cast<double>(depth) >=
-               products * static_cast<double>(candidates);
+               static_cast<double>(per_candidate) * static_cast<double>(candidates);
     }
 
-    const PanelLayout &layout() const { return quantized_; }
+    /// Ranges of panels that are searched one by one.
+    Index segments() const { return quantized_.divided() ? 1 : quantized_.segments(); }
+    Index segment_begin(Index s) const {
+        return quantized_.divided() ? 0 : quantized_.segment_begin(s);
+    }
+    Index segment_end(Index s) const {
+        return quantized_.divided() ? quantized_.panels() : quantized_.segment_end(s);
+    }
+    Index panels() const { return quantized_.panels(); }
+    Index positions() const { return quantized_.positions(); }
+
+    /// Puts queries of one cell side by side: they look into the same cells.
+    void arrange(std::vector<std::int64_t> &ids, const Control &control) const {
+        if (!quantized_.divided() || ids.size() <= Int8Tile::rows)
+            return;
+        const Centroids centroids(quantized_.centroids().cast<float>());
+        const Frame &frame = database_.frame();
+        const auto cells = nearest_cells(queries_, frame, &ids, centroids, control);
+        std::vector<std::int64_t> sorted;
+        for (const std::int64_t at : order_by_label(
+                 {cells.data(), static_cast<Index>(cells.size())}, quantized_.segments(), nullptr))
+            sorted.push_back(ids[at]);
+        ids.swap(sorted);
+    }
     /// Bytes that a query needs.
-    Index bytes() const { return 4 * quantized_.groups() + 8 * capacity(k_) / 8; }
+    Index bytes() const { return 4 * quantized_.groups() + 256 + 16 * k_; }
 
     struct Sum {
-        std::int32_t sum; ///< of products
         std::int32_t position;
+        float lower;         ///< not above its squared distance
+        float guess;         ///< about it
         float distance = -1; ///< not below the exact one, where it has been computed
     };
 
@@ -50,8 +74,10 @@ class QuantizedSearch {
         QuantizedQueries queries;
         std::vector<Sum> sums;
         std::vector<Index> sizes; ///< of each query's list of sums
-        std::vector<Index> full;  ///< the size at which it is looked through
-        Index candidates = 0;     ///< that there were, in all
+        std::vector<Index> seen;  ///< the size when it was looked through last
+        std::vector<Index> full;  ///< and that at which it is looked through again
+        std::vector<std::pair<double, Index>> cells; ///< in the order in which they are searched
+        Index candidates = 0;                        ///< that there were, in all
         std::vector<double> row;
         std::vector<Neighbor> near;
     };
@@ -62,34 +88,55 @@ class QuantizedSearch {
     void run(const std::int64_t *ids, Index count, Index begin, Index end, char *crowded, Memory &m,
              Emit &&emit) const {
         m.sizes.assign(static_cast<std::size_t>(count), 0);
-        m.full.assign(static_cast<std::size_t>(count), step());
-        m.sums.resize(static_cast<std::size_t>(count * capacity(k_)));
+        m.seen.assign(static_cast<std::size_t>(count), 0);
+        m.full.assign(static_cast<std::size_t>(count), step(0));
+        m.sums.resize(static_cast<std::size_t>(count * capacity()));
         m.queries.pack(queries_, database_.frame(), ids, count, quantized_);
         bool scouts = within_ == nullptr;
         for (Index i = 0; i < count; ++i)
             if (!crowded[i]) {
-                const double reach = known_reach(ids[i], m.queries.norm(i));
-                scouts = scouts || !std::isfinite(reach);
-                m.queries.look(i, reach);
+                const double limit = known_limit(ids[i], m.queries.norm(i));
+                scouts = scouts || !std::isfinite(limit);
+                m.queries.look(i, limit);
             }
-        const Index scouted = std::min(std::max<Index>(128, k_), (end - begin) / 8);
-        if (scouts && scouted >= std::max<Index>(48, k_))
-            m.queries.scout(quantized_, begin, begin + scouted, exclude_ != nullptr ? k_ + 1 : k_);
-        m.queries.sweep(quantized_, begin, end, [&](Index i, Index position, std::int32_t sum) {
+        const auto hit = [&](Index i, Index position, std::int32_t sum) {
             if (crowded[i])
                 return;
             ++m.candidates;
-            m.sums[i * capacity(k_) + m.sizes[i]] = {sum, static_cast<std::int32_t>(position), -1};
+            const Index panel = position / QuantizedDatabase::cols;
+            m.sums[i * capacity() + m.sizes[i]] = {static_cast<std::int32_t>(position),
+                                                   m.queries.lower(i, panel, sum),
+                                                   m.queries.guess(i, sum)};
             if (++m.sizes[i] == m.full[i])
                 crowded[i] = !tighten(i, ids[i], m);
-        });
+        };
+        nearest_first(count, begin, end, m);
+        for (Index i = 0; m.cells.size() > 1 && i < count; ++i)
+            if (!crowded[i])
+                look_around(i, ids[i], m);
+        for (const auto &[away, c] : m.cells) {
+            if (!m.queries.enter(c))
+                continue;
+            const Index first = std::max(begin, quantized_.segment_begin(c));
+            const Index last = std::min(end, quantized_.segment_end(c));
+            const Index scouted = std::min(std::max<Index>(128, k_), (last - first) / 8);
+            if (scouts && scouted >= std::max<Index>(48, k_))
+                m.queries.scout(quantized_, first, first + scouted,
+                                exclude_ != nullptr ? k_ + 1 : k_);
+            scouts = false;
+            m.queries.sweep(quantized_, first, last, hit);
+            // What has been found tells which cells are too far.
+            for (Index i = 0; m.cells.size() > 1 && i < count; ++i)
+                if (!crowded[i] && m.sizes[i] - m.seen[i] > k_)
+                    crowded[i] = !tighten(i, ids[i], m);
+        }
         for (Index i = 0; i < count; ++i) {
             if (!crowded[i])
                 crowded[i] = !tighten(i, ids[i], m);
             if (crowded[i])
                 continue;
             m.near.clear();
-            const Sum *sums = &m.sums[i * capacity(k_)];
+            const Sum *sums = &m.sums[i * capacity()];
             for (Index c = 0; c < m.sizes[i]; ++c)
                 if (const std::int64_t row = quantized_.id(sums[c].position); eligible(row, ids[i]))
                     m.near.push_back({0, row});
@@ -100,19 +147,65 @@ class QuantizedSearch {
     }
 
   private:
-    /// So many candidates a query can have at a time.
-    static Index capacity(Index k) { return 256 + 16 * k; }
+    /// So many candidates a query can have at a time: more would cost more than products of floats.
+    static Index capacity(const QuantizedDatabase &database, Index k) {
+        const Index least = 256 + 16 * k;
+        const Index worth = database.positions() * database.depth() / per_candidate;
+        return std::max(least, std::min(worth, 4096 + least));
+    }
+    Index capacity() const { return capacity_; }
     /// And so many new ones are worth the search for the best of them.
-    Index step() const { return 8 * k_ + 24; }
+    Index step(Index size) const { return std::max(8 * k_ + 24, size / 2); }
+
+    /// Bounds the distances of the neighbours by those of some points of the nearest cell.
+    void look_around(Index i, std::int64_t id, Memory &m) const {
+        const auto nearer = [&](const auto &a, const auto &b) {
+            return m.queries.apart(i, a.second) < m.queries.apart(i, b.second);
+        };
+        const Index c = std::min_element(m.cells.begin(), m.cells.end(), nearer)->second;
+        const Index first = quantized_.segment_begin(c) * QuantizedDatabase::cols;
+        const Index size = quantized_.segment_end(c) * QuantizedDatabase::cols - first;
+        const Index count = std::min(size, 3 * k_ + 16);
+        m.near.clear();
+        for (Index j = 0; j < count; ++j)
+            if (const std::int64_t row = quantized_.id(first + j * size / count);
+                eligible(row, id)) {
+                rough_.fetch(row);
+                m.near.push_back({0, row});
+            }
+        if (static_cast<Index>(m.near.size()) < k_)
+            return;
+        for (Neighbor &point : m.near)
+            point.distance = rough_(static_cast<Index>(id), point.index);
+        std::nth_element(m.near.begin(), m.near.begin() + k_ - 1, m.near.end());
+        const float last = framed(m.near[static_cast<std::size_t>(k_ - 1)].distance);
+        m.queries.look(i, limit(static_cast<double>(last), m.queries.norm(i)));
+    }
+
+    /// Lists the cells that panels [begin, end) are in: those near the queries first.
+    void nearest_first(Index count, Index begin, Index end, Memory &m) const {
+        m.cells.clear();
+        if (begin == end)
+            return;
+        const Index last = quantized_.cell_of_panel(end - 1);
+        for (Index c = quantized_.cell_of_panel(begin); c <= last; ++c) {
+            double away = 0;
+            for (Index i = 0; i < count; ++i)
+                away += m.queries.away(i, c);
+            if (quantized_.segment_begin(c) < quantized_.segment_end(c))
+                m.cells.emplace_back(away, c);
+        }
+        std::sort(m.cells.begin(), m.cells.end());
+    }
 
     /// Leaves the candidates that may be among the k nearest of them. False: they are too many.
     bool tighten(Index i, std::int64_t id, Memory &m) const {
-        Sum *sums = &m.sums[i * capacity(k_)];
+        Sum *sums = &m.sums[i * capacity()];
         Index size = m.sizes[i];
         if (size > k_ + 1) {
-            // The largest sums are the most promising, whatever their bounds.
+            // The least guesses are the most promising, whatever their bounds.
             std::nth_element(sums, sums + k_, sums + size,
-                             [](const Sum &a, const Sum &b) { return a.sum > b.sum; });
+                             [](const Sum &a, const Sum &b) { return a.guess < b.guess; });
             Index near = 0;
             float last = 0;
             for (Index c = 0; c <= k_; ++c)
@@ -127,18 +220,15 @@ class QuantizedSearch {
                     ++near;
                 }
             if (near == k_)
-                m.queries.look(i, reach(static_cast<double>(last), m.queries.norm(i)));
+                m.queries.look(i, limit(static_cast<double>(last), m.queries.norm(i)));
             size = std::remove_if(sums, sums + size,
-                                  [&](const Sum &c) {
-                                      return !m.queries.looks(i, quantized_,
-                                                              c.position / QuantizedDatabase::cols,
-                                                              c.sum);
-                                  }) -
+                                  [&](const Sum &c) { return !m.queries.looks(i, c.lower); }) -
                    sums;
             m.sizes[i] = size;
         }
-        m.full[i] = size + step();
-        if (m.full[i] <= capacity(k_))
+        m.seen[i] = size;
+        m.full[i] = std::min(size + step(size), capacity());
+        if (m.full[i] >= size + step(0))
             return true;
         m.queries.look_no_more(i);
         return false;
@@ -155,17 +245,16 @@ class QuantizedSearch {
     }
 
     /// Up to where the k nearest of a query may be, from the start.
-    double known_reach(std::int64_t query, double norm) const {
+    double known_limit(std::int64_t query, double norm) const {
         if (within_ == nullptr || !std::isfinite(within_[query]))
             return std::numeric_limits<double>::infinity();
         const double fine = database_.frame().fine;
-        return reach(static_cast<double>(framed(within_[query] * fine * fine)), norm);
+        return limit(static_cast<double>(framed(within_[query] * fine * fine)), norm);
     }
 
-    /// Above D - |q|^2 of every point that is not farther than d.
-    static double reach(double d, double norm) {
-        return d - norm + detail::quantized_margin * (d + norm) +
-               std::numeric_limits<double>::min();
+    /// Above D of every point that is not farther than d, however it was rounded.
+    static double limit(double d, double norm) {
+        return d + 4 * detail::quantized_margin * (d + norm) + std::numeric_limits<double>::min();
     }
 
     const PreparedDatabase &database_;
@@ -174,7 +263,11 @@ class QuantizedSearch {
     Index k_;
     Codes exclude_;
     Span<const double> within_;
+    Index capacity_;
     RoughDistances rough_;
+
+    /// Products that take as long as one candidate, measured.
+    static constexpr Index per_candidate = 5500;
 };
 
 METRICFAST_NAMESPACE_END

@@ -34,33 +34,47 @@ METRICFAST_INLINE inline void each_register(const T *point, const Frame &frame, 
     each(k, V::load(rest));
 }
 
-/// The largest magnitude of a point's coordinates in the frame.
-template <class T> double longest_coordinate(const T *point, const Frame &frame) {
+/// The largest magnitude of a point's coordinates in the frame, less a centroid; null for none.
+template <class T>
+double longest_coordinate(const T *point, const Frame &frame, const double *centroid) {
     using V = Vec<double>;
     const V zero = V::broadcast(0);
     V most = zero;
-    each_register(point, frame,
-                  [&](Index, V x) METRICFAST_INLINE { most = max(most, max(x, zero - x)); });
+    each_register(point, frame, [&](Index k, V x) METRICFAST_INLINE {
+        const V r = centroid == nullptr ? x : x - V::load(centroid + k);
+        most = max(most, max(r, zero - r));
+    });
     double lanes[V::width];
     most.store(lanes);
     return *std::max_element(lanes, lanes + V::width);
 }
 
-/// Coordinates in the frame rounded to multiples of a step.
+/// Coordinates in the frame, less a centroid m, rounded to multiples of a step.
 class Rounding {
   public:
     double norm = 0;    ///< |x|^2
-    double error = 0;   ///< |x - s u|
+    double apart = 0;   ///< |x - m|^2
+    double error = 0;   ///< |x - m - s u|
     double rounded = 0; ///< |s u|
 
-    void round(const Points &points, Index row, const Frame &frame, double step) {
-        points.visit([&](auto v) { of_point(v.row(row), frame, step); });
+    /// \param centroid null for none, which is zero.
+    void round(const Points &points, Index row, const Frame &frame, double step,
+               const double *centroid = nullptr) {
+        points.visit([&](auto v) {
+            if (centroid == nullptr)
+                of_point(v.row(row), frame, step, [](Index, Vec<double> x) { return x; });
+            else
+                of_point(v.row(row), frame, step, [centroid](Index k, Vec<double> x) {
+                    return x - Vec<double>::load(centroid + k);
+                });
+        });
     }
 
     const std::vector<std::int8_t> &integers() const { return integers_; }
 
   private:
-    template <class T> void of_point(const T *point, const Frame &frame, double step) {
+    template <class T, class Less>
+    void of_point(const T *point, const Frame &frame, double step, Less &&less) {
         constexpr Index most = 8; // lanes of any register
         using V = Vec<double>;
         const Index depth = static_cast<Index>(frame.centre.size());
@@ -72,13 +86,15 @@ class Rounding {
         // number.
         const V units = V::broadcast(1.5 * 4503599627370496.0), inverse = V::broadcast(1 / step);
         const V high = V::broadcast(127), low = V::broadcast(-127), one = V::broadcast(step);
-        V norms = V::broadcast(0), squares = norms, errors = norms;
+        V norms = V::broadcast(0), lengths = norms, squares = norms, errors = norms;
         double *const whole = whole_.data();
         each_register(point, frame, [&](Index k, V x) METRICFAST_INLINE {
-            const V sum = max(min(x * inverse, high), low) + units;
-            const V u = sum - units, left = x - u * one;
+            const V r = less(k, x);
+            const V sum = max(min(r * inverse, high), low) + units;
+            const V u = sum - units, left = r - u * one;
             sum.store(whole + k);
             norms = fma(x, x, norms);
+            lengths = fma(r, r, lengths);
             squares = fma(u, u, squares);
             errors = fma(left, left, errors);
         });
@@ -89,6 +105,7 @@ class Rounding {
             integers[k] = static_cast<std::int8_t>(bits & 255);
         }
         norm = horizontal_sum(norms);
+        apart = horizontal_sum(lengths);
         rounded = std::sqrt(horizontal_sum(squares)) * step;
         error = std::sqrt(horizontal_sum(errors));
         error += quantized_margin * std::sqrt(norm) + std::ldexp(1.0, -500); // squares may vanish

@@ -23,7 +23,11 @@ template <class S> class ScreenedSearch {
         std::vector<Neighbor> near;
     };
 
-    const PanelLayout &layout() const { return screen_.packed(); }
+    Index segments() const { return screen_.packed().segments(); }
+    Index segment_begin(Index s) const { return screen_.packed().segment_begin(s); }
+    Index segment_end(Index s) const { return screen_.packed().segment_end(s); }
+    Index panels() const { return screen_.packed().panels(); }
+    Index positions() const { return screen_.packed().positions(); }
     /// Bytes that a query needs.
     Index bytes() const {
         return queries_.cols() * Index(sizeof(S)) +

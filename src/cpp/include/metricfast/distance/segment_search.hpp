@@ -84,6 +84,7 @@ class SegmentSearch {
             for (auto &thread : memory.threads)
                 thread.quantized.candidates = 0;
         }
+        search.arrange(ids, control.silent());
         pass(search, own, 0.1, control.silent(), memory, emit);
         if (rest.empty())
             return;
@@ -95,6 +96,7 @@ class SegmentSearch {
                                                                  quantized.depth(), candidates / 2);
         if (serves) {
             rest.swap(ids);
+            search.arrange(ids, control.silent());
             pass(search, own, 0.1, control, memory, emit);
         }
         ids.insert(ids.end(), rest.begin(), rest.end());
@@ -108,21 +110,21 @@ class SegmentSearch {
     template <class Search, class Memory>
     void pass(const Search &search, Memory SearchMemory::Thread::*own, double cost,
               const Control &control, SearchMemory &memory, const Emit &emit) const {
-        const PanelLayout &layout = search.layout();
         const auto &ids = memory.ids;
         const Index n = static_cast<Index>(ids.size());
-        const double products = static_cast<double>(n) * static_cast<double>(layout.positions()) *
+        const double products = static_cast<double>(n) * static_cast<double>(search.positions()) *
                                 static_cast<double>(queries_.cols()) * cost;
         // No more than there are groups of rows for, each with as many panels as make a part.
         const int threads =
-            thread_count(worth_it(control, products), n * std::max<Index>(1, layout.panels()));
+            thread_count(worth_it(control, products), n * std::max<Index>(1, search.panels()));
         // Queries, packed, share the second-level cache with a panel and with their lists.
         constexpr Index rows = 12, cached = Index(1) << 18;
         const Index most = std::min<Index>(240, cached / std::max<Index>(1, search.bytes()));
         const Index even = n / (4 * threads);
         const Index block = std::max<Index>(1, std::min(most, even) / rows) * rows;
         const Index blocks = (n + block - 1) / block;
-        const Index parts = part_count(layout, blocks, threads, products);
+        const Index parts =
+            search.segments() == 1 ? part_count(search.panels(), blocks, threads, products) : 1;
         if (parts > 1)
             memory.parts.resize(static_cast<std::size_t>(n * parts));
         Control within = control;
@@ -133,8 +135,8 @@ class SegmentSearch {
             const Index count = std::min(block, n - first);
             SearchMemory::Thread &thread = memory.threads[worker.id()];
             thread.crowded.assign(static_cast<std::size_t>(count), 0);
-            for (Index s = 0; s < layout.segments(); ++s) {
-                const Index begin = layout.segment_begin(s), size = layout.segment_end(s) - begin;
+            for (Index s = 0; s < search.segments(); ++s) {
+                const Index begin = search.segment_begin(s), size = search.segment_end(s) - begin;
                 search.run(&ids[first], count, begin + size * part / parts,
                            begin + size * (part + 1) / parts, thread.crowded.data(), thread.*own,
                            [&](Index i, const std::vector<Neighbor> &found) {
@@ -162,14 +164,14 @@ class SegmentSearch {
 
     /// Into how many ranges of panels a search is divided: where there are fewer blocks of queries
     /// than threads, and where one would take too long to be interrupted.
-    static Index part_count(const PanelLayout &layout, Index blocks, int threads, double products) {
-        if (layout.segments() != 1 || blocks == 0)
+    static Index part_count(Index panels, Index blocks, int threads, double products) {
+        if (blocks == 0)
             return 1;
         const double longest = 2e10;
         const double slow = products / static_cast<double>(blocks) / longest;
         const Index parts = std::max<Index>((threads + blocks - 1) / blocks,
                                             static_cast<Index>(std::min(slow, 1e6)));
-        return std::max<Index>(1, std::min(parts, layout.panels() / 16));
+        return std::max<Index>(1, std::min(parts, panels / 16));
     }
 
     static void prepare(SearchMemory &memory, int threads) {

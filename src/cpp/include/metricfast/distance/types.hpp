@@ -62,12 +62,14 @@ struct Frame {
     double apply(double x, Index c) const { return x * scale - centre[c] * scale; }
 };
 
-/// Arrays of a QuantizedDatabase, panel by panel. A file may hold them.
+/// Arrays of a QuantizedDatabase. A file may hold them.
 struct QuantizedParts {
-    double step = 1;                ///< s
-    Span<const std::uint8_t> data;  ///< u + 128
-    Span<const std::int32_t> start; ///< of each point, -|x|^2 / (2 s^2), rounded up
-    Span<const float> error, norm;  ///< of each panel, e and b
+    Span<const std::uint8_t> data;        ///< u + 128, panel by panel
+    Span<const std::int32_t> start;       ///< of each point, -|r|^2 / (2 s t), rounded up
+    Span<const float> error, norm;        ///< of each panel, e / s and b / s
+    Span<const double> cells;             ///< of each cell s, radius, centroid
+    Span<const std::int64_t> order;       ///< rows by cell; empty: there is one, without a centroid
+    Span<const std::int64_t> cell_starts; ///< where in the order cells begin
 };
 
 /// Bounds that a search prunes by: boxes of a tree, 8-bit integers, or floats.
@@ -77,6 +79,7 @@ enum class SearchRoute { tree, integers, floats };
 struct DatabaseOptions {
     bool tree = true;     ///< of points with few coordinates
     bool integers = true; ///< a copy in 8 bits
+    bool cells = true;    ///< of such a copy, where points are in clusters
 };
 
 /// State of a database without a tree. A file may hold it, and a program may map the file.

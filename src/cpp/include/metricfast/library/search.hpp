@@ -43,6 +43,8 @@ class SearchDatabase {
     /// The points as they are searched: after the map, if there is one.
     virtual const Points &points() const = 0;
     virtual SearchRoute route() const = 0;
+    /// How many cells the points are searched by; 1 where they are searched as a whole.
+    virtual Index cells() const = 0;
     /// Memory that it holds, without the points that it refers to.
     virtual std::size_t bytes() const = 0;
     /// State for restore_database(), which refers to this object. Only the route `integers` has
@@ -123,6 +125,15 @@ template <class T> class SearchKernels {
     radius_neighbors(const Points &queries, const Points &database, double radius, const Maps &maps,
                      Codes exclude, bool sorted, bool squared, const Control &control = {},
                      std::int64_t most = std::numeric_limits<std::int64_t>::max()) const = 0;
+    /// out(i, v) = sum_j p_ij values(j, v), where p_i is the softmax over j of log_weight_j - |q_i
+    /// - x_j|, in one pass over the database and in T.
+    /// \param values (database x outputs).
+    /// \param log_weight one a database row, or null: 0.
+    /// \param exclude for each query a row that does not vote for it, -1 for none, or null.
+    /// \param out (queries x outputs), written; NaN where no row is left.
+    virtual void soft_votes(const Points &queries, const Points &database, View<const T> values,
+                            Weights log_weight, Codes exclude, View<double> out,
+                            const Control &control = {}) const = 0;
     /// \param distances squared, (queries x database).
     virtual void infer(View<const T> distances, const InferenceProblem &problem,
                        const Control &control = {}) const = 0;

@@ -1,0 +1,209 @@
+/// Means by soft votes: a softmax over negative distances, in one pass over the database.
+#pragma once
+
+#include "metricfast/distance/distance.hpp"
+#include "metricfast/simd/product.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// The votes of a database, in T. A block of queries sees the database a chunk at a time, and keeps
+/// for each query the largest logit so far, the sum of exponentials below it and their sums times
+/// values, as Milakov and Gimelshein do ("Online normalizer calculation for softmax", 2018).
+template <class T> class VoteStream {
+    static constexpr Index rows = TileShape<T>::rows, cols = TileShape<T>::cols;
+    static constexpr int W = Vec<T>::width;
+
+  public:
+    static constexpr Index block = 8 * rows; ///< queries that see a chunk one after the other
+
+    VoteStream(const Points &queries, const Points &database, View<const T> values,
+               Weights log_weight, Codes exclude, const Control &control)
+        : queries_(queries), database_(database), values_(values), exclude_(exclude),
+          frame_(frame_of(database, queries)),
+          packed_(database, frame_, identity_order(database.rows()), {0}, control),
+          unit_(static_cast<T>(1 / frame_.scale)),
+          ordinary_(std::isfinite(unit_) && unit_ >= std::numeric_limits<T>::min()),
+          chunk_(std::max<Index>(1, cache / (cols * std::max<Index>(1, packed_.depth())))) {
+        const auto padded = static_cast<std::size_t>(packed_.positions());
+        log_weight_.assign(padded, -std::numeric_limits<T>::infinity());
+        norms_.assign(padded, T(0));
+        for (Index j = 0; j < database.rows(); ++j) {
+            log_weight_[j] = log_weight == nullptr ? T(0) : static_cast<T>(log_weight[j]);
+            norms_[j] = static_cast<T>(packed_.norm(j));
+        }
+    }
+
+    /// Writes the means of queries from `first` on.
+    void run(Index first, View<double> out) const {
+        const Index width = std::min(chunk_, packed_.panels()) * cols, outputs = values_.cols;
+        PackedQueries<T> queries(packed_.depth());
+        queries.pack(queries_, frame_, nullptr, first, out.rows);
+        std::vector<State> states(static_cast<std::size_t>(out.rows));
+        RowMatrix<T> sums(rows, outputs);
+        AlignedVector<T> logits(static_cast<std::size_t>(rows * width));
+        eigen(out).setZero();
+        for (Index panel = 0; panel < packed_.panels(); panel += chunk_) {
+            const Index from = panel * cols, end = std::min(panel + chunk_, packed_.panels()),
+                        count = std::min(end * cols, database_.rows()) - from;
+            for (Index m = 0; m < queries.micro_panels(); ++m) {
+                const Index row = m * rows, used = std::min(rows, out.rows - row);
+                const View<T> tile(logits.data(), used, (end - panel) * cols, width);
+                fill(queries, m, first, panel, end, tile);
+                for (Index r = 0; r < used; ++r)
+                    raise(states[row + r], first + row + r, from, tile.row(r), tile.cols,
+                          out.middle_rows(row + r, 1));
+                detail::multiply<T>(View<T>(logits.data(), used, count, width),
+                                    values_.middle_rows(from, count),
+                                    view(sums).middle_rows(0, used));
+                for (Index r = 0; r < used; ++r)
+                    for (Index v = 0; v < outputs; ++v)
+                        out.row(row + r)[v] += static_cast<double>(sums(r, v));
+            }
+        }
+        for (Index i = 0; i < out.rows; ++i)
+            for (Index v = 0; v < outputs; ++v)
+                out.row(i)[v] /= states[i].sum;
+    }
+
+  private:
+    struct State {
+        T highest = -std::numeric_limits<T>::infinity();
+        double sum = 0;
+    };
+
+    static constexpr Index cache = (Index(1) << 18) / Index(sizeof(T));
+    /// Logits this far below the highest have no digit in a sum; smaller ones would be denormal.
+    static constexpr T lowest = std::is_same_v<T, float> ? T(-80) : T(-700);
+    /// The share of |a|^2 + |b|^2 below which the product form of |a - b|^2 has lost too many
+    /// digits: what is left gives logits an error of about 1e-4, and 1e-8.
+    static constexpr T share = std::is_same_v<T, float> ? T(1e-3) : T(1e-6);
+
+    /// Logits of a micro-panel of queries and the panels of a chunk.
+    void fill(const PackedQueries<T> &queries, Index m, Index first, Index begin, Index end,
+              View<T> logits) const {
+        const Vec<T> unit = Vec<T>::broadcast(unit_), zero = Vec<T>::broadcast(T(0)),
+                     lost = Vec<T>::broadcast(share);
+        // Below this, squares of coordinates may have vanished.
+        const Vec<T> least =
+            Vec<T>::broadcast(static_cast<T>(packed_.depth() + 8) * std::numeric_limits<T>::min() /
+                              std::numeric_limits<T>::epsilon());
+        for (Index q = begin; q < end; ++q) {
+            Tile<T> tile;
+            product(queries.micro_panel(m), packed_.panel(q), tile);
+            const Index column = q * cols;
+            unrolled<rows>([&](auto r) METRICFAST_INLINE {
+                if (r >= logits.rows)
+                    return;
+                const Vec<T> own = Vec<T>::broadcast(static_cast<T>(queries.norm(m * rows + r)));
+                unrolled<2>([&](auto half) METRICFAST_INLINE {
+                    const Index j = column + half * W;
+                    const Vec<T> norms = Vec<T>::load(&norms_[j]) + own;
+                    const Vec<T> squares = max(tile.v[r][half] + norms, zero);
+                    T *const to = logits.row(r) + j - begin * cols;
+                    (Vec<T>::load(&log_weight_[j]) - sqrt(squares) * unit).store(to);
+                    unsigned again =
+                        ordinary_ ? less(squares, max(norms * lost, least)) : (1U << W) - 1;
+                    for (; again != 0; again &= again - 1) {
+                        const Index lane = lowest_bit(again);
+                        if (j + lane < database_.rows())
+                            to[lane] = exact_logit(first + m * rows + r, j + lane);
+                    }
+                });
+            });
+        }
+    }
+
+    METRICFAST_NOINLINE void product(const T *a, const T *b, Tile<T> &result) const {
+        Tile<T> sum;
+        sum.fill(T(0));
+        sum.accumulate_dot(packed_.depth(), a, b);
+        result = sum;
+    }
+
+    T exact_logit(Index i, Index j) const {
+        const double square = queries_.visit([&](auto x) {
+            return database_.visit([&](auto y) {
+                const auto *a = x.row(i);
+                const auto *b = y.row(j);
+                double sum = 0;
+                for (Index k = 0; k < x.cols; ++k) {
+                    const double d = (static_cast<double>(a[k]) - static_cast<double>(b[k]));
+                    sum += d * frame_.scale * (d * frame_.scale);
+                }
+                return sum;
+            });
+        });
+        return static_cast<T>(static_cast<double>(log_weight_[j]) -
+                              std::sqrt(square) / frame_.scale);
+    }
+
+    /// Turns logits into exponentials below the highest one that the query has met.
+    void raise(State &state, Index query, Index from, T *logits, Index count,
+               View<double> sums) const {
+        Index excluded = exclude_ != nullptr ? exclude_[query] - from : -1;
+        excluded = excluded < count ? excluded : -1;
+        if (excluded >= 0)
+            logits[excluded] = -std::numeric_limits<T>::infinity();
+        Vec<T> most = Vec<T>::broadcast(state.highest);
+        for (Index j = 0; j < count; j += W)
+            most = max(most, Vec<T>::load(logits + j));
+        T lanes[W];
+        most.store(lanes);
+        const T highest = *std::max_element(lanes, lanes + W);
+        Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>> all(logits, count);
+        if (!std::isfinite(highest)) { // none but the excluded point
+            all.setZero();
+            return;
+        }
+        if (highest > state.highest) {
+            const double factor = std::exp(static_cast<double>(state.highest - highest));
+            state.sum *= factor;
+            eigen(sums) *= factor;
+            state.highest = highest;
+        }
+        all = (all - highest).max(lowest).exp();
+        if (excluded >= 0)
+            logits[excluded] = T(0);
+        state.sum += sum_of(logits, std::min(count, database_.rows() - from));
+    }
+
+    const Points &queries_;
+    const Points &database_;
+    View<const T> values_;
+    Codes exclude_;
+    Frame frame_;
+    PackedDatabase<T> packed_;
+    T unit_;
+    bool ordinary_; ///< the unit is a number of T
+    Index chunk_;   ///< panels that stay in a cache
+    std::vector<T> log_weight_, norms_;
+};
+
+/// out(i, v) = sum_j p_ij values(j, v), where p_i is the softmax over j of log_weight_j - |q_i -
+/// x_j|. In double, means of values up to 1 are exact to 1e-6; in float, logits to about 1e-4.
+/// \param values (database x outputs).
+/// \param log_weight finite, one a database row, or null: 0.
+/// \param exclude for each query a row that does not vote for it, -1 for none, or null.
+/// \param out (queries x outputs), written; NaN where no row is left.
+template <class T>
+void soft_votes(const Points &queries, const Points &database, View<const T> values,
+                Weights log_weight, Codes exclude, View<double> out, const Control &control = {}) {
+    require(queries.cols() == database.cols(), "soft_votes: queries and database differ in width");
+    require(values.rows == database.rows() && out.rows == queries.rows() && out.cols == values.cols,
+            "soft_votes: values must be (n_database, n_outputs), out (n_queries, n_outputs)");
+    require_each(log_weight, database.rows(), "soft_votes: there must be one weight a point");
+    require_each(exclude, queries.rows(), "soft_votes: exclude must have one entry a query");
+    require_finite(queries, "coordinates must be finite");
+    require_finite(database, "coordinates must be finite");
+    using Stream = VoteStream<T>;
+    const Control how = worth_it(control, static_cast<double>(queries.rows()) *
+                                              static_cast<double>(database.rows()) *
+                                              static_cast<double>(queries.cols() + 16));
+    const Stream stream(queries, database, values, log_weight, exclude, how);
+    constexpr Index block = Stream::block;
+    parallel_blocks((out.rows + block - 1) / block, how, [&](Index b, Worker &) {
+        stream.run(b * block, out.middle_rows(b * block, std::min(block, out.rows - b * block)));
+    });
+}
+
+METRICFAST_NAMESPACE_END
