@@ -24,8 +24,7 @@ WORD = re.compile(
 # How many are left: lower a number after a page is rewritten, never raise one.
 LEFT = {
     "api.md": 19,
-    "architecture.md": 6,
-    "bad_input.md": 13,
+    "architecture.md": 5,
     "cpp.md": 8,
     "differences.md": 20,
     "dimension.md": 5,
@@ -35,11 +34,11 @@ LEFT = {
     "large.md": 3,
     "math_embeddings.md": 1,
     "math_tuples.md": 1,
-    "neighbors.md": 7,
+    "neighbors.md": 6,
     "performance.md": 8,
     "scale.md": 21,
     "tabular.md": 11,
-    "docstrings": 233,
+    "docstrings": 231,
 }
 
 
